@@ -1,0 +1,52 @@
+# The commands of this repository; `make help` lists them.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# One thread unless the caller says otherwise: small problems run faster, timings compare.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format lint types layers test check-slow evidence evidence-table clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready ## create .venv with everything `check` needs, and the git hooks
+
+# torch comes first and pinned: asked for by another package, it would arrive with the CUDA stack.
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet --editable . --group dev
+	@if [ -d .git ] && [ -z "$$CI" ]; then $(BIN)/pre-commit install >/dev/null; fi
+	@touch $@
+
+check: format lint types layers test ## all that must pass before a push
+
+format: setup ## check the formatting
+	$(BIN)/ruff format --check .
+
+lint: setup ## check the style
+	$(BIN)/ruff check .
+
+types: setup ## check the types
+	$(BIN)/mypy
+
+layers: setup ## check that imports point down the house
+	$(BIN)/lint-imports
+
+test: setup ## run the tests and doctests
+	$(BIN)/pytest --cov --cov-report=term
+
+check-slow: setup ## the tests that take minutes
+	$(BIN)/pytest -m slow
+
+evidence: setup ## measure the promised figures, print them, write results/ and docs/evidence.md
+	$(BIN)/python -m evidence
+
+evidence-table: setup ## write docs/evidence.md again from the stored records
+	$(BIN)/python -m evidence --table-only
+
+clean: ## remove caches and the environment
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist

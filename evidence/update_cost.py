@@ -1,0 +1,59 @@
+"""Time and memory of one update, measured in a process of its own: `python -m evidence.update_cost 10000`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import time
+from itertools import pairwise
+
+import torch
+
+import nopg
+from nopg._seeding import generator
+from nopg.bellman import ControlProblem
+from nopg.environments import Pendulum
+from nopg.gradients import NOPG
+from nopg.graph import NadarayaWatson
+from nopg.policies import MLPPolicy
+from nopg.rollouts import collect_uniform
+from nopg.training import Update, ascend
+
+__all__ = ["measure"]
+
+
+def measure(transitions: int, *, updates: int, discount: float = 0.97) -> dict[str, float]:
+    """Train on uniformly random pendulum transitions; return seconds per update, memory and sizes."""
+    torch.set_num_threads(1)
+    data = collect_uniform(Pendulum(), transitions, seed=0)
+    model = NadarayaWatson(data, nopg.select_bandwidths(data), prior_mass=1e-6)
+    problem = ControlProblem.build(model, data.schema.encode(data.starts), discount=discount)
+    policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
+
+    clock = [time.process_time()]
+    products = []
+
+    def tick(update: Update) -> None:
+        clock.append(time.process_time())
+        products.append(update.products)
+
+    ascend(NOPG(problem), policy, updates=updates, learning_rate=1e-2, seed=0, callbacks=[tick])
+    seconds = [after - before for before, after in pairwise(clock)]
+    return {
+        "transitions": transitions,
+        "candidates": model.node_queries.graph.num_candidates,
+        "seconds_per_update": statistics.mean(seconds),
+        "slowest_update": max(seconds),
+        "products_per_update": statistics.mean(products),
+        "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("transitions", type=int)
+    parser.add_argument("--updates", type=int, default=50)
+    options = parser.parse_args()
+    print(json.dumps(measure(options.transitions, updates=options.updates)))

@@ -1,0 +1,21 @@
+"""The types that appear on the public surface."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+__all__ = ["ArrayLike", "FloatArray", "as_tensor"]
+
+ArrayLike = torch.Tensor | npt.NDArray[Any] | Sequence[Any] | float
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+def as_tensor(array: ArrayLike, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Return the array as a detached tensor of the given dtype, sharing memory where it can."""
+    if isinstance(array, torch.Tensor):
+        return array.detach().to(dtype)
+    values = np.asarray(array)
+    return torch.as_tensor(values if values.flags.writeable else values.copy()).to(dtype)

@@ -1,0 +1,135 @@
+"""The regression table behind bandwidth selection: inputs (s, a), targets (r, s′), distinct rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nopg.data import Transitions, duplicate_groups
+from nopg.errors import DataError
+
+__all__ = ["RegressionTable"]
+
+# A single episode has no other to be predicted from; its tenths stand for episodes.
+_BLOCKS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionTable:
+    """Distinct rows in a canonical order, in units of their spread.
+
+    Attributes:
+        inputs: Features and actions, divided by `scale`, shape (n, d).
+        targets: Rewards and next features, centred and of variance 1, shape (n, t).
+        log_counts: Log of how often each row stands in the data, shape (n,).
+        held_out_with: Rows with the same number are left out together, shape (n,).
+        scale: Unit of each input, shape (d,).
+        columns: Which free bandwidth each input uses; both features of an angle share one, shape (d,).
+        num_state_features: How many of the inputs are state features.
+    """
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    log_counts: torch.Tensor
+    held_out_with: torch.Tensor
+    scale: torch.Tensor
+    columns: torch.Tensor
+    num_state_features: int
+
+    @classmethod
+    def from_data(cls, data: Transitions) -> RegressionTable:
+        """Build the table; the order of the rows of the data does not matter."""
+        _check_columns(data)
+        features, actions = data.features, data.actions
+        inputs = torch.cat([features, actions], dim=1)
+        state_columns = data.schema.feature_columns
+        columns = torch.tensor(
+            [*state_columns, *(len(data.schema.states) + k for k in range(actions.shape[1]))]
+        )
+
+        spread = (inputs - inputs.mean(dim=0)).square().mean(dim=0)
+        scale = _mean_over_columns(spread, columns).sqrt()
+        targets = _standardized_targets(data)
+
+        first, counts, groups = _distinct(data)
+        order = _canonical_order(torch.cat([(inputs - inputs.mean(dim=0)) / scale, targets], dim=1)[first])
+        return cls(
+            inputs=(inputs / scale)[first][order],
+            targets=targets[first][order],
+            log_counts=counts.double().log()[order],
+            held_out_with=groups[order],
+            scale=scale,
+            columns=columns,
+            num_state_features=features.shape[1],
+        )
+
+    @property
+    def num_bandwidths(self) -> int:
+        """How many bandwidths are free."""
+        return int(self.columns.max()) + 1
+
+
+def _standardized_targets(data: Transitions) -> torch.Tensor:
+    """Return (r, s′) with variance 1 in each column; the two features of an angle are scaled alike."""
+    raw = torch.cat([data.rewards[:, None], data.next_features], dim=1)
+    targets = raw - raw.mean(dim=0)
+    columns = torch.tensor([0, *(1 + column for column in data.schema.feature_columns)])
+    deviation = _mean_over_columns(targets.square().mean(dim=0), columns).sqrt()
+
+    # A constant target, such as a reward of −1 per step, has nothing to predict; its deviation is rounding.
+    informative = deviation > 1e-12 * raw.abs().amax(dim=0)
+    if not bool(informative.any()):
+        raise DataError(
+            "rewards and next states are the same in every row, so there is nothing to predict; "
+            "give data in which something happens"
+        )
+    return targets[:, informative] / deviation[informative]
+
+
+def _canonical_order(rows: torch.Tensor) -> torch.Tensor:
+    """Return an order of standardised rows (n, c) that depends on neither their order nor their units.
+
+    Rows are sorted by their distance from the centre, which the sign of a column does not change; ten
+    digits decide, so that rounding does not. Columns break what ties there are.
+    """
+    table = rows.numpy()
+    return torch.as_tensor(np.lexsort((*table.T.round(10), np.square(table).sum(axis=1).round(10))))
+
+
+def _distinct(data: Transitions) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the first row of each set of duplicates, how many there are, and with whom it is left out."""
+    numbers = duplicate_groups(data).numpy()
+    _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+    return torch.as_tensor(first), torch.as_tensor(counts), _held_out_groups(data, numbers, len(first))
+
+
+def _held_out_groups(data: Transitions, numbers: npt.NDArray[np.int64], num_rows: int) -> torch.Tensor:
+    """Return for each distinct row the number of the rows it is left out with."""
+    rows = torch.arange(num_rows)
+    if data.episodes is None:
+        return rows
+
+    # A row that several episodes share goes with the one of the smallest number.
+    episodes = torch.full((num_rows,), torch.iinfo(torch.int64).max)
+    episodes.scatter_reduce_(0, torch.as_tensor(numbers), data.episodes, "amin")
+    if bool((episodes == episodes[0]).all()):
+        return rows * _BLOCKS // num_rows
+    return episodes
+
+
+def _mean_over_columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Return for every input the mean over the inputs that share its bandwidth."""
+    size = int(columns.max()) + 1
+    total = torch.zeros(size, dtype=values.dtype).index_add_(0, columns, values)
+    return (total / torch.bincount(columns, minlength=size))[columns]
+
+
+def _check_columns(data: Transitions) -> None:
+    if data.constant_columns:
+        raise DataError(
+            f"columns {list(data.constant_columns)} hold one value only: no bandwidth can be read from them; "
+            "leave them out, or set bandwidths by hand with Bandwidths.from_values(…)"
+        )

@@ -1,0 +1,155 @@
+"""The nonparametric Bellman equation of one policy (`definition:npbe`, `theorem:fixedpoint`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nopg.bellman._solution import BellmanSolution
+from nopg.data import check_discount
+from nopg.errors import ArgumentError, SolverError
+from nopg.graph import Backup, Queries, TransitionModel, TransitionOperator
+from nopg.policies import Policy, policy_actions
+from nopg.solvers import Auto, Resolvent, Solver
+
+__all__ = ["BellmanEquation", "ControlProblem"]
+
+
+@dataclass(frozen=True)
+class ControlProblem:
+    """All of a Bellman equation that does not depend on the policy.
+
+    Attributes:
+        model: The transition model.
+        initial: The states the task starts in, bound to the model, equally likely.
+        discount: γ in [0, 1).
+        unknown_value: v, the value of leaving the data; the worst that can happen if not given.
+    """
+
+    model: TransitionModel
+    initial: Queries
+    discount: float
+    unknown_value: float
+
+    @classmethod
+    def build(
+        cls,
+        model: TransitionModel,
+        initial_features: torch.Tensor,
+        *,
+        discount: float,
+        unknown_value: float | None = None,
+    ) -> ControlProblem:
+        """Bind the initial states, given as features (n₀, d_f), to the model."""
+        gamma = check_discount(discount)
+        v = model.default_unknown_value(gamma) if unknown_value is None else unknown_value
+        return cls(model, model.bind(initial_features), gamma, v)
+
+    def equation(self, policy: Policy, rng: torch.Generator) -> BellmanEquation:
+        """Return the equation of this policy; its action noise is drawn from the generator."""
+        if policy.num_actions != self.model.num_actions:
+            raise ArgumentError(
+                f"the policy has {policy.num_actions} actions, the data have {self.model.num_actions}"
+            )
+        nodes, initial = self.model.node_queries, self.initial
+        node_noise = policy.noise(len(nodes.features), rng)
+        initial_noise = policy.noise(len(initial.features), rng)
+        node_actions = policy_actions(policy, nodes.features, node_noise)
+        initial_actions = policy_actions(policy, initial.features, initial_noise)
+        return BellmanEquation(
+            problem=self,
+            policy=policy,
+            node_noise=node_noise,
+            initial_noise=initial_noise,
+            node_actions=node_actions,
+            initial_actions=initial_actions,
+            node_backup=nodes.backup(node_actions),
+            initial_backup=initial.backup(initial_actions),
+        )
+
+
+@dataclass(frozen=True)
+class BellmanEquation:
+    """Λq = b and Λᵀμ = ε₀ with Λ = I − γP under one policy.
+
+    Attributes:
+        problem: What does not depend on the policy.
+        policy: π.
+        node_noise, node_actions, node_backup: Of the states that the nodes lead to.
+        initial_noise, initial_actions, initial_backup: Of the initial states.
+    """
+
+    problem: ControlProblem
+    policy: Policy
+    node_noise: torch.Tensor
+    initial_noise: torch.Tensor
+    node_actions: torch.Tensor
+    initial_actions: torch.Tensor
+    node_backup: Backup
+    initial_backup: Backup
+
+    @property
+    def discount(self) -> float:
+        """γ."""
+        return self.problem.discount
+
+    @property
+    def operator(self) -> TransitionOperator:
+        """P: non-negative, rows of terminal nodes zero, other rows summing to 1 − m."""
+        model = self.problem.model
+        return TransitionOperator(self.node_backup.weights, model.continues, model.group_size)
+
+    @property
+    def unknown(self) -> torch.Tensor:
+        """Unknown mass m of each node, 0 where it is terminal, shape (n,)."""
+        return self.operator.continues * self.operator.average(self.node_backup.unknown)
+
+    @property
+    def targets(self) -> torch.Tensor:
+        """Right-hand side b = c + γ (expected reward + m v), shape (n,); for the paper's model r + γ m v."""
+        P, v = self.operator, self.problem.unknown_value
+        reward = P.continues * P.average(self.node_backup.reward)
+        return self.problem.model.node_rewards + self.discount * (reward + self.unknown * v)
+
+    @property
+    def initial_responsibilities(self) -> torch.Tensor:
+        """ε₀, the mean over the initial states, shape (n,)."""
+        n_0 = len(self.initial_backup.unknown)
+        return self.initial_backup.weights.apply_transposed(torch.full((n_0,), 1 / n_0, dtype=torch.float64))
+
+    @property
+    def initial_unknown(self) -> float:
+        """m₀, the mass of the initial states that the data cannot account for."""
+        return float(self.initial_backup.unknown.mean())
+
+    @property
+    def initial_reward(self) -> float:
+        """Expected first reward that is not already in the values of the nodes."""
+        return float(self.initial_backup.reward.mean())
+
+    def solve(
+        self,
+        solver: Solver | None = None,
+        *,
+        tolerance: float = 1e-10,
+        start: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> BellmanSolution:
+        """Solve for q and μ.
+
+        Args:
+            solver: LU for small n and BiCGSTAB above, if not given.
+            tolerance: Relative residual at which the solver may stop.
+            start: q and μ of a nearby equation, such as that of the last update.
+        """
+        Lambda = Resolvent(self.operator, self.discount)
+        b, eps_0 = self.targets, self.initial_responsibilities
+        q, mu = (solver or Auto()).solve_both(Lambda, b, eps_0, tolerance=tolerance, guesses=start)
+        for name, solution in (("q", q), ("μ", mu)):
+            if not solution.converged:
+                raise SolverError(
+                    f"the solve for {name} stopped at a residual of {solution.residual:.1e} after "
+                    f"{solution.num_steps} products, short of the relative tolerance {tolerance:.0e}; "
+                    "allow more steps, ask for less, or use solver='lu'"
+                )
+        return BellmanSolution(self, q, mu)

@@ -1,0 +1,45 @@
+"""The exceptions of nopg; every message says what, what we got, and what to try.
+
+NopgError
+├── DataError (ValueError)       logged data that cannot be used as given
+├── ArgumentError (ValueError)   a setting outside its range
+├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
+├── MemoryBudgetError (MemoryError)  what was asked does not fit the budget
+└── MissingExtraError (ImportError)  an optional dependency is not installed
+"""
+
+__all__ = [
+    "ArgumentError",
+    "DataError",
+    "MemoryBudgetError",
+    "MissingExtraError",
+    "NopgError",
+    "SolverError",
+]
+
+
+class NopgError(Exception):
+    """Base of every error nopg raises on purpose."""
+
+
+class DataError(NopgError, ValueError):
+    """The logged data cannot be used as given."""
+
+
+class ArgumentError(NopgError, ValueError):
+    """A setting is outside its range."""
+
+
+class SolverError(NopgError, RuntimeError):
+    """A solver is not valid for an equation, or did not reach its tolerance."""
+
+
+class MemoryBudgetError(NopgError, MemoryError):
+    """What was asked for does not fit the memory budget."""
+
+
+class MissingExtraError(NopgError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs {package}, which is not installed; try: pip install 'nopg[{extra}]'")

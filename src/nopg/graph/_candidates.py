@@ -1,0 +1,174 @@
+"""The samples a query state can lean on: found once, before training, because ψ does not know the policy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from nopg.errors import ArgumentError, MemoryBudgetError
+from nopg.kernels import GaussianKernel
+from nopg.neighbors import NeighborTree
+
+__all__ = ["CandidateGraph", "CandidateSearch"]
+
+# A sample whose ψ is below this share of the row's largest is not a candidate. Judged by the gradient,
+# which errs 10 to 90 times more than q: 10⁻³ suffices for q, 10⁻⁴ for the gradient.
+_NEGLIGIBLE = 1e-4
+_CUTOFF = 2.0 * math.log(1.0 / _NEGLIGIBLE)
+_Q_CUTOFF = 2.0 * math.log(1e3)
+
+# Below this many queries every row may be as long as it likes; above, K* rules (see `CandidateSearch`).
+_EXACT_UP_TO = 5_000
+_ROWS_SAMPLED = 5_000
+_TIE = 1e-9
+_SMALLEST_ROW = 8
+
+# What the process holds per candidate at its peak, measured at n = 10⁵ with one action.
+_BYTES_PER_CANDIDATE = 84
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateGraph:
+    """For m queries their K candidates among n samples; short rows are padded with ψ = 0.
+
+    Attributes:
+        indices: Sample numbers, ascending in each row, shape (m, K), int32.
+        log_psi: log ψ of query and candidate, −∞ for padding, shape (m, K).
+        dropped: For each row a bound on the ψ-mass it dropped, relative to what it kept, shape (m,).
+        num_samples: n.
+    """
+
+    indices: torch.Tensor
+    log_psi: torch.Tensor
+    dropped: torch.Tensor
+    num_samples: int
+
+    @property
+    def num_candidates(self) -> int:
+        """K, the length of the rows."""
+        return self.indices.shape[1]
+
+    @property
+    def present(self) -> torch.Tensor:
+        """Which entries are candidates and not padding, shape (m, K)."""
+        return ~self.log_psi.isinf()
+
+    def __repr__(self) -> str:
+        m, K = self.indices.shape
+        return (
+            f"CandidateGraph({m} queries × {K} of {self.num_samples} samples, "
+            f"dropped mass ≤ {float(self.dropped.max()):.1e})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSearch:
+    """Finds candidates: all samples with ψ ≥ 10⁻⁴ of the row's largest, nearest first, within a budget.
+
+    A row keeps what it needs. For up to 5 000 queries the longest row sets K; above, one crowded
+    corner must not set the memory for all, so K is at most 1.5 K*, K* being the 95th percentile over
+    the rows of the number of samples with ψ > 10⁻³ of the largest.
+
+    Attributes:
+        memory_budget: Bytes that the graph and an update on it may take.
+        num_candidates: K, to overrule the rule.
+    """
+
+    memory_budget: int = 1 << 30
+    num_candidates: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_candidates is not None and self.num_candidates < 1:
+            raise ArgumentError(
+                f"num_candidates is {self.num_candidates}; give at least 1, or None for the rule"
+            )
+
+    def find(self, tree: NeighborTree, kernel: GaussianKernel, features: torch.Tensor) -> CandidateGraph:
+        """Return the candidates of query features (m, d_f); the tree holds the samples in units of h."""
+        queries = kernel.scale(features)
+        _check_queries(queries)
+        nearest, _ = tree.nearest(queries, 1)
+        reach = nearest[:, 0].square() + _CUTOFF  # squared distance up to which a sample counts
+        K = self._choose(tree, queries, nearest[:, 0], reach)
+
+        # One more than K, to see what stands just outside.
+        distances, indices = tree.nearest(queries, K + 1)
+        squared = distances.square()
+        kept = squared[:, :K] <= reach[:, None]
+        if self.num_candidates is not None:
+            kept = torch.ones_like(kept)
+        if squared.shape[1] > K:
+            kept &= ~_tied_with_the_next(squared)
+
+        first_left_out = torch.where(kept, math.inf, squared[:, :K]).amin(dim=1)
+        if squared.shape[1] > K:
+            first_left_out = torch.minimum(first_left_out, squared[:, K])
+        log_psi = torch.where(kept, -0.5 * squared[:, :K], -math.inf)
+        return _sorted_graph(indices[:, :K], log_psi, first_left_out, tree.num_points)
+
+    def _choose(
+        self, tree: NeighborTree, queries: torch.Tensor, nearest: torch.Tensor, reach: torch.Tensor
+    ) -> int:
+        n, m = tree.num_points, len(queries)
+        if self.num_candidates is not None:
+            return min(self.num_candidates, n)
+
+        # Evenly spread rows stand for all where there are many.
+        rows = torch.arange(0, m, max(1, m // _ROWS_SAMPLED))
+        longest = int(tree.count_within(queries[rows], reach[rows].sqrt()).max())
+        if m > _EXACT_UP_TO:
+            needed = tree.count_within(queries[rows], (nearest[rows].square() + _Q_CUTOFF).sqrt())
+            longest = min(longest, math.ceil(1.5 * float(torch.quantile(needed.double(), 0.95))))
+
+        affordable = self.memory_budget // (_BYTES_PER_CANDIDATE * m)
+        if affordable < min(_SMALLEST_ROW, n):
+            raise MemoryBudgetError(
+                f"{m} queries with {_SMALLEST_ROW} candidates each need "
+                f"{_BYTES_PER_CANDIDATE * m * _SMALLEST_ROW / 1e9:.1f} GB, the budget is "
+                f"{self.memory_budget / 1e9:.1f} GB; raise memory_budget or use fewer transitions"
+            )
+        return min(n, affordable, max(longest, _SMALLEST_ROW))
+
+
+def _check_queries(queries: torch.Tensor) -> None:
+    if len(queries) == 0:
+        raise ArgumentError("there are no query states; give at least one")
+    wrong = ~queries.square().sum(dim=1).isfinite()
+    if bool(wrong.any()):
+        raise ArgumentError(
+            f"{int(wrong.sum())} of {len(queries)} query states are NaN, infinite or over 1e150 bandwidths "
+            f"from the origin (first: row {int(wrong.nonzero()[0, 0])}); check the states and the bandwidths"
+        )
+
+
+def _tied_with_the_next(squared: torch.Tensor) -> torch.Tensor:
+    """Return which of the first K share the distance of the K+1st.
+
+    On a grid a fixed K would keep some of several equally near samples, and which ones would depend
+    on the order of the rows. They are left out together, unless that empties half of the row.
+    """
+    edge = squared[:, -1:]
+    tied = squared[:, :-1] >= edge - _TIE * (1.0 + edge)
+    return tied & (tied.sum(dim=1, keepdim=True) <= tied.shape[1] // 2)
+
+
+def _sorted_graph(
+    indices: torch.Tensor, log_psi: torch.Tensor, first_left_out: torch.Tensor, num_samples: int
+) -> CandidateGraph:
+    """Bind the rows, sorted by sample number, with the bound on what they left out."""
+    padding = log_psi.isinf()
+    kept = (~padding).sum(dim=1)
+    left_out = (num_samples - kept).clamp(min=0)
+    dropped = (left_out.double().log() - 0.5 * first_left_out - torch.logsumexp(log_psi, dim=1)).exp()
+
+    # Padding points at the row's nearest sample: a valid number, of weight 0.
+    indices = torch.where(padding, indices[:, :1], indices)
+    indices, order = indices.sort(dim=1, stable=True)
+    return CandidateGraph(
+        indices=indices.contiguous(),
+        log_psi=log_psi.gather(1, order),
+        dropped=torch.where(left_out > 0, dropped, 0.0),
+        num_samples=num_samples,
+    )

@@ -1,0 +1,58 @@
+"""The transition operator P of the Bellman equation."""
+
+from __future__ import annotations
+
+import torch
+
+from nopg.graph._rows import SparseRows
+from nopg.solvers import LocalSpace, SubstochasticOperator
+
+__all__ = ["TransitionOperator"]
+
+
+class TransitionOperator(SubstochasticOperator):
+    """P = diag(c)·A·R: weights R of the queries, averaged over the g queries of each node, ended by c.
+
+    Args:
+        rows: R, one row per query, shape (n·g, n).
+        continues: c, 0 where the node is terminal and 1 elsewhere, shape (n,).
+        group_size: g, how many consecutive queries belong to one node.
+    """
+
+    def __init__(self, rows: SparseRows, continues: torch.Tensor, group_size: int = 1) -> None:
+        self.rows = rows
+        self.continues = continues
+        self.group_size = group_size
+        self.size = len(continues)
+        self.space = LocalSpace()
+
+    @property
+    def terms_per_row(self) -> int:  # type: ignore[override]
+        """The most products that are added up for one entry of Px or Pᵀx."""
+        pattern = self.rows.pattern
+        return max(pattern.row_length * self.group_size, pattern.longest_column) + self.group_size
+
+    def apply(self, x: torch.Tensor) -> torch.Tensor:
+        """Return Px for a vector (n,) or several columns (n, c)."""
+        return _columnwise(self.continues, x) * self.average(self.rows.apply(x))
+
+    def apply_transposed(self, x: torch.Tensor) -> torch.Tensor:
+        """Return Pᵀx for a vector (n,) or several columns (n, c)."""
+        weighted = _columnwise(self.continues, x) * x
+        if self.group_size > 1:
+            weighted = weighted.repeat_interleave(self.group_size, dim=0) / self.group_size
+        return self.rows.apply_transposed(weighted)
+
+    def to_dense(self) -> torch.Tensor:
+        """Return P as an (n, n) array; only for small n."""
+        return self.continues[:, None] * self.average(self.rows.to_dense())
+
+    def average(self, per_query: torch.Tensor) -> torch.Tensor:
+        """Return the mean over the queries of each node: (n·g, …) becomes (n, …)."""
+        if self.group_size == 1:
+            return per_query
+        return per_query.view(self.size, self.group_size, *per_query.shape[1:]).mean(dim=1)
+
+
+def _columnwise(weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return weights if x.ndim == 1 else weights[:, None]

@@ -1,0 +1,75 @@
+"""The bandwidths of the three kernels of the paper, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nopg._typing import ArrayLike, as_tensor
+from nopg.kernels._gaussian import GaussianKernel
+
+__all__ = ["Bandwidths"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidths:
+    """h_ψ on states, h_φ on actions, h_ϕ on next states (`definition:npbe`).
+
+    Attributes:
+        states: One number per state feature (an angle has two features), shape (d_f,).
+        actions: One number per action column, shape (d_a,).
+        next_states: One number per state feature; used only where next states are drawn from ϕ.
+        source: How these numbers were found, for reports.
+
+    Example:
+        >>> Bandwidths.from_values([0.2, 0.2, 0.5], [2.0])
+        Bandwidths(states=[0.2, 0.2, 0.5], actions=[2], next_states=[0.2, 0.2, 0.5], source='set by hand')
+    """
+
+    states: torch.Tensor
+    actions: torch.Tensor
+    next_states: torch.Tensor
+    source: str = "set by hand"
+
+    @classmethod
+    def from_values(
+        cls,
+        states: ArrayLike,
+        actions: ArrayLike,
+        next_states: ArrayLike | None = None,
+        *,
+        source: str = "set by hand",
+    ) -> Bandwidths:
+        """Return bandwidths from plain numbers; next states take those of the states if not given."""
+        h_psi = torch.atleast_1d(as_tensor(states))
+        h_phi = h_psi if next_states is None else torch.atleast_1d(as_tensor(next_states))
+        return cls(h_psi, torch.atleast_1d(as_tensor(actions)), h_phi, source)
+
+    def __post_init__(self) -> None:
+        for kernel in (self.state_kernel, self.action_kernel, self.next_state_kernel):
+            assert isinstance(kernel, GaussianKernel)  # building one validates its bandwidth
+
+    def __repr__(self) -> str:
+        def show(h: torch.Tensor) -> str:
+            return "[" + ", ".join(f"{value:.4g}" for value in h.tolist()) + "]"
+
+        return (
+            f"Bandwidths(states={show(self.states)}, actions={show(self.actions)}, "
+            f"next_states={show(self.next_states)}, source={self.source!r})"
+        )
+
+    @property
+    def state_kernel(self) -> GaussianKernel:
+        """ψ, psi in LaTeX, on states."""
+        return GaussianKernel(self.states)
+
+    @property
+    def action_kernel(self) -> GaussianKernel:
+        """φ, varphi in LaTeX, on actions."""
+        return GaussianKernel(self.actions)
+
+    @property
+    def next_state_kernel(self) -> GaussianKernel:
+        """ϕ, phi in LaTeX, on next states."""
+        return GaussianKernel(self.next_states)

@@ -1,0 +1,5 @@
+"""Exact nearest neighbours."""
+
+from nopg.neighbors._tree import NeighborTree
+
+__all__ = ["NeighborTree"]

@@ -1,0 +1,165 @@
+"""Gaussian policies, a = μ(s) + σ(s)·noise: NOPG-S."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+
+from nopg._typing import ArrayLike, as_tensor
+from nopg.errors import ArgumentError
+from nopg.policies._deterministic import Deterministic
+from nopg.policies._networks import MLP, ActionRange, Standardizer
+from nopg.policies._policy import Policy
+
+__all__ = ["GaussianMLPPolicy", "GaussianPolicy", "VarianceDecay"]
+
+
+class VarianceDecay(torch.nn.Module):
+    """A factor on σ whose square, the factor on the variance, falls linearly from 1 over the training.
+
+    The supplement says that the variance is decayed linearly; it does not say to what.
+
+    Args:
+        final: The factor on the variance at the end, in [0, 1].
+    """
+
+    factor: torch.Tensor
+
+    def __init__(self, final: float = 1.0) -> None:
+        super().__init__()
+        if not 0.0 <= final <= 1.0:
+            raise ArgumentError(f"the final share of the variance is {final}; give a number in [0, 1]")
+        self.final = final
+        self.register_buffer("factor", torch.ones((), dtype=torch.float64))
+
+    def progress(self, fraction: float) -> None:
+        """Set the factor for this fraction of the training."""
+        variance = 1.0 + (self.final - 1.0) * min(max(fraction, 0.0), 1.0)
+        self.factor.fill_(variance**0.5)
+
+    def forward(self, sigma: torch.Tensor) -> torch.Tensor:
+        """Return the decayed standard deviation."""
+        return sigma * self.factor
+
+
+class GaussianPolicy(Policy):
+    """A deterministic mean with a fixed standard deviation (`eq:lqr_diagonal_policy_stochastic`).
+
+    Args:
+        mean: μ.
+        std: σ, one number per action, or one for all.
+        num_action_samples: L, actions drawn per state.
+        decay: How the variance falls over the training; not at all by default.
+    """
+
+    std: torch.Tensor
+
+    def __init__(
+        self,
+        mean: Deterministic,
+        std: ArrayLike,
+        *,
+        num_action_samples: int = 15,
+        decay: VarianceDecay | None = None,
+    ) -> None:
+        super().__init__()
+        sigma = as_tensor(std)
+        if sigma.shape not in {(), (1,), (mean.num_actions,)}:
+            raise ArgumentError(f"std has shape {tuple(sigma.shape)}; give one number, or {mean.num_actions}")
+        if not bool((sigma.isfinite() & (sigma >= 0)).all()):
+            raise ArgumentError(f"std is {sigma.tolist()}; give finite numbers of at least 0")
+        self.mean, self.decay = mean, decay or VarianceDecay()
+        self.num_actions, self.num_action_samples = mean.num_actions, _at_least_one(num_action_samples)
+        self.register_buffer("std", sigma.expand(mean.num_actions).clone())
+
+    def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """Return μ(s) + σ·noise, shape (L, m, d_a)."""
+        sigma: torch.Tensor = self.decay(self.std)
+        return self.mean.mode(features)[None] + sigma * noise
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        """Return μ(s)."""
+        return self.mean.mode(features)
+
+    def progress(self, fraction: float) -> None:
+        """Decay the variance."""
+        self.decay.progress(fraction)
+
+
+class GaussianMLPPolicy(Policy):
+    """μ(s) = centre + radius·tanh(f(s)), σ(s) = u·sigmoid(g(s)); f and g are two outputs of one network.
+
+    Args:
+        network: With 2·d_a outputs, f first.
+        action_range: The interval of the mean.
+        largest_std: u, in the unit of the actions, one number or one each; 1 in the supplement, where
+            actions lie within ±1, ±2 or ±5.
+        num_action_samples: L, actions drawn per state, 15 in the supplement.
+        decay: How the variance falls over the training.
+    """
+
+    largest_std: torch.Tensor
+
+    def __init__(
+        self,
+        network: MLP,
+        action_range: ActionRange,
+        *,
+        largest_std: ArrayLike = 1.0,
+        num_action_samples: int = 15,
+        decay: VarianceDecay | None = None,
+    ) -> None:
+        super().__init__()
+        self.network, self.action_range, self.decay = network, action_range, decay or VarianceDecay()
+        self.num_actions = len(action_range.center)
+        self.num_action_samples = _at_least_one(num_action_samples)
+        self.register_buffer("largest_std", as_tensor(largest_std).expand(self.num_actions).clone())
+
+    @classmethod
+    def from_data(
+        cls,
+        features: torch.Tensor,
+        actions: torch.Tensor,
+        *,
+        rng: torch.Generator,
+        hidden: int = 50,
+        num_action_samples: int = 15,
+        decay: VarianceDecay | None = None,
+    ) -> Self:
+        """Return an untrained policy with inputs standardised and the mean bounded as in the data.
+
+        σ is at most half the radius of the actions: the supplement's own on the pendulum, and the same
+        policy in any other unit.
+        """
+        network = MLP(Standardizer.from_data(features), 2 * actions.shape[1], hidden=hidden, rng=rng)
+        action_range = ActionRange(actions.amin(dim=0), actions.amax(dim=0))
+        return cls(
+            network,
+            action_range,
+            largest_std=action_range.radius / 2,
+            num_action_samples=num_action_samples,
+            decay=decay,
+        )
+
+    def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """Return μ(s) + σ(s)·noise, shape (L, m, d_a)."""
+        f, g = self.network(features).split(self.num_actions, dim=-1)
+        mu: torch.Tensor = self.action_range(f)
+        sigma: torch.Tensor = self.decay(self.largest_std * g.sigmoid())
+        return mu[None] + sigma[None] * noise
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        """Return μ(s)."""
+        mean: torch.Tensor = self.action_range(self.network(features)[:, : self.num_actions])
+        return mean
+
+    def progress(self, fraction: float) -> None:
+        """Decay the variance."""
+        self.decay.progress(fraction)
+
+
+def _at_least_one(num_action_samples: int) -> int:
+    if num_action_samples < 1:
+        raise ArgumentError(f"num_action_samples is {num_action_samples}; draw at least one action per state")
+    return num_action_samples

@@ -1,0 +1,104 @@
+"""The maps from states to numbers that policies are made of: linear gains and a small network."""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+import torch
+
+from nopg._typing import ArrayLike, as_tensor
+from nopg.errors import ArgumentError
+
+__all__ = ["MLP", "ActionRange", "Standardizer"]
+
+
+class Standardizer(torch.nn.Module):
+    """x ↦ (x − mean)/std per feature, from the data: a network cannot see a velocity of ±.07 next to ±1.
+
+    Args:
+        mean: Shape (d_f,).
+        std: Shape (d_f,); a constant feature passes centred only.
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
+        super().__init__()
+        scale = as_tensor(std)
+        self.register_buffer("mean", as_tensor(mean))
+        self.register_buffer("std", torch.where(scale > 0, scale, 1.0))
+
+    @classmethod
+    def from_data(cls, features: torch.Tensor) -> Self:
+        """Return the standardisation of these rows."""
+        # The deviation of a constant is not exactly 0 where its mean is rounded.
+        constant = features.amin(dim=0) == features.amax(dim=0)
+        std = features.std(dim=0, correction=0).masked_fill(constant, 0.0)
+        return cls(features.mean(dim=0), std)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return standardised features."""
+        return (features - self.mean) / self.std
+
+
+class ActionRange(torch.nn.Module):
+    """u ↦ centre + radius·tanh(u): the paper's a_max·tanh, for any interval.
+
+    Args:
+        low: Smallest action, shape (d_a,).
+        high: Largest action, shape (d_a,).
+    """
+
+    center: torch.Tensor
+    radius: torch.Tensor
+
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
+        super().__init__()
+        lowest, highest = as_tensor(low).reshape(-1), as_tensor(high).reshape(-1)
+        if lowest.shape != highest.shape or not bool((lowest < highest).all()):
+            raise ArgumentError(
+                f"actions range from {lowest.tolist()} to {highest.tolist()}; every action needs low < high"
+            )
+        self.register_buffer("center", (lowest + highest) / 2)
+        self.register_buffer("radius", (highest - lowest) / 2)
+
+    def forward(self, raw: torch.Tensor) -> torch.Tensor:
+        """Return actions inside the range."""
+        return self.center + self.radius * raw.tanh()
+
+
+class MLP(torch.nn.Module):
+    """One hidden layer of ReLU units on standardised inputs; the supplement's network.
+
+    Args:
+        standardizer: From the data.
+        num_outputs: How many numbers it returns.
+        hidden: Units, 50 in the supplement.
+        rng: Where the weights are drawn from, uniform in ±1/√fan-in.
+    """
+
+    def __init__(
+        self, standardizer: Standardizer, num_outputs: int, *, hidden: int = 50, rng: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.standardizer = standardizer
+        self.hidden = _linear(len(standardizer.mean), hidden, rng)
+        self.output = _linear(hidden, num_outputs, rng)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return outputs (m, num_outputs)."""
+        outputs: torch.Tensor = self.output(torch.relu(self.hidden(self.standardizer(features))))
+        return outputs
+
+
+def _linear(num_inputs: int, num_outputs: int, rng: torch.Generator) -> torch.nn.Linear:
+    layer: torch.nn.Linear = torch.nn.utils.skip_init(
+        torch.nn.Linear, num_inputs, num_outputs, dtype=torch.float64
+    )
+    bound = 1 / math.sqrt(num_inputs)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=rng)
+    return layer

@@ -1,0 +1,92 @@
+"""BiCGSTAB (van der Vorst 1992), guarded against its breakdowns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from nopg.solvers._fixed_point import FixedPoint
+from nopg.solvers._resolvent import Resolvent
+from nopg.solvers._solution import Solution
+from nopg.solvers._solver import Solver
+
+__all__ = ["BiCGSTAB"]
+
+# Below this cosine between shadow residual and residual the recurrence has lost its meaning.
+_BREAKDOWN = 1e-12
+_MAX_RESTARTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BiCGSTAB(Solver):
+    """A Krylov method for non-symmetric systems.
+
+    The paper names conjugate gradient; Λ is not symmetric, so that is not valid here. BiCGSTAB can
+    break down (ρ → 0, ω → 0): it then restarts from the best point it has, and after too many
+    restarts or steps hands over to fixed-point iteration, which always converges.
+
+    Attributes:
+        max_steps: Products with P before the fixed point takes over.
+    """
+
+    max_steps: int = 2_000
+
+    def solve(
+        self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
+    ) -> Solution:
+        """Solve one system; see `Solver.solve`."""
+        target = tolerance * system.norm(b)
+        x = torch.zeros_like(b) if guess is None else guess
+        r = b - system.apply(x)
+        best, best_norm, steps = x, system.norm(r), 1
+
+        for _ in range(_MAX_RESTARTS):
+            if best_norm <= target or steps >= self.max_steps:
+                break
+            x, used = self._sweep(system, best, r, target=target, max_steps=self.max_steps - steps)
+
+            # The recurrence drifts from the true residual, and a breakdown may have spoilt x.
+            residual, steps = b - system.apply(x), steps + used + 1
+            norm = system.norm(residual)
+            if math.isfinite(norm) and norm < 0.99 * best_norm:
+                best, best_norm, r = x, norm, residual
+            else:
+                break
+
+        if best_norm > target:
+            net = FixedPoint().solve(system, b, tolerance=tolerance, guess=best)
+            best, steps = net.value, steps + net.num_steps
+        return system.certify(best, b, num_steps=steps, tolerance=tolerance)
+
+    def _sweep(
+        self, system: Resolvent, x: torch.Tensor, r: torch.Tensor, *, target: float, max_steps: int
+    ) -> tuple[torch.Tensor, int]:
+        """Run the recurrence from x with residual r until the target, a breakdown or the last step."""
+        dot, steps = system.operator.space.dot, 0
+        shadow, p, rho = r, r, dot(r, r)
+        shadow_norm = math.sqrt(rho)
+
+        while steps < max_steps:
+            v = system.apply(p)
+            sigma = dot(shadow, v)
+            if abs(sigma) <= _BREAKDOWN * shadow_norm * math.sqrt(dot(v, v)):
+                break
+            alpha = rho / sigma
+
+            s = r - alpha * v
+            t = system.apply(s)
+            steps += 2
+            t_squared = dot(t, t)
+            omega = dot(t, s) / t_squared if t_squared > 0 else 0.0
+            x = x + alpha * p + omega * s
+            r = s - omega * t
+            if system.norm(r) <= target or omega == 0.0:
+                break
+
+            rho, rho_before = dot(shadow, r), rho
+            if not abs(rho) > _BREAKDOWN * shadow_norm * math.sqrt(dot(r, r)):
+                break
+            p = r + (rho / rho_before) * (alpha / omega) * (p - omega * v)
+        return x, steps

@@ -1,0 +1,66 @@
+"""LU factorisation of the whole matrix, for small n."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nopg.errors import SolverError
+from nopg.solvers._resolvent import Resolvent
+from nopg.solvers._solution import Solution
+from nopg.solvers._solver import Solver
+
+__all__ = ["DenseLU"]
+
+
+@dataclass(frozen=True, slots=True)
+class DenseLU(Solver):
+    """Exact up to rounding, in O(n³) time and O(n²) memory.
+
+    Attributes:
+        limit: The largest n it accepts.
+    """
+
+    limit: int = 4_000
+
+    def solve(
+        self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
+    ) -> Solution:
+        """Solve one system; see `Solver.solve`."""
+        del guess
+        return self._back_substitute(self._factorize(system), system, b, tolerance)
+
+    def solve_both(
+        self,
+        system: Resolvent,
+        b: torch.Tensor,
+        c: torch.Tensor,
+        *,
+        tolerance: float,
+        guesses: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> tuple[Solution, Solution]:
+        """Solve Λx = b and Λᵀy = c with one factorisation."""
+        del guesses
+        factors = self._factorize(system)
+        return (
+            self._back_substitute(factors, system, b, tolerance),
+            self._back_substitute(factors, system.T, c, tolerance),
+        )
+
+    def _factorize(self, system: Resolvent) -> tuple[torch.Tensor, torch.Tensor]:
+        n = system.operator.size
+        if n > self.limit:
+            raise SolverError(
+                f"dense LU would need {8 * n * n / 1e9:.1f} GB for n = {n}; its limit is {self.limit}. "
+                "Use solver='bicgstab' or 'auto', or raise DenseLU(limit=…)"
+            )
+        Lambda = torch.eye(n, dtype=torch.float64) - system.discount * system.operator.to_dense()
+        factors, pivots = torch.linalg.lu_factor(Lambda)  # of Λ itself; Λᵀ uses the same factors
+        return factors, pivots
+
+    def _back_substitute(
+        self, factors: tuple[torch.Tensor, torch.Tensor], system: Resolvent, b: torch.Tensor, tolerance: float
+    ) -> Solution:
+        x = torch.linalg.lu_solve(*factors, b[:, None], adjoint=system.transposed)[:, 0]
+        return system.certify(x, b, num_steps=0, tolerance=tolerance)

@@ -1,0 +1,45 @@
+"""The interface of the solvers of Λx = b."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+
+from nopg.solvers._resolvent import Resolvent
+from nopg.solvers._solution import Solution
+
+__all__ = ["Solver"]
+
+
+class Solver(ABC):
+    """Solves Λx = b to a relative residual, and says what it proved."""
+
+    @abstractmethod
+    def solve(
+        self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
+    ) -> Solution:
+        """Solve one system.
+
+        Args:
+            system: Λ or Λᵀ.
+            b: Right-hand side, shape (n,).
+            tolerance: Stop where ‖b − Λx‖ ≤ tolerance · ‖b‖, in the norm of the system.
+            guess: Where to start; a direct solver ignores it.
+        """
+
+    def solve_both(
+        self,
+        system: Resolvent,
+        b: torch.Tensor,
+        c: torch.Tensor,
+        *,
+        tolerance: float,
+        guesses: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> tuple[Solution, Solution]:
+        """Solve Λx = b and Λᵀy = c; a direct solver factorises once for both."""
+        first, second = guesses or (None, None)
+        return (
+            self.solve(system, b, tolerance=tolerance, guess=first),
+            self.solve(system.T, c, tolerance=tolerance, guess=second),
+        )

@@ -1,0 +1,64 @@
+"""Gradient ascent on any estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from nopg._seeding import generator
+from nopg.errors import ArgumentError
+from nopg.gradients import GradientEstimator
+from nopg.policies import Policy
+from nopg.training._reports import Callback, Update
+
+__all__ = ["ascend"]
+
+
+def ascend(
+    estimator: GradientEstimator,
+    policy: Policy,
+    *,
+    updates: int,
+    learning_rate: float,
+    seed: int,
+    callbacks: Sequence[Callback] = (),
+) -> tuple[Update, ...]:
+    """Improve the policy in place with Adam, and return the history.
+
+    The noise of the actions is the same in every update, so the objective is one function.
+
+    Args:
+        estimator: Of the gradient.
+        policy: The policy, changed in place.
+        updates: How many steps at most.
+        learning_rate: Adam's.
+        seed: Of the action noise.
+        callbacks: Called after every update; one that returns True ends the training.
+    """
+    if updates < 1 or not learning_rate > 0:
+        raise ArgumentError(f"updates = {updates}, learning_rate = {learning_rate}; both must be positive")
+    parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate, maximize=True)
+    history: list[Update] = []
+
+    for number in range(1, updates + 1):
+        policy.progress((number - 1) / max(updates - 1, 1))
+        estimate = estimator.estimate(policy, rng=generator(seed, "actions"))
+        for parameter, part in zip(parameters, estimate.direction, strict=True):
+            parameter.grad = part
+        optimizer.step()
+
+        update = Update(
+            number=number,
+            planned=updates,
+            expected_return=estimate.expected_return,
+            gradient_norm=estimate.norm,
+            unknown_mass=estimate.diagnostics.get("unknown_mass", 0.0),
+            products=int(estimate.diagnostics.get("products", 0)),
+        )
+        history.append(update)
+        verdicts = [callback(update) for callback in callbacks]  # all of them hear it
+        if any(verdicts):
+            break
+    return tuple(history)

@@ -1,0 +1,51 @@
+"""A trained policy as a user runs it: raw observations in, actions out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import torch
+
+from nopg._typing import ArrayLike, FloatArray, as_tensor
+from nopg.data import Schema
+from nopg.errors import DataError
+from nopg.policies import Policy
+
+__all__ = ["Controller"]
+
+
+@dataclass(frozen=True)
+class Controller:
+    """A policy with the columns it was trained on.
+
+    Attributes:
+        policy: Acts on state features.
+        schema: Turns raw states into features.
+    """
+
+    policy: Policy
+    schema: Schema
+
+    @overload
+    def __call__(self, observation: torch.Tensor) -> torch.Tensor: ...
+    @overload
+    def __call__(self, observation: ArrayLike) -> FloatArray | torch.Tensor: ...
+
+    def __call__(self, observation: ArrayLike) -> FloatArray | torch.Tensor:
+        """Return the action (d_a,) at a raw state (d_s,), or actions (m, d_a) at states (m, d_s).
+
+        Numpy in gives numpy out, a tensor gives a tensor. A stochastic policy acts by its mean.
+        """
+        states = as_tensor(observation)
+        columns = len(self.schema.states)
+        if states.ndim not in {1, 2} or states.shape[-1] != columns:
+            raise DataError(
+                f"an observation has {columns} numbers ({', '.join(self.schema.states)}), "
+                f"this one has shape {tuple(states.shape)}"
+            )
+        with torch.no_grad():
+            actions = self.policy.mode(self.schema.encode(states.reshape(-1, columns)))
+        actions = actions[0] if states.ndim == 1 else actions
+        return actions if isinstance(observation, torch.Tensor) else np.asarray(actions.numpy())

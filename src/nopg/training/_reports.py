@@ -1,0 +1,113 @@
+"""What training tells about each update, and who listens."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TextIO
+
+__all__ = ["Callback", "Plateau", "ProgressBar", "Update"]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One update of the policy.
+
+    Attributes:
+        number: 1 for the first.
+        planned: How many there will be at most.
+        expected_return: Ĵ before the update.
+        gradient_norm: ‖∂Ĵ/∂θ‖.
+        unknown_mass: U, the discounted probability of leaving the data.
+        products: Products with P that the solves took.
+    """
+
+    number: int
+    planned: int
+    expected_return: float
+    gradient_norm: float
+    unknown_mass: float
+    products: int
+
+
+Callback = Callable[[Update], bool | None]
+"""Hears of every update; returning True stops the training after it."""
+
+
+class Plateau:
+    """Stops when Ĵ has not risen for long.
+
+    Args:
+        patience: Updates without a rise after which to stop.
+        rise: What counts as a rise, relative to the range of Ĵ seen so far.
+    """
+
+    def __init__(self, patience: int = 300, rise: float = 1e-4) -> None:
+        self.patience, self.rise = patience, rise
+        self._best = self._lowest = float("nan")
+        self._since = 0
+
+    def __call__(self, update: Update) -> bool:
+        """Return whether to stop."""
+        J = update.expected_return
+        if update.number == 1:
+            self._best, self._lowest, self._since = J, J, 0
+        self._lowest = min(self._lowest, J)
+        if self._best + self.rise * (self._best - self._lowest) < J:
+            self._best, self._since = J, 0
+        else:
+            self._since += 1
+        return self._since >= self.patience
+
+
+class ProgressBar:
+    """A line on a terminal; silent where the stream is not one.
+
+    Args:
+        stream: Where to write, standard error by default.
+        interval: Seconds between two drawings.
+    """
+
+    _WIDTH = 20
+
+    def __init__(self, stream: TextIO | None = None, interval: float = 0.1) -> None:
+        self.stream = stream or sys.stderr
+        self.interval = interval
+        self._visible = self.stream.isatty()
+        self._started = self._drawn = time.monotonic()
+
+    def __call__(self, update: Update) -> None:
+        """Draw the line anew if it is time."""
+        now = time.monotonic()
+        if update.number == 1:
+            self._started = now
+        last = update.number == update.planned
+        if not self._visible or (now - self._drawn < self.interval and not last):
+            return
+        self._drawn = now
+        self.stream.write("\r\x1b[K" + self.line(update, now - self._started) + ("\n" if last else ""))
+        self.stream.flush()
+
+    def close(self) -> None:
+        """End the line of a training that stopped early."""
+        if self._visible:
+            self.stream.write("\n")
+
+    def line(self, update: Update, seconds: float) -> str:
+        """Return the text of the line after some seconds of training."""
+        filled = self._WIDTH * update.number // update.planned
+        left = seconds / update.number * (update.planned - update.number)
+        clock = f"{_clock(left)} left" if update.number < update.planned else f"in {_clock(seconds)}"
+        return (
+            f"{update.number}/{update.planned} {'━' * filled}{'╌' * (self._WIDTH - filled)} "
+            f"Ĵ {update.expected_return:.5g}  ‖∇‖ {update.gradient_norm:.1e}  "
+            f"unknown {update.unknown_mass:.2%}  {clock}"
+        )
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,79 @@
+"""What `optimize` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nopg._typing import ArrayLike, FloatArray, as_tensor
+from nopg.bellman import BellmanSolution, Certificate
+from nopg.data import Schema
+from nopg.kernels import Bandwidths
+from nopg.training._controller import Controller
+from nopg.training._reports import Update
+
+__all__ = ["TrainingResult"]
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingResult:
+    """A trained controller and what is known about it before it runs.
+
+    Attributes:
+        policy: The controller: numpy observation in, numpy action out.
+        solution: The Bellman solution under it, solved to its certificate.
+        bandwidths: Of the kernels, with where they come from.
+        history: Every update of the training.
+    """
+
+    policy: Controller
+    solution: BellmanSolution
+    bandwidths: Bandwidths
+    history: tuple[Update, ...]
+
+    @property
+    def expected_return(self) -> float:
+        """Ĵ, the discounted return that the data let us expect from the initial states."""
+        return self.solution.expected_return
+
+    @property
+    def unknown_mass(self) -> float:
+        """U, the discounted probability of leaving the data."""
+        return self.solution.unknown_mass
+
+    @property
+    def certificate(self) -> Certificate:
+        """The proven numerical error of the solution."""
+        return self.solution.certificate
+
+    def value(self, states: ArrayLike) -> FloatArray:
+        """Return V̂ at raw states (m, d_s); see `BellmanSolution.value`."""
+        return self.solution.value(self._features(states)).numpy()
+
+    def action_value(self, states: ArrayLike, actions: ArrayLike) -> FloatArray:
+        """Return Q̂ at raw states (m, d_s) for actions (m, d_a)."""
+        return self.solution.action_value(self._features(states), as_tensor(actions)).numpy()
+
+    def visitation(self, states: ArrayLike) -> FloatArray:
+        """Return μ̃ at raw states (m, d_s); see `BellmanSolution.visitation`."""
+        return self.solution.visitation(self._features(states)).numpy()
+
+    def unknown_at(self, states: ArrayLike) -> FloatArray:
+        """Return the unknown mass at raw states (m, d_s)."""
+        return self.solution.unknown_at(self._features(states)).numpy()
+
+    def support(self, states: ArrayLike) -> FloatArray:
+        """Return how many samples' worth of data stand at raw states (m, d_s)."""
+        return self.solution.support(self._features(states)).numpy()
+
+    def __repr__(self) -> str:
+        proof = self.certificate
+        return (
+            f"TrainingResult(return {self.expected_return:.6g} ± {proof.return_error:.0e} (numerics), "
+            f"unknown mass {self.unknown_mass:.2%}, {len(self.history)} updates)"
+        )
+
+    def _features(self, states: ArrayLike) -> torch.Tensor:
+        schema: Schema = self.policy.schema
+        return schema.encode(as_tensor(states).reshape(-1, len(schema.states)))

@@ -1,0 +1,18 @@
+"""What all tests share."""
+
+import os
+
+import hypothesis
+import pytest
+import torch
+
+# A developer explores new cases; continuous integration repeats the same ones.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("developer", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Small problems run faster on one thread, and their sums do not depend on the number of cores."""
+    torch.set_num_threads(1)

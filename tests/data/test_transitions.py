@@ -1,0 +1,453 @@
+"""Transitions at the door: what is refused and how it is said, what is kept and how it is shown."""
+
+import dataclasses
+import math
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.data import Transitions, check_discount
+from nopg.errors import ArgumentError, DataError
+
+
+def arrays(rows: int = 4) -> dict[str, Any]:
+    """Four arguments of `from_arrays` with two state columns, one action column and no equal values."""
+    rng = np.random.default_rng(0)
+    return {
+        "states": rng.normal(size=(rows, 2)),
+        "actions": rng.normal(size=(rows, 1)),
+        "rewards": rng.normal(size=rows),
+        "next_states": rng.normal(size=(rows, 2)),
+    }
+
+
+def dataset(**changes: Any) -> Transitions:
+    return Transitions.from_arrays(**arrays() | changes)
+
+
+def with_entry(name: str, place: tuple[int, ...], value: float) -> dict[str, Any]:
+    changed = arrays()
+    changed[name][place] = value
+    return changed
+
+
+# Numbers that are not numbers.
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "label"),
+    [
+        ("states", (2, 1), "states column 'speed'"),
+        ("actions", (2, 0), "actions column 'torque'"),
+        ("rewards", (2,), "rewards"),
+        ("next_states", (2, 0), "next_states column 'angle'"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "kind"), [(math.nan, "NaN"), (math.inf, "infinite values"), (-math.inf, "infinite values")]
+)
+def test_what_is_not_finite_is_named_by_column_and_row(
+    name: str, place: tuple[int, ...], label: str, value: float, kind: str
+) -> None:
+    changed = with_entry(name, place, value)
+    with pytest.raises(DataError) as caught:
+        Transitions.from_arrays(**changed, state_names=["angle", "speed"], action_names=["torque"])
+    assert f"{label} has 1 {kind} (rows 2)" in str(caught.value)
+    assert "invalid='drop'" in str(caught.value)
+
+
+def test_every_column_with_a_fault_is_named_at_once() -> None:
+    changed = with_entry("states", (0, 0), math.nan)
+    changed["rewards"][3] = math.inf
+    with pytest.raises(DataError, match=r"states column 's0' has 1 NaN \(rows 0\); rewards has 1 infinite"):
+        Transitions.from_arrays(**changed)
+
+
+def test_a_long_list_of_faulty_rows_is_shortened() -> None:
+    changed = arrays(rows=9)
+    changed["rewards"][1:8] = math.nan
+    with pytest.raises(DataError, match=r"7 NaN \(rows 1, 2, 3, 4, 5, …\)"):
+        Transitions.from_arrays(**changed)
+
+
+def test_faulty_rows_are_dropped_on_request_and_the_others_stay_as_they_were() -> None:
+    changed = with_entry("next_states", (1, 1), math.nan)
+    changed["actions"][3, 0] = math.inf
+    whole = dataset(episodes=[0, 0, 1, 1], terminated=[0, 1, 0, 0], truncated=[0, 0, 1, 0])
+
+    data = Transitions.from_arrays(
+        **changed, episodes=[0, 0, 1, 1], terminated=[0, 1, 0, 0], truncated=[0, 0, 1, 0], invalid="drop"
+    )
+
+    kept = whole.take(torch.tensor([0, 2]))
+    assert len(data) == 2
+    for name in ("states", "actions", "rewards", "next_states", "terminated", "truncated", "episodes"):
+        assert torch.equal(getattr(data, name), getattr(kept, name)), name
+
+
+def test_nothing_is_dropped_where_nothing_is_wrong() -> None:
+    assert len(dataset(invalid="drop")) == 4
+
+
+def test_a_dataset_of_faulty_rows_only_is_refused_even_when_they_may_be_dropped() -> None:
+    with pytest.raises(DataError, match="nothing is left"):
+        dataset(rewards=[math.nan] * 4, invalid="drop")
+
+
+def test_an_unknown_way_to_treat_faulty_rows_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="invalid is 'ignore'; give one of raise, drop"):
+        dataset(invalid=cast(Any, "ignore"))
+
+
+def test_masked_values_count_as_missing() -> None:
+    masked = np.ma.MaskedArray(arrays()["rewards"], mask=[False, True, False, False])
+    with pytest.raises(DataError, match=r"rewards has 1 NaN \(rows 1\)"):
+        dataset(rewards=masked)
+    assert len(dataset(rewards=masked, invalid="drop")) == 3
+
+
+# Shapes, kinds and counts.
+
+
+@pytest.mark.parametrize("name", ["states", "actions", "rewards", "next_states", "initial_states"])
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (np.array([["1.0", "2.0"]] * 4), "dtype <U3"),
+        (np.array([[1.0, None]] * 4), "dtype object"),
+        (np.array([[1j, 2j]] * 4), "dtype complex128"),
+        (torch.tensor([[1j, 2j]] * 4), "complex"),
+        (np.array(["2020-01-01"] * 4, dtype="datetime64[D]"), "dtype datetime64"),
+        ([[1.0], [1.0, 2.0], [1.0], [1.0]], "different lengths"),
+    ],
+)
+def test_text_objects_and_complex_numbers_are_refused_by_name(name: str, wrong: Any, reason: str) -> None:
+    with pytest.raises(DataError, match=f"{name} (has|is) .*{reason}"):
+        dataset(**{name: wrong})
+
+
+@pytest.mark.parametrize("name", ["states", "actions", "next_states"])
+@pytest.mark.parametrize("shape", [(), (4, 2, 1), (4, 0)])
+def test_matrices_of_other_shapes_are_refused_by_name(name: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match=f"{name} has"):
+        dataset(**{name: np.zeros(shape)})
+
+
+@pytest.mark.parametrize("name", ["rewards", "terminated", "truncated", "episodes"])
+@pytest.mark.parametrize("shape", [(), (4, 2), (4, 1, 1)])
+def test_vectors_of_other_shapes_are_refused_by_name(name: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match=f"{name} has shape .*one number per row"):
+        dataset(**{name: np.zeros(shape)})
+
+
+def test_an_empty_dataset_is_refused() -> None:
+    with pytest.raises(DataError, match="empty"):
+        Transitions.from_arrays(**arrays(rows=0))
+
+
+@pytest.mark.parametrize("name", ["states", "actions", "rewards", "next_states"])
+def test_unequal_rows_are_refused_with_the_count_of_each(name: str) -> None:
+    with pytest.raises(DataError, match=f"unequal numbers of rows: .*{name} 3"):
+        dataset(**{name: arrays()[name][:3]})
+
+
+def test_next_states_need_the_columns_of_the_states() -> None:
+    with pytest.raises(DataError, match="states have 2 columns, next_states 3"):
+        dataset(next_states=np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("name", ["terminated", "truncated"])
+@pytest.mark.parametrize(("value", "shown"), [(2, "2"), (-1, "-1"), (0.5, "0.5"), (math.nan, "nan")])
+def test_flags_other_than_zero_and_one_are_refused(name: str, value: float, shown: str) -> None:
+    with pytest.raises(DataError, match=rf"{name} must hold booleans or 0 and 1; row 2 has {shown}\."):
+        dataset(**{name: [0, 1, value, 0]})
+
+
+@pytest.mark.parametrize("name", ["terminated", "truncated", "episodes"])
+def test_flags_and_episodes_need_one_entry_per_row(name: str) -> None:
+    with pytest.raises(DataError, match=f"{name} has 3 rows, states have 4"):
+        dataset(**{name: [0, 1, 0]})
+
+
+@pytest.mark.parametrize("number", [0.5, math.nan, math.inf])
+def test_episodes_are_whole_numbers(number: float) -> None:
+    with pytest.raises(DataError, match="whole numbers"):
+        dataset(episodes=[0, 0, 1, number])
+
+
+def test_episode_numbers_beyond_the_precision_of_floats_stay_apart() -> None:
+    numbers = [2**53, 2**53 + 1, 2**62, 2**62 + 1]
+    for episodes in (numbers, np.array(numbers), torch.tensor(numbers)):
+        data = dataset(episodes=episodes)
+        assert data.episodes is not None
+        assert data.episodes.tolist() == numbers
+
+
+@pytest.mark.parametrize("discount", [1.0, 1.5, -0.1, math.nan, math.inf])
+def test_a_discount_outside_its_range_is_refused(discount: float) -> None:
+    with pytest.raises(ArgumentError, match=r"it must lie in \[0, 1\)"):
+        check_discount(discount)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.97, math.nextafter(1.0, 0.0), np.float64(0.5)])
+def test_a_discount_inside_its_range_passes_unchanged(discount: float) -> None:
+    assert check_discount(discount) == discount
+    assert type(check_discount(discount)) is float
+
+
+# Names, angles and starts.
+
+
+def test_columns_nobody_named_are_numbered() -> None:
+    data = dataset()
+    assert data.schema.states == ("s0", "s1")
+    assert data.schema.actions == ("a0",)
+
+
+@pytest.mark.parametrize("names", [["x"], ["x", "y", "z"], "xy"])
+def test_names_need_one_per_column(names: Any) -> None:
+    with pytest.raises(DataError, match=r"state_names is .* but there are 2 columns"):
+        dataset(state_names=names)
+    with pytest.raises(DataError, match=r"action_names is .* but there are 1 columns"):
+        dataset(action_names=["u", "v"])
+
+
+def test_a_name_is_given_once() -> None:
+    with pytest.raises(DataError, match=r"state_names \['x', 'x'\] holds a name twice"):
+        dataset(state_names=["x", "x"])
+    with pytest.raises(DataError, match=r"\['x'\] name both states and actions"):
+        dataset(state_names=["x", "y"], action_names=["x"])
+
+
+@pytest.mark.parametrize("angles", [["phase"], {"phase": 360.0}, ["s0", "a0"]])
+def test_an_angle_that_is_no_state_column_is_refused(angles: Any) -> None:
+    with pytest.raises(DataError, match=r"is not a state column; the columns are \['s0', 's1'\]"):
+        dataset(angles=angles)
+
+
+@pytest.mark.parametrize("number", [2, -3])
+def test_an_angle_beyond_the_last_column_is_refused(number: int) -> None:
+    with pytest.raises(DataError, match=f"angle column {number} does not exist; states have 2 columns"):
+        dataset(angles=[number])
+
+
+@pytest.mark.parametrize(
+    "angles", [["s1"], [1], [-1], {"s1": 2 * math.pi}], ids=["name", "number", "from the end", "period"]
+)
+def test_an_angle_is_declared_by_name_by_number_or_with_its_period(angles: Any) -> None:
+    assert dict(dataset(angles=angles).schema.angles) == {"s1": 2 * math.pi}
+
+
+@pytest.mark.parametrize(
+    ("starts", "reason"),
+    [
+        (np.zeros((3, 3)), "initial_states have 3 columns, states have 2"),
+        (np.zeros((2, 1)), "initial_states have 1 columns, states have 2"),
+        ([0.0, 0.0, 0.0], "initial_states have 3 columns, states have 2"),
+        (np.zeros((0, 2)), "at least one state"),
+        ([[0.0, math.nan]], "finite numbers only"),
+        ([[0.0, math.inf]], "finite numbers only"),
+        (np.zeros((2, 2, 1)), "initial_states has 3 dimensions"),
+    ],
+)
+def test_impossible_initial_states_are_refused(starts: Any, reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        dataset(initial_states=starts)
+
+
+def test_one_initial_state_may_be_a_plain_row() -> None:
+    assert dataset(initial_states=[1.0, 2.0]).starts.tolist() == [[1.0, 2.0]]
+
+
+def test_a_vector_is_one_column_for_initial_states_as_for_states() -> None:
+    data = Transitions.from_arrays(
+        [0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0], initial_states=[5.0, 6.0, 7.0]
+    )
+    assert data.states.shape == (2, 1)
+    assert data.starts.tolist() == [[5.0], [6.0], [7.0]]
+
+
+def test_declared_starts_win_over_episodes() -> None:
+    assert dataset(episodes=[0, 0, 1, 1], initial_states=[[5.0, 6.0]]).starts.tolist() == [[5.0, 6.0]]
+
+
+def test_without_declared_starts_they_are_the_first_rows_of_the_episodes() -> None:
+    # Episodes may be interleaved and numbered in any order.
+    data = dataset(episodes=[7, -2, 7, -2])
+    assert sorted(data.starts.tolist()) == sorted(data.states[:2].tolist())
+
+
+def test_without_episodes_every_state_is_a_start() -> None:
+    data = dataset()
+    assert torch.equal(data.starts, data.states)
+
+
+# What comes in, what is kept.
+
+
+def test_arrays_tensors_and_lists_give_the_same_dataset() -> None:
+    plain = arrays()
+    expected = Transitions.from_arrays(**plain)
+    tensors: dict[str, Any] = {name: torch.as_tensor(array) for name, array in plain.items()}
+    lists: dict[str, Any] = {name: array.tolist() for name, array in plain.items()}
+    for given in (tensors, lists):
+        data = Transitions.from_arrays(**given)
+        for name in plain:
+            assert torch.equal(getattr(data, name), getattr(expected, name)), name
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.longdouble, np.int8, np.int64, np.uint16, np.uint64, np.bool_, ">f8"]
+)
+def test_every_kind_of_real_number_becomes_float64(dtype: Any) -> None:
+    values = np.array([[0, 1], [1, 0], [1, 1], [0, 0]]).astype(dtype)
+    data = dataset(states=values, actions=values, rewards=values[:, 0])
+    for column in (data.states, data.actions, data.rewards[:, None]):
+        assert column.dtype == torch.float64
+        assert column.tolist() == values.astype(float)[:, : column.shape[1]].tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
+def test_every_kind_of_tensor_becomes_float64(dtype: torch.dtype) -> None:
+    values = torch.tensor([[0, 1], [1, 0], [1, 1], [0, 0]]).to(dtype)
+    data = dataset(states=values)
+    assert data.states.dtype == torch.float64
+    assert torch.equal(data.states, values.double())
+
+
+def test_views_of_any_stride_and_read_only_arrays_are_accepted() -> None:
+    values = np.arange(16.0).reshape(4, 4)
+    values.flags.writeable = False
+    data = dataset(states=values[::-1, ::-2], next_states=values[:, :2])
+    assert data.states.tolist() == [[15.0, 13.0], [11.0, 9.0], [7.0, 5.0], [3.0, 1.0]]
+
+
+def test_a_tensor_that_requires_gradients_is_taken_as_numbers() -> None:
+    assert not dataset(states=torch.ones(4, 2, requires_grad=True)).states.requires_grad
+
+
+@pytest.mark.parametrize("convert", [lambda x: x, torch.as_tensor])
+def test_what_happens_to_an_array_later_does_not_reach_the_dataset(convert: Any) -> None:
+    given = {name: convert(array) for name, array in arrays().items()}
+    data = Transitions.from_arrays(**given, initial_states=given["states"])
+    for array in given.values():
+        array[:] = math.nan
+    for name in given:
+        assert bool(getattr(data, name).isfinite().all()), name
+    assert bool(data.starts.isfinite().all())
+
+
+def test_terminated_wins_over_truncated() -> None:
+    data = dataset(terminated=[0, 1, 0, 1], truncated=[0, 0, 1, 1])
+    assert data.terminated.tolist() == [False, True, False, True]
+    assert data.truncated.tolist() == [False, False, True, False]
+
+
+def test_without_flags_nothing_ends() -> None:
+    data = dataset()
+    assert not data.terminated.any()
+    assert not data.truncated.any()
+    assert data.terminated.dtype == data.truncated.dtype == torch.bool
+
+
+def test_columns_of_one_number_are_vectors() -> None:
+    column = np.array([[0.0], [1.0], [1.0], [0.0]])
+    data = dataset(rewards=column, terminated=column, episodes=column)
+    assert data.rewards.tolist() == [0.0, 1.0, 1.0, 0.0]
+    assert data.terminated.tolist() == [False, True, True, False]
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 1, 1, 0]
+
+
+def test_a_dataset_is_frozen() -> None:
+    data = dataset()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cast(Any, data).rewards = torch.zeros(4)
+
+
+def test_taking_rows_keeps_their_order_and_everything_they_carry() -> None:
+    data = dataset(
+        terminated=[1, 0, 0, 0],
+        truncated=[0, 0, 0, 1],
+        episodes=[3, 4, 4, 5],
+        angles=["s0"],
+        initial_states=[[5.0, 6.0]],
+    )
+    taken = data.take(torch.tensor([3, 0]))
+    for name in ("states", "actions", "rewards", "next_states"):
+        assert torch.equal(getattr(taken, name), getattr(data, name)[[3, 0]]), name
+    assert taken.terminated.tolist() == [False, True]
+    assert taken.truncated.tolist() == [True, False]
+    assert taken.episodes is not None
+    assert taken.episodes.tolist() == [5, 3]
+    assert taken.schema == data.schema
+    assert taken.starts.tolist() == [[5.0, 6.0]]
+
+
+def test_a_mask_takes_the_rows_it_marks() -> None:
+    data = dataset()
+    mask = torch.tensor([True, False, True, False])
+    assert torch.equal(data.take(mask).rewards, data.rewards[[0, 2]])
+    assert len(data) == 4
+
+
+def test_taking_no_row_is_refused() -> None:
+    with pytest.raises(DataError, match="none of the 4 rows"):
+        dataset().take(torch.zeros(4, dtype=torch.bool))
+
+
+def test_features_are_the_encoded_states() -> None:
+    data = dataset(
+        states=[[0.0, 5.0], [90.0, 6.0], [180.0, 7.0], [360.0, 8.0]],
+        next_states=[[270.0, 1.0], [-90.0, 1.0], [630.0, 1.0], [0.0, 1.0]],
+        angles={"s0": 360.0},
+    )
+    # Rounding of a sine near a multiple of π/2 is below 10⁻¹⁵ at these angles.
+    expected = [[1.0, 0.0, 5.0], [0.0, 1.0, 6.0], [-1.0, 0.0, 7.0], [1.0, 0.0, 8.0]]
+    np.testing.assert_allclose(data.features.numpy(), expected, rtol=0, atol=1e-14)
+    expected = [[0.0, -1.0, 1.0], [0.0, -1.0, 1.0], [0.0, -1.0, 1.0], [1.0, 0.0, 1.0]]
+    np.testing.assert_allclose(data.next_features.numpy(), expected, rtol=0, atol=1e-14)
+
+
+def test_without_angles_features_are_the_states() -> None:
+    data = dataset()
+    assert torch.equal(data.features, data.states)
+    assert torch.equal(data.next_features, data.next_states)
+
+
+# What is shown.
+
+
+def test_the_repr_tells_sizes_ends_ranges_angles_and_constant_columns() -> None:
+    data = Transitions.from_arrays(
+        [[0.0, 7.0], [3.5, 7.0], [1.0, 7.0]],
+        [[-2.0], [2.0], [0.5]],
+        [-1.0, -1.0, 0.0],
+        [[3.5, 7.0], [1.0, 7.0], [0.0, 7.0]],
+        terminated=[False, False, True],
+        truncated=[False, True, False],
+        episodes=[0, 0, 1],
+        state_names=["angle", "load"],
+        action_names=["torque"],
+        angles=["angle"],
+    )
+    assert repr(data) == (
+        "Transitions(3 rows: 2 state columns, 1 action column; 1 terminated, 1 truncated, 2 episodes;\n"
+        "  angle ∈ [0, 3.5] (angle), load ∈ [7, 7], torque ∈ [-2, 2], reward ∈ [-1, 0]\n"
+        "  constant: load)"
+    )
+
+
+def test_constant_columns_are_those_of_states_and_actions_only() -> None:
+    data = dataset(
+        states=[[7.0, 1.0]] * 3 + [[7.0, 2.0]], actions=[3.0] * 4, rewards=[-1.0] * 4, state_names=["x", "y"]
+    )
+    assert data.constant_columns == ("x", "a0")
+
+
+def test_a_state_column_called_reward_is_not_mistaken_for_the_reward() -> None:
+    data = dataset(states=[[7.0, 1.0]] * 3 + [[7.0, 2.0]], state_names=["reward", "y"])
+    assert data.constant_columns == ("reward",)
+    assert repr(data).count("reward ∈") == 2

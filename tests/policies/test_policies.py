@@ -1,0 +1,471 @@
+"""Policies: one interface, units that do not matter, actions in their range, gradients that add up."""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nopg._seeding import generator
+from nopg.errors import ArgumentError
+from nopg.policies import (
+    MLP,
+    ActionRange,
+    GaussianMLPPolicy,
+    GaussianPolicy,
+    LinearPolicy,
+    MLPPolicy,
+    Policy,
+    Standardizer,
+    VarianceDecay,
+    _policy,
+    policy_actions,
+    policy_gradient,
+)
+
+NUM_FEATURES, NUM_ACTIONS = 3, 2
+
+
+def rows(count: int, columns: int = NUM_FEATURES, seed: int = 0) -> torch.Tensor:
+    return torch.randn(count, columns, dtype=torch.float64, generator=generator(seed, "rows"))
+
+
+def bounded_actions() -> torch.Tensor:
+    """Actions between −1 and 3 in the first column, 10 and 11 in the second."""
+    return torch.tensor([[-1.0, 10.5], [3.0, 10.0], [0.0, 11.0]], dtype=torch.float64)
+
+
+def linear(seed: int = 0) -> LinearPolicy:
+    return LinearPolicy(rows(NUM_ACTIONS, seed=seed))
+
+
+def diagonal(seed: int = 0) -> LinearPolicy:
+    return LinearPolicy(rows(1, seed=seed)[0])
+
+
+def network(seed: int = 0) -> MLPPolicy:
+    return MLPPolicy.from_data(rows(100), bounded_actions(), rng=generator(seed), hidden=20)
+
+
+def gaussian_linear(seed: int = 0) -> GaussianPolicy:
+    return GaussianPolicy(linear(seed), [0.1, 2.0], num_action_samples=4)
+
+
+def gaussian_network(seed: int = 0) -> GaussianMLPPolicy:
+    return GaussianMLPPolicy.from_data(
+        rows(100), bounded_actions(), rng=generator(seed), hidden=20, num_action_samples=4
+    )
+
+
+EVERY_POLICY: list[Callable[[], Policy]] = [linear, diagonal, network, gaussian_linear, gaussian_network]
+every_policy = pytest.mark.parametrize("build", EVERY_POLICY)
+
+
+# One interface.
+
+
+@every_policy
+def test_every_policy_gives_its_samples_of_actions_at_every_state(build: Callable[[], Policy]) -> None:
+    policy, features = build(), rows(7)
+    noise = policy.noise(7, generator(1))
+    shape = (policy.num_action_samples, 7, policy.num_actions)
+    actions = policy.actions(features, noise)
+    assert actions.shape == shape
+    assert actions.dtype == torch.float64
+    assert policy.mode(features).shape == shape[1:]
+
+
+@every_policy
+def test_states_do_not_see_each_other(build: Callable[[], Policy]) -> None:
+    policy, features = build(), rows(7)
+    noise = policy.noise(7, generator(1))
+    actions = policy.actions(features, noise)
+    for i in range(7):
+        alone = policy.actions(features[i : i + 1], noise[:, i : i + 1])
+        # Matrix products of one row may round differently.
+        torch.testing.assert_close(alone[:, 0], actions[:, i], rtol=1e-13, atol=1e-13)
+
+
+@every_policy
+def test_noise_repeats_with_its_generator(build: Callable[[], Policy]) -> None:
+    policy = build()
+    assert torch.equal(policy.noise(5, generator(1)), policy.noise(5, generator(1)))
+
+
+@pytest.mark.parametrize("build", [linear, diagonal, network])
+def test_a_deterministic_policy_has_one_action_per_state_and_takes_no_noise(
+    build: Callable[[], Policy],
+) -> None:
+    policy, features = build(), rows(7)
+    noise = policy.noise(7, generator(1))
+    assert policy.num_action_samples == 1
+    assert noise.shape == (1, 7, 0)
+    assert torch.equal(policy.actions(features, noise)[0], policy.mode(features))
+
+
+@pytest.mark.parametrize("build", [gaussian_linear, gaussian_network])
+def test_a_gaussian_policy_without_noise_is_its_mode(build: Callable[[], Policy]) -> None:
+    policy, features = build(), rows(7)
+    actions = policy.actions(features, torch.zeros(4, 7, NUM_ACTIONS, dtype=torch.float64))
+    # The mode asks the network for the same numbers in another product.
+    torch.testing.assert_close(actions, policy.mode(features).expand_as(actions), rtol=1e-13, atol=1e-13)
+
+
+def test_a_gaussian_policy_of_no_variance_is_deterministic() -> None:
+    policy, features = GaussianPolicy(linear(), 0.0), rows(7)
+    actions = policy.actions(features, policy.noise(7, generator(1)))
+    assert torch.equal(actions, linear().mode(features).expand_as(actions))
+
+
+def test_the_interface_is_abstract() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        cast(Any, Policy)()
+
+
+# Linear gains.
+
+
+def test_full_gains_multiply_the_features() -> None:
+    policy = LinearPolicy([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0]])
+    assert policy.num_actions == 2
+    assert policy.mode(torch.tensor([[1.0, 10.0, 100.0]], dtype=torch.float64)).tolist() == [[21.0, 290.0]]
+
+
+def test_diagonal_gains_are_a_full_matrix_that_is_zero_elsewhere() -> None:
+    gains, features = [2.0, -3.0, 0.5], rows(5)
+    assert torch.equal(LinearPolicy(gains).mode(features), LinearPolicy(np.diag(gains)).mode(features))
+    assert LinearPolicy(gains).num_actions == 3
+
+
+def test_only_the_diagonal_of_a_diagonal_policy_is_free() -> None:
+    assert [tuple(parameter.shape) for parameter in diagonal().parameters()] == [(3,)]
+    assert [tuple(parameter.shape) for parameter in linear().parameters()] == [(2, 3)]
+
+
+@pytest.mark.parametrize("gain", [1.0, np.zeros((1, 2, 3))])
+def test_gains_of_other_shapes_are_refused(gain: Any) -> None:
+    with pytest.raises(ArgumentError, match="gain has shape"):
+        LinearPolicy(gain)
+
+
+def test_training_a_linear_policy_does_not_change_the_gains_it_was_given() -> None:
+    gain = torch.ones(2, dtype=torch.float64)
+    policy = LinearPolicy(gain)
+    with torch.no_grad():
+        policy.gain.zero_()
+    assert gain.tolist() == [1.0, 1.0]
+
+
+# Inputs in any units.
+
+
+def test_standardised_features_have_mean_zero_and_variance_one() -> None:
+    features = rows(200) * torch.tensor([1e-3, 1.0, 1e5]) + torch.tensor([5.0, 0.0, -1e6])
+    z = Standardizer.from_data(features)(features)
+    # A mean of 10⁶ over a deviation of 10⁵ costs one digit of sixteen; a sum of 200, two more.
+    torch.testing.assert_close(z.mean(dim=0), torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-10)
+    torch.testing.assert_close(z.square().mean(dim=0), torch.ones(3, dtype=torch.float64), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 7.7, 1e9])
+def test_a_constant_feature_passes_centred_only(value: float) -> None:
+    # 1000 times .1 does not add up to 100: the deviation of a constant may come out as 10⁻¹⁷.
+    standardizer = Standardizer.from_data(torch.full((1000, 1), value, dtype=torch.float64))
+    moved = torch.tensor([[value + 2.0]], dtype=torch.float64)
+    assert standardizer.std.item() == 1.0
+    assert standardizer(moved).item() == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("build", [MLPPolicy, GaussianMLPPolicy])
+@settings(deadline=None, max_examples=30)
+@given(
+    scale=st.lists(st.floats(1e-3, 1e3), min_size=NUM_FEATURES, max_size=NUM_FEATURES),
+    shift=st.lists(st.floats(-100, 100), min_size=NUM_FEATURES, max_size=NUM_FEATURES),
+)
+def test_the_units_of_the_features_do_not_change_the_actions(
+    build: Any, scale: list[float], shift: list[float]
+) -> None:
+    features = rows(50)
+    changed = (features + torch.tensor(shift, dtype=torch.float64)) * torch.tensor(scale, dtype=torch.float64)
+    policy = build.from_data(features, bounded_actions(), rng=generator(0))
+    other = build.from_data(changed, bounded_actions(), rng=generator(0))
+    # A shift of 100 deviations costs two digits of sixteen, a sum of 50 terms another.
+    torch.testing.assert_close(other.mode(changed), policy.mode(features), rtol=1e-10, atol=1e-10)
+
+
+def test_a_network_is_a_layer_of_rectified_units_between_two_affine_maps() -> None:
+    features = rows(9)
+    mlp = MLP(Standardizer([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]), 2, hidden=7, rng=generator(0))
+    W1, b1, W2, b2 = (parameter.detach().numpy() for parameter in mlp.parameters())
+    z = (features.numpy() - [1.0, 2.0, 3.0]) / [4.0, 5.0, 6.0]
+    expected = np.maximum(z @ W1.T + b1, 0.0) @ W2.T + b2
+    np.testing.assert_allclose(mlp(features).detach().numpy(), expected, rtol=0, atol=1e-13)
+
+
+# Actions in their range.
+
+
+def test_the_range_is_reached_at_both_ends_and_centred_between() -> None:
+    squash = ActionRange([-1.0, 10.0], [3.0, 11.0])
+    raw = torch.tensor([[-50.0, 50.0], [0.0, 0.0], [50.0, -50.0]], dtype=torch.float64)
+    assert squash(raw).tolist() == [[-1.0, 11.0], [1.0, 10.5], [3.0, 10.0]]
+
+
+def test_a_symmetric_range_is_the_papers_tanh() -> None:
+    raw = rows(20, 1)
+    torch.testing.assert_close(ActionRange(-2.0, 2.0)(raw), 2.0 * raw.tanh())
+
+
+@pytest.mark.parametrize("build", [network, gaussian_network])
+@pytest.mark.parametrize("gain", [1.0, 100.0])
+def test_modes_stay_inside_the_range_of_the_data(
+    build: Callable[[], MLPPolicy | GaussianMLPPolicy], gain: float
+) -> None:
+    policy = build()
+    with torch.no_grad():
+        policy.network.output.weight.mul_(gain)
+    actions = policy.mode(10 * rows(1000))
+    low, high = torch.tensor([-1.0, 10.0]), torch.tensor([3.0, 11.0])
+    # One unit in the last place: centre + radius is rounded.
+    assert bool(((actions >= low - 1e-14) & (actions <= high + 1e-14)).all())
+    if gain > 1:  # a steep network uses all of it
+        torch.testing.assert_close(actions.amin(dim=0), low.double(), rtol=0, atol=1e-3)
+        torch.testing.assert_close(actions.amax(dim=0), high.double(), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(("low", "high"), [([1.0], [1.0]), ([2.0], [1.0]), ([0.0, 0.0], [1.0])])
+def test_a_range_needs_low_below_high_for_every_action(low: list[float], high: list[float]) -> None:
+    with pytest.raises(ArgumentError, match="every action needs low < high"):
+        ActionRange(low, high)
+
+
+# Noise and its decay.
+
+
+def test_samples_have_the_mean_and_the_deviation_of_the_policy() -> None:
+    policy = GaussianPolicy(linear(), [0.1, 2.0], num_action_samples=20_000)
+    features = rows(2)
+    samples = policy.actions(features, policy.noise(2, generator(1))).detach()
+    error, sigma = samples - policy.mode(features).detach(), torch.tensor([0.1, 2.0], dtype=torch.float64)
+    # Standard errors: σ/√20000 of the mean, σ/√40000 of the deviation; four of each.
+    assert bool((error.mean(dim=0).abs() < 4 * sigma / math.sqrt(20_000)).all())
+    assert bool(((error.std(dim=0) - sigma).abs() < 4 * sigma / math.sqrt(40_000)).all())
+    # Two actions, and two states, are drawn independently: correlations have standard error 1/√20000.
+    flat = error.reshape(20_000, 4).T
+    assert float((torch.corrcoef(flat) - torch.eye(4)).abs().max()) < 4 / math.sqrt(20_000)
+
+
+def test_the_deviation_of_a_gaussian_network_is_a_sigmoid_of_its_second_half() -> None:
+    policy, features = gaussian_network(), rows(7)
+    g = policy.network(features)[:, NUM_ACTIONS:]
+    ones = torch.ones(1, 7, NUM_ACTIONS, dtype=torch.float64)
+    spread = (policy.actions(features, ones) - policy.actions(features, -ones))[0] / 2
+    # A difference of numbers near 11.
+    torch.testing.assert_close(spread, policy.largest_std * g.sigmoid(), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("final", [0.0, 0.25, 1.0])
+def test_the_variance_decays_linearly(final: float) -> None:
+    decay, sigma = VarianceDecay(final), torch.tensor([0.5, 3.0], dtype=torch.float64)
+    assert torch.equal(decay(sigma), sigma)
+    for fraction in (0.0, 0.1, 0.5, 0.9, 1.0):
+        decay.progress(fraction)
+        expected = sigma.square() * (1 - fraction + final * fraction)
+        torch.testing.assert_close(decay(sigma).square(), expected, rtol=1e-14, atol=1e-16)
+
+
+def test_progress_beyond_the_training_changes_nothing_more() -> None:
+    decay, sigma = VarianceDecay(0.25), torch.ones(1, dtype=torch.float64)
+    decay.progress(7.0)
+    assert decay(sigma).item() == 0.5
+    decay.progress(-1.0)
+    assert decay(sigma).item() == 1.0
+
+
+@pytest.mark.parametrize("build", [gaussian_linear, gaussian_network])
+def test_a_policy_passes_its_progress_to_the_decay(
+    build: Callable[[], GaussianPolicy | GaussianMLPPolicy],
+) -> None:
+    policy, features = build(), rows(7)
+    policy.decay = VarianceDecay(0.0)
+    noise = policy.noise(7, generator(1))
+    mean, start = policy.mode(features), policy.actions(features, noise)
+    policy.progress(0.75)  # a quarter of the variance is half of the deviation
+    # Differences of numbers near 11.
+    torch.testing.assert_close(policy.actions(features, noise) - mean, (start - mean) / 2, rtol=0, atol=1e-13)
+    policy.progress(1.0)
+    torch.testing.assert_close(policy.actions(features, noise), mean.expand_as(start), rtol=1e-13, atol=1e-13)
+
+
+@every_policy
+def test_without_a_decay_progress_changes_nothing(build: Callable[[], Policy]) -> None:
+    policy, features = build(), rows(7)
+    noise = policy.noise(7, generator(1))
+    before = policy.actions(features, noise)
+    policy.progress(1.0)
+    assert torch.equal(policy.actions(features, noise), before)
+
+
+@pytest.mark.parametrize("final", [-0.1, 1.1, math.nan])
+def test_the_final_share_of_the_variance_lies_between_zero_and_one(final: float) -> None:
+    with pytest.raises(ArgumentError, match=r"give a number in \[0, 1\]"):
+        VarianceDecay(final)
+
+
+@pytest.mark.parametrize("std", [-1.0, math.nan, math.inf, [1.0, 2.0, 3.0], [[1.0, 2.0]]])
+def test_impossible_deviations_are_refused(std: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"std (is|has)"):
+        GaussianPolicy(linear(), std)
+
+
+def test_at_least_one_action_is_drawn() -> None:
+    with pytest.raises(ArgumentError, match="num_action_samples is 0"):
+        GaussianPolicy(linear(), 1.0, num_action_samples=0)
+    with pytest.raises(ArgumentError, match="num_action_samples is 0"):
+        GaussianMLPPolicy.from_data(rows(9), bounded_actions(), rng=generator(0), num_action_samples=0)
+
+
+def test_gaussian_policies_draw_the_papers_number_of_actions() -> None:
+    assert GaussianPolicy(linear(), 1.0).num_action_samples == 15
+    policy = GaussianMLPPolicy.from_data(rows(9), bounded_actions(), rng=generator(0))
+    assert policy.num_action_samples == 15
+    assert policy.noise(3, generator(0)).shape == (15, 3, NUM_ACTIONS)
+
+
+# Weights.
+
+
+@pytest.mark.parametrize("build", [network, gaussian_network])
+def test_the_same_seed_gives_the_same_weights(build: Callable[[int], Policy]) -> None:
+    first, again, other = (
+        torch.nn.utils.parameters_to_vector(build(seed).parameters()) for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not bool((first == other).any())
+
+
+def test_building_a_policy_leaves_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    policy = gaussian_network()
+    policy.noise(5, generator(0))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_weights_are_uniform_within_one_over_the_root_of_the_inputs() -> None:
+    mlp = MLP(Standardizer(torch.zeros(4), torch.ones(4)), 25, hidden=100, rng=generator(0))
+    for layer, bound in ((mlp.hidden, 0.5), (mlp.output, 0.1)):
+        for parameter in layer.parameters():
+            assert float(parameter.detach().abs().max()) <= bound
+        # A uniform deviation is bound/√3; its standard error over 400 draws or more is below 3 %.
+        assert float(layer.weight.detach().std()) == pytest.approx(bound / math.sqrt(3), rel=0.12)
+
+
+@every_policy
+def test_a_state_dict_holds_all_that_decides_the_actions(build: Callable[..., Policy]) -> None:
+    policy, other, features = build(0), build(1), rows(7)
+    policy.progress(0.5)
+    noise = policy.noise(7, generator(1))
+    assert not torch.equal(other.actions(features, noise), policy.actions(features, noise))
+    other.load_state_dict(policy.state_dict())
+    assert torch.equal(other.actions(features, noise), policy.actions(features, noise))
+
+
+# Actions and gradients over many states.
+
+
+@every_policy
+@pytest.mark.parametrize("at_once", [1, 7, 50, 1000])
+def test_actions_in_chunks_are_those_in_one_go_without_a_tape(
+    build: Callable[[], Policy], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, features = build(), rows(50)
+    noise = policy.noise(50, generator(1))
+    monkeypatch.setattr(_policy, "_STATES_AT_ONCE", at_once)
+    actions = policy_actions(policy, features, noise)
+    assert not actions.requires_grad
+    # Matrix products of another height may round differently.
+    torch.testing.assert_close(actions, policy.actions(features, noise).detach(), rtol=1e-13, atol=1e-13)
+
+
+@every_policy
+@pytest.mark.parametrize("at_once", [1, 7, 50, 1000])
+def test_a_gradient_in_chunks_is_that_of_autograd_in_one_go(
+    build: Callable[[], Policy], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, features = build(), rows(50)
+    noise = policy.noise(50, generator(1))
+    actions = policy.actions(features, noise)
+    cotangent = torch.randn(actions.shape, dtype=torch.float64, generator=generator(2))
+    expected = torch.autograd.grad((actions * cotangent).sum(), list(policy.parameters()))
+
+    monkeypatch.setattr(_policy, "_STATES_AT_ONCE", at_once)
+    gradient = policy_gradient(policy, features, noise, cotangent)
+
+    # Sums of 50 · 4 terms of order 1 in another order.
+    torch.testing.assert_close(tuple(gradient), expected, rtol=1e-11, atol=1e-11)
+
+
+def test_the_gradient_of_a_linear_policy_by_hand() -> None:
+    # a = K s, so Σ cᵢ·∂aᵢ/∂K = Σ cᵢ sᵢᵀ.
+    features, cotangent = rows(6), rows(6, NUM_ACTIONS, seed=1)[None]
+    (gradient,) = policy_gradient(linear(), features, torch.zeros(1, 6, 0), cotangent)
+    torch.testing.assert_close(gradient, cotangent[0].T @ features, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("build", [network, gaussian_network])
+def test_the_gradient_agrees_with_finite_differences(build: Callable[[], Policy]) -> None:
+    policy, features = build(), rows(6)
+    noise = policy.noise(6, generator(1))
+    cotangent = torch.randn(noise.shape[0], 6, NUM_ACTIONS, dtype=torch.float64, generator=generator(2))
+    gradient = torch.cat([part.flatten() for part in policy_gradient(policy, features, noise, cotangent)])
+
+    theta = torch.nn.utils.parameters_to_vector(policy.parameters()).detach()
+    direction = torch.randn(theta.shape, dtype=torch.float64, generator=generator(3))
+
+    def objective(step: float) -> float:
+        moved = copy.deepcopy(policy)
+        torch.nn.utils.vector_to_parameters(theta + step * direction, moved.parameters())
+        return float((policy_actions(moved, features, noise) * cotangent).sum())
+
+    # Central differences of step 10⁻⁶ err by its square and by rounding, 10⁻¹⁴/10⁻⁶.
+    slope = (objective(1e-6) - objective(-1e-6)) / 2e-6
+    assert float(gradient @ direction) == pytest.approx(slope, rel=1e-6)
+
+
+@every_policy
+def test_asking_for_actions_and_gradients_leaves_the_parameters_alone(build: Callable[[], Policy]) -> None:
+    policy, features = build(), rows(20)
+    before = copy.deepcopy(policy.state_dict())
+    noise = policy.noise(20, generator(1))
+    cotangent = torch.ones_like(policy_actions(policy, features, noise))
+    policy_gradient(policy, features, noise, cotangent)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in policy.state_dict().items())
+    assert all(parameter.grad is None for parameter in policy.parameters())
+
+
+def test_parameters_that_are_held_fixed_have_no_gradient() -> None:
+    policy, features = network(), rows(5)
+    policy.network.hidden.requires_grad_(False)
+    noise = policy.noise(5, generator(1))
+    gradient = policy_gradient(policy, features, noise, torch.ones(1, 5, NUM_ACTIONS, dtype=torch.float64))
+    assert [part.shape for part in gradient] == [p.shape for p in policy.network.output.parameters()]
+
+
+class Bystander(LinearPolicy):
+    """A linear policy with a parameter that decides nothing."""
+
+    def __init__(self) -> None:
+        super().__init__([1.0, 1.0, 1.0])
+        self.unused = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
+
+
+def test_a_parameter_that_decides_nothing_has_a_gradient_of_zero() -> None:
+    features = rows(5)
+    gradient = policy_gradient(Bystander(), features, torch.zeros(1, 5, 0), torch.ones_like(features)[None])
+    assert gradient[0].tolist() == pytest.approx(features.sum(dim=0).tolist())
+    assert gradient[1].tolist() == [0.0] * 4

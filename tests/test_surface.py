@@ -1,0 +1,157 @@
+"""The public surface: which names there are, what they cost to import, how errors are related."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import nopg
+from nopg import errors
+
+PUBLIC_NAMES = [
+    "Bandwidths",
+    "Schema",
+    "TrainingResult",
+    "Transitions",
+    "__version__",
+    "optimize",
+    "paper_bandwidths",
+    "select_bandwidths",
+]
+
+ROOMS = sorted(
+    module.name for module in pkgutil.iter_modules(nopg.__path__) if not module.name.startswith("_")
+)
+
+
+def room(name: str) -> ModuleType:
+    return importlib.import_module(f"nopg.{name}")
+
+
+def isort_order(name: str) -> tuple[int, str]:
+    """Constants first, then classes, then the rest."""
+    if re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+        return 0, name
+    return (1 if name[0].isupper() else 2), name
+
+
+def test_the_names_of_the_package_are_these() -> None:
+    assert nopg.__all__ == PUBLIC_NAMES
+
+
+def test_every_name_of_the_package_exists_and_is_listed_once() -> None:
+    assert all(hasattr(nopg, name) for name in nopg.__all__)
+    assert len(set(nopg.__all__)) == len(nopg.__all__)
+    public = {name for name in vars(nopg) if not name.startswith("_") and name not in ROOMS}
+    assert public == set(nopg.__all__) - {"__version__"}
+
+
+def test_the_rooms_that_everyone_needs_are_there() -> None:
+    assert {"bandwidths", "bellman", "data", "errors", "graph", "kernels", "policies", "training"} <= set(
+        ROOMS
+    )
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_every_name_a_room_lists_can_be_imported_from_it(name: str) -> None:
+    module = room(name)
+    assert module.__all__, "a room without names is no room"
+    for public in module.__all__:
+        assert getattr(module, public) is not None
+        assert not public.startswith("_")
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_every_room_lists_its_names_in_order_and_once(name: str) -> None:
+    names = room(name).__all__
+    assert names == sorted(set(names), key=isort_order)
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_every_room_and_every_class_and_function_it_lists_has_a_docstring(name: str) -> None:
+    module = room(name)
+    assert module.__doc__
+    for public in module.__all__:
+        value = getattr(module, public)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            # A dataclass without a docstring is given its signature as one.
+            assert value.__doc__, public
+            assert not value.__doc__.startswith(f"{public}("), public
+
+
+def test_every_module_says_what_it_owns() -> None:
+    files = sorted(Path(nopg.__path__[0]).rglob("*.py"))
+    assert len(files) > len(ROOMS)
+    for file in files:
+        assert ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))), file.name
+
+
+def test_importing_the_package_loads_no_optional_dependency() -> None:
+    script = (
+        "import sys, nopg; "
+        "print(sorted({'gymnasium', 'matplotlib', 'pandas'} & set(sys.modules)), 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[] True"), done.stderr
+
+
+def test_importing_the_package_draws_no_random_number_and_keeps_the_default_precision() -> None:
+    script = (
+        "import torch; before = torch.get_rng_state(), torch.get_default_dtype(); import nopg; "
+        "print(torch.equal(before[0], torch.get_rng_state()), before[1] is torch.get_default_dtype())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "True True"), done.stderr
+
+
+def test_the_version_is_a_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+([a-z.+]\S*)?", nopg.__version__)
+
+
+# Errors.
+
+EXCEPTIONS = [value for value in vars(errors).values() if inspect.isclass(value)]
+
+
+def test_every_exception_is_listed_and_drawn_in_the_tree() -> None:
+    assert sorted(error.__name__ for error in EXCEPTIONS) == errors.__all__
+    for name in errors.__all__:
+        assert name in (errors.__doc__ or "")
+
+
+@pytest.mark.parametrize("error", EXCEPTIONS)
+def test_every_exception_is_one_of_ours(error: type[Exception]) -> None:
+    assert issubclass(error, errors.NopgError)
+    assert error.__doc__
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (errors.DataError, ValueError),
+        (errors.ArgumentError, ValueError),
+        (errors.SolverError, RuntimeError),
+        (errors.MemoryBudgetError, MemoryError),
+        (errors.MissingExtraError, ImportError),
+    ],
+)
+def test_every_exception_is_caught_as_the_builtin_it_specialises(
+    error: type[Exception], builtin: type[Exception]
+) -> None:
+    assert issubclass(error, builtin)
+
+
+def test_a_missing_extra_says_what_to_install() -> None:
+    with pytest.raises(errors.NopgError, match=r"needs gymnasium.*pip install 'nopg\[gymnasium\]'"):
+        raise errors.MissingExtraError("gymnasium", "gymnasium")

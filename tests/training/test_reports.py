@@ -1,0 +1,62 @@
+import io
+
+from nopg.training import Plateau, ProgressBar, Update
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def update(number: int, J: float = -10.0, planned: int = 4) -> Update:
+    return Update(
+        number=number, planned=planned, expected_return=J, gradient_norm=0.5, unknown_mass=0.01, products=7
+    )
+
+
+def test_the_bar_is_silent_where_the_stream_is_not_a_terminal() -> None:
+    stream = io.StringIO()
+    bar = ProgressBar(stream, interval=0.0)
+    for number in range(1, 5):
+        bar(update(number))
+    bar.close()
+    assert stream.getvalue() == ""
+
+
+def test_the_bar_shows_return_gradient_unknown_mass_and_time_left() -> None:
+    line = ProgressBar(Terminal()).line(update(1), seconds=30.0)
+    assert line == "1/4 ━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌ Ĵ -10  ‖∇‖ 5.0e-01  unknown 1.00%  1:30 left"
+
+
+def test_the_bar_ends_with_the_time_it_took() -> None:
+    assert ProgressBar(Terminal()).line(update(4), seconds=3_723.0).endswith("in 1:02:03")
+
+
+def test_the_bar_ends_its_line_once_whether_the_training_runs_to_the_end_or_stops() -> None:
+    for last in (4, 2):
+        stream = Terminal()
+        bar = ProgressBar(stream, interval=0.0)
+        for number in range(1, last + 1):
+            bar(update(number))
+        if last < 4:
+            bar.close()
+        assert stream.getvalue().count("\n") == 1
+        assert stream.getvalue().endswith("\n")
+
+
+def test_a_plateau_is_a_long_time_without_a_rise() -> None:
+    stop = Plateau(patience=3, rise=0.01)
+    returns = [-10.0, -5.0, -5.0, -5.0, -5.0]
+    assert [stop(update(k + 1, J)) for k, J in enumerate(returns)] == [False, False, False, False, True]
+
+
+def test_a_slow_rise_is_no_plateau() -> None:
+    stop = Plateau(patience=3, rise=0.01)
+    assert not any(stop(update(k + 1, -10.0 + k)) for k in range(50))
+
+
+def test_a_plateau_rule_can_serve_a_second_training() -> None:
+    stop = Plateau(patience=2)
+    verdicts = [stop(update(k + 1)) for k in range(5)]
+    assert any(verdicts)
+    assert not stop(update(1, J=-20.0))
