@@ -8,14 +8,14 @@ import sys
 
 from evidence.figure import Figure
 
-__all__ = ["cost"]
+__all__ = ["cost", "measure_in_a_process"]
 
 _SECTION = "One update on uniformly random pendulum transitions, γ = .97, one thread, bandwidths selected"
 
 
 def cost() -> list[Figure]:
     """Measure the update at 10⁴ and 10⁵ transitions."""
-    small, large = _measure(10_000, 50), _measure(100_000, 3)
+    small, large = measure_in_a_process(10_000, updates=50), measure_in_a_process(100_000, updates=3)
     return [
         Figure(
             _SECTION,
@@ -46,7 +46,8 @@ def cost() -> list[Figure]:
     ]
 
 
-def _measure(transitions: int, updates: int) -> dict[str, float]:
+def measure_in_a_process(transitions: int, *, updates: int) -> dict[str, float]:
+    """Return what `evidence.update_cost` measures in a fresh process."""
     command = [sys.executable, "-m", "evidence.update_cost", str(transitions), "--updates", str(updates)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     measured: dict[str, float] = json.loads(run.stdout)

@@ -246,7 +246,7 @@ def test_repeated_levels_do_not_narrow_the_spacing() -> None:
 
 @pytest.mark.parametrize("turn", [0.0, 77.0, -1000.0])
 def test_the_spacing_of_an_angle_is_measured_round_the_circle(turn: float) -> None:
-    degrees = torch.tensor([0.0, 90.0, 180.0, 270.0, 360.0, -90.0], dtype=torch.float64) + turn
+    degrees = torch.tensor([0.0, 450.0, 900.0, 1350.0, 360.0, -90.0], dtype=torch.float64) + turn
     data = Transitions.from_arrays(degrees, degrees, degrees, degrees, angles={"s0": 360.0})
     # Four places a quarter turn apart, a chord of √2.
     assert level_spacing(data)[0].tolist() == pytest.approx([math.sqrt(2)], rel=1e-12)

@@ -135,6 +135,11 @@ def test_declared_initial_states_replace_those_of_the_data(grid: Transitions) ->
     assert upright.expected_return > hanging.expected_return + 10.0
 
 
+def test_wrong_initial_states_are_refused_before_any_work(grid: Transitions) -> None:
+    with pytest.raises(DataError, match="initial_states have 3 columns, states have 2"):
+        nopg.optimize(grid, 0.9, bandwidths=GRID, initial_states=[[0.0, 0.0, 0.0]])
+
+
 @pytest.mark.parametrize("solver", ["lu", "bicgstab", "fixed-point", FixedPoint()])
 def test_every_solver_gives_the_same_answer(grid: Transitions, solver: str | FixedPoint) -> None:
     result = nopg.optimize(grid, 0.9, bandwidths=GRID, solver=solver, updates=1, progress=False)

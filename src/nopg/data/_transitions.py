@@ -161,6 +161,10 @@ class Transitions:
         _, first = np.unique(self.episodes.numpy(), return_index=True)
         return self.states[torch.as_tensor(first)]
 
+    def starting_at(self, initial_states: ArrayLike) -> Transitions:
+        """Return the dataset with these raw states (n₀, d_s), or this one (d_s,), as declared starts."""
+        return replace(self, initial_states=_starts(initial_states, self.states.shape[1]))
+
     def take(self, rows: torch.Tensor) -> Transitions:
         """Return the dataset of the given rows (indices or a mask), in that order."""
         states = self.states[rows]

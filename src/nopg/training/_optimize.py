@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from nopg._seeding import generator
-from nopg._typing import ArrayLike, as_tensor
+from nopg._typing import ArrayLike
 from nopg.bandwidths import select_bandwidths
 from nopg.bellman import ControlProblem
 from nopg.data import Transitions, check_discount
@@ -50,7 +50,8 @@ def optimize(
         discount: γ in [0, 1): how much the future counts.
         policy: A policy to improve in place, or which kind to build: the supplement's network of 50 units,
             deterministic or Gaussian.
-        initial_states: Raw states (n₀, d_s) the controller will start in; those of the data by default.
+        initial_states: Raw states (n₀, d_s) the controller will start in, equally likely; by default those
+            declared in the data, else the first of every episode, else all states.
         bandwidths: Of the kernels; selected from the data by default.
         prior_mass: β. A query so far from all data that fewer than β samples speak for it counts as
             unknown. The paper's choice is 0.
@@ -76,9 +77,7 @@ def optimize(
         integration=integration,
         search=CandidateSearch(memory_budget=memory_budget),
     )
-    starts = (
-        data.starts if initial_states is None else as_tensor(initial_states).reshape(-1, data.states.shape[1])
-    )
+    starts = (data if initial_states is None else data.starting_at(initial_states)).starts
     problem = ControlProblem.build(
         model, data.schema.encode(starts), discount=discount, unknown_value=unknown_value
     )
