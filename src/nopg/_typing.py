@@ -18,4 +18,5 @@ def as_tensor(array: ArrayLike, dtype: torch.dtype = torch.float64) -> torch.Ten
     if isinstance(array, torch.Tensor):
         return array.detach().to(dtype)
     values = np.asarray(array)
-    return torch.as_tensor(values if values.flags.writeable else values.copy()).to(dtype)
+    plain = values.flags.writeable and min(values.strides, default=0) >= 0  # what torch can share
+    return torch.as_tensor(values if plain else values.copy()).to(dtype)

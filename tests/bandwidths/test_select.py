@@ -21,6 +21,7 @@ from nopg.bandwidths import (
     _leave_one_out,
     leave_one_out,
     level_spacing,
+    nearest_held_out,
     paper_bandwidths,
     select_bandwidths,
     step_length,
@@ -128,7 +129,8 @@ def test_neither_starts_nor_ends_play_a_part() -> None:
 
 
 def test_without_a_bound_they_are_those_of_the_held_out_error() -> None:
-    data = collect_uniform(Pendulum(), 300, seed=0)
+    s, a = torch.rand(2, 300, generator=generator(0, "rows"), dtype=torch.float64)
+    data = Transitions.from_arrays(s, a, a.square(), s + a)  # long steps that the action decides
     found = leave_one_out(RegressionTable.from_data(data)).bandwidths
     h = select_bandwidths(data)
     assert h.source == "leave-one-out"
@@ -153,7 +155,7 @@ def test_without_the_spacing_the_error_alone_would_be_narrower_on_a_grid() -> No
 
 
 def test_where_steps_are_short_states_get_at_most_two_of_them() -> None:
-    data = collect_uniform(slow_pendulum(), 300, seed=0)
+    data = collect_uniform(Pendulum(PendulumParameters(time_step=0.02)), 300, seed=0)
     h = select_bandwidths(data)
     cap = 2 * step_length(data)[[0, 0, 1]]
     free = leave_one_out(RegressionTable.from_data(data)).bandwidths[:3]
@@ -161,7 +163,37 @@ def test_where_steps_are_short_states_get_at_most_two_of_them() -> None:
     assert bool((h.states <= cap * (1 + 1e-12)).all())
     # The bound on the velocity binds: exact up to an exponential and a division.
     torch.testing.assert_close(h.states[2], cap[2], rtol=1e-12, atol=0)
-    assert h.source == "leave-one-out, held down by the length of a step on velocity"
+    assert h.source == "leave-one-out, held down by steps or the range of actions on velocity, torque"
+
+
+def test_actions_whose_effect_is_lost_in_one_step_stay_visible() -> None:
+    data = collect_uniform(Pendulum(PendulumParameters(time_step=0.005)), 300, seed=1)
+    found = leave_one_out(RegressionTable.from_data(data)).bandwidths
+    h = select_bandwidths(data)
+    span = float(data.actions.max() - data.actions.min())
+    assert found[-1] > span  # the error alone would not look at the torque
+    assert float(h.actions[0]) <= 0.5 * span * (1 + 1e-12)
+
+
+def test_widths_held_down_by_short_steps_still_reach_from_row_to_row() -> None:
+    data = collect_uniform(Pendulum(PendulumParameters(time_step=0.005)), 300, seed=0)
+    table = RegressionTable.from_data(data)
+    h = select_bandwidths(data)
+    assert "to reach from row to row" in h.source
+    # The widening is by the joint distance, of which the action keeps its part: near 2, not exactly.
+    assert 1.5 < nearest_held_out(table, torch.cat([h.states, h.actions])) < 3.0
+
+
+def test_the_nearest_row_is_measured_in_bandwidths_and_not_within_the_episode() -> None:
+    data = Transitions.from_arrays(
+        [0.0, 1.0, 10.0, 11.0], [0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 2.0, 3.0], [1.0, 2.0, 11.0, 12.0]
+    )
+    apart = replace(data, episodes=torch.tensor([0, 0, 1, 1]))
+    h = torch.tensor([2.0, 1.0], dtype=torch.float64)
+    # (1/2)² + 1² between neighbours; from 0 to 10 and from 1 to 11 it is five bandwidths, from 1 to 10
+    # and back √(4.5² + 1).
+    assert nearest_held_out(RegressionTable.from_data(data), h) == pytest.approx(math.sqrt(1.25))
+    assert nearest_held_out(RegressionTable.from_data(apart), h) == pytest.approx(math.sqrt(4.5**2 + 1))
 
 
 def test_where_the_bounds_contradict_each_other_the_spacing_wins() -> None:

@@ -6,10 +6,9 @@ import torch
 
 from nopg.errors import ArgumentError
 from nopg.graph import MonteCarlo
-from reference.problem_cases import Case, edge_cases, far_features, random_case, with_bandwidth
+from reference.problem_cases import Case, PolicyKind, edge_cases, far_features, random_case, with_bandwidth
 
 PRIOR_MASSES = [0.0, 1e-9, 0.1]
-POLICIES = ["mlp", "linear", "gaussian"]
 
 
 def nearest_sample(case: Case, features: torch.Tensor) -> torch.Tensor:
@@ -37,8 +36,10 @@ def test_every_edge_has_a_finite_answer_or_a_named_error() -> None:
 
 @pytest.mark.parametrize("bandwidths", [1e2, 1e6, 1e12])
 @pytest.mark.parametrize("kind", ["mlp", "gaussian"])
-def test_far_from_the_data_without_prior_mass_the_nearest_sample_speaks(bandwidths: float, kind: str) -> None:
-    case = random_case(40, policy="mlp" if kind == "mlp" else "gaussian")
+def test_far_from_the_data_without_prior_mass_the_nearest_sample_speaks(
+    bandwidths: float, kind: PolicyKind
+) -> None:
+    case = random_case(40, policy=kind)
     solution, features = case.solution(), far_features(case, bandwidths)
     nearest = nearest_sample(case, features)
 
@@ -53,9 +54,9 @@ def test_far_from_the_data_without_prior_mass_the_nearest_sample_speaks(bandwidt
 @pytest.mark.parametrize("bandwidths", [1e2, 1e6, 1e12])
 @pytest.mark.parametrize("kind", ["mlp", "gaussian"])
 def test_far_from_the_data_with_prior_mass_the_value_is_that_of_the_unknown(
-    bandwidths: float, prior_mass: float, kind: str
+    bandwidths: float, prior_mass: float, kind: PolicyKind
 ) -> None:
-    case = random_case(41, policy="mlp" if kind == "mlp" else "gaussian", prior_mass=prior_mass)
+    case = random_case(41, policy=kind, prior_mass=prior_mass)
     solution, features = case.solution(), far_features(case, bandwidths)
     v = solution.equation.problem.unknown_value
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from nopg._seeding import generator
 from nopg.errors import ArgumentError, MemoryBudgetError
 from nopg.graph import CandidateGraph, CandidateSearch
-from nopg.graph._candidates import _BYTES_PER_CANDIDATE
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborTree
 
@@ -144,20 +143,28 @@ def test_ties_that_would_empty_half_of_the_row_are_kept() -> None:
     assert len(kept(graph)[0]) == 1
 
 
-def test_one_crowded_corner_does_not_set_the_length_of_ten_thousand_rows() -> None:
-    # 100 samples at one place, the others ten bandwidths apart: 2 % of the rows need 100 candidates.
-    samples = torch.cat([torch.zeros(100, 1, dtype=torch.float64), 10.0 * torch.arange(1, 5_001)[:, None]])
-    assert find(samples, samples).num_candidates == 8
+def test_one_crowded_corner_does_not_set_the_length_of_all_of_many_rows() -> None:
+    # 100 samples at one place, the others in twenties ten bandwidths apart: 2 % of the rows need 100.
+    twenties = 10.0 * torch.arange(1, 251).repeat_interleave(20)[:, None]
+    samples = torch.cat([torch.zeros(100, 1, dtype=torch.float64), twenties])
+
+    # Over 5 000 queries K is 1.5 times what 95 % of them need; up to there the longest row rules.
+    assert find(samples, samples).num_candidates == 30
     assert find(samples, samples[:5_000]).num_candidates == 100
 
 
 def test_the_memory_budget_caps_the_length_of_the_rows() -> None:
     samples, queries = clouds(1, rows=50, columns=1, queries=30)
-    budget = _BYTES_PER_CANDIDATE * 30 * 11
     assert find(samples, queries, h=10.0).num_candidates == 50
-    capped = find(samples, queries, search=CandidateSearch(memory_budget=budget), h=10.0)
-    assert capped.num_candidates == 11
-    assert float(capped.dropped.min()) > 0
+    lengths = []
+    for budget in (40_000, 80_000):
+        capped = find(samples, queries, search=CandidateSearch(memory_budget=budget), h=10.0)
+        assert float(capped.dropped.min()) > 0
+        lengths.append(capped.num_candidates)
+
+    # Twice the budget gives rows twice as long, but for the remainder of a division.
+    assert 8 <= lengths[0] < 50
+    assert lengths[1] in {2 * lengths[0], 2 * lengths[0] + 1}
 
 
 def test_a_budget_too_small_for_eight_candidates_is_refused_with_what_would_help() -> None:

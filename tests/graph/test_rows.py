@@ -10,15 +10,17 @@ TOLERANCE = 1e-13
 
 
 def sparse(seed: int, rows: int, columns: int, length: int) -> tuple[SparseRows, torch.Tensor]:
-    """Return random sparse rows, with repeats, and the same matrix built entry by entry."""
+    """Return random rows of different lengths, padded with zeros, and the same matrix entry by entry."""
     rng = np.random.default_rng(seed)
-    indices = np.sort(rng.integers(0, columns, (rows, length)), axis=1).astype(np.int32)
-    values = rng.random((rows, length))
+    length = min(length, columns)
+    indices = np.sort(rng.permuted(np.tile(np.arange(columns), (rows, 1)), axis=1)[:, :length], axis=1)
+    present = rng.random((rows, length)) < rng.choice([0.5, 1.0])
+    values = rng.random((rows, length)) * present
     dense = np.zeros((rows, columns))
     for i in range(rows):
         for k in range(length):
             dense[i, indices[i, k]] += values[i, k]
-    pattern = RowPattern(torch.as_tensor(indices), columns)
+    pattern = RowPattern(torch.as_tensor(indices.astype(np.int32)), columns, torch.as_tensor(present))
     return SparseRows(pattern, torch.as_tensor(values)), torch.as_tensor(dense)
 
 
@@ -27,15 +29,32 @@ def vectors(seed: int, size: int, columns: int | None) -> torch.Tensor:
     return torch.as_tensor(np.random.default_rng(seed + 1).normal(size=shape))
 
 
-def test_a_matrix_by_hand_with_a_repeated_column() -> None:
-    pattern = RowPattern(torch.tensor([[0, 2], [1, 1]], dtype=torch.int32), 3)
+def test_a_matrix_by_hand() -> None:
+    pattern = RowPattern(torch.tensor([[0, 2], [0, 1]], dtype=torch.int32), 3)
     rows = SparseRows(pattern, torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
 
-    assert rows.to_dense().tolist() == [[1.0, 0.0, 2.0], [0.0, 7.0, 0.0]]
-    assert rows.apply(torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)).tolist() == [201.0, 70.0]
-    assert rows.apply_transposed(torch.tensor([1.0, 10.0], dtype=torch.float64)).tolist() == [1.0, 70.0, 2.0]
+    assert rows.to_dense().tolist() == [[1.0, 0.0, 2.0], [3.0, 4.0, 0.0]]
+    assert rows.apply(torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)).tolist() == [201.0, 43.0]
+    assert rows.apply_transposed(torch.tensor([1.0, 10.0], dtype=torch.float64)).tolist() == [31.0, 40.0, 2.0]
     assert rows.sums().tolist() == [3.0, 7.0]
     assert pattern.longest_column == 2
+
+
+def test_padding_is_no_entry_of_the_matrix() -> None:
+    present = torch.tensor([[True, False, False], [True, True, True]])
+    pattern = RowPattern(torch.tensor([[1, 1, 1], [0, 1, 2]], dtype=torch.int32), 3, present)
+    rows = SparseRows(pattern, torch.tensor([[5.0, 0.0, 0.0], [1.0, 2.0, 3.0]], dtype=torch.float64))
+
+    assert pattern.starts.tolist() == [0, 1, 4]
+    assert pattern.columns.tolist() == [1, 0, 1, 2]
+    assert pattern.longest_column == 2
+    assert rows.to_dense().tolist() == [[0.0, 5.0, 0.0], [1.0, 2.0, 3.0]]
+    assert rows.apply(torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)).tolist() == [50.0, 321.0]
+    assert rows.apply_transposed(torch.tensor([1.0, 10.0], dtype=torch.float64)).tolist() == [
+        10.0,
+        25.0,
+        30.0,
+    ]
 
 
 @given(

@@ -47,6 +47,7 @@ from reference.dense_reference import DenseProblem, DenseSolution, encode, solve
 __all__ = [
     "Case",
     "Moved",
+    "PolicyKind",
     "RandomSystem",
     "certificate_cases",
     "dense_agreement",
@@ -340,7 +341,7 @@ def random_system(rng: np.random.Generator) -> RandomSystem:
     """Draw n ≤ 8, rows that sum to 1, to less and to 0, some terminal, γ ∈ [0, .999], wild scales."""
     n = int(rng.integers(1, 9))
     K = int(rng.integers(1, n + 1))
-    indices = np.sort(rng.integers(0, n, (n, K)), axis=1).astype(np.int32)
+    indices = np.sort(rng.permuted(np.tile(np.arange(n), (n, 1)), axis=1)[:, :K], axis=1).astype(np.int32)
     mass = rng.choice([0.0, 1.0, 1.0, rng.random()], (n, 1))
     values = mass * rng.dirichlet(np.full(K, rng.choice([0.1, 1.0])), n)
     continues = (rng.random(n) > rng.choice([0.0, 0.3])).astype(float)
@@ -484,6 +485,8 @@ def invariances() -> dict[str, float]:
         ),
         "random, 7 candidates": random_case(13, angle=True, search=CandidateSearch(num_candidates=7)),
         "pendulum grid": pendulum_case(),
+        # An odd K cuts through pairs of equally near samples.
+        "pendulum grid, 13 candidates": replace(pendulum_case(), search=CandidateSearch(num_candidates=13)),
         "pendulum grid, prior mass": pendulum_case(prior_mass=1e-3),
     }
     worst: dict[str, float] = {}

@@ -35,17 +35,23 @@ def paper_bandwidths(
         state_factor: The supplement's state h_factor, a number or one per feature.
         action_factor: The supplement's action h_factor, a number or one per action.
     """
-    states = torch.stack([_density_bandwidth(column) for column in data.features.T])
-    actions = torch.stack([_density_bandwidth(column) for column in data.actions.T])
+    states = _density_bandwidths(data.schema.features, data.features)
+    actions = _density_bandwidths(data.schema.actions, data.actions)
     return Bandwidths.from_values(
         states * as_tensor(state_factor), actions * as_tensor(action_factor), source="the paper's recipe"
     )
 
 
-def _density_bandwidth(column: torch.Tensor) -> torch.Tensor:
-    spread = float(column.std(correction=0))
+def _density_bandwidths(names: tuple[str, ...], columns: torch.Tensor) -> torch.Tensor:
+    return torch.stack(
+        [_density_bandwidth(name, column) for name, column in zip(names, columns.T, strict=True)]
+    )
+
+
+def _density_bandwidth(name: str, column: torch.Tensor) -> torch.Tensor:
     if bool((column == column[0]).all()):
-        raise DataError("a constant column has no density bandwidth; leave it out")
+        raise DataError(f"column {name!r} holds one value only and has no density bandwidth; leave it out")
+    spread = float(column.std(correction=0))
     values, counts = torch.unique((column / spread).round(decimals=9), return_counts=True)
     if len(values) > _ROWS_SAMPLED:
         kept = torch.randperm(len(values), generator=generator(0, "density"))[:_ROWS_SAMPLED]

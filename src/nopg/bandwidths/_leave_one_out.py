@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from nopg.bandwidths._table import RegressionTable
 from nopg.errors import DataError
 from nopg.neighbors import NeighborTree
 
-__all__ = ["LeaveOneOut", "leave_one_out"]
+__all__ = ["LeaveOneOut", "leave_one_out", "nearest_held_out"]
 
 _log = logging.getLogger(__name__)
 _Floats = npt.NDArray[np.float64]
@@ -24,6 +25,7 @@ _Floats = npt.NDArray[np.float64]
 # All pairs up to this many rows; above, so many sampled rows on lists of so many neighbours.
 _ALL_PAIRS_UP_TO = 1_000
 _ROWS_SAMPLED = 2_000
+_PAIRS_AT_ONCE = 200_000
 _NEIGHBORS = 256
 # Episodes longer than this get a tree of their own complement, and at most so many are asked.
 _LONG_EPISODE = 768
@@ -91,6 +93,28 @@ def leave_one_out(
     return LeaveOneOut(bandwidths=h, error=error)
 
 
+def nearest_held_out(table: RegressionTable, bandwidths: torch.Tensor) -> float:
+    """Return how far, in bandwidths, the median row lies from the nearest it may be predicted from.
+
+    Args:
+        table: What to predict from what.
+        bandwidths: h of each input in the units of the data, shape (d,).
+    """
+    free = torch.empty(table.num_bandwidths, dtype=torch.float64)
+    free[table.columns] = bandwidths / table.scale
+    pairs = _pairs(table, free)
+    scaled = table.inputs * (table.scale / bandwidths)
+    distances = [
+        (scaled[rows, None] - scaled[others])
+        .square()
+        .sum(dim=2)
+        .masked_fill(log_weights.isinf(), math.inf)
+        .amin(dim=1)
+        for rows, others, log_weights in pairs.blocks()
+    ]
+    return float(torch.cat(distances).median().sqrt())
+
+
 def _log_bounds(
     table: RegressionTable, narrowest: torch.Tensor | None, widest: torch.Tensor | None
 ) -> tuple[_Floats, _Floats]:
@@ -112,6 +136,16 @@ class _Pairs:
     rows: torch.Tensor
     others: torch.Tensor
     log_weights: torch.Tensor
+
+    def blocks(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Yield rows, others and log weights in blocks that stay in the cache."""
+        yield from zip(
+            *(
+                part.split(max(1, _PAIRS_AT_ONCE // self.others.shape[1]))
+                for part in (self.rows, self.others, self.log_weights)
+            ),
+            strict=True,
+        )
 
 
 def _pairs(table: RegressionTable, h: torch.Tensor) -> _Pairs:
@@ -172,14 +206,12 @@ def _error_and_gradient(table: RegressionTable, pairs: _Pairs, log_h: _Floats) -
     """
     x, y = table.inputs, table.targets
     inverse_squared = torch.as_tensor(np.exp(-2.0 * log_h))
-    total, gradient, weight = 0.0, torch.zeros(len(log_h), dtype=torch.float64), pairs.log_weights
+    total, gradient = 0.0, torch.zeros(len(log_h), dtype=torch.float64)
 
-    # In blocks that stay in the cache; the result does not depend on their size.
-    for block in torch.arange(len(pairs.rows)).split(max(1, 200_000 // pairs.others.shape[1])):
-        rows, others = pairs.rows[block], pairs.others[block]
+    for rows, others, log_weights in pairs.blocks():
         squared = _squared_distances(x, rows, others, table.columns, len(log_h))  # (h, m, K)
         scaled = squared * inverse_squared[:, None, None]
-        w = torch.softmax(weight[block] - 0.5 * scaled.sum(dim=0), dim=1)  # (m, K)
+        w = torch.softmax(log_weights - 0.5 * scaled.sum(dim=0), dim=1)  # (m, K)
 
         y_others = y[others]  # (m, K, t)
         deviation = torch.einsum("mk,mkt->mt", w, y_others) - y[rows]

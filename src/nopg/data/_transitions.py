@@ -19,7 +19,7 @@ __all__ = ["Transitions"]
 _Invalid = Literal["raise", "drop"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Transitions:
     """A dataset of n transitions; build it with `from_arrays`, which validates.
 

@@ -12,7 +12,7 @@ from nopg.kernels._gaussian import GaussianKernel
 __all__ = ["Bandwidths"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bandwidths:
     """h_ψ on states, h_φ on actions, h_ϕ on next states (`definition:npbe`).
 
