@@ -362,5 +362,5 @@ def test_the_papers_factors_multiply() -> None:
 def test_a_column_of_one_value_has_no_density_bandwidth() -> None:
     # 1000 times .1 does not add up to 100: the deviation of a constant may come out as 10⁻¹⁷.
     for value, count in ((0.5, 10), (0.1, 1000)):
-        with pytest.raises(DataError, match="constant column"):
+        with pytest.raises(DataError, match="holds one value only"):
             density_column(torch.full((count,), value, dtype=torch.float64))
