@@ -21,6 +21,7 @@ PUBLIC_NAMES = [
     "TrainingResult",
     "Transitions",
     "__version__",
+    "describe",
     "optimize",
     "paper_bandwidths",
     "select_bandwidths",
@@ -96,7 +97,8 @@ def test_every_module_says_what_it_owns() -> None:
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
         "import sys, nopg; "
-        "print(sorted({'gymnasium', 'matplotlib', 'pandas'} & set(sys.modules)), 'torch' in sys.modules)"
+        "extras = {'d3rlpy', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'pandas', 'pyarrow', 'pygame'}; "
+        "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False

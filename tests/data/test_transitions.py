@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.data import Transitions, check_discount
+from nopg._checks import check_discount
+from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 
 

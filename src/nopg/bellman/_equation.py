@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from nopg._checks import check_discount
 from nopg.bellman._solution import BellmanSolution
-from nopg.data import check_discount
 from nopg.errors import ArgumentError, SolverError
 from nopg.graph import Backup, Queries, TransitionModel, TransitionOperator
 from nopg.policies import Policy, policy_actions

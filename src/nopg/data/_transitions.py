@@ -10,18 +10,19 @@ import numpy as np
 import torch
 
 from nopg._typing import ArrayLike
+from nopg.data._doors import Doors
 from nopg.data._schema import Schema, resolve_angles
 from nopg.data._validation import as_flags, as_matrix, as_vector, invalid_rows
 from nopg.errors import ArgumentError, DataError
 
 __all__ = ["Transitions"]
 
-_Invalid = Literal["raise", "drop"]
+Invalid = Literal["raise", "drop"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Transitions:
-    """A dataset of n transitions; build it with `from_arrays`, which validates.
+class Transitions(Doors):
+    """A dataset of n transitions; build it with `from_arrays` or another `from_…`, which validate.
 
     Attributes:
         states: s, raw columns, shape (n, d_s).
@@ -30,7 +31,7 @@ class Transitions:
         next_states: s′, shape (n, d_s).
         terminated: True where s′ is a true end of the task: no value follows it. Shape (n,).
         truncated: True where only the recording ended: the value of s′ still counts. Shape (n,).
-        schema: Names of the columns and the declared angles.
+        schema: Names of the columns and the declared angles, units and bounds.
         episodes: Episode number of every row, shape (n,), or None where rows are unconnected.
         initial_states: States in which the task starts, shape (n₀, d_s), or None where nobody said.
 
@@ -66,8 +67,10 @@ class Transitions:
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         angles: Mapping[str, float] | Sequence[str | int] | None = None,
+        units: Mapping[str, str] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
         initial_states: ArrayLike | None = None,
-        invalid: _Invalid = "raise",
+        invalid: Invalid = "raise",
     ) -> Transitions:
         """Validate arrays and bind them into a dataset.
 
@@ -82,12 +85,13 @@ class Transitions:
             state_names: Names of the state columns; `s0, s1, …` if absent.
             action_names: Names of the action columns; `a0, a1, …` if absent.
             angles: State columns that are angles: names or numbers (in radians), or name → period.
+            units: Unit of a column, by name; "reward" may have one too.
+            bounds: Lowest and highest value of a state or action column, by name.
             initial_states: States in which the controller will start; the first states of the
                 episodes if absent.
             invalid: Refuse rows with NaN or infinities, or drop them.
         """
-        if invalid not in get_args(_Invalid):
-            raise ArgumentError(f"invalid is {invalid!r}; give one of {', '.join(get_args(_Invalid))}")
+        check_invalid(invalid)
         s, a = as_matrix("states", states), as_matrix("actions", actions)
         r, s_next = as_vector("rewards", rewards), as_matrix("next_states", next_states)
         rows = len(s)
@@ -110,7 +114,13 @@ class Transitions:
             next_states=s_next,
             terminated=ends,
             truncated=cuts & ~ends,
-            schema=Schema(state_columns, action_columns, resolve_angles(angles, state_columns)),
+            schema=Schema(
+                state_columns,
+                action_columns,
+                resolve_angles(angles, state_columns),
+                dict(units or {}),
+                dict(bounds or {}),
+            ),
             episodes=numbers,
             initial_states=None if initial_states is None else _starts(initial_states, s.shape[1]),
         )
@@ -185,7 +195,7 @@ class Transitions:
         names = (*self.schema.states, *self.schema.actions, "reward")
         return list(zip(names, (*self.states.T, *self.actions.T, self.rewards), strict=True))
 
-    def _without_invalid_rows(self, invalid: _Invalid) -> Transitions:
+    def _without_invalid_rows(self, invalid: Invalid) -> Transitions:
         wrong = torch.zeros(len(self), dtype=torch.bool)
         findings: list[str] = []
         for name, tensor, columns in (
@@ -206,6 +216,12 @@ class Transitions:
         if bool(wrong.all()):
             raise DataError("every row holds NaN or infinities, nothing is left; " + "; ".join(findings))
         return self.take(~wrong)
+
+
+def check_invalid(invalid: str) -> None:
+    """Refuse a way to treat faulty rows that does not exist."""
+    if invalid not in get_args(Invalid):
+        raise ArgumentError(f"invalid is {invalid!r}; give one of {', '.join(get_args(Invalid))}")
 
 
 def _check_shapes(s: torch.Tensor, a: torch.Tensor, r: torch.Tensor, s_next: torch.Tensor) -> None:

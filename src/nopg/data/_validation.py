@@ -1,29 +1,18 @@
-"""The checks at the door: shapes, finite numbers, flags, the discount."""
+"""The checks at the door: shapes, finite numbers, flags."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from nopg._typing import ArrayLike
-from nopg.errors import ArgumentError, DataError
+from nopg.errors import DataError
 
-__all__ = ["as_flags", "as_matrix", "as_vector", "check_discount", "invalid_rows"]
+__all__ = ["as_flags", "as_matrix", "as_vector", "invalid_rows"]
 
 _ROWS_SHOWN = 5
-
-
-def check_discount(discount: float) -> float:
-    """Return the discount if it lies in [0, 1), else say why not."""
-    if not (math.isfinite(discount) and 0.0 <= discount < 1.0):
-        raise ArgumentError(
-            f"discount is {discount}; it must lie in [0, 1): at 1 the equation has no unique solution. "
-            "Try 0.97, or 0.99 for slower systems"
-        )
-    return float(discount)
 
 
 def as_matrix(name: str, array: ArrayLike) -> torch.Tensor:

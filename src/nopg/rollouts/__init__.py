@@ -1,6 +1,23 @@
 """Running controllers in environments, and collecting datasets from them."""
 
-from nopg.rollouts._collect import collect_grid, collect_uniform
+from nopg.rollouts._agents import MixtureOfGaussians, RandomAgent, UniformAgent
+from nopg.rollouts._collect import FrameSkip, collect, collect_grid, collect_uniform
+from nopg.rollouts._operator import ClumsyOperator, synthetic_demonstrations
+from nopg.rollouts._record import record
 from nopg.rollouts._simulate import ControlLaw, Trajectories, simulate
 
-__all__ = ["ControlLaw", "Trajectories", "collect_grid", "collect_uniform", "simulate"]
+__all__ = [
+    "ClumsyOperator",
+    "ControlLaw",
+    "FrameSkip",
+    "MixtureOfGaussians",
+    "RandomAgent",
+    "Trajectories",
+    "UniformAgent",
+    "collect",
+    "collect_grid",
+    "collect_uniform",
+    "record",
+    "simulate",
+    "synthetic_demonstrations",
+]

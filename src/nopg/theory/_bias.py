@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
+from nopg._checks import check_discount
 from nopg.errors import ArgumentError
 
 __all__ = [
@@ -120,7 +121,7 @@ def value_bias_bound(
         >>> round(bound, 2)
         15.96
     """
-    gamma = _discount(discount)
+    gamma = check_discount(discount)
     L_R = _nonnegative("reward_lipschitz", reward_lipschitz)
     L_V = _nonnegative("value_lipschitz", value_lipschitz)
     L_p = _nonnegative("transition_lipschitz", transition_lipschitz)
@@ -194,12 +195,6 @@ def _smoothing_bias(*, L_f: float, L_beta: float, h: npt.NDArray[np.float64]) ->
         log_ratio = np.sum(log_ndtr(a) - log_ndtr(-a))
         spread = np.sum(h * (a + np.exp(-0.5 * a**2 - log_ndtr(a)) / math.sqrt(2 * math.pi)))
         return float(np.exp(math.log(L_f) + log_ratio + np.log(spread)))
-
-
-def _discount(discount: float) -> float:
-    if not 0 <= discount < 1:
-        raise ArgumentError(f"discount must lie in [0, 1), got {discount!r}; try 0.97")
-    return float(discount)
 
 
 def _nonnegative(name: str, constant: float) -> float:

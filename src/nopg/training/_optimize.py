@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bandwidths import select_bandwidths
 from nopg.bellman import ControlProblem
-from nopg.data import Transitions, check_discount
+from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.gradients import NOPG
 from nopg.graph import CandidateSearch, IntegrationRule, NadarayaWatson

@@ -1,0 +1,42 @@
+"""Unbroken stretches of a dataset, as libraries that store states once need them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from nopg.data._transitions import Transitions
+
+__all__ = ["chains"]
+
+
+def chains(data: Transitions) -> list[slice]:
+    """Return the longest runs of rows in which every next state is, to the bit, the state of the next row.
+
+    A run never crosses an end or an episode; a row that belongs to no episode is a run of its own.
+
+    Example:
+        >>> from nopg.data import Transitions
+        >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [0.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0],
+        ...                                episodes=[0, 0, 0])
+        >>> chains(data)
+        [slice(0, 2, None), slice(2, 3, None)]
+    """
+    rows = len(data)
+    goes_on = np.zeros(rows - 1, dtype=np.bool_)
+    if data.episodes is not None:
+        episodes = data.episodes.numpy()
+        same_state = (_bits(data.next_states.numpy()[:-1]) == _bits(data.states.numpy()[1:])).all(axis=1)
+        ends = (data.terminated | data.truncated).numpy()[:-1]
+        goes_on = (episodes[:-1] == episodes[1:]) & same_state & ~ends
+    cuts = [0, *(np.flatnonzero(~goes_on) + 1).tolist(), rows]
+    return [slice(start, stop) for start, stop in pairwise(cuts)]
+
+
+def _bits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return the bit patterns, so that 0 and −0 differ."""
+    return np.ascontiguousarray(values).view(np.int64)

@@ -1,0 +1,165 @@
+"""The sampling interval, its jitter and its gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nopg._typing import ArrayLike
+from nopg.errors import DataError
+from nopg.report._findings import Finding, count_of, listed, look, ok, share_of, stop
+from nopg.report._recording import Recording
+
+__all__ = ["Clock", "as_seconds", "clock_finding", "duration"]
+
+# Longer than this many intervals, and at least one sample is missing.
+_GAP = 1.5
+# A transition that spans more intervals than this tells a false story of the plant.
+_JUMP = 10.0
+_MANY_GAPS = 0.01
+# Spread of the intervals, 5th to 95th percentile, relative to their median.
+_UNEVEN = 0.2
+_POINTS = 400
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clock:
+    """When rows were recorded, by the time stamps inside episodes.
+
+    Attributes:
+        interval: Median time between two rows in seconds.
+        jitter: From the 5th to the 95th percentile of the intervals that are no gaps, over the median.
+        gaps: Row before each gap, in the order of the recording.
+        gap_seconds: Length of each gap.
+        bridged: Rows before those gaps which a transition spans as if it were one step.
+        backward: Rows after which the clock went back.
+        repeated: Rows whose time stamp the next row repeats.
+        trace: Places along the recording and the longest interval near each, for drawing, shape (2, m).
+    """
+
+    interval: float
+    jitter: float
+    gaps: tuple[int, ...]
+    gap_seconds: tuple[float, ...]
+    bridged: tuple[int, ...]
+    backward: tuple[int, ...]
+    repeated: tuple[int, ...]
+    trace: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, seconds: torch.Tensor, recording: Recording) -> Clock | None:
+        """Read the clock; None where no row follows another or time stands still."""
+        order = recording.order
+        steps = seconds[order].diff()[recording.linked].numpy()
+        before = order[:-1][recording.linked].numpy()
+        forward = steps[steps > 0]
+        if not len(forward):
+            return None
+
+        interval = float(np.median(forward))
+        gap = steps > _GAP * interval
+        low, high = np.quantile(forward[forward <= _GAP * interval], [0.05, 0.95])
+        spans = recording.continued[recording.linked].numpy()
+        return cls(
+            interval=interval,
+            jitter=float(high - low) / interval,
+            gaps=tuple(before[gap].tolist()),
+            gap_seconds=tuple(steps[gap].tolist()),
+            bridged=tuple(before[gap & spans].tolist()),
+            backward=tuple(before[steps < 0].tolist()),
+            repeated=tuple(before[steps == 0].tolist()),
+            trace=_trace(steps),
+        )
+
+    def __str__(self) -> str:
+        text = f"every {duration(self.interval)}, jitter {share_of(self.jitter)}, "
+        text += count_of(len(self.gaps), "gap")
+        if self.gaps:
+            text += f", the longest {duration(max(self.gap_seconds))}"
+        if self.backward:
+            text += f"; the clock goes back {count_of(len(self.backward), 'time')}"
+        return text
+
+
+def as_seconds(time: ArrayLike, rows: int) -> torch.Tensor:
+    """Return time stamps (n,) in seconds from what a user gave, or say what is wrong with it."""
+    values = time.detach().numpy() if isinstance(time, torch.Tensor) else np.asarray(time)
+    if values.dtype.kind not in "fiu":
+        raise DataError(
+            f"time has dtype {values.dtype}; give seconds as numbers, "
+            "e.g. (t - t[0]) / numpy.timedelta64(1, 's')"
+        )
+    if values.shape != (rows,):
+        raise DataError(f"time has shape {values.shape}; give one number per row, shape ({rows},)")
+    if wrong := int((~np.isfinite(values)).sum()):
+        raise DataError(f"time holds {count_of(wrong, 'NaN or infinite value')}; drop those rows first")
+    return torch.as_tensor(values.astype(np.float64))
+
+
+def clock_finding(clock: Clock) -> Finding:
+    """Judge the sampling."""
+    topic, every = "sampling", duration(clock.interval)
+    if clock.backward:
+        return stop(
+            topic,
+            f"the clock goes back after {count_of(len(clock.backward), 'row')} ({listed(clock.backward)})",
+            "Sort the rows by time; if the clock was set, start a new episode there",
+        )
+    if clock.bridged:
+        return _bridged(clock)
+    if clock.repeated:
+        return look(
+            topic,
+            f"{count_of(len(clock.repeated), 'row')} ({listed(clock.repeated)}) share the time stamp of the "
+            "next row",
+            "Keep one row per time stamp, or record time more finely",
+        )
+    if clock.jitter > _UNEVEN:
+        return look(
+            topic,
+            f"the interval of {every} varies by {share_of(clock.jitter)} (5th to 95th percentile)",
+            "Resample to an even interval: a longer step looks like a stronger action",
+        )
+    gaps = f"; {count_of(len(clock.gaps), 'gap')}, none of them inside a transition" if clock.gaps else ""
+    return ok(topic, f"a row every {every}, evenly{gaps}")
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that reads best.
+
+    Example:
+        >>> duration(0.002), duration(90), duration(7200)
+        ('2 ms', '1.5 min', '2 h')
+    """
+    for unit, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def _bridged(clock: Clock) -> Finding:
+    spans = dict(zip(clock.gaps, clock.gap_seconds, strict=True))
+    longest = max(clock.bridged, key=lambda row: spans[row])
+    where = "" if len(clock.bridged) == 1 else f", the longest after row {longest}"
+    what = (
+        f"{count_of(len(clock.bridged), 'transition')} (row {listed(clock.bridged)}) "
+        f"{'spans' if len(clock.bridged) == 1 else 'span'} a gap{where}: "
+        f"{duration(spans[longest])} instead of {duration(clock.interval)}"
+    )
+    advice = (
+        "End the episode at that row (drop its transition); if the clock was set, correct the time stamps"
+    )
+    many = len(clock.bridged) > _MANY_GAPS * clock.trace[0, -1]
+    grave = spans[longest] > _JUMP * clock.interval or many
+    return stop("sampling", what, advice) if grave else look("sampling", what, advice)
+
+
+def _trace(steps: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return places and the longest interval near each, at most `_POINTS` of them."""
+    starts = np.unique(np.linspace(0, len(steps), _POINTS, endpoint=False).astype(np.int64))
+    longest = np.maximum.reduceat(steps, starts)
+    places = np.append(starts[1:], len(steps))
+    return np.stack([places.astype(np.float64), longest])

@@ -1,0 +1,131 @@
+"""Episodes: how many, how long, how they end, and whether their rows follow one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from nopg.data import Transitions
+from nopg.report._findings import Finding, count_of, listed, look, ok, share_of, stop
+from nopg.report._recording import Recording
+
+__all__ = ["END_NAMES", "Episodes", "ends_finding", "order_finding"]
+
+END_NAMES = ("terminated", "truncated", "no flag")
+
+# So many episodes of exactly the same greatest length are no accident.
+_SUSPICIOUS = 3
+# Rows that continue each other this often are a recording, whether or not anybody said so.
+_A_RECORDING = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """The episodes of a dataset.
+
+    Attributes:
+        lengths: Rows of each episode; empty where rows are unconnected.
+        ends: How the last row of each is flagged: one of `END_NAMES`.
+        num_terminated: Rows flagged as terminated.
+        num_truncated: Rows flagged as truncated.
+        early: Row numbers flagged as terminated although their episode goes on.
+        num_links: Pairs of rows that follow one another; without episodes, all neighbouring rows.
+        num_continued: How many of those begin exactly where the one before arrived.
+    """
+
+    lengths: tuple[int, ...]
+    ends: tuple[str, ...]
+    num_terminated: int
+    num_truncated: int
+    early: tuple[int, ...]
+    num_links: int
+    num_continued: int
+
+    @classmethod
+    def of(cls, data: Transitions, recording: Recording) -> Episodes:
+        """Count the episodes of a dataset and their ends."""
+        lengths: tuple[int, ...] = ()
+        ends: tuple[str, ...] = ()
+        early: list[int] = []
+        if data.episodes is not None:
+            places = torch.cat([~recording.linked, torch.tensor([True])])  # (n,), ends of episodes
+            last = recording.order[places]
+            lengths = tuple(np.diff(places.nonzero()[:, 0].numpy(), prepend=-1).tolist())
+            kinds = torch.where(data.terminated[last], 0, torch.where(data.truncated[last], 1, 2))
+            ends = tuple(END_NAMES[kind] for kind in kinds.tolist())
+            early = recording.order[~places & data.terminated[recording.order]].tolist()
+        return cls(
+            lengths=lengths,
+            ends=ends,
+            num_terminated=int(data.terminated.sum()),
+            num_truncated=int(data.truncated.sum()),
+            early=tuple(early),
+            num_links=int(recording.linked.sum()),
+            num_continued=int(recording.continued.sum()),
+        )
+
+    def __str__(self) -> str:
+        if not self.lengths:
+            return f"none: unconnected rows, {self.num_terminated} of them terminated"
+        ends = ", ".join(f"{self.ends.count(name)} {name}" for name in END_NAMES)
+        shortest, longest = min(self.lengths), max(self.lengths)
+        rows = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
+        return f"{len(self.lengths)} of {rows} rows; they end: {ends}"
+
+
+def ends_finding(episodes: Episodes) -> Finding:
+    """Judge the flags at the ends of the episodes."""
+    topic, count = "ends", len(episodes.lengths)
+    if not count:
+        return ok(topic, f"rows are unconnected; {episodes.num_terminated} of them are terminated")
+    if episodes.early:
+        return stop(
+            topic,
+            f"{count_of(len(episodes.early), 'row')} ({listed(episodes.early)}) are terminated, "
+            "but their episodes go on",
+            "Give what follows an end a number of its own, or clear the flag: after it the value is 0",
+        )
+    longest = max(episodes.lengths)
+    at_limit = sum(
+        length == longest and end == "terminated"
+        for length, end in zip(episodes.lengths, episodes.ends, strict=True)
+    )
+    if at_limit >= _SUSPICIOUS and 2 * at_limit >= count and longest > 1:
+        return look(
+            topic,
+            f"{at_limit} of {count} episodes are terminated after exactly {longest} rows, the most there are",
+            "If that is a time limit, flag it as truncated: after terminated the value is 0",
+        )
+    if open_ends := episodes.ends.count("no flag"):
+        return look(
+            topic,
+            f"{open_ends} of {count_of(count, 'episode')} end without a flag; they count as truncated",
+            "Flag true ends as terminated, ends of the recording as truncated",
+        )
+    return ok(topic, f"every one of {count_of(count, 'episode')} ends with a flag")
+
+
+def order_finding(episodes: Episodes) -> Finding | None:
+    """Judge whether the rows of an episode follow one another; None where there is nothing to judge."""
+    topic, links = "order", episodes.num_links
+    if not links:
+        return None
+    share = episodes.num_continued / links
+    if not episodes.lengths:
+        if share < _A_RECORDING:
+            return None
+        return look(
+            topic,
+            f"{share_of(share)} of the rows begin where the row before arrived, but no episodes are given",
+            "Pass episodes=…, so that rows are not predicted from their neighbours in time",
+        )
+    if share == 1.0:
+        return ok(topic, "within episodes every row begins where the row before arrived")
+    return look(
+        topic,
+        f"within episodes {share_of(1 - share)} of the rows do not begin where the row before arrived",
+        "Sort the rows by time and end the episode where rows are missing; "
+        "it is harmless if states were skipped or measured twice",
+    )

@@ -1,0 +1,213 @@
+"""A description as small multiples: one histogram per column, then steps, coverage, ends and time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from nopg.errors import MissingExtraError
+from nopg.report._clock import Clock
+from nopg.report._columns import Column
+from nopg.report._coverage import STICKS, UNKNOWN_BEYOND, Coverage
+from nopg.report._episodes import END_NAMES, Episodes
+from nopg.report._findings import Grade, count_of
+from nopg.report._stuck import Run
+from nopg.report._table import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from nopg.report._describe import Description
+
+__all__ = ["draw"]
+
+_ACROSS = 4
+_MOST_STATES = 20
+_MOST_BARS = 10
+_MOST_RUNS = 4
+_COLORS = {"state": "#3b6ea5", "action": "#c8752d", "reward": "#5f7f4f"}
+_ENDS = dict(zip(END_NAMES, ("#a5423b", "#3b6ea5", "#9a9a9a"), strict=True))
+_WARNING = "#a5423b"
+_GRADES = {Grade.OK: "#3f7d3f", Grade.LOOK: "#b5761b", Grade.STOP: "#a5423b"}
+_LABEL = 22
+
+
+def draw(description: Description) -> Figure:
+    """Return the figure, built apart from any global state of matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "figures") from error
+
+    panels = _panels(description)
+    down = math.ceil(len(panels) / _ACROSS)
+    figure = Figure(figsize=(3.1 * _ACROSS, 2.5 * down + 0.7), layout="constrained")
+    figure.suptitle(_title(description), color=_GRADES[description.grade], fontsize=11, x=0.01, ha="left")
+    for k, panel in enumerate(panels):
+        axes = figure.add_subplot(down, _ACROSS, k + 1)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=8)
+        panel(axes)
+    return figure
+
+
+def _title(description: Description) -> str:
+    text = count_of(description.num_rows, "transition")
+    states = sum(column.role == "state" for column in description.columns)
+    if states > _MOST_STATES:
+        text += f" (the first {_MOST_STATES} of {states} state columns)"
+    for grade in (Grade.STOP, Grade.LOOK):
+        if topics := [finding.topic for finding in description.findings if finding.grade == grade]:
+            text += f"\n{grade}: {', '.join(topics)}"
+    return text if "\n" in text else text + "\nnothing to mend"
+
+
+def _panels(description: Description) -> list[Callable[[Axes], None]]:
+    columns, coverage = description.columns, description.coverage
+    states = [column for column in columns if column.role == "state"]
+    shown = [*states[:_MOST_STATES], *(column for column in columns if column.role != "state")]
+    panels: list[Callable[[Axes], None]] = [partial(_histogram, column) for column in shown]
+    panels.append(partial(_actions_at_bounds, [column for column in columns if column.role == "action"]))
+    if coverage is not None:
+        panels += [partial(_steps, coverage), partial(_neighbors, coverage), partial(_nearest, coverage)]
+    if description.episodes.lengths:
+        panels.append(partial(_lengths, description.episodes))
+    if description.clock is not None:
+        panels.append(partial(_intervals, description.clock))
+    panels += [partial(_run, run) for run in description.runs[:_MOST_RUNS]]
+    return panels
+
+
+def _head(axes: Axes, title: str, x: str, y: str) -> None:
+    axes.set_title(title, fontsize=9, loc="left")
+    axes.set_xlabel(x, fontsize=8)
+    axes.set_ylabel(y, fontsize=8)
+
+
+def _histogram(column: Column, axes: Axes) -> None:
+    axes.stairs(column.counts, column.edges, fill=True, color=_COLORS[column.role])
+    axes.set_ylim(bottom=0)
+    axes.locator_params(axis="x", nbins=5)
+    label = "angle, one turn" if column.period is not None else str(column.role)
+    label += (f" in {column.unit}" if column.unit else "") + (", constant" if column.constant else "")
+    _head(axes, shortened(column.name, _LABEL), label, "rows")
+
+
+def _actions_at_bounds(columns: list[Column], axes: Axes) -> None:
+    actions = sorted(columns, key=lambda column: -column.at_ends)[:_MOST_BARS]
+    places = np.arange(len(actions))
+    low = np.array([100 * column.at_low for column in actions])
+    high = np.array([100 * (column.at_ends - column.at_low) for column in actions])
+    axes.barh(places, low, color="#7a9cc4", label="at the lower")
+    axes.barh(places, high, left=low, color="#d9a273", label="at the upper")
+    axes.set_xlim(0, 100)
+    _names(axes, [column.name for column in actions])
+    axes.set_ylim(max(len(actions) + 1, 3) - 0.4, -0.6)
+    axes.legend(fontsize=7, loc="lower right", frameon=False)
+    _head(axes, "actions at their bounds", "% of rows", "")
+
+
+def _steps(coverage: Coverage, axes: Axes) -> None:
+    names = list(coverage.steps)
+    if len(names) > _MOST_BARS:
+        names = sorted(names, key=lambda name: coverage.steps[name])[:_MOST_BARS]
+    ratios = [coverage.steps[name] for name in names]
+    colors = [_WARNING if name in coverage.short else _COLORS["state"] for name in names]
+    axes.barh(np.arange(len(ratios)), ratios, color=colors)
+    axes.axvline(STICKS, color="black", linewidth=0.8, linestyle="--")
+    axes.set_xlim(0, max(1.0, 1.1 * max(ratios)))
+    _names(axes, names)
+    shortest = f", the {_MOST_BARS} shortest" if len(names) < len(coverage.steps) else ""
+    _head(axes, f"median step{shortest}", "bandwidths; left of the line it sticks", "")
+
+
+def _names(axes: Axes, names: list[str]) -> None:
+    axes.set_yticks(range(len(names)), [shortened(name, 18) for name in names])
+    axes.set_ylim(max(len(names), 3) - 0.4, -0.6)
+
+
+def _neighbors(coverage: Coverage, axes: Axes) -> None:
+    values = _sorted(coverage.neighbors)
+    axes.plot(values, _percent(values), color=_COLORS["state"])
+    if len(values) and values[0] > 0 and values[-1] > 30 * values[0]:
+        axes.set_xscale("log")
+    axes.set_ylim(0, 103)
+    _head(axes, "effective neighbours", "of a row left out", "% of rows with at most so many")
+
+
+def _nearest(coverage: Coverage, axes: Axes) -> None:
+    for name, distances, color in (
+        ("rows left out", coverage.nearest, _COLORS["state"]),
+        ("initial states", coverage.starts_nearest, _COLORS["action"]),
+    ):
+        values = _sorted(distances)
+        axes.plot(values, _percent(values), color=color, label=name, marker="." if len(values) < 20 else "")
+    axes.axvline(UNKNOWN_BEYOND, color="black", linewidth=0.8, linestyle="--")
+    axes.set_xlim(left=-0.03 * axes.get_xlim()[1])  # room for a marker at 0
+    axes.set_ylim(0, 105)
+    axes.legend(fontsize=7, loc="best", frameon=True, framealpha=0.8, edgecolor="none")
+    _head(
+        axes,
+        "distance to the nearest",
+        "bandwidths; right of the line is unknown",
+        "% of rows at most so far",
+    )
+
+
+def _sorted(values: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    found: np.ndarray[tuple[int], np.dtype[np.float64]] = values[values.isfinite()].sort().values.numpy()
+    return found
+
+
+def _percent(
+    values: np.ndarray[tuple[int], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return 100.0 * np.arange(1, len(values) + 1) / max(len(values), 1)
+
+
+def _lengths(episodes: Episodes, axes: Axes) -> None:
+    kinds = [kind for kind in END_NAMES if kind in episodes.ends]
+    lengths = [
+        [length for length, end in zip(episodes.lengths, episodes.ends, strict=True) if end == kind]
+        for kind in kinds
+    ]
+    low, high = min(episodes.lengths), max(episodes.lengths)
+    edges = np.linspace(low - 0.5, high + 0.5, min(30, high - low + 1) + 1)
+    _, _, _ = axes.hist(
+        lengths, bins=list(edges), stacked=True, color=[_ENDS[kind] for kind in kinds], label=kinds
+    )
+    if low == high:
+        axes.set_xlim(low - 2.5, low + 2.5)
+        axes.set_xticks([low])
+    else:
+        axes.locator_params(axis="x", integer=True, nbins=5)
+    axes.ticklabel_format(axis="x", useOffset=False)
+    axes.locator_params(axis="y", integer=True, nbins=5)
+    axes.set_ylim(top=1.35 * axes.get_ylim()[1])
+    axes.legend(fontsize=7, loc="upper right", ncols=2, frameon=False)
+    _head(axes, f"how {count_of(len(episodes.lengths), 'episode')} end", "rows in the episode", "episodes")
+
+
+def _intervals(clock: Clock, axes: Axes) -> None:
+    places, seconds = clock.trace
+    axes.plot(places, seconds, color=_COLORS["state"], linewidth=0.8, marker=".", markersize=3)
+    if seconds.min() > 0 and seconds.max() > 20 * clock.interval:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(min(0.0, 1.1 * float(seconds.min())), 1.5 * max(float(seconds.max()), clock.interval))
+    axes.locator_params(axis="x", nbins=5)
+    _head(axes, "sampling interval", "place in the recording", "seconds")
+
+
+def _run(run: Run, axes: Axes) -> None:
+    places, values = run.trace
+    axes.axvspan(*run.span, color=_WARNING, alpha=0.15, linewidth=0)
+    axes.plot(places, values, color=_COLORS["state"], linewidth=0.8)
+    kinds = {"stuck": "stuck", "limit": "at the end of its range", "rest": "at rest"}
+    _head(axes, f"{shortened(run.column, _LABEL)}: {kinds[run.kind]}", "place in the recording", "")

@@ -1,0 +1,323 @@
+"""Tables: which column is what, where next states come from, how episodes end."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.door_cases import assert_same, grid, walks
+from nopg.data import Schema, Transitions, to_d3rlpy
+from nopg.data._shifting import shift
+from nopg.errors import ArgumentError, DataError, MissingExtraError
+
+ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
+NAN = float("nan")
+
+
+def log(rows: Any = 4, **columns: Any) -> pd.DataFrame:
+    """Rows 0, 1, 2 … whose state is 10, 11, 12 …, action 20, 21 … and reward 30, 31 …"""
+    k = np.arange(rows)
+    return pd.DataFrame({"x": 10.0 + k, "u": 20.0 + k, "r": 30.0 + k} | columns)
+
+
+def read(frame: pd.DataFrame, **columns: Any) -> Transitions:
+    return Transitions.from_dataframe(frame, **ROLES | columns)
+
+
+def story(data: Transitions) -> list[tuple[float, float, str]]:
+    """State, next state and end of every transition."""
+    ends = np.where(data.terminated, "terminated", np.where(data.truncated, "truncated", ""))
+    return list(zip(data.states[:, 0].tolist(), data.next_states[:, 0].tolist(), ends.tolist(), strict=True))
+
+
+# Next states from the next row.
+
+
+def test_a_table_of_four_states_holds_three_transitions_the_last_one_truncated() -> None:
+    data = read(log())
+    assert story(data) == [(10, 11, ""), (11, 12, ""), (12, 13, "truncated")]
+    assert data.actions[:, 0].tolist() == [20, 21, 22]
+    assert data.rewards.tolist() == [30, 31, 32]
+
+
+def test_a_terminated_last_row_is_a_transition_although_its_next_state_is_unknown() -> None:
+    data = read(log(terminated=[0, 0, 0, 1]))
+    assert story(data) == [(10, 11, ""), (11, 12, ""), (12, 13, ""), (13, 13, "terminated")]
+
+
+def test_a_truncated_last_row_only_holds_the_final_state() -> None:
+    assert story(read(log(truncated=[0, 0, 0, 1]))) == story(read(log()))
+
+
+def test_both_flags_count_as_terminated() -> None:
+    data = read(log(terminated=[0, 0, 0, 1], truncated=[0, 0, 0, 1]))
+    assert story(data)[-1] == (13, 13, "terminated")
+
+
+def test_flags_in_the_middle_separate_episodes() -> None:
+    data = read(log(6, terminals=[0, 1, 0, 0, 0, 0], timeouts=[0, 0, 0, 1, 0, 0]))
+    expected = [(10, 11, ""), (11, 11, "terminated"), (12, 13, "truncated"), (14, 15, "truncated")]
+    assert story(data) == expected
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 0, 1, 2]
+
+
+def test_the_row_after_an_end_is_the_final_state_if_it_is_the_last_of_its_episode() -> None:
+    data = read(
+        log(6, terminated=[0, 1, 0, 0, 0, 0], truncated=[0, 0, 0, 0, 1, 0], episode=[5, 5, 5, 8, 8, 8])
+    )
+    assert story(data) == [(10, 11, ""), (11, 12, "terminated"), (13, 14, ""), (14, 15, "truncated")]
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [5, 5, 8, 8]
+
+
+@pytest.mark.parametrize(
+    "flag", [[0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]], ids=["on the step", "on the state"]
+)
+def test_a_row_without_an_action_is_the_final_state_with_or_without_episodes(flag: list[int]) -> None:
+    idle = log(6, u=[20, 21, NAN, 23, 24, NAN], r=[30, 31, NAN, 33, 34, NAN], terminated=flag)
+    for frame in (idle, idle.assign(episode=[0, 0, 0, 1, 1, 1])):
+        expected = [(10, 11, ""), (11, 12, "terminated"), (13, 14, ""), (14, 15, "terminated")]
+        assert story(read(frame)) == expected
+
+
+def test_a_missing_action_in_the_middle_is_a_fault_and_not_an_end() -> None:
+    with pytest.raises(DataError, match=r"action column 'u' has 1 missing or infinite value \(rows 2\)"):
+        read(log(5, u=[20, 21, NAN, 23, 24]))
+
+
+def test_what_is_dropped_cuts_the_episode_in_two() -> None:
+    data = read(log(7, x=[10, 11, 12, NAN, 14, 15, 16]), invalid="drop")
+    expected = [(10, 11, ""), (11, 12, "truncated"), (14, 15, ""), (15, 16, "truncated")]
+    assert story(data) == expected
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 0, 1, 1]
+
+
+def test_episodes_may_be_interleaved_and_have_names() -> None:
+    data = read(log(6, run=["b", "a", "b", "a", "b", "a"]), episode="run")
+    expected = [(10, 12, ""), (12, 14, "truncated"), (11, 13, ""), (13, 15, "truncated")]
+    assert story(data) == expected
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 0, 1, 1]
+
+
+def test_faults_are_named_by_the_row_of_the_table_even_if_episodes_are_interleaved() -> None:
+    with pytest.raises(DataError, match=r"the reward has 1 missing or infinite value \(rows 3\)"):
+        read(log(6, r=[30, 31, 32, NAN, 34, 35], run=["b", "a"] * 3), episode="run")
+
+
+def test_rows_that_stand_alone_are_refused_with_the_reason() -> None:
+    with pytest.raises(DataError, match=r"no row has a next state: 4 rows stand alone.*next_states=…"):
+        read(log(episode=[0, 1, 2, 3]))
+
+
+def test_a_grid_without_next_states_is_refused_and_with_them_it_passes() -> None:
+    data, frame = grid(), grid().to_dataframe()
+    names: dict[str, Any] = {"states": ["angle", "speed"], "actions": ["torque"], "reward": "reward"}
+    assert_same(Transitions.from_dataframe(frame, **names), data, whole_schema=False)
+    alone = frame.drop(columns=["next_angle", "next_speed", "terminated"]).assign(episode=range(50))
+    with pytest.raises(DataError, match="50 rows stand alone"):
+        Transitions.from_dataframe(alone, **names)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=30))
+def test_shifting_loses_exactly_one_row_per_episode_that_did_not_terminate(
+    rows: list[tuple[bool, bool, bool]],
+) -> None:
+    ends, cuts, new = (np.array(column) for column in zip(*rows, strict=True))
+    found = shift(~new[1:], ends, cuts, idle=np.full(len(rows), False), whole_episodes=False)
+
+    # A second implementation: walk through the rows.
+    expected: list[tuple[int, int]] = []
+    previous: int | None = None
+    for k in range(len(rows)):
+        if previous is not None and not new[k]:
+            expected.append((previous, k))
+        previous = None if ends[k] or cuts[k] else k
+        if ends[k]:
+            expected.append((k, k))
+    assert list(zip(found.rows.tolist(), found.next_rows.tolist(), strict=True)) == expected
+    last = np.diff(found.segments, append=-1) != 0
+    assert np.array_equal(found.terminated | found.truncated, last)
+    assert not (found.terminated & found.truncated).any()
+
+
+# Time.
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        [0.0, 1.0, 2.0, 60.0, 61.0, 62.0],
+        pd.to_datetime(["2024-01-01"] * 6) + pd.to_timedelta([0, 1, 2, 60, 61, 62], unit="min"),
+        pd.to_datetime(["2024-01-01"] * 6, utc=True) + pd.to_timedelta([0, 1, 2, 60, 61, 62], unit="s"),
+        pd.to_timedelta([0, 1, 2, 60, 61, 62], unit="s"),
+    ],
+    ids=["numbers", "dates", "dates in a zone", "durations"],
+)
+def test_a_jump_in_time_ends_an_episode(time: Any) -> None:
+    frame = log(6, t=time)
+    expected = [(10, 11, ""), (11, 12, "truncated"), (13, 14, ""), (14, 15, "truncated")]
+    assert story(read(frame, time="t")) == expected
+    assert len(read(frame, time="t", gap_factor=100.0)) == 5
+
+
+def test_a_jump_in_time_truncates_where_next_states_were_logged_too() -> None:
+    data = read(log(4, next_x=[11.0, 12.0, 90.0, 14.0], t=[0, 1, 2, 99]), time="t")
+    assert story(data) == [(10, 11, ""), (11, 12, ""), (12, 90, "truncated"), (13, 14, "")]
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 0, 0, 1]
+
+
+def test_time_that_runs_backwards_is_refused_with_its_row() -> None:
+    with pytest.raises(DataError, match=r"time runs backwards at row 2 \(by 5\); sort the rows"):
+        read(log(t=[0.0, 6.0, 1.0, 2.0]), time="t")
+    assert len(read(log(t=[0.0, 6.0, 1.0, 2.0], episode=[0, 0, 1, 1]), time="t")) == 2
+
+
+def test_a_gap_factor_is_above_one() -> None:
+    with pytest.raises(ArgumentError, match="gap_factor is 1"):
+        read(log(t=[0.0, 1.0, 2.0, 3.0]), time="t", gap_factor=1.0)
+
+
+# Names of columns.
+
+
+def test_next_states_are_found_by_their_name_unless_rows_are_to_be_shifted() -> None:
+    frame = log(next_x=[7.0, 7.0, 7.0, 7.0])
+    assert read(frame).next_states[:, 0].tolist() == [7.0] * 4
+    assert read(frame).episodes is None
+    assert len(read(frame, next_states="shift")) == 3
+    assert read(frame.rename(columns={"next_x": "later"}), next_states=["later"]).next_states[0, 0] == 7.0
+
+
+@pytest.mark.parametrize("name", ["terminated", "terminals", "terminations", "terminal"])
+def test_old_names_of_true_ends_are_known(name: str) -> None:
+    assert story(read(log(**{name: [0, 0, 0, 1]})))[-1] == (13, 13, "terminated")
+
+
+@pytest.mark.parametrize("name", ["truncated", "timeouts", "truncations", "timeout"])
+def test_old_names_of_cuts_are_known(name: str) -> None:
+    data = read(log(next_x=[0.0] * 4, **{name: [0, 1, 0, 0]}))
+    assert data.truncated.tolist() == [False, True, False, False]
+
+
+def test_a_lone_done_counts_as_terminated_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "nopg"):
+        assert story(read(log(done=[0, 0, 0, 1])))[-1] == (13, 13, "terminated")
+    assert "'done' is taken as terminated" in caplog.text
+
+
+def test_done_next_to_a_truncated_flag_counts_where_that_is_not_set(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = read(log(next_x=[0.0] * 4, done=[0, 1, 0, 1], timeouts=[0, 1, 0, 0]))
+    assert data.terminated.tolist() == [False, False, False, True]
+    assert data.truncated.tolist() == [False, True, False, False]
+    assert not caplog.records
+
+
+def test_a_done_that_is_named_is_taken_at_its_word(caplog: pytest.LogCaptureFixture) -> None:
+    assert read(log(done=[0, 0, 0, 1]), terminated="done").terminated.tolist() == [False] * 3 + [True]
+    assert not caplog.records
+
+
+def test_false_says_that_there_is_no_such_column() -> None:
+    assert len(read(log(terminated=[1, 1, 1, 1]), terminated=False)) == 3
+
+
+def test_words_and_missing_flags_are_understood() -> None:
+    for flags in (["no", "", None, "Yes"], [False, None, False, True], pd.array([0, pd.NA, 0, 1], "Int8")):
+        assert read(log(terminated=flags)).terminated.tolist() == [False, False, False, True]
+
+
+def test_a_column_has_one_role_and_exists() -> None:
+    with pytest.raises(DataError, match=r"\['x'\] is given twice"):
+        read(log(), actions=["x"])
+    with pytest.raises(DataError, match=r"no column 'temprature'; did you mean 'temperature'\?"):
+        read(log(temperature=1.0), states=["temprature"])
+    with pytest.raises(DataError, match="1 state columns but 2 next-state columns"):
+        read(log(), next_states=["x", "u"])
+
+
+def test_an_argument_nobody_knows_is_refused() -> None:
+    with pytest.raises(TypeError, match="unknown argument 'rewards'"):
+        read(log(), rewards="r")
+
+
+def test_episode_numbers_beyond_the_precision_of_floats_stay_apart() -> None:
+    data = walks()
+    again = Transitions.from_dataframe(data.to_dataframe(), states=["x", "y"], actions=["u"], reward="reward")
+    assert_same(again, data, whole_schema=False)
+
+
+def test_a_table_that_would_hold_a_name_twice_is_refused() -> None:
+    data = Transitions.from_arrays([0.0], [0.0], [0.0], [0.0], state_names=["reward"])
+    with pytest.raises(DataError, match=r"\['reward'\] twice"):
+        data.to_dataframe()
+
+
+# Units and bounds.
+
+
+def test_units_and_bounds_are_kept() -> None:
+    data = read(log(), units={"x": "m", "reward": "€"}, bounds={"u": (0.0, 30.0)})
+    assert data.schema.units == {"x": "m", "reward": "€"}
+    assert data.schema.bounds == {"u": (0.0, 30.0)}
+    assert data.take(torch.tensor([0])).schema == data.schema
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"units": {"z": "m"}}, "the unit of 'z' is declared, but the columns are"),
+        ({"units": {"x": 3}}, "the unit of 'x' is 3; give text"),
+        ({"bounds": {"reward": (0.0, 1.0)}}, "the bounds of 'reward' are declared"),
+        ({"bounds": {"x": (1.0, 1.0)}}, r"the bounds of 'x' are \(1.0, 1.0\)"),
+        ({"bounds": {"x": (NAN, 1.0)}}, r"the bounds of 'x' are \(nan"),
+        ({"bounds": {"x": (1.0,)}}, "give \\(lowest, highest\\)"),
+    ],
+)
+def test_units_and_bounds_belong_to_columns_and_make_sense(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        Schema(("x",), ("u",), **change)
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "door"),
+    [
+        ("pandas", "pandas", lambda data, path: data.to_dataframe()),
+        ("pandas", "pandas", lambda data, path: Transitions.from_dataframe(data, **ROLES)),
+        ("pandas", "pandas", lambda data, path: Transitions.from_csv(path, **ROLES)),
+        ("pyarrow", "parquet", lambda data, path: data.to_parquet(path)),
+        ("pyarrow", "parquet", lambda data, path: Transitions.from_parquet(path, **ROLES)),
+        ("h5py", "hdf5", lambda data, path: Transitions.from_hdf5(path)),
+        ("minari", "minari", lambda data, path: Transitions.from_minari("a-v0")),
+        ("minari", "minari", lambda data, path: data.to_minari("a-v0")),
+        ("gymnasium", "gymnasium", lambda data, path: data.from_gymnasium("A", print, episodes=1, seed=0)),
+        ("d3rlpy", "benchmark", lambda data, path: to_d3rlpy(data)),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named_with_its_extra(
+    package: str, extra: str, door: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (path := tmp_path / "file").write_text("x,u,r", encoding="utf-8")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"needs {package}.*nopg\[{extra}\]"):
+        door(grid(), path)
+
+
+def test_importing_the_package_loads_none_of_the_packages_behind_the_doors() -> None:
+    packages = {"pandas", "pyarrow", "h5py", "minari", "gymnasium", "d3rlpy"}
+    script = f"import sys, nopg; print(sorted({packages} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

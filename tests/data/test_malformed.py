@@ -1,0 +1,373 @@
+"""Malformed inputs: each is refused quickly, in little memory, by an error that says where and what to do."""
+
+import io
+import json
+import re
+import struct
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data.door_cases import grid
+from nopg.data import Transitions
+from nopg.errors import DataError
+
+resource = pytest.importorskip("resource")
+
+SECONDS, MEBIBYTES = 5.0, 512
+ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
+GOOD_CSV = "x,u,r,next_x\n1,2,3,4\n5,6,7,8\n"
+
+
+@pytest.fixture(autouse=True)
+def _little_memory(tmp_path: Path) -> Iterator[None]:
+    """Warm up the readers, then allow 512 MiB more than they take."""
+    table = pa.table({name: [1.0, 2.0] for name in ("x", "u", "r")})
+    pq.write_table(table, tmp_path / "warm.parquet")
+    Transitions.from_parquet(tmp_path / "warm.parquet", **ROLES)
+    (tmp_path / "warm.parquet").unlink()
+
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    size = int(re.findall(r"VmSize:\s+(\d+) kB", status)[0]) * 1024
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEBIBYTES * 2**20, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def refused(read: Callable[[], Any], *patterns: str) -> None:
+    """The call raises a DataError that holds every pattern, in time."""
+    start = time.perf_counter()
+    with pytest.raises(DataError) as caught:
+        read()
+    assert time.perf_counter() - start < SECONDS
+    for pattern in patterns:
+        assert re.search(pattern, str(caught.value)), (pattern, str(caught.value))
+
+
+# CSV.
+
+CSV_CASES: dict[str, tuple[str | bytes, dict[str, Any], tuple[str, ...]]] = {
+    "wrong column": (GOOD_CSV, {"states": ["xx"]}, ("no column 'xx'", "did you mean 'x'", "x, u, r, next_x")),
+    "text in numbers": (
+        "x,u,r\n1,2,3\n4,cold,6\n",
+        {},
+        ("column 'u'", "'cold' at row 1", "number is needed"),
+    ),
+    "a missing value": (
+        "x,u,r\n1,2,3\n4,5,\n6,7,8\n9,9,9\n",
+        {},
+        ("reward has 1 missing or infinite value", "rows 1", "drop"),
+    ),
+    "an infinity": (GOOD_CSV.replace("8", "inf"), {}, ("next state of 'x'", "rows 1", "drop")),
+    "empty file": ("", {}, ("bad.csv is empty",)),
+    "header only": ("x,u,r\n", {}, ("no rows after the header",)),
+    "one row": ("x,u,r\n1,2,3\n", {}, ("no row has a next state", "next_states=…")),
+    "a longer line": ("x,u,r\n1,2,3\n1,2,3,4\n", {}, ("header has 3 fields, line 3 has 4",)),
+    "a longer first line": ("x,u,r\n1,2,3,4\n1,2,3\n", {}, ("header has 3 fields, line 2 has 4",)),
+    "a shorter line": ("x,u,r\n1,2,3\n1,2\n", {}, ("header has 3 fields, line 3 has 2",)),
+    "another separator": (GOOD_CSV.replace(",", ";"), {}, ("no column 'x'",)),
+    "a column twice": ("x,u,r,x\n1,2,3,4\n", {}, (r"columns \['x'\] stand there twice",)),
+    "not text": (b"x,u,r\n\xff\xfe\x00\x01,2,3\n", {}, ("bad.csv", "UTF-8|not a table")),
+    "a flag of two": ("x,u,r,done\n1,2,3,0\n4,5,6,2\n", {"terminated": "done"}, ("'done' holds 2 at row 1",)),
+    "a flag of words": (
+        "x,u,r,end\n1,2,3,no\n4,5,6,perhaps\n",
+        {"terminated": "end"},
+        ("'perhaps' at row 1",),
+    ),
+    "no date": (
+        "x,u,r,t\n1,2,3,2024-01-01\n4,5,6,soon\n",
+        {"time": "t"},
+        ("'t' holds 'soon' at row 1", "date"),
+    ),
+    "half an episode": ("x,u,r,episode\n1,2,3,0.5\n4,5,6,1\n", {}, ("'episode' holds 0.5 at row 0",)),
+}
+
+
+@pytest.mark.parametrize("case", CSV_CASES)
+def test_a_malformed_csv_is_refused(tmp_path: Path, case: str) -> None:
+    content, roles, patterns = CSV_CASES[case]
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused(lambda: Transitions.from_csv(path, **ROLES | roles), *patterns, re.escape("bad.csv"))
+
+
+@pytest.mark.parametrize("door", ["csv", "parquet", "hdf5", "npz"])
+def test_a_missing_file_is_refused_by_every_door(tmp_path: Path, door: str) -> None:
+    refused(lambda: getattr(Transitions, f"from_{door}")(tmp_path / "gone"), "no file .*gone")
+
+
+@pytest.mark.parametrize("door", ["csv", "hdf5", "npz"])
+def test_a_folder_is_no_file(tmp_path: Path, door: str) -> None:
+    refused(lambda: getattr(Transitions, f"from_{door}")(tmp_path), "is not a file")
+
+
+# Tables.
+
+
+def test_a_table_of_objects_is_refused() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0], "u": [[1], [2]], "r": [0.0, 0.0]})
+    refused(lambda: Transitions.from_dataframe(frame, **ROLES), r"column 'u' holds \[1\] at row 0")
+    frame = pd.DataFrame({"x": [1j, 2j], "u": [1.0, 2.0], "r": [0.0, 0.0]})
+    refused(lambda: Transitions.from_dataframe(frame, **ROLES), "column 'x' holds complex128")
+    refused(lambda: Transitions.from_dataframe(frame[["x"]], **ROLES), "no column 'u'")
+    refused(lambda: Transitions.from_dataframe({"x": [1.0]}, **ROLES), "give a pandas DataFrame")
+
+
+def test_a_table_whose_every_row_is_faulty_is_refused_even_when_they_may_be_dropped() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0], "u": [1.0, 2.0], "r": [np.nan] * 2, "next_x": [0.0, 0.0]})
+    refused(lambda: Transitions.from_dataframe(frame, **ROLES, invalid="drop"), "nothing is left")
+
+
+# Parquet.
+
+
+def write_parquet(path: Path, rows: int = 12_345, **columns: Any) -> bytes:
+    table = pa.table({name: np.ones(rows) for name in ("x", "u", "r")} | columns)
+    pq.write_table(table, path, write_statistics=False, compression="none")
+    return path.read_bytes()
+
+
+def claim(content: bytes, rows: int, claimed: int, *, times: int = -1) -> bytes:
+    """Return a Parquet file whose footer says another number of rows."""
+
+    def varint(number: int) -> bytes:
+        number, out = 2 * number, bytearray()
+        while number >= 128:
+            out.append(number % 128 + 128)
+            number //= 128
+        return bytes([*out, number])
+
+    (length,) = struct.unpack("<I", content[-8:-4])
+    footer = content[-8 - length : -8].replace(varint(rows), varint(claimed), times)
+    return content[: -8 - length] + footer + struct.pack("<I", len(footer)) + b"PAR1"
+
+
+def test_a_parquet_file_that_claims_a_trillion_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    content = write_parquet(path)
+    path.write_bytes(claim(content, 12_345, 10**12))
+    assert pq.read_metadata(path).num_rows == 10**12
+    refused(
+        lambda: Transitions.from_parquet(path, **ROLES),
+        "bomb.parquet",
+        "1000000000000 rows",
+        "is damaged|write",
+    )
+
+
+def test_a_parquet_file_that_claims_rows_it_does_not_have_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "liar.parquet"
+    content = write_parquet(path)
+    for times in (-1, 1, 2, 3, 4):
+        for claimed in (2_000_000, 200_000_000):
+            path.write_bytes(claim(content, 12_345, claimed, times=times))
+            refused(lambda: Transitions.from_parquet(path, **ROLES), "liar.parquet", "write it again")
+
+
+def test_damaged_parquet_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cut.parquet"
+    content = write_parquet(path)
+    for damaged in (content[: len(content) // 2], content[:-4] + b"ABCD", b"PAR1", b"x,u,r\n1,2,3\n"):
+        path.write_bytes(damaged)
+        refused(lambda: Transitions.from_parquet(path, **ROLES), "cut.parquet", "Parquet", "write it again")
+
+
+def test_parquet_files_with_other_contents_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "odd.parquet"
+    write_parquet(path, rows=2, u=["1", "open"])
+    refused(lambda: Transitions.from_parquet(path, **ROLES), "odd.parquet", "'u' holds 'open' at row 1")
+    write_parquet(path, rows=2, u=[[1.0], [2.0]])
+    refused(lambda: Transitions.from_parquet(path, **ROLES), "column 'u' holds list", "one number per row")
+    write_parquet(path, rows=0)
+    refused(lambda: Transitions.from_parquet(path, **ROLES), "no rows")
+    write_parquet(path, rows=2)
+    refused(lambda: Transitions.from_parquet(path), "states is None; give the names")
+
+
+def test_a_folder_of_unequal_parquet_files_is_refused_by_the_file(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "1.parquet", rows=2)
+    pq.write_table(pa.table({"x": [1.0], "r": [1.0]}), tmp_path / "2.parquet")
+    refused(lambda: Transitions.from_parquet(tmp_path, **ROLES), r"2\.parquet: there is no column 'u'")
+    (empty := tmp_path / "empty").mkdir()
+    refused(lambda: Transitions.from_parquet(empty, **ROLES), "empty")
+
+
+def test_a_damaged_description_in_a_parquet_file_is_refused(tmp_path: Path) -> None:
+    for text in ("{", "[]", '{"states": 3}', json.dumps({"states": ["x"], "actions": ["u"], "angles": 1})):
+        table = pa.table({name: [1.0, 2.0] for name in ("x", "u", "reward")})
+        pq.write_table(table.replace_schema_metadata({"nopg": text}), tmp_path / "odd.parquet")
+        refused(lambda: Transitions.from_parquet(tmp_path / "odd.parquet"), "odd.parquet", "name the columns")
+
+
+# HDF5.
+
+
+def good_arrays(rows: int = 5) -> dict[str, Any]:
+    return {"observations": np.ones((rows, 2)), "actions": np.ones((rows, 1)), "rewards": np.ones(rows)}
+
+
+HDF5_CASES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
+    "external link": (
+        lambda file: file.__setitem__("rewards", h5py.ExternalLink("/etc/passwd", "/x")),
+        ("'rewards' is a link to '/etc/passwd'", "Copy"),
+    ),
+    "soft link": (
+        lambda file: file.__setitem__("rewards", h5py.SoftLink("/actions")),
+        ("'rewards' is a link",),
+    ),
+    "external storage": (
+        lambda file: file.create_dataset("rewards", (5,), "f8", external=[("/etc/passwd", 0, 40)]),
+        ("'rewards' lies in another file", "copy"),
+    ),
+    "virtual": (
+        lambda file: file.create_virtual_dataset("rewards", _virtual()),
+        ("'rewards' lies in another file",),
+    ),
+    "huge shape": (
+        lambda file: file.create_dataset("rewards", (10**13,), "f8", chunks=(1000,)),
+        ("'rewards' declares 10000000000000 rows", "damaged"),
+    ),
+    "large but never written": (
+        lambda file: file.create_dataset("rewards", (10**8,), "f8", chunks=(1000,)),
+        ("'rewards' declares 800000000 bytes but stores 0",),
+    ),
+    "large, packed, never written": (
+        lambda file: file.create_dataset("rewards", (10**8,), "f8", chunks=(1000,), compression="gzip"),
+        ("'rewards' declares 800000000 bytes but stores 0",),
+    ),
+    "text": (
+        lambda file: file.__setitem__("rewards", ["a", "b", "c", "d", "e"]),
+        ("'rewards' holds object",),
+    ),
+    "records": (
+        lambda file: file.__setitem__("rewards", np.zeros(5, dtype=[("a", "f8")])),
+        ("'rewards' holds", "real numbers"),
+    ),
+    "a single value": (lambda file: file.__setitem__("rewards", 1.0), ("'rewards' is a single value",)),
+    "unequal lengths": (
+        lambda file: file.__setitem__("rewards", np.ones(4)),
+        ("unequal numbers of rows: states 5, actions 5, rewards 4",),
+    ),
+    "a missing array": (lambda file: None, ("no 'rewards' or 'reward'", "observations")),
+    "three axes": (
+        lambda file: file.__setitem__("rewards", np.ones((5, 2, 2))),
+        (r"'rewards' has shape \(5, 2, 2\)",),
+    ),
+    "a NaN": (lambda file: file.__setitem__("rewards", [1, 2, np.nan, 4, 5]), ("reward has 1 .*rows 2",)),
+    "a group": (lambda file: file.create_group("rewards"), ("no 'rewards'",)),
+}
+
+
+def _virtual() -> Any:
+    layout = h5py.VirtualLayout((5,), "f8")
+    layout[:] = h5py.VirtualSource("/elsewhere.h5", "rewards", (5,))
+    return layout
+
+
+@pytest.mark.parametrize("case", HDF5_CASES)
+def test_a_malformed_hdf5_file_is_refused(tmp_path: Path, case: str) -> None:
+    path = tmp_path / "bad.h5"
+    change, patterns = HDF5_CASES[case]
+    with h5py.File(path, "w") as file:
+        for name in ("observations", "actions"):
+            file[name] = good_arrays()[name]
+        change(file)
+    refused(lambda: Transitions.from_hdf5(path), "bad.h5", *patterns)
+
+
+def test_damaged_hdf5_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cut.h5"
+    with h5py.File(path, "w") as file:
+        for name, values in good_arrays(1000).items():
+            file[name] = values
+    content = path.read_bytes()
+    for damaged in (content[: len(content) // 2], content[:100], b"not HDF5"):
+        path.write_bytes(damaged)
+        refused(lambda: Transitions.from_hdf5(path), "cut.h5", "HDF5", "write it again")
+
+
+def test_a_group_that_contains_itself_does_not_trap_the_reader(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "loop.h5", "w") as file:
+        file["a/b"] = file["/"]
+    refused(lambda: Transitions.from_hdf5(tmp_path / "loop.h5"), "nested more than 20 deep")
+
+
+# npz.
+
+
+def npy_claiming(shape: tuple[int, ...]) -> bytes:
+    stream = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue() + bytes(80)
+
+
+def test_pickles_are_never_loaded(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return pytest.fail, ("a pickle was loaded",)
+
+    objects = np.empty(5, dtype=object)
+    objects[:] = [Trap() for _ in range(5)]
+    np.savez(tmp_path / "trap.npz", **good_arrays() | {"rewards": objects})
+    refused(lambda: Transitions.from_npz(tmp_path / "trap.npz"), "trap.npz: 'rewards' holds pickled", "never")
+    np.save(tmp_path / "trap.npy", objects, allow_pickle=True)
+    refused(lambda: Transitions.from_npz(tmp_path / "trap.npy"), "not an .npz archive", "savez")
+
+
+@pytest.mark.parametrize(
+    ("member", "patterns"),
+    [
+        (npy_claiming((10**12,)), ("declares 1000000000000 rows",)),
+        (npy_claiming((10**8,)), ("declares 800000000 bytes but stores",)),
+        (b"\x93NUMPY", ("is damaged",)),
+        (b"not an array", ("is damaged",)),
+        (npy_claiming(()), ("single value",)),
+    ],
+    ids=["a trillion rows", "more than stored", "cut", "something else", "a scalar"],
+)
+def test_a_malformed_npz_member_is_refused(tmp_path: Path, member: bytes, patterns: tuple[str, ...]) -> None:
+    path = tmp_path / "bad.npz"
+    np.savez(path, **{name: good_arrays()[name] for name in ("observations", "actions")})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("rewards.npy", member)
+    refused(lambda: Transitions.from_npz(path), "bad.npz: 'rewards'", *patterns)
+
+
+def test_a_packed_npz_that_unfolds_beyond_reason_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    np.savez(path, **{name: good_arrays()[name] for name in ("observations", "actions")})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("rewards.npy", npy_claiming((10**9,)))
+    refused(lambda: Transitions.from_npz(path), "declares 8000000000 bytes but stores")
+
+
+# Minari.
+
+
+def test_damaged_minari_datasets_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    grid().to_minari("plant/grid-v0")
+    folder = tmp_path / "plant" / "grid-v0" / "data"
+    data, metadata = folder / "main_data.hdf5", folder / "metadata.json"
+    whole = metadata.read_text()
+
+    for text in ("", "{", whole.replace('"total_episodes": 50', '"total_episodes": 60')):
+        metadata.write_text(text)
+        refused(lambda: Transitions.from_minari("plant/grid-v0"), "plant/grid-v0", "write it again|60")
+    metadata.write_text(whole.replace('"total_steps": 50', '"total_steps": 1000000000000'))
+    refused(lambda: Transitions.from_minari("plant/grid-v0"), "declares 1000000000000 rows")
+    metadata.write_text(whole)
+    data.write_bytes(data.read_bytes()[:1000])
+    refused(lambda: Transitions.from_minari("plant/grid-v0"), "plant/grid-v0", "write it again")
+    refused(lambda: Transitions.from_minari(3), "dataset is a int")
