@@ -2,6 +2,7 @@
 
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
 from nopg.graph._integration import IntegrationRule, KernelMean, MonteCarlo
+from nopg.graph._local_linear import LocalLinear
 from nopg.graph._model import Backup, Queries, TransitionModel
 from nopg.graph._nadaraya_watson import NadarayaWatson
 from nopg.graph._operator import TransitionOperator
@@ -13,6 +14,7 @@ __all__ = [
     "CandidateSearch",
     "IntegrationRule",
     "KernelMean",
+    "LocalLinear",
     "MonteCarlo",
     "NadarayaWatson",
     "Queries",

@@ -11,7 +11,7 @@ from nopg.errors import ArgumentError, MemoryBudgetError
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborTree
 
-__all__ = ["CandidateGraph", "CandidateSearch"]
+__all__ = ["CandidateGraph", "CandidateSearch", "tied_with_the_next"]
 
 # A sample whose ψ is below this share of the row's largest is not a candidate. Judged by the gradient,
 # which errs 10 to 90 times more than q: 10⁻³ suffices for q, 10⁻⁴ for the gradient.
@@ -100,7 +100,7 @@ class CandidateSearch:
         if self.num_candidates is not None:
             kept = torch.ones_like(kept)
         if squared.shape[1] > K:
-            kept &= ~_tied_with_the_next(squared)
+            kept &= ~tied_with_the_next(squared)
 
         first_left_out = torch.where(kept, math.inf, squared[:, :K]).amin(dim=1)
         if squared.shape[1] > K:
@@ -143,7 +143,7 @@ def _check_queries(queries: torch.Tensor) -> None:
         )
 
 
-def _tied_with_the_next(squared: torch.Tensor) -> torch.Tensor:
+def tied_with_the_next(squared: torch.Tensor) -> torch.Tensor:
     """Return which of the first K share the distance of the K+1st.
 
     On a grid a fixed K would keep some of several equally near samples, and which ones would depend

@@ -13,7 +13,7 @@ from nopg.bellman import ControlProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.gradients import NOPG
-from nopg.graph import CandidateSearch, IntegrationRule, NadarayaWatson
+from nopg.graph import CandidateSearch, IntegrationRule, LocalLinear, NadarayaWatson, TransitionModel
 from nopg.kernels import Bandwidths
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.solvers import Solver, solver_by_name
@@ -31,6 +31,7 @@ def optimize(
     *,
     policy: Policy | Literal["deterministic", "gaussian"] = "deterministic",
     initial_states: ArrayLike | None = None,
+    model: Literal["nadaraya-watson", "local-linear"] = "nadaraya-watson",
     bandwidths: Bandwidths | None = None,
     prior_mass: float = 1e-6,
     unknown_value: float | None = None,
@@ -53,7 +54,10 @@ def optimize(
             deterministic or Gaussian.
         initial_states: Raw states (n₀, d_s) the controller will start in, equally likely; by default those
             declared in the data, else the first of every episode, else all states.
-        bandwidths: Of the kernels; selected from the data by default.
+        model: How transitions are predicted: 'nadaraya-watson' is the paper's; 'local-linear' is sharper
+            where data are scattered, and young (docs/local-linear.md).
+        bandwidths: Of the kernels; selected from the data by default. The local-linear model takes those of
+            the states as its unit of distance.
         prior_mass: β. A query so far from all data that fewer than β samples speak for it counts as
             unknown. The paper's choice is 0.
         unknown_value: v, the value of leaving the data; the worst reward for ever by default.
@@ -71,16 +75,12 @@ def optimize(
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
     h = bandwidths or select_bandwidths(data)
 
-    model = NadarayaWatson(
-        data,
-        h,
-        prior_mass=prior_mass,
-        integration=integration,
-        search=CandidateSearch(memory_budget=memory_budget),
+    transitions = _build_model(
+        model, data, h, prior_mass=prior_mass, integration=integration, memory_budget=memory_budget
     )
     starts = (data if initial_states is None else data.starting_at(initial_states)).starts
     problem = ControlProblem.build(
-        model, data.schema.encode(starts), discount=discount, unknown_value=unknown_value
+        transitions, data.schema.encode(starts), discount=discount, unknown_value=unknown_value
     )
     actor = _build_policy(policy, data, seed) if isinstance(policy, str) else policy
 
@@ -102,6 +102,25 @@ def optimize(
     # Training may be inexact; the answer is solved to its certificate.
     solution = problem.equation(actor, generator(seed, "actions")).solve(solve)
     return TrainingResult(Controller(actor, data.schema), solution, h, history)
+
+
+def _build_model(
+    kind: str,
+    data: Transitions,
+    bandwidths: Bandwidths,
+    *,
+    prior_mass: float,
+    integration: IntegrationRule | None,
+    memory_budget: int,
+) -> TransitionModel:
+    if kind == "nadaraya-watson":
+        search = CandidateSearch(memory_budget=memory_budget)
+        return NadarayaWatson(data, bandwidths, prior_mass=prior_mass, integration=integration, search=search)
+    if kind != "local-linear":
+        raise ArgumentError(f"there is no model {kind!r}; choose 'nadaraya-watson' or 'local-linear'")
+    if integration is not None:
+        raise ArgumentError("the local-linear model predicts a point; leave integration out")
+    return LocalLinear(data, bandwidths.state_kernel, prior_mass=prior_mass)
 
 
 def _build_policy(kind: str, data: Transitions, seed: int) -> Policy:
