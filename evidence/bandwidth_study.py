@@ -6,23 +6,18 @@ in units of the spacing of the data, shows what could be had. Nothing here feeds
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import nopg
+from evidence.study import run_study
 from nopg.bandwidths import RegressionTable, leave_one_out, level_spacing, paper_bandwidths, select_bandwidths
 from nopg.data import Transitions
 from nopg.environments import PENDULUM_GRIDS, Pendulum, PendulumParameters
 from nopg.kernels import Bandwidths
 from nopg.rollouts import collect_grid, collect_uniform, simulate
 
-_ROOT = Path(__file__).parent.parent
-_RECORDS = _ROOT / "results" / "bandwidths.json"
-_TABLE = _ROOT / "docs" / "bandwidths.md"
 _SEEDS = (0, 1)
 _DISCOUNT = 0.97
 _STATE_SHARES, _ACTION_SHARES = (0.2, 0.3, 0.4, 0.55), (0.35, 0.5, 0.65)
@@ -126,9 +121,4 @@ def _markdown(records: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table-only", action="store_true", help="write the table from the stored records")
-    if not parser.parse_args().table_only:
-        _RECORDS.parent.mkdir(exist_ok=True)
-        _RECORDS.write_text(json.dumps(_measure(), indent=1) + "\n")
-    _TABLE.write_text(_markdown(json.loads(_RECORDS.read_text())))
+    run_study("bandwidths", _measure, _markdown, description=__doc__)

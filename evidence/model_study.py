@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import nopg
+from evidence.study import run_study
 from nopg.data import Transitions
 from nopg.environments import PENDULUM_GRIDS, Pendulum
 from nopg.rollouts import collect_grid, collect_uniform, simulate
 
-_ROOT = Path(__file__).parent.parent
-_RECORDS = _ROOT / "results" / "models.json"
-_TABLE = _ROOT / "docs" / "models.md"
 _DISCOUNT = 0.97
 _Model = Literal["nadaraya-watson", "local-linear"]
 
@@ -67,9 +62,4 @@ def _markdown(rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table-only", action="store_true", help="write the table from the stored records")
-    if not parser.parse_args().table_only:
-        _RECORDS.parent.mkdir(exist_ok=True)
-        _RECORDS.write_text(json.dumps(_measure(), indent=1) + "\n")
-    _TABLE.write_text(_markdown(json.loads(_RECORDS.read_text())))
+    run_study("models", _measure, _markdown, description=__doc__)

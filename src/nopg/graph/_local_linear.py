@@ -17,6 +17,7 @@ from nopg.errors import ArgumentError
 from nopg.graph._candidates import CandidateGraph, tied_with_the_next
 from nopg.graph._local_fit import LocalFit, best_neighborhood, fit_locally, moved
 from nopg.graph._model import Backup, Queries, TransitionModel
+from nopg.graph._prior_mass import known_and_unknown
 from nopg.graph._rows import RowPattern, SparseRows
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborTree
@@ -25,7 +26,6 @@ __all__ = ["LocalLinear"]
 
 _STATES_AT_ONCE = 8_192
 _MOST_PROBES = 41
-_LEAST_LOG_ODDS = -300.0
 
 
 class LocalLinear(TransitionModel):
@@ -158,18 +158,15 @@ class LocalLinearQueries(Queries):
 
     def _weights(self, place: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the weights (m, K) of the candidates and the unknown mass (m,) at places in the metric."""
-        h, beta = self.model.interpolation, self.model.prior_mass
         if not bool(place.isfinite().all()):
             raise ArgumentError(
                 "predicted states are NaN or infinite; look at the parameters of the policy, "
                 "or at rows that lie far from all others"
             )
-        logits = -0.5 * ((self._nodes - place[:, None]) / h).square().sum(dim=2)
+        logits = -0.5 * ((self._nodes - place[:, None]) / self.model.interpolation).square().sum(dim=2)
         logits = torch.where(self.graph.present, logits, -math.inf)
-        if beta == 0.0:
-            return torch.softmax(logits, dim=1), place.new_zeros(len(place))
-        log_odds = (torch.logsumexp(logits, dim=1) - math.log(beta)).clamp(min=_LEAST_LOG_ODDS)
-        return torch.softmax(logits, dim=1) * torch.sigmoid(log_odds)[:, None], torch.sigmoid(-log_odds)
+        known, unknown = known_and_unknown(torch.logsumexp(logits, dim=1), self.model.prior_mass)
+        return torch.softmax(logits, dim=1) * known[:, None], unknown
 
     def _moved(self, displacement: torch.Tensor) -> torch.Tensor:
         """Return the features, in units of the metric, of the queries moved by raw displacements (m, d_s)."""

@@ -11,15 +11,12 @@ from nopg.errors import ArgumentError
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
 from nopg.graph._integration import IntegrationRule, KernelMean
 from nopg.graph._model import Backup, Queries, TransitionModel
+from nopg.graph._prior_mass import known_and_unknown
 from nopg.graph._rows import RowPattern, SparseRows
 from nopg.kernels import Bandwidths
 from nopg.neighbors import NeighborTree
 
 __all__ = ["NadarayaWatson"]
-
-# Known mass never falls below exp(−300) ≈ 10⁻¹³⁰: next to 1 that is nothing, but its shares still say which
-# samples are nearest, and neither they nor their squares underflow to 0.
-_LEAST_LOG_ODDS = -300.0
 
 
 class NadarayaWatson(TransitionModel):
@@ -169,13 +166,8 @@ class NadarayaWatsonQueries(Queries):
             )
         eps = logits.sub_(highest).exp_()
         total = eps.sum(dim=1)
-        if self.model.prior_mass == 0.0:
-            return eps.div_(total[:, None]), torch.zeros_like(total)
-
-        # β/(β + Σeˡ) and eˡ/(β + Σeˡ), through log Σeˡ − log β so that neither can overflow.
-        log_mass = total.log() + highest[:, 0]
-        log_odds = (log_mass - math.log(self.model.prior_mass)).clamp(min=_LEAST_LOG_ODDS)
-        return eps.mul_((torch.sigmoid(log_odds) / total)[:, None]), torch.sigmoid(-log_odds)
+        known, unknown = known_and_unknown(total.log() + highest[:, 0], self.model.prior_mass)
+        return eps.mul_((known / total)[:, None]), unknown
 
 
 def _check_sizes(data: Transitions, bandwidths: Bandwidths) -> None:

@@ -1,0 +1,27 @@
+"""How much of a query the data account for, and how much is unknown."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+__all__ = ["known_and_unknown"]
+
+# Known mass never falls below exp(−300) ≈ 10⁻¹³⁰: next to 1 that is nothing, but its shares still say which
+# samples are nearest, and neither they nor their squares underflow to 0.
+_LEAST_LOG_ODDS = -300.0
+
+
+def known_and_unknown(log_mass: torch.Tensor, prior_mass: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return Σeˡ/(β + Σeˡ) and m = β/(β + Σeˡ) from log Σeˡ and β, without overflow.
+
+    Example:
+        >>> known, unknown = known_and_unknown(torch.tensor([0.0, -1e9]), 1.0)
+        >>> unknown
+        tensor([0.5000, 1.0000])
+    """
+    if prior_mass == 0.0:
+        return torch.ones_like(log_mass), torch.zeros_like(log_mass)
+    log_odds = (log_mass - math.log(prior_mass)).clamp(min=_LEAST_LOG_ODDS)
+    return torch.sigmoid(log_odds), torch.sigmoid(-log_odds)
