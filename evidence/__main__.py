@@ -33,8 +33,9 @@ def _sections() -> dict[str, Callable[[], Iterable[Figure]]]:
 def _measure(only: str | None) -> list[dict[str, Any]]:
     """Measure the sections, print each row as it comes, and return all records, old ones of others kept."""
     stored = json.loads(_RECORDS.read_text())["figures"] if only and _RECORDS.exists() else []
-    records = {name: [row for row in stored if row["group"] == name] for name in _sections()}
-    for name, section in _sections().items():
+    sections = _sections()
+    records = {name: [row for row in stored if row["group"] == name] for name in sections}
+    for name, section in sections.items():
         if only in {None, name}:
             records[name] = []
             for figure in section():

@@ -12,14 +12,14 @@ from nopg.bellman import BellmanSolution, ControlProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.gradients import solution_gradient
-from nopg.graph import LocalLinear, NadarayaWatson, Queries
+from nopg.graph import KernelMean, LocalLinear, NadarayaWatson, Queries
 from nopg.graph._local_linear import LocalLinearQueries
 from nopg.kernels import Bandwidths, GaussianKernel
 from nopg.policies import LinearPolicy
 from nopg.solvers import BiCGSTAB, DenseLU
 from reference import problem_cases
 from reference.local_linear_reference import FitProblem, FittedStates, dense_return, fit_at
-from reference.problem_cases import Case, pendulum_case, random_case
+from reference.problem_cases import Case, gradient_cases, pendulum_case, random_case
 
 
 @dataclass(frozen=True)
@@ -55,27 +55,14 @@ class Local:
         return equation.solve(DenseLU())
 
 
-CASES = {
-    "deterministic": random_case(1),
-    "gaussian": random_case(3, policy="gaussian"),
-    "prior mass": random_case(5, prior_mass=0.1),
-    "terminals": random_case(6, terminals=True),
-    "two actions": random_case(7, state_columns=3, action_columns=2),
-    "several initial states": random_case(8, state_columns=1, starts=5),
-    "angle": random_case(9, angle=True),
-    "angle in degrees": problem_cases._in_degrees(random_case(9, angle=True)),
-    "all at once": random_case(
-        10,
-        state_columns=3,
-        action_columns=2,
-        angle=True,
-        terminals=True,
-        starts=4,
-        policy="gaussian",
-        discount=0.97,
-        prior_mass=0.05,
-    ),
-}
+def _cases() -> dict[str, Case]:
+    """Return the cases of the paper's model without drawn next states, and one in degrees."""
+    cases = {name: replace(case, integration=KernelMean()) for name, case in gradient_cases().items()}
+    cases["angle"] = cases.pop("monte carlo next states")
+    return cases | {"angle in degrees": problem_cases._in_degrees(cases["angle"])}
+
+
+CASES = _cases()
 
 
 def flat(parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -488,7 +475,7 @@ def test_a_handful_of_samples_gives_finite_answers(rows: int, prior_mass: float)
 
 @pytest.mark.parametrize("prior_mass", [-1.0, math.nan, math.inf])
 def test_a_prior_mass_that_is_no_mass_is_refused(prior_mass: float) -> None:
-    with pytest.raises(ArgumentError, match=r"prior_mass is .*; give 0 or a positive number"):
+    with pytest.raises(ArgumentError, match=r"prior_mass is .*; give 0 \(the paper\) or a positive number"):
         four_corners(prior_mass=prior_mass)
 
 

@@ -55,13 +55,7 @@ def from_gymnasium(
         if own:
             world.close()
     return Transitions.from_arrays(
-        columns["states"],
-        columns["actions"],
-        columns["rewards"],
-        columns["next_states"],
-        terminated=columns["terminated"],
-        truncated=columns["truncated"],
-        episodes=columns["episodes"],
+        **columns,
         state_names=states,
         action_names=actions,
         angles=angles,

@@ -63,16 +63,12 @@ def from_minari(
         and len(actions) == action_columns
     ):
         bounds = bounds_of(opened.observation_space, states, keys) | bounds_of(opened.action_space, actions)
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if not connected:
+        del columns["episodes"]
     try:
         return Transitions.from_arrays(
-            columns["states"],
-            columns["actions"],
-            columns["rewards"],
-            columns["next_states"],
-            terminated=columns["terminated"],
-            truncated=columns["truncated"],
-            episodes=columns["episodes"] if connected else None,
+            **columns,
             state_names=states,
             action_names=actions,
             angles=known.get("angles") if angles is None else angles,

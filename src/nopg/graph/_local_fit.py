@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from nopg._seeding import generator
 from nopg.data import Schema, Transitions, duplicate_groups
 from nopg.kernels import GaussianKernel
-
-if TYPE_CHECKING:
-    from nopg.graph._local_linear import LocalLinear
+from nopg.neighbors import NeighborTree
 
 __all__ = ["LocalFit", "best_neighborhood", "fit_locally", "moved"]
 
@@ -82,12 +79,19 @@ def fit_locally(
     return LocalFit(coefficients[:, 0] - torch.einsum("mta,a->mt", slope, center), slope)
 
 
-def best_neighborhood(model: LocalLinear) -> int:
+def best_neighborhood(
+    data: Transitions, metric: GaussianKernel, samples: NeighborTree, *, ridge: float
+) -> int:
     """Return the number of samples whose fits predict held-out rows best, in units of each target's spread.
 
     Rows are left out with their duplicates, or with their whole episode where there is more than one.
+
+    Args:
+        data: The samples.
+        metric: The unit of distance between states.
+        samples: A tree over the states of the data, in units of the metric.
+        ridge: As in `fit_locally`.
     """
-    data, metric = model.data, model.metric
     groups = duplicate_groups(data)
     if data.episodes is not None and bool((data.episodes != data.episodes[0]).any()):
         groups = data.episodes
@@ -98,7 +102,7 @@ def best_neighborhood(model: LocalLinear) -> int:
         return min(4 * coefficients, len(data))
 
     rows = torch.randperm(len(data), generator=generator(0, "held-out rows"))[:_ROWS_SAMPLED]
-    distances, near = model.samples.nearest(metric.scale(data.features[rows]), sizes[-1] + longest)
+    distances, near = samples.nearest(metric.scale(data.features[rows]), sizes[-1] + longest)
     distances = distances.masked_fill(groups[near.long()] == groups[rows][:, None], math.inf)
     distances, order = distances.sort(dim=1, stable=True)
     near = near.long().gather(1, order)
@@ -108,9 +112,7 @@ def best_neighborhood(model: LocalLinear) -> int:
     spread = targets.std(dim=0, correction=0).clamp(min=1e-12)
     errors = []
     for size in sizes:
-        fit = fit_locally(
-            data, metric, data.features[rows], near[:, :size], distances[:, :size], ridge=model.ridge
-        )
+        fit = fit_locally(data, metric, data.features[rows], near[:, :size], distances[:, :size], ridge=ridge)
         # Of each row, so that a few wild extrapolations do not decide.
         miss = ((fit.at(data.actions[rows]) - targets) / spread).square().mean(dim=1)
         errors.append(float(miss.clamp(max=1.0).mean()))

@@ -17,7 +17,7 @@ from nopg.errors import ArgumentError
 from nopg.graph._candidates import CandidateGraph, tied_with_the_next
 from nopg.graph._local_fit import LocalFit, best_neighborhood, fit_locally, moved
 from nopg.graph._model import Backup, Queries, TransitionModel
-from nopg.graph._prior_mass import known_and_unknown
+from nopg.graph._prior_mass import check_prior_mass, known_and_unknown
 from nopg.graph._rows import RowPattern, SparseRows
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborTree
@@ -56,8 +56,6 @@ class LocalLinear(TransitionModel):
         num_candidates: int = 16,
         prior_mass: float = 0.0,
     ) -> None:
-        if not (math.isfinite(prior_mass) and prior_mass >= 0):
-            raise ArgumentError(f"prior_mass is {prior_mass}; give 0 or a positive number, e.g. 1e-6")
         for name, value in (("num_neighbors", num_neighbors), ("interpolation", interpolation)):
             if value is not None and not value > 0:
                 raise ArgumentError(f"{name} is {value}; give a positive number, or None for the rule")
@@ -68,10 +66,13 @@ class LocalLinear(TransitionModel):
                 f"the metric has {len(metric.bandwidth)} bandwidths, the data have the features "
                 f"{list(data.schema.features)}; give one each"
             )
-        self.data, self.metric, self.prior_mass, self.ridge = data, metric, prior_mass, ridge
+        self.data, self.metric, self.ridge = data, metric, ridge
+        self.prior_mass = check_prior_mass(prior_mass)
         self.num_nodes, self.num_actions = data.actions.shape
         self.samples = NeighborTree(metric.scale(data.features))
-        self.num_neighbors = min(num_neighbors or best_neighborhood(self), len(data))
+        self.num_neighbors = min(
+            num_neighbors or best_neighborhood(data, metric, self.samples, ridge=ridge), len(data)
+        )
         self.num_candidates = min(num_candidates, self.num_nodes)
         self.group_size = 1
         self.node_rewards = torch.zeros(self.num_nodes, dtype=torch.float64)
@@ -111,7 +112,8 @@ class LocalLinearQueries(Queries):
         )
         self.graph = self._candidates()
         self.pattern = RowPattern(self.graph.indices, model.num_nodes, self.graph.present)
-        self._nodes = model.nodes[self.graph.indices.long()]  # (m, K, d_f)
+        self._indices = self.graph.indices.long()  # (m, K)
+        self._nodes = model.nodes[self._indices]  # (m, K, d_f)
 
     def backup(self, actions: torch.Tensor) -> Backup:
         """Return weights, unknown mass and predicted reward under actions (L, m, d_a)."""
@@ -131,11 +133,13 @@ class LocalLinearQueries(Queries):
     ) -> torch.Tensor:
         """Return ∂V/∂a = ∂r/∂a + Σₖ Pₖ (xₖ − V)(zₖ − x(a))/h² ∂x/∂a, shape (L, m, d_a)."""
         gradient = torch.empty_like(actions)
-        x_k = x[self.graph.indices.long()]  # (m, K)
+        x_k = x[self._indices]  # (m, K)
         for sample, action in enumerate(actions):
             displacement = self.fit.at(action)[:, :-1]
             place = self._moved(displacement)
-            eps, unknown = self._weights(place)
+            eps, unknown = backup.weights.values, backup.unknown
+            if len(actions) > 1:
+                eps, unknown = self._weights(place)
             V = (eps * x_k).sum(dim=1) + unknown * unknown_value
             pull = torch.einsum("mk,mkf->mf", eps * (x_k - V[:, None]), self._nodes - place[:, None])
             by_state = self._pulled_back(displacement, pull / self.model.interpolation**2)  # (m, d_s)
@@ -163,8 +167,8 @@ class LocalLinearQueries(Queries):
                 "predicted states are NaN or infinite; look at the parameters of the policy, "
                 "or at rows that lie far from all others"
             )
-        logits = -0.5 * ((self._nodes - place[:, None]) / self.model.interpolation).square().sum(dim=2)
-        logits = torch.where(self.graph.present, logits, -math.inf)
+        squared = ((self._nodes - place[:, None]) / self.model.interpolation).square().sum(dim=2)
+        logits = self.graph.log_psi - 0.5 * squared  # log ψ is 0 at a candidate and −∞ at padding
         known, unknown = known_and_unknown(torch.logsumexp(logits, dim=1), self.model.prior_mass)
         return torch.softmax(logits, dim=1) * known[:, None], unknown
 

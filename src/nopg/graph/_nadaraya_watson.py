@@ -11,7 +11,7 @@ from nopg.errors import ArgumentError
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
 from nopg.graph._integration import IntegrationRule, KernelMean
 from nopg.graph._model import Backup, Queries, TransitionModel
-from nopg.graph._prior_mass import known_and_unknown
+from nopg.graph._prior_mass import check_prior_mass, known_and_unknown
 from nopg.graph._rows import RowPattern, SparseRows
 from nopg.kernels import Bandwidths
 from nopg.neighbors import NeighborTree
@@ -46,11 +46,7 @@ class NadarayaWatson(TransitionModel):
         search: CandidateSearch | None = None,
     ) -> None:
         _check_sizes(data, bandwidths)
-        if not (math.isfinite(prior_mass) and prior_mass >= 0):
-            raise ArgumentError(
-                f"prior_mass is {prior_mass}; give 0 (the paper) or a positive number, e.g. 1e-3"
-            )
-        self.data, self.bandwidths, self.prior_mass = data, bandwidths, prior_mass
+        self.data, self.bandwidths, self.prior_mass = data, bandwidths, check_prior_mass(prior_mass)
         self.integration = integration or KernelMean()
         self.search = search or CandidateSearch()
 

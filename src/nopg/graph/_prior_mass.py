@@ -6,11 +6,20 @@ import math
 
 import torch
 
-__all__ = ["known_and_unknown"]
+from nopg.errors import ArgumentError
+
+__all__ = ["check_prior_mass", "known_and_unknown"]
 
 # Known mass never falls below exp(−300) ≈ 10⁻¹³⁰: next to 1 that is nothing, but its shares still say which
 # samples are nearest, and neither they nor their squares underflow to 0.
 _LEAST_LOG_ODDS = -300.0
+
+
+def check_prior_mass(prior_mass: float) -> float:
+    """Return β if it is finite and not negative, else say what to give."""
+    if not (math.isfinite(prior_mass) and prior_mass >= 0):
+        raise ArgumentError(f"prior_mass is {prior_mass}; give 0 (the paper) or a positive number, e.g. 1e-3")
+    return prior_mass
 
 
 def known_and_unknown(log_mass: torch.Tensor, prior_mass: float) -> tuple[torch.Tensor, torch.Tensor]:
