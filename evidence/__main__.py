@@ -25,9 +25,10 @@ def _sections() -> dict[str, Callable[[], Iterable[Figure]]]:
     sys.path.insert(0, str(_ROOT / "tests"))  # the cases that the tests hold to the same limits
     from evidence.correctness import correctness
     from evidence.cost import cost
+    from evidence.model_study import models
     from evidence.pendulum import pendulum
 
-    return {"correctness": correctness, "cost": cost, "pendulum": pendulum}
+    return {"correctness": correctness, "cost": cost, "pendulum": pendulum, "models": models}
 
 
 def _measure(only: str | None) -> list[dict[str, Any]]:
@@ -48,7 +49,8 @@ def _measure(only: str | None) -> list[dict[str, Any]]:
 def main() -> int:
     """Run the command; the exit code says whether every promise was kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["correctness", "cost", "pendulum"], help="measure one group")
+    groups = ["correctness", "cost", "pendulum", "models"]
+    parser.add_argument("--only", choices=groups, help="measure one group")
     parser.add_argument("--table-only", action="store_true", help="write the table from the stored records")
     options = parser.parse_args()
 

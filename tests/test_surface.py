@@ -123,11 +123,13 @@ def test_the_version_is_a_version() -> None:
 
 # Errors.
 
-EXCEPTIONS = [value for value in vars(errors).values() if inspect.isclass(value)]
+CLASSES = [value for value in vars(errors).values() if inspect.isclass(value)]
+WARNINGS = [value for value in CLASSES if issubclass(value, Warning)]
+EXCEPTIONS = [value for value in CLASSES if value not in WARNINGS]
 
 
-def test_every_exception_is_listed_and_drawn_in_the_tree() -> None:
-    assert sorted(error.__name__ for error in EXCEPTIONS) == errors.__all__
+def test_every_exception_and_warning_is_listed_and_drawn_in_the_tree() -> None:
+    assert sorted(value.__name__ for value in CLASSES) == errors.__all__
     for name in errors.__all__:
         assert name in (errors.__doc__ or "")
 
@@ -136,6 +138,13 @@ def test_every_exception_is_listed_and_drawn_in_the_tree() -> None:
 def test_every_exception_is_one_of_ours(error: type[Exception]) -> None:
     assert issubclass(error, errors.NopgError)
     assert error.__doc__
+
+
+@pytest.mark.parametrize("warning", WARNINGS)
+def test_every_warning_is_shown_by_default_and_is_no_error_of_ours(warning: type[Warning]) -> None:
+    assert issubclass(warning, UserWarning)
+    assert not issubclass(warning, errors.NopgError)
+    assert warning.__doc__
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ NopgError
 ├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
 ├── MemoryBudgetError (MemoryError)  what was asked does not fit the budget
 └── MissingExtraError (ImportError)  an optional dependency is not installed
+
+SupportWarning (UserWarning)     an answer that the data cannot back
 """
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "MissingExtraError",
     "NopgError",
     "SolverError",
+    "SupportWarning",
 ]
 
 
@@ -43,3 +46,7 @@ class MissingExtraError(NopgError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs {package}, which is not installed; try: pip install 'nopg[{extra}]'")
+
+
+class SupportWarning(UserWarning):
+    """The data cannot back what is asked of them."""

@@ -44,6 +44,22 @@ def test_the_bar_ends_its_line_once_whether_the_training_runs_to_the_end_or_stop
         assert stream.getvalue().endswith("\n")
 
 
+def test_a_note_is_a_line_of_its_own_on_a_terminal_and_nothing_elsewhere() -> None:
+    terminal, log = Terminal(), io.StringIO()
+    for stream in (terminal, log):
+        ProgressBar(stream).note("transition model local-linear")
+    assert terminal.getvalue() == "\r\x1b[Ktransition model local-linear\n"
+    assert log.getvalue() == ""
+
+
+def test_a_note_clears_the_bar_that_stands_on_its_line() -> None:
+    stream = Terminal()
+    bar = ProgressBar(stream, interval=0.0)
+    bar(update(1))
+    bar.note("a note")
+    assert stream.getvalue().endswith("left\r\x1b[Ka note\n")
+
+
 def test_a_plateau_is_a_long_time_without_a_rise() -> None:
     stop = Plateau(patience=3, rise=0.01)
     returns = [-10.0, -5.0, -5.0, -5.0, -5.0]

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from nopg.data import Transitions, duplicate_groups
+from nopg.data import Transitions, canonical_order, duplicate_groups, held_out_groups
 from nopg.errors import DataError
 
 __all__ = ["RegressionTable"]
-
-# A single episode has no other to be predicted from; its tenths stand for episodes.
-_BLOCKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class RegressionTable:
         targets = _standardized_targets(data)
 
         first, counts, groups = _distinct(data)
-        order = _canonical_order(torch.cat([(inputs - inputs.mean(dim=0)) / scale, targets], dim=1)[first])
+        order = canonical_order(torch.cat([(inputs - inputs.mean(dim=0)) / scale, targets], dim=1)[first])
         return cls(
             inputs=(inputs / scale)[first][order],
             targets=targets[first][order],
@@ -89,35 +85,12 @@ def _standardized_targets(data: Transitions) -> torch.Tensor:
     return targets[:, informative] / deviation[informative]
 
 
-def _canonical_order(rows: torch.Tensor) -> torch.Tensor:
-    """Return an order of standardised rows (n, c) that depends on neither their order nor their units.
-
-    Rows are sorted by their distance from the centre, which the sign of a column does not change; ten
-    digits decide, so that rounding does not. Columns break what ties there are.
-    """
-    table = rows.numpy()
-    return torch.as_tensor(np.lexsort((*table.T.round(10), np.square(table).sum(axis=1).round(10))))
-
-
 def _distinct(data: Transitions) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the first row of each set of duplicates, how many there are, and with whom it is left out."""
-    numbers = duplicate_groups(data).numpy()
-    _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
-    return torch.as_tensor(first), torch.as_tensor(counts), _held_out_groups(data, numbers, len(first))
-
-
-def _held_out_groups(data: Transitions, numbers: npt.NDArray[np.int64], num_rows: int) -> torch.Tensor:
-    """Return for each distinct row the number of the rows it is left out with."""
-    rows = torch.arange(num_rows)
-    if data.episodes is None:
-        return rows
-
-    # A row that several episodes share goes with the one of the smallest number.
-    episodes = torch.full((num_rows,), torch.iinfo(torch.int64).max)
-    episodes.scatter_reduce_(0, torch.as_tensor(numbers), data.episodes, "amin")
-    if bool((episodes == episodes[0]).all()):
-        return rows * _BLOCKS // num_rows
-    return episodes
+    numbers = duplicate_groups(data)
+    _, first, counts = np.unique(numbers.numpy(), return_index=True, return_counts=True)
+    groups = held_out_groups(data, duplicates=numbers)
+    return torch.as_tensor(first), torch.as_tensor(counts), groups[torch.as_tensor(first)]
 
 
 def _mean_over_columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,19 @@
 """Logged transitions: what a user brings, checked at the door."""
 
+from nopg.data._chains import chains
 from nopg.data._d3rlpy import to_d3rlpy
 from nopg.data._duplicates import duplicate_groups
+from nopg.data._held_out import canonical_order, held_out_groups, spread_rows
 from nopg.data._schema import Schema
 from nopg.data._transitions import Transitions
 
-__all__ = ["Schema", "Transitions", "duplicate_groups", "to_d3rlpy"]
+__all__ = [
+    "Schema",
+    "Transitions",
+    "canonical_order",
+    "chains",
+    "duplicate_groups",
+    "held_out_groups",
+    "spread_rows",
+    "to_d3rlpy",
+]

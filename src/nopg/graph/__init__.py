@@ -2,24 +2,44 @@
 
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
 from nopg.graph._integration import IntegrationRule, KernelMean, MonteCarlo
+from nopg.graph._local_fit import FitShape
 from nopg.graph._local_linear import LocalLinear
 from nopg.graph._model import Backup, Queries, TransitionModel
 from nopg.graph._nadaraya_watson import NadarayaWatson
 from nopg.graph._operator import TransitionOperator
+from nopg.graph._prediction import (
+    LocalLinearPredictor,
+    ModelComparison,
+    NadarayaWatsonPredictor,
+    Predictor,
+    compare_models,
+    rolled_out_errors,
+)
+from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
+from nopg.graph._state_support import StateSupport
 
 __all__ = [
     "Backup",
     "CandidateGraph",
     "CandidateSearch",
+    "FitShape",
     "IntegrationRule",
     "KernelMean",
     "LocalLinear",
+    "LocalLinearPredictor",
+    "ModelComparison",
     "MonteCarlo",
     "NadarayaWatson",
+    "NadarayaWatsonPredictor",
+    "Predictor",
     "Queries",
     "RowPattern",
     "SparseRows",
+    "StateSupport",
     "TransitionModel",
     "TransitionOperator",
+    "check_prior_mass",
+    "compare_models",
+    "rolled_out_errors",
 ]

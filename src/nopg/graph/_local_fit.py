@@ -3,38 +3,73 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import torch
 
-from nopg._seeding import generator
-from nopg.data import Schema, Transitions, duplicate_groups
+from nopg.data import Schema, Transitions, held_out_groups, spread_rows
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborTree
 
-__all__ = ["LocalFit", "best_neighborhood", "fit_locally", "moved"]
+__all__ = ["FitShape", "LocalFit", "best_shape", "fit_locally", "moved", "offsets", "raw_states", "raw_units"]
 
-# Samples per coefficient that are tried.
+# What is tried: samples per coefficient, ridges.
 _SIZES = (3, 4, 6, 9, 14, 20)
+_RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
+_RIDGE = 1e-3
+# More coefficients must earn their keep: a fit is only preferred to a simpler one that is this much worse.
+_WORTH_IT = 0.95
 _ROWS_SAMPLED = 1_000
 _EDGE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
+class FitShape:
+    """What a local fit looks like.
+
+    Attributes:
+        num_neighbors: Samples that it rests on.
+        ridge: Penalty on slopes, relative to the weight of the samples.
+        quadratic: Whether the square of each action is a regressor too.
+    """
+
+    num_neighbors: int
+    ridge: float = _RIDGE
+    quadratic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LocalFit:
-    """Displacement and reward of m queries as affine functions of the action.
+    """Displacement and reward of m queries as polynomials in the action.
 
     Attributes:
         shift: At action 0, shape (m, d_s + 1), the reward last.
-        slope: Shape (m, d_s + 1, d_a).
+        slope: At action 0, shape (m, d_s + 1, d_a).
+        curvature: Coefficients of the squares of the actions, shape (m, d_s + 1, d_a); 0 where linear.
+        variance: Of the displacement around the fit, shape (m, d_s).
     """
 
     shift: torch.Tensor
     slope: torch.Tensor
+    curvature: torch.Tensor
+    variance: torch.Tensor
 
     def at(self, actions: torch.Tensor) -> torch.Tensor:
         """Return displacement and reward (m, d_s + 1) for actions (m, d_a)."""
-        return self.shift + torch.einsum("mta,ma->mt", self.slope, actions)
+        return self.shift + torch.einsum(
+            "mta,ma->mt", self.slope + self.curvature * actions[:, None], actions
+        )
+
+    def slope_at(self, actions: torch.Tensor) -> torch.Tensor:
+        """Return the derivative (m, d_s + 1, d_a) of `at` by the actions (m, d_a)."""
+        return self.slope + 2.0 * self.curvature * actions[:, None]
+
+    @classmethod
+    def joined(cls, parts: Sequence[LocalFit]) -> LocalFit:
+        """Return the fits of all queries, one part after the other."""
+        names = [field.name for field in fields(cls)]
+        return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
 
 def fit_locally(
@@ -44,9 +79,10 @@ def fit_locally(
     near: torch.Tensor,
     distances: torch.Tensor,
     *,
-    ridge: float,
+    ridge: float = _RIDGE,
+    quadratic: bool = False,
 ) -> LocalFit:
-    """Fit s′ − s and r on (1, a, s − z) at every query z, by weighted ridge regression.
+    """Fit s′ − s and r on (1, a, s − z), or (1, a, a², s − z), at every query z by weighted ridge regression.
 
     Args:
         data: The samples.
@@ -55,19 +91,18 @@ def fit_locally(
         near: Numbers of the samples each fit rests on, nearest first, shape (m, K).
         distances: How far they are; infinite for one that must not count, shape (m, K).
         ridge: Penalty on slopes, relative to the weight of the samples.
+        quadratic: Whether the square of each action is a regressor.
     """
+    d_a, d_s = data.actions.shape[1], len(data.schema.states)
     center, spread = data.actions.mean(dim=0), _action_spread(data)
     actions = (data.actions[near] - center) / spread
-    offsets = _offsets(data.schema, features[:, None], data.features[near]) / _units(data.schema, metric)
-    design = torch.cat([torch.ones_like(distances)[:, :, None], actions, offsets], dim=2)  # (m, K, p)
-    steps = _offsets(data.schema, data.features[near], data.next_features[near])
+    away = offsets(data.schema, features[:, None], data.features[near]) / raw_units(data.schema, metric)
+    squares = [actions.square()] if quadratic else []
+    design = torch.cat([torch.ones_like(distances)[:, :, None], actions, *squares, away], dim=2)  # (m, K, p)
+    steps = offsets(data.schema, data.features[near], data.next_features[near])
     targets = torch.cat([steps, data.rewards[near][:, :, None]], dim=2)  # (m, K, t)
 
-    # Weights all but vanish at the farthest, so it hardly matters which of several equally far ones that is;
-    # where all are equally far they count alike.
-    reach = (1.0 + _EDGE) * torch.where(distances.isfinite(), distances, 0.0).amax(dim=1, keepdim=True)
-    share = torch.where(reach > 0, distances / reach, 0.0)
-    w = (1.0 - share.square()).clamp(min=0.0).square()
+    w = _sample_weights(distances)
     weighted = design * w[:, :, None]
     penalty = torch.full((design.shape[2],), ridge, dtype=torch.float64)
     penalty[0] = 1e-10  # the level is free
@@ -75,48 +110,88 @@ def fit_locally(
     gram += torch.diag_embed(penalty * w.sum(dim=1, keepdim=True))
     coefficients = torch.linalg.solve(gram, torch.einsum("mkp,mkt->mpt", weighted, targets))  # (m, p, t)
 
-    slope = coefficients[:, 1 : 1 + data.actions.shape[1]].transpose(1, 2) / spread  # (m, t, d_a)
-    return LocalFit(coefficients[:, 0] - torch.einsum("mta,a->mt", slope, center), slope)
+    by_action = coefficients[:, 1 : 1 + d_a].transpose(1, 2) / spread  # (m, t, d_a)
+    curvature = torch.zeros_like(by_action)
+    if quadratic:
+        curvature = coefficients[:, 1 + d_a : 1 + 2 * d_a].transpose(1, 2) / spread.square()
+    slope = by_action - 2.0 * curvature * center
+    shift = coefficients[:, 0] - torch.einsum("mta,a->mt", by_action - curvature * center, center)
+    missed = (targets - design @ coefficients)[:, :, :d_s]
+    return LocalFit(shift, slope, curvature, _residual_variance(missed, w, design.shape[2]))
 
 
-def best_neighborhood(
-    data: Transitions, metric: GaussianKernel, samples: NeighborTree, *, ridge: float
-) -> int:
-    """Return the number of samples whose fits predict held-out rows best, in units of each target's spread.
+def best_shape(data: Transitions, metric: GaussianKernel, samples: NeighborTree) -> FitShape:
+    """Return the shape whose fits predict held-out rows best, in units of each target's spread.
 
-    Rows are left out with their duplicates, or with their whole episode where there is more than one.
+    The number of samples is chosen first, then the ridge, then whether squares of the actions help.
 
     Args:
         data: The samples.
         metric: The unit of distance between states.
         samples: A tree over the states of the data, in units of the metric.
-        ridge: As in `fit_locally`.
     """
-    groups = duplicate_groups(data)
-    if data.episodes is not None and bool((data.episodes != data.episodes[0]).any()):
-        groups = data.episodes
-    longest = int(torch.unique(groups, return_counts=True)[1].max())
+    groups = held_out_groups(data)
+    longest = min(int(torch.unique(groups, return_counts=True)[1].max()), _ROWS_SAMPLED)
     coefficients = 1 + data.actions.shape[1] + data.states.shape[1]
     sizes = [size * coefficients for size in _SIZES if size * coefficients + longest <= len(data)]
     if not sizes:
-        return min(4 * coefficients, len(data))
+        return FitShape(min(4 * coefficients, len(data)))
 
-    rows = torch.randperm(len(data), generator=generator(0, "held-out rows"))[:_ROWS_SAMPLED]
+    rows = spread_rows(data, _ROWS_SAMPLED, purpose="held-out rows of local fits")
     distances, near = samples.nearest(metric.scale(data.features[rows]), sizes[-1] + longest)
     distances = distances.masked_fill(groups[near.long()] == groups[rows][:, None], math.inf)
     distances, order = distances.sort(dim=1, stable=True)
     near = near.long().gather(1, order)
-
-    steps = _offsets(data.schema, data.features[rows], data.next_features[rows])
+    # Rows whose own group fills the neighbourhood have nobody to be predicted from.
+    asked = distances[:, sizes[-1] - 1].isfinite()
+    if not bool(asked.any()):
+        return FitShape(min(4 * coefficients, len(data)))
+    rows, distances, near = rows[asked], distances[asked], near[asked]
+    steps = offsets(data.schema, data.features[rows], data.next_features[rows])
     targets = torch.cat([steps, data.rewards[rows][:, None]], dim=1)
     spread = targets.std(dim=0, correction=0).clamp(min=1e-12)
-    errors = []
-    for size in sizes:
-        fit = fit_locally(data, metric, data.features[rows], near[:, :size], distances[:, :size], ridge=ridge)
+
+    def error(shape: FitShape) -> float:
+        K = shape.num_neighbors
+        fit = fit_locally(
+            data,
+            metric,
+            data.features[rows],
+            near[:, :K],
+            distances[:, :K],
+            ridge=shape.ridge,
+            quadratic=shape.quadratic,
+        )
         # Of each row, so that a few wild extrapolations do not decide.
         miss = ((fit.at(data.actions[rows]) - targets) / spread).square().mean(dim=1)
-        errors.append(float(miss.clamp(max=1.0).mean()))
-    return sizes[min(range(len(sizes)), key=errors.__getitem__)]
+        return float(miss.clamp(max=1.0).mean())
+
+    best = min((FitShape(size) for size in sizes), key=error)
+    best = min((replace(best, ridge=ridge) for ridge in _RIDGES), key=error)
+    bent = replace(best, quadratic=True)
+    return bent if error(bent) < _WORTH_IT * error(best) else best
+
+
+def _sample_weights(distances: torch.Tensor) -> torch.Tensor:
+    """Return (1 − d²/d_K²)² (m, K), d_K the farthest.
+
+    Weights all but vanish at the farthest, so it hardly matters which of several equally far ones that is;
+    where all are equally far they count alike.
+    """
+    reach = (1.0 + _EDGE) * torch.where(distances.isfinite(), distances, 0.0).amax(dim=1, keepdim=True)
+    share = torch.where(reach > 0, distances / reach, 0.0)
+    return (1.0 - share.square()).clamp(min=0.0).square()
+
+
+def _residual_variance(missed: torch.Tensor, weights: torch.Tensor, coefficients: int) -> torch.Tensor:
+    """Return the variance (m, t) of weighted residuals (m, K, t), corrected for what the fit has absorbed.
+
+    The correction is that of the effective number of samples, (Σw)²/Σw², and at most tenfold.
+    """
+    total = weights.sum(dim=1)
+    effective = total.square() / weights.square().sum(dim=1)
+    correction = effective / (effective - coefficients).clamp(min=0.1 * effective)
+    return torch.einsum("mk,mkt->mt", weights, missed.square()) * (correction / total)[:, None]
 
 
 def _action_spread(data: Transitions) -> torch.Tensor:
@@ -141,7 +216,13 @@ def moved(schema: Schema, features: torch.Tensor, displacement: torch.Tensor) ->
     return torch.stack(columns, dim=-1)
 
 
-def _offsets(schema: Schema, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+def raw_states(schema: Schema, features: torch.Tensor) -> torch.Tensor:
+    """Return the raw states (m, d_s) of features (m, d_f), angles within half a period of 0."""
+    origin = schema.encode(torch.zeros(1, len(schema.states), dtype=features.dtype))
+    return offsets(schema, origin, features)
+
+
+def offsets(schema: Schema, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
     """Return end − start in raw columns (…, d_s) from features (…, d_f), angles the short way round."""
     columns, feature = [], 0
     for name in schema.states:
@@ -157,7 +238,7 @@ def _offsets(schema: Schema, start: torch.Tensor, end: torch.Tensor) -> torch.Te
     return torch.stack(columns, dim=-1)
 
 
-def _units(schema: Schema, metric: GaussianKernel) -> torch.Tensor:
+def raw_units(schema: Schema, metric: GaussianKernel) -> torch.Tensor:
     """Return the metric's bandwidth of each raw state column, shape (d_s,)."""
     units = torch.empty(len(schema.states), dtype=torch.float64)
     for feature, column in enumerate(schema.feature_columns):

@@ -1,4 +1,4 @@
-"""A sharper transition model: local-linear regression places the next state, kernels carry its value.
+"""A sharper transition model: local-linear regression places the next state, centred weights carry its value.
 
 Nadaraya-Watson answers a query with its neighbours' next states, so the offsets of the neighbours enter as
 error. Local-linear regression (Fan 1992; Atkeson, Moore and Schaal 1997) removes that first-order error, but
@@ -15,34 +15,42 @@ import torch
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.graph._candidates import CandidateGraph, tied_with_the_next
-from nopg.graph._local_fit import LocalFit, best_neighborhood, fit_locally, moved
+from nopg.graph._cover import uncovered
+from nopg.graph._interpolation import centered_weights, slope_of_mean
+from nopg.graph._local_fit import FitShape, LocalFit, best_shape, fit_locally, moved, raw_states, raw_units
 from nopg.graph._model import Backup, Queries, TransitionModel
-from nopg.graph._prior_mass import check_prior_mass, known_and_unknown
+from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
+from nopg.graph._state_support import StateSupport, node_spacing
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborTree
 
 __all__ = ["LocalLinear"]
 
 _STATES_AT_ONCE = 8_192
-_MOST_PROBES = 41
+_MOST_PROBES, _MOST_WIDER = 41, 16
+# In spacings of the next states: the bandwidth of the interpolation, and how far from all of them a place
+# must lie to become a node.
+_INTERPOLATION, _COVER = 0.35, 1.0
 
 
 class LocalLinear(TransitionModel):
-    """x_z(a) = z + c_z + B_z a and r_z(a), fitted at every query z; P_zk ∝ exp(−½‖(x_z(a) − z_k)/h‖²).
+    """x_z(a) = z + c_z + B_z a and r_z(a), fitted at every query z; V there by centred weights on the nodes.
 
-    The nodes are the next states of the data. A node's value is γ times V there, 0 at a terminal one, so in
-    the interface of `TransitionModel` the reward on the way is c = 0 and the reward of a query is predicted.
+    The nodes are the next states of the data, and places one step away that no sample covers. A node's value
+    is γ times V there, 0 at a terminal one, so in the interface of `TransitionModel` the reward on the way is
+    c = 0 and the reward of a query is predicted. A query that few samples stand at is unknown to the share
+    m = β/(β + S), S being its support.
 
     Args:
         data: The transitions.
         metric: A kernel on state features; distances between states are measured in its bandwidths.
-        num_neighbors: Samples that each fit rests on; if not given, what predicts rows best that are left
-            out with their duplicates, or with their whole episode where there are episodes.
-        ridge: Penalty on slopes, relative to the weight of the samples.
-        interpolation: h in units of the metric; half the typical spacing of the nodes if not given.
+        shape: Of the local fits; by default what predicts held-out rows best.
+        interpolation: h in units of the metric; .35 of the typical spacing of the nodes if not given.
+        slack: ρ, how far weights may be off centre; see `centered_weights`.
         num_candidates: Nodes that can carry the value around each place an action may lead to.
-        prior_mass: β, against which the mass of the nodes around a predicted state is weighed.
+        prior_mass: β; by default from the rule of `StateSupport.prior_mass`.
+        cover: Whether places one step away that no sample covers become nodes.
     """
 
     def __init__(
@@ -50,146 +58,204 @@ class LocalLinear(TransitionModel):
         data: Transitions,
         metric: GaussianKernel,
         *,
-        num_neighbors: int | None = None,
-        ridge: float = 1e-3,
+        shape: FitShape | None = None,
         interpolation: float | None = None,
+        slack: float = 1e-2,
         num_candidates: int = 16,
-        prior_mass: float = 0.0,
+        prior_mass: float | None = None,
+        cover: bool = True,
     ) -> None:
-        for name, value in (("num_neighbors", num_neighbors), ("interpolation", interpolation)):
-            if value is not None and not value > 0:
-                raise ArgumentError(f"{name} is {value}; give a positive number, or None for the rule")
-        if not ridge > 0 or num_candidates < 1:
-            raise ArgumentError(f"ridge = {ridge}, num_candidates = {num_candidates}; both must be positive")
+        if interpolation is not None and not interpolation > 0:
+            raise ArgumentError(f"interpolation is {interpolation}; give a positive number, or None")
+        if not slack > 0 or num_candidates < 1:
+            raise ArgumentError(f"slack = {slack}, num_candidates = {num_candidates}; both must be positive")
+        if shape is not None and (shape.num_neighbors < 1 or not shape.ridge > 0):
+            raise ArgumentError(f"the shape is {shape}; neighbours and ridge must be positive")
         if len(metric.bandwidth) != len(data.schema.features):
             raise ArgumentError(
                 f"the metric has {len(metric.bandwidth)} bandwidths, the data have the features "
                 f"{list(data.schema.features)}; give one each"
             )
-        self.data, self.metric, self.ridge = data, metric, ridge
-        self.prior_mass = check_prior_mass(prior_mass)
-        self.num_nodes, self.num_actions = data.actions.shape
-        self.samples = NeighborTree(metric.scale(data.features))
-        self.num_neighbors = min(
-            num_neighbors or best_neighborhood(data, metric, self.samples, ridge=ridge), len(data)
-        )
-        self.num_candidates = min(num_candidates, self.num_nodes)
-        self.group_size = 1
-        self.node_rewards = torch.zeros(self.num_nodes, dtype=torch.float64)
-        self.continues = (~data.terminated).double()
-
-        self.nodes = metric.scale(data.next_features)
-        self.node_tree = NeighborTree(self.nodes)
-        self.interpolation = interpolation or 0.5 * self._node_spacing()
+        self.data, self.metric, self.slack = data, metric, slack
+        self.num_actions, self.num_candidates, self.group_size = data.actions.shape[1], num_candidates, 1
         self.action_low, self.action_high = data.actions.amin(dim=0), data.actions.amax(dim=0)
-        self.node_queries = self.bind(data.next_features)
+        self.reward_low, self.reward_high = float(data.rewards.min()), float(data.rewards.max())
+        self.bounds = _raw_bounds(data)
+        self.units = raw_units(data.schema, metric)
+
+        self.samples = NeighborTree(metric.scale(data.features))
+        self.shape = shape or best_shape(data, metric, self.samples)
+        spacing = node_spacing(data, metric)
+        self.interpolation = interpolation or _INTERPOLATION * spacing
+        self.state_support = StateSupport(data, metric)
+        self.prior_mass = (
+            self.state_support.prior_mass(data) if prior_mass is None else check_prior_mass(prior_mass)
+        )
+
+        fit, extra = self.fit_at(data.next_features), data.next_features[:0]
+        if cover:
+            extra = self._uncovered_places(fit, _COVER * spacing)
+            fit = LocalFit.joined([fit, self.fit_at(extra)]) if len(extra) else fit
+        self.node_features = torch.cat([data.next_features, extra])
+        self.node_states = raw_states(data.schema, self.node_features)
+        self.periods = [data.schema.angles.get(name) for name in data.schema.states]
+        self.num_nodes = len(self.node_features)
+        self.node_rewards = torch.zeros(self.num_nodes, dtype=torch.float64)
+        self.continues = torch.cat([(~data.terminated).double(), 1.0 - self._ended_share(extra)])
+        self.node_tree = NeighborTree(metric.scale(self.node_features))
+        self.node_queries = LocalLinearQueries(self, self.node_features, fit)
 
     def bind(self, features: torch.Tensor) -> LocalLinearQueries:
         """Return queries at any state features (m, d_f)."""
-        return LocalLinearQueries(self, features)
+        return LocalLinearQueries(self, features, self.fit_at(features))
 
     def default_unknown_value(self, discount: float) -> float:
-        """Return γ times the worst reward for ever, or 0 if nothing is worse than the end of the task."""
-        worst = discount * float(self.data.rewards.min()) / (1.0 - discount)
-        return min(worst, 0.0) if bool((self.continues == 0).any()) else worst
+        """Return the worst reward for ever, or 0 if nothing is worse than the end of the task."""
+        worst = self.reward_low / (1.0 - discount)
+        return min(worst, 0.0) if bool(self.data.terminated.any()) else worst
 
-    def _node_spacing(self) -> float:
-        """Return the median distance from a node to its 2ᵈ-th nearest, in units of the metric."""
-        count = min(2 ** len(self.data.schema.states) + 1, self.num_nodes)
-        distances, _ = self.node_tree.nearest(self.nodes, count)
-        positive = distances[:, -1][distances[:, -1] > 0]
-        return float(positive.median()) if len(positive) else 1.0
+    def fit_at(self, features: torch.Tensor) -> LocalFit:
+        """Return the local fits at state features (m, d_f)."""
+        parts = []
+        for some in features.split(_STATES_AT_ONCE):
+            distances, near = self.samples.nearest(self.metric.scale(some), self.shape.num_neighbors)
+            parts.append(
+                fit_locally(
+                    self.data,
+                    self.metric,
+                    some,
+                    near.long(),
+                    distances,
+                    ridge=self.shape.ridge,
+                    quadratic=self.shape.quadratic,
+                )
+            )
+        return LocalFit.joined(parts)
+
+    def outcomes(self, features: torch.Tensor, fit: LocalFit, actions: torch.Tensor) -> torch.Tensor:
+        """Return the features (m, d_f) that actions (m, d_a) lead to from state features (m, d_f)."""
+        step, _ = self.displacements(features, fit, actions)
+        return moved(self.data.schema, features, step)
+
+    def displacements(
+        self, features: torch.Tensor, fit: LocalFit, actions: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return raw displacements (m, d_s) that keep to the declared bounds, and which are free to move."""
+        step = fit.at(actions)[:, :-1]
+        if not bool(step.isfinite().all()):
+            raise ArgumentError(
+                "predicted states are NaN or infinite; look at the parameters of the policy, "
+                "or at rows that lie far from all others"
+            )
+        free = torch.ones_like(step)
+        for column, (feature, low, high) in self.bounds.items():
+            wanted = features[:, feature] + step[:, column]
+            free[:, column] = ((wanted > low) & (wanted < high)).double()
+            step[:, column] = wanted.clamp(low, high) - features[:, feature]
+        return step, free
+
+    def _uncovered_places(self, fit: LocalFit, radius: float) -> torch.Tensor:
+        """Return features of the places that the ends and the middle of the actions lead to, if uncovered."""
+        nodes, low, high = self.data.next_features, self.action_low, self.action_high
+        corners = torch.cartesian_prod(*torch.stack([low, (low + high) / 2, high], dim=1))
+        actions = corners.reshape(-1, self.num_actions)
+        places = torch.cat([self.outcomes(nodes, fit, a.expand(len(nodes), -1)) for a in actions])
+        chosen = uncovered(
+            self.metric.scale(places), self.metric.scale(nodes), radius=radius, most=len(nodes)
+        )
+        return places[chosen]
+
+    def _ended_share(self, features: torch.Tensor) -> torch.Tensor:
+        """Return how much of the data around state features (m, d_f) ended the task, shape (m,)."""
+        if len(features) == 0 or not bool(self.data.terminated.any()):
+            return torch.zeros(len(features), dtype=torch.float64)
+        tree = NeighborTree(self.metric.scale(self.data.next_features))
+        distances, near = tree.nearest(self.metric.scale(features), 2 ** len(self.data.schema.states))
+        share = torch.softmax(-0.5 * (distances / self.state_support.width).square(), dim=1)
+        ended = (share * self.data.terminated[near.long()].double()).sum(dim=1)
+        return ended.clamp(max=1.0)  # shares sum to 1 but for rounding
 
 
 class LocalLinearQueries(Queries):
     """Query states with their fits and the nodes that can carry their value."""
 
-    def __init__(self, model: LocalLinear, features: torch.Tensor) -> None:
-        self.model, self.features = model, features
-        parts = [self._fit(rows) for rows in features.split(_STATES_AT_ONCE)]
-        self.fit = LocalFit(
-            torch.cat([part.shift for part in parts]), torch.cat([part.slope for part in parts])
-        )
+    def __init__(self, model: LocalLinear, features: torch.Tensor, fit: LocalFit) -> None:
+        self.model, self.features, self.fit = model, features, fit
+        # The residual of the fit widens the interpolation: a noisy plant spreads over the nodes around.
+        self.widths = ((model.interpolation * model.units).square() + fit.variance).sqrt()  # (m, d_s)
+        self.known, self.unknown = model.state_support.split(features, model.prior_mass)
         self.graph = self._candidates()
         self.pattern = RowPattern(self.graph.indices, model.num_nodes, self.graph.present)
         self._indices = self.graph.indices.long()  # (m, K)
-        self._nodes = model.nodes[self._indices]  # (m, K, d_f)
+        self._states = raw_states(model.data.schema, features)  # (m, d_s)
+        self._nodes = [column[self._indices] for column in model.node_states.unbind(1)]  # d_s times (m, K)
+        self._tilt: torch.Tensor | None = None  # of the last actions
 
     def backup(self, actions: torch.Tensor) -> Backup:
         """Return weights, unknown mass and predicted reward under actions (L, m, d_a)."""
-        L, m, _ = actions.shape
-        weights, unknown = torch.zeros_like(self.graph.log_psi), actions.new_zeros(m)
-        reward = actions.new_zeros(m)
+        weights, reward = torch.zeros_like(self.graph.log_psi), torch.zeros_like(self.known)
         for sample in actions:
-            predicted = self.fit.at(sample)
-            eps, mass = self._weights(self._moved(predicted[:, :-1]))
-            weights += eps / L
-            unknown += mass / L
-            reward += predicted[:, -1] / L
-        return Backup(SparseRows(self.pattern, weights), unknown, reward)
+            weights += self._centered(self._offsets(sample))
+            reward += self.fit.at(sample)[:, -1].clamp(self.model.reward_low, self.model.reward_high)
+        weights *= self.known[:, None] / len(actions)
+        return Backup(SparseRows(self.pattern, weights), self.unknown, reward * self.known / len(actions))
 
     def action_gradient(
         self, actions: torch.Tensor, backup: Backup, x: torch.Tensor, unknown_value: float
     ) -> torch.Tensor:
-        """Return ∂V/∂a = ∂r/∂a + Σₖ Pₖ (xₖ − V)(zₖ − x(a))/h² ∂x/∂a, shape (L, m, d_a)."""
-        gradient = torch.empty_like(actions)
+        """Return ∂V/∂a = (1 − m)(∂r/∂a + ∂(Σ Pₖxₖ)/∂place · ∂place/∂a), shape (L, m, d_a)."""
+        gradient, model = torch.empty_like(actions), self.model
         x_k = x[self._indices]  # (m, K)
         for sample, action in enumerate(actions):
-            displacement = self.fit.at(action)[:, :-1]
-            place = self._moved(displacement)
-            eps, unknown = backup.weights.values, backup.unknown
-            if len(actions) > 1:
-                eps, unknown = self._weights(place)
-            V = (eps * x_k).sum(dim=1) + unknown * unknown_value
-            pull = torch.einsum("mk,mkf->mf", eps * (x_k - V[:, None]), self._nodes - place[:, None])
-            by_state = self._pulled_back(displacement, pull / self.model.interpolation**2)  # (m, d_s)
-            gradient[sample] = self.fit.slope[:, -1] + torch.einsum(
-                "ms,msa->ma", by_state, self.fit.slope[:, :-1]
+            away = self._offsets(action)
+            one = len(actions) == 1
+            P = backup.weights.values / self.known[:, None] if one else self._centered(away)
+            _, free = model.displacements(self.features, self.fit, action)
+            by_place = slope_of_mean(away, P, x_k, model.slack) / self.widths * free  # (m, d_s)
+
+            reward, slope = self.fit.at(action)[:, -1], self.fit.slope_at(action)
+            inside = ((reward > model.reward_low) & (reward < model.reward_high)).double()
+            gradient[sample] = inside[:, None] * slope[:, -1] + torch.einsum(
+                "ms,msa->ma", by_place, slope[:, :-1]
             )
-        return gradient / len(actions)
+        return gradient * self.known[:, None] / len(actions)
+
+    def _centered(self, away: torch.Tensor) -> torch.Tensor:
+        """Return the weights (m, K) for offsets (m, K, d_s).
+
+        The tilt is sought from that of the last actions, which are near; it is solved to rounding each time,
+        so where it starts does not show.
+        """
+        weights, self._tilt = centered_weights(away, self.graph.log_psi, self.model.slack, self._tilt)
+        return weights
 
     def support(self) -> torch.Tensor:
-        """Return Σⱼ exp(−½ d²) over the samples of the fit, d in bandwidths of the metric, shape (m,)."""
-        distances, _ = self.model.samples.nearest(
-            self.model.metric.scale(self.features), self.model.num_neighbors
-        )
-        return (-0.5 * distances.square()).exp().sum(dim=1)
+        """Return S, how many samples' worth of data stand at each query, shape (m,)."""
+        return self.model.state_support.log_mass(self.features).exp()
 
-    def _fit(self, features: torch.Tensor) -> LocalFit:
-        model = self.model
-        distances, near = model.samples.nearest(model.metric.scale(features), model.num_neighbors)
-        return fit_locally(model.data, model.metric, features, near.long(), distances, ridge=model.ridge)
-
-    def _weights(self, place: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the weights (m, K) of the candidates and the unknown mass (m,) at places in the metric."""
-        if not bool(place.isfinite().all()):
-            raise ArgumentError(
-                "predicted states are NaN or infinite; look at the parameters of the policy, "
-                "or at rows that lie far from all others"
-            )
-        squared = ((self._nodes - place[:, None]) / self.model.interpolation).square().sum(dim=2)
-        logits = self.graph.log_psi - 0.5 * squared  # log ψ is 0 at a candidate and −∞ at padding
-        known, unknown = known_and_unknown(torch.logsumexp(logits, dim=1), self.model.prior_mass)
-        return torch.softmax(logits, dim=1) * known[:, None], unknown
-
-    def _moved(self, displacement: torch.Tensor) -> torch.Tensor:
-        """Return the features, in units of the metric, of the queries moved by raw displacements (m, d_s)."""
-        return self.model.metric.scale(moved(self.model.data.schema, self.features, displacement))
-
-    def _pulled_back(self, displacement: torch.Tensor, by_place: torch.Tensor) -> torch.Tensor:
-        """Return derivatives by the raw displacement (m, d_s) from those by the place (m, d_f)."""
-        displacement = displacement.detach().requires_grad_()
-        (derivative,) = torch.autograd.grad(self._moved(displacement), displacement, by_place)
-        return derivative
+    def _offsets(self, actions: torch.Tensor) -> torch.Tensor:
+        """Return the offsets (m, K, d_s) of the candidates from where actions (m, d_a) lead, in widths."""
+        step, _ = self.model.displacements(self.features, self.fit, actions)
+        columns = []
+        for k, (nodes, period) in enumerate(zip(self._nodes, self.model.periods, strict=True)):
+            away = nodes - (self._states[:, k] + step[:, k])[:, None]
+            if period is not None:
+                away -= period * (away / period).round()
+            columns.append(away / self.widths[:, k, None])
+        return torch.stack(columns).movedim(0, 2)  # column by column in memory
 
     def _candidates(self) -> CandidateGraph:
         """Find the nodes nearest to where the actions can lead, no gap between one search and the next."""
         model, m = self.model, len(self.features)
+        # Where residuals widen the weights, as many more nodes as the wider kernel holds.
+        wider = (self.widths / (model.interpolation * model.units)).prod(dim=1)
+        wider = wider.median().round().clamp(1, _MOST_WIDER) if m else torch.ones(())
+        count = min(model.num_candidates * int(wider), model.num_nodes)
         found = []
         for action in self._probes():
-            place = self._moved(self.fit.at(action.expand(m, -1))[:, :-1])
-            distances, indices = model.node_tree.nearest(place, model.num_candidates + 1)
-            if indices.shape[1] > model.num_candidates:
+            place = model.outcomes(self.features, self.fit, action.expand(m, -1))
+            distances, indices = model.node_tree.nearest(model.metric.scale(place), count + 1)
+            if indices.shape[1] > count:
                 # A tie for the last place is left out, lest the order of the rows decide it.
                 tied = tied_with_the_next(distances.square())
                 indices = torch.where(tied, indices[:, :1], indices[:, :-1])
@@ -199,7 +265,8 @@ class LocalLinearQueries(Queries):
         repeated[:, 1:] = indices[:, 1:] == indices[:, :-1]
 
         # Repeats last, then cut where every row has come to its repeats.
-        order = repeated.to(torch.int8).argsort(dim=1, stable=True)[:, : int((~repeated).sum(dim=1).max())]
+        longest = int((~repeated).sum(dim=1).max()) if m else 0
+        order = repeated.to(torch.int8).argsort(dim=1, stable=True)[:, :longest]
         repeated, indices = repeated.gather(1, order), indices.gather(1, order)
         indices, order = torch.where(repeated, indices[:, :1], indices).sort(dim=1, stable=True)
         log_psi = torch.zeros(indices.shape, dtype=torch.float64)
@@ -210,17 +277,29 @@ class LocalLinearQueries(Queries):
     def _probes(self) -> torch.Tensor:
         """Return the actions (p, d_a) around whose outcomes nodes are sought: a lattice over all actions.
 
-        Neighbouring outcomes are at most about two interpolation bandwidths apart, for all but one query
+        Neighbouring outcomes are at most about two spacings of the interpolation apart, for all but one query
         in a hundred.
         """
-        low, high = self.model.action_low, self.model.action_high
-        m, axes = len(self.features), []
-        middle = self._moved(self.fit.at(((low + high) / 2).expand(m, -1))[:, :-1])
-        for k in range(self.model.num_actions):
-            end = (low + high) / 2
+        model, m = self.model, len(self.features)
+        low, high = model.action_low, model.action_high
+        middle, axes = (low + high) / 2, []
+        center = model.metric.scale(model.outcomes(self.features, self.fit, middle.expand(m, -1)))
+        for k in range(model.num_actions):
+            end = middle.clone()
             end[k] = high[k]
-            reach = (self._moved(self.fit.at(end.expand(m, -1))[:, :-1]) - middle).square().sum(dim=1).sqrt()
-            steps = math.ceil(float(torch.quantile(reach, 0.99)) / (2.0 * self.model.interpolation))
+            reached = model.metric.scale(model.outcomes(self.features, self.fit, end.expand(m, -1)))
+            reach = torch.quantile((reached - center).square().sum(dim=1).sqrt(), 0.99)
+            steps = math.ceil(float(reach) / (2.0 * model.interpolation))
             count = min(2 * max(steps, 1) + 1, _MOST_PROBES)
             axes.append(torch.linspace(0.0, 1.0, count, dtype=torch.float64) * (high[k] - low[k]) + low[k])
-        return torch.cartesian_prod(*axes).reshape(-1, self.model.num_actions)
+        return torch.cartesian_prod(*axes).reshape(-1, model.num_actions)
+
+
+def _raw_bounds(data: Transitions) -> dict[int, tuple[int, float, float]]:
+    """Return state column → (its feature, lowest, highest) where bounds are declared; an angle has none."""
+    schema = data.schema
+    return {
+        column: (schema.feature_columns.index(column), *schema.bounds[name])
+        for column, name in enumerate(schema.states)
+        if name in schema.bounds and name not in schema.angles
+    }

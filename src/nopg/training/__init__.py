@@ -1,16 +1,20 @@
 """Training: from transitions to a certified controller."""
 
 from nopg.training._ascent import ascend
+from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
 from nopg.training._optimize import optimize
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
 from nopg.training._result import TrainingResult
+from nopg.training._starts import StartSupport
 
 __all__ = [
     "Callback",
     "Controller",
+    "ModelChoice",
     "Plateau",
     "ProgressBar",
+    "StartSupport",
     "TrainingResult",
     "Update",
     "ascend",

@@ -47,6 +47,10 @@ def ascend(
         estimate = estimator.estimate(policy, rng=generator(seed, "actions"))
         for parameter, part in zip(parameters, estimate.direction, strict=True):
             parameter.grad = part
+        if number == 1:
+            # Adam's own 10⁻⁸ is a size of gradient; in units of the first one, rewards have no unit, and a
+            # start that the data hardly know still shows the way.
+            optimizer.param_groups[0]["eps"] = 1e-8 * estimate.norm or 1e-8
         optimizer.step()
 
         update = Update(

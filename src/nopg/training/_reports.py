@@ -44,7 +44,7 @@ class Plateau:
         rise: What counts as a rise, relative to the range of Ĵ seen so far.
     """
 
-    def __init__(self, patience: int = 300, rise: float = 1e-4) -> None:
+    def __init__(self, patience: int = 100, rise: float = 1e-3) -> None:
         self.patience, self.rise = patience, rise
         self._best = self._lowest = float("nan")
         self._since = 0
@@ -89,6 +89,11 @@ class ProgressBar:
         self._drawn = now
         self.stream.write("\r\x1b[K" + self.line(update, now - self._started) + ("\n" if last else ""))
         self.stream.flush()
+
+    def note(self, text: str) -> None:
+        """Write a line of its own."""
+        if self._visible:
+            self.stream.write(f"\r\x1b[K{text}\n")
 
     def close(self) -> None:
         """End the line of a training that stopped early."""

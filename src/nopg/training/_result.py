@@ -10,8 +10,10 @@ from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.bellman import BellmanSolution, Certificate
 from nopg.data import Schema
 from nopg.kernels import Bandwidths
+from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
+from nopg.training._starts import StartSupport
 
 __all__ = ["TrainingResult"]
 
@@ -25,12 +27,24 @@ class TrainingResult:
         solution: The Bellman solution under it, solved to its certificate.
         bandwidths: Of the kernels, with where they come from.
         history: Every update of the training.
+        choice: Which transition model it rests on, and why.
+        start_support: What the data know of the initial states.
     """
 
     policy: Controller
     solution: BellmanSolution
     bandwidths: Bandwidths
     history: tuple[Update, ...]
+    choice: ModelChoice
+    start_support: StartSupport
+
+    @property
+    def start_unknown(self) -> float:
+        """The share of the initial states that the data cannot account for, known before training.
+
+        By the rule of `StateSupport.prior_mass`, whatever model and β the answer itself rests on.
+        """
+        return float(self.start_support.unknown.mean())
 
     @property
     def expected_return(self) -> float:
@@ -69,9 +83,11 @@ class TrainingResult:
 
     def __repr__(self) -> str:
         proof = self.certificate
+        start = ", start outside the data" if self.start_unknown > 0.5 else ""
         return (
             f"TrainingResult(return {self.expected_return:.6g} ± {proof.return_error:.0e} (numerics), "
-            f"unknown mass {self.unknown_mass:.2%}, {len(self.history)} updates)"
+            f"unknown mass {self.unknown_mass:.2%}, {self.choice.name}, "
+            f"{len(self.history)} updates{start})"
         )
 
     def _features(self, states: ArrayLike) -> torch.Tensor:

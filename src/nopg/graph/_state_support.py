@@ -1,0 +1,84 @@
+"""How many samples stand at a state, and from where on a state counts as unknown."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from nopg.data import Transitions, held_out_groups, spread_rows
+from nopg.graph._prior_mass import known_and_unknown
+from nopg.kernels import GaussianKernel
+from nopg.neighbors import NeighborTree
+
+__all__ = ["StateSupport", "node_spacing"]
+
+_NEIGHBORS = 64
+_ROWS_SAMPLED = 1_000
+# A sample speaks for the states within about half a spacing of the nodes.
+_WIDTH = 0.5
+# A state as lonely as the loneliest twentieth of the data counts as unknown to one part in ten thousand.
+_LONELY, _UNKNOWN_THERE = 0.05, 1e-4
+_LEAST_PRIOR_MASS = _LEAST_KNOWN = 1e-6
+
+
+class StateSupport:
+    """S(z) = Σⱼ exp(−½‖z − sⱼ‖²/w²) over all states that were seen: where a step began or the task ended.
+
+    Args:
+        data: The transitions.
+        metric: Distances are measured in its bandwidths.
+
+    Attributes:
+        width: w, half the typical spacing of the next states, in units of the metric.
+    """
+
+    def __init__(self, data: Transitions, metric: GaussianKernel) -> None:
+        self.metric, self.width = metric, _WIDTH * node_spacing(data, metric)
+        self._seen = torch.cat([data.states, data.next_states[data.terminated]])
+        self._tree = NeighborTree(metric.scale(data.schema.encode(self._seen)))
+
+    def log_mass(self, features: torch.Tensor) -> torch.Tensor:
+        """Return log S (m,) at state features (m, d_f), from the 64 nearest."""
+        distances, _ = self._tree.nearest(self.metric.scale(features), _NEIGHBORS)
+        return torch.logsumexp(-0.5 * (distances / self.width).square(), dim=1)
+
+    def split(self, features: torch.Tensor, prior_mass: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return S/(β + S) and β/(β + S), the known and the unknown share of each query, both (m,).
+
+        A part in a million is always known, so that the data nearest to an unknown start still show a way.
+        """
+        if prior_mass == 0.0:
+            return known_and_unknown(self.log_mass(features), prior_mass)
+        least = math.log(_LEAST_KNOWN * prior_mass)
+        return known_and_unknown(self.log_mass(features).clamp(min=least), prior_mass)
+
+    def nearest(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the raw states (m, d_s) seen nearest to state features (m, d_f)."""
+        _, near = self._tree.nearest(self.metric.scale(features), 1)
+        return self._seen[near[:, 0].long()]
+
+    def prior_mass(self, data: Transitions) -> float:
+        """Return the β of the rule: 10⁻⁴ of the support that a twentieth of the rows falls short of.
+
+        The support of a row is that which the other episodes give it, or the rows that are not its
+        duplicates where there are no episodes; so β is what it means to be at the edge of these data. It is
+        at least 10⁻⁶.
+        """
+        groups = held_out_groups(data)
+        seen_groups = torch.cat([groups, groups[data.terminated]])
+        rows = spread_rows(data, _ROWS_SAMPLED, purpose="held-out rows of support")
+        longest = min(int(torch.unique(groups, return_counts=True)[1].max()), _ROWS_SAMPLED)
+        distances, near = self._tree.nearest(self.metric.scale(data.features[rows]), _NEIGHBORS + longest)
+        own = seen_groups[near.long()] == groups[rows][:, None]
+        support = (-0.5 * (distances / self.width).square()).exp().masked_fill(own, 0.0).sum(dim=1)
+        edge = float(torch.quantile(support, _LONELY))
+        return max(_UNKNOWN_THERE * edge, _LEAST_PRIOR_MASS) if math.isfinite(edge) else _LEAST_PRIOR_MASS
+
+
+def node_spacing(data: Transitions, metric: GaussianKernel) -> float:
+    """Return the median distance from a next state to its 2ᵈ-th nearest, d the number of state columns."""
+    nodes = metric.scale(data.next_features)
+    distances, _ = NeighborTree(nodes).nearest(nodes, 2 ** len(data.schema.states) + 1)
+    positive = distances[:, -1][distances[:, -1] > 0]
+    return float(positive.median()) if len(positive) else 1.0

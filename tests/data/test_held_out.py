@@ -1,0 +1,205 @@
+"""Rows that are left out together, and samples of rows that only what the rows say decides."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nopg._seeding import generator
+from nopg.data import Schema, Transitions, duplicate_groups, held_out_groups, spread_rows
+from nopg.environments import Pendulum
+from nopg.rollouts import collect_grid, collect_uniform
+
+
+def scattered(rows: list[int] | torch.Tensor, episodes: list[int] | None = None) -> Transitions:
+    """Random rows of these numbers, equal numbers being copies."""
+    data = collect_uniform(Pendulum(), 100, seed=0).take(torch.as_tensor(rows))
+    return replace(data, episodes=None if episodes is None else torch.tensor(episodes))
+
+
+def partition(groups: torch.Tensor, rows: torch.Tensor) -> set[frozenset[int]]:
+    """The groups as sets of rows; `rows` says which original row each row is."""
+    found: dict[int, set[int]] = {}
+    for row, group in zip(rows.tolist(), groups.tolist(), strict=True):
+        found.setdefault(group, set()).add(row)
+    return {frozenset(group) for group in found.values()}
+
+
+# Groups.
+
+
+def test_without_episodes_rows_are_left_out_with_their_copies() -> None:
+    assert held_out_groups(scattered([4, 7, 4, 9, 7])).tolist() == [0, 1, 0, 2, 1]
+
+
+def test_episodes_are_left_out_whole() -> None:
+    assert held_out_groups(scattered([0, 1, 2, 3, 4], [8, 3, 8, 3, 5])).tolist() == [8, 3, 8, 3, 5]
+
+
+def test_copies_in_several_episodes_go_with_the_one_of_the_smallest_number() -> None:
+    data = scattered([0, 1, 0, 2, 0, 2], [5, 5, 3, 3, 4, 4])
+    assert held_out_groups(data).tolist() == [3, 5, 3, 3, 3, 3]
+
+
+def test_copies_but_for_rounding_are_copies() -> None:
+    data = scattered([0, 1, 0, 2], [5, 5, 3, 3])
+    states = data.states.clone()
+    states[0] *= 1 + 2 * torch.finfo(torch.float64).eps
+    assert held_out_groups(replace(data, states=states)).tolist() == [3, 5, 3, 3]
+
+
+def test_a_single_episode_is_left_out_by_tenths_in_the_order_of_time() -> None:
+    groups = held_out_groups(scattered(torch.arange(60), [2] * 60))
+    assert groups.tolist() == [time // 6 for time in range(60)]
+
+
+def test_a_copy_in_a_later_tenth_goes_with_the_first() -> None:
+    # Twenty distinct rows, two to a tenth; the last row is the third again.
+    groups = held_out_groups(scattered([*range(20), 2], [0] * 21))
+    assert groups.tolist() == [*(time // 2 for time in range(20)), 1]
+
+
+def test_episodes_that_are_copies_of_one_count_as_one() -> None:
+    groups = held_out_groups(scattered([*range(20), *range(20)], [1] * 20 + [2] * 20))
+    assert groups.tolist() == [time // 2 for time in range(20)] * 2
+
+
+def test_a_row_by_itself_is_a_group() -> None:
+    assert held_out_groups(scattered([3])).tolist() == [0]
+    assert held_out_groups(scattered([3], [7])).tolist() == [0]
+
+
+cases = st.integers(2, 40).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(0, 15), min_size=n, max_size=n),
+        st.none() | st.lists(st.integers(0, 4), min_size=n, max_size=n),
+    )
+)
+
+
+@settings(deadline=None)
+@given(case=cases)
+def test_no_copy_of_a_row_stays_when_the_row_is_left_out(case: tuple[list[int], list[int] | None]) -> None:
+    data = scattered(*case)
+    groups, copies = held_out_groups(data), duplicate_groups(data)
+    together = copies[:, None] == copies
+    assert groups.dtype == torch.int64
+    assert bool((groups[:, None] == groups)[together].all())
+    assert torch.equal(held_out_groups(data, duplicates=copies), groups)
+
+
+@settings(deadline=None)
+@given(case=cases, seed=st.integers(0, 20))
+def test_the_order_of_the_rows_changes_no_group(case: tuple[list[int], list[int] | None], seed: int) -> None:
+    rows, episodes = case
+    # Two rows of other episodes: a single one would be cut by time, which is the order of its rows.
+    data = scattered([*rows, 20, 21], None if episodes is None else [*episodes, 100, 101])
+    order = torch.randperm(len(data), generator=generator(seed))
+    expected = partition(held_out_groups(data), torch.arange(len(data)))
+    assert partition(held_out_groups(data.take(order)), order) == expected
+
+
+# Samples.
+
+
+def drawn(data: Transitions, count: int = 20, purpose: str = "test") -> torch.Tensor:
+    """The rows that are drawn, by what they say: (s, a, r, s′), angles by cosine and sine."""
+    rows = spread_rows(data, count, purpose=purpose)
+    table = torch.cat([data.features, data.actions, data.rewards[:, None], data.next_features], dim=1)
+    return table[rows]
+
+
+DATASETS = {
+    "scattered": collect_uniform(Pendulum(), 100, seed=0),
+    "grid": collect_grid(Pendulum(), (5, 4, 3)),
+    "copies": scattered([*range(30), *range(10), 3, 3, 3]),
+    "episodes": scattered(torch.arange(60), [k // 7 for k in range(60)]),
+    "one action": replace(scattered(torch.arange(60)), actions=torch.full((60, 1), 0.1, dtype=torch.float64)),
+}
+
+
+@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_the_rows_does_not_decide_which_are_drawn(name: str, seed: int) -> None:
+    data = DATASETS[name]
+    mixed = data.take(torch.randperm(len(data), generator=generator(seed)))
+    # Of two copies either may be drawn: −π and π are one place up to rounding.
+    torch.testing.assert_close(drawn(mixed), drawn(data), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e3, -20.0), (-1.0, 0.0), (-3.7, 5.0), (1e-4, 1e-2)])
+def test_neither_units_nor_signs_decide_which_are_drawn(scale: float, shift: float) -> None:
+    data = DATASETS["scattered"]
+    by, plus = torch.tensor([[1.0, scale], [0.0, shift]], dtype=torch.float64)
+    changed = replace(
+        data,
+        states=data.states * by + plus,
+        next_states=data.next_states * by + plus,
+        actions=scale * data.actions + shift,
+        rewards=scale * data.rewards + shift,
+    )
+    rows = spread_rows(data, 20, purpose="test")
+    assert torch.equal(spread_rows(changed, 20, purpose="test"), rows)
+
+
+@pytest.mark.parametrize(("period", "turn"), [(2 * math.pi, 0.3), (360.0, -90.0), (1.0, 10.25)])
+def test_neither_the_unit_nor_the_zero_of_an_angle_decides_which_are_drawn(
+    period: float, turn: float
+) -> None:
+    data = DATASETS["scattered"]
+    by = torch.tensor([period / (2 * math.pi), 1.0], dtype=torch.float64)
+    plus = torch.tensor([turn, 0.0], dtype=torch.float64)
+    changed = replace(
+        data,
+        states=data.states * by + plus,
+        next_states=data.next_states * by + plus,
+        schema=Schema(data.schema.states, data.schema.actions, {"angle": period}),
+    )
+    rows = spread_rows(data, 20, purpose="test")
+    assert torch.equal(spread_rows(changed, 20, purpose="test"), rows)
+
+
+def test_a_column_that_varies_by_rounding_decides_nothing() -> None:
+    data = DATASETS["one action"]
+    rounded = data.actions.clone()
+    rounded[::3] *= 1 + 2 * torch.finfo(torch.float64).eps
+    rows = spread_rows(data, 20, purpose="test")
+    assert torch.equal(spread_rows(replace(data, actions=rounded), 20, purpose="test"), rows)
+
+
+@pytest.mark.parametrize("count", [100, 1_000])
+def test_all_rows_are_drawn_once_where_there_are_not_more(count: int) -> None:
+    rows = spread_rows(DATASETS["scattered"], count, purpose="test")
+    assert sorted(rows.tolist()) == list(range(100))
+
+
+def test_a_smaller_sample_is_the_beginning_of_a_larger_one() -> None:
+    data = DATASETS["scattered"]
+    assert torch.equal(spread_rows(data, 5, purpose="test"), spread_rows(data, 50, purpose="test")[:5])
+
+
+def test_rows_are_drawn_anew_for_another_purpose_and_from_no_global_generator() -> None:
+    before = torch.get_rng_state()
+    assert torch.equal(drawn(DATASETS["grid"]), drawn(DATASETS["grid"]))
+    assert not torch.equal(drawn(DATASETS["grid"], purpose="other"), drawn(DATASETS["grid"]))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_no_corner_of_the_data_is_drawn_more_often_than_another() -> None:
+    # 2000 of 8000 rows: a quarter of those near the centre and of those far away, within 4 deviations.
+    data = collect_uniform(Pendulum(), 8_000, seed=1)
+    chosen = torch.zeros(8_000, dtype=torch.bool)
+    chosen[spread_rows(data, 2_000, purpose="test")] = True
+    speed = data.states[:, 1].abs()
+    for part in (speed < 2, speed > 6):
+        share, count = float(chosen[part].double().mean()), int(part.sum())
+        assert share == pytest.approx(0.25, abs=4 * math.sqrt(0.25 * 0.75 / count))
+
+
+def test_single_rows_and_rows_that_are_all_the_same_are_no_obstacle() -> None:
+    assert spread_rows(scattered([3]), 5, purpose="test").tolist() == [0]
+    same = Transitions.from_arrays([0.1] * 7, [0.1] * 7, [0.1] * 7, [0.1] * 7)
+    assert sorted(spread_rows(same, 7, purpose="test").tolist()) == list(range(7))

@@ -1,0 +1,209 @@
+"""What is said of the initial states before training, and what a start outside the data leads to."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nopg
+from nopg._seeding import generator
+from nopg.data import Transitions
+from nopg.environments import Pendulum
+from nopg.errors import SupportWarning
+from nopg.kernels import Bandwidths, GaussianKernel
+from nopg.policies import MLPPolicy, Policy
+from nopg.rollouts import collect_grid
+from nopg.training import StartSupport, Update
+from nopg.training._starts import start_support
+
+GRID = Bandwidths.from_values([0.25, 0.25, 0.6], [2.0])
+INSIDE, OUTSIDE = [math.pi, 0.0], [math.pi, 30.0]
+MODELS = ["local-linear", "nadaraya-watson"]
+
+
+@pytest.fixture(scope="module")
+def grid() -> Transitions:
+    return collect_grid(Pendulum(), (8, 8, 2))
+
+
+def support_of(data: Transitions, starts: list[list[float]]) -> StartSupport:
+    return start_support(data, torch.tensor(starts, dtype=torch.float64), GRID.state_kernel)
+
+
+def trained(data: Transitions, start: list[float], **others: object) -> nopg.TrainingResult:
+    return nopg.optimize(
+        data,
+        0.9,
+        bandwidths=GRID,
+        initial_states=[start],
+        progress=False,
+        **{"updates": 1, **others},  # type: ignore[arg-type]
+    )
+
+
+def parameters(policy: Policy) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in policy.parameters() if p.requires_grad])
+
+
+# What is said.
+
+
+def test_a_start_outside_the_data_is_told_once_and_before_the_first_update(
+    grid: Transitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def hear(update: Update) -> None:
+        told.append(f"update {update.number}")
+
+    monkeypatch.setattr(warnings, "showwarning", lambda message, kind, *_: told.append(kind.__name__))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        trained(grid, OUTSIDE, updates=2, callbacks=[hear])
+    assert told == ["SupportWarning", "update 1", "update 2"]
+
+
+def test_the_warning_names_the_columns_the_nearest_logged_state_and_a_way_out(grid: Transitions) -> None:
+    with pytest.warns(SupportWarning) as caught:
+        trained(grid, OUTSIDE)
+    (warning,) = caught
+    text = str(warning.message)
+    for part in (
+        "the initial state lies outside the data",
+        "at (angle = 3.14, velocity = 30) there are no data",
+        "velocity = 8)",
+        "is a guess",
+        "Log transitions",
+        "initial_states",
+    ):
+        assert part in text
+    # It points to the line of the caller of `optimize`.
+    assert warning.filename == __file__
+
+
+def test_a_start_inside_the_data_is_not_worth_a_word(grid: Transitions) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = trained(grid, INSIDE)
+    assert result.start_support.warning() is None
+    assert result.start_unknown < 0.01
+
+
+@given(count=st.integers(min_value=1, max_value=6), inside=st.integers(min_value=0, max_value=3))
+@settings(max_examples=15)
+def test_the_warning_counts_the_starts_outside_and_shows_at_most_three(count: int, inside: int) -> None:
+    starts = [[0.1 * k, 30.0 + k] for k in range(count)] + [INSIDE] * inside
+    support = support_of(collect_grid(Pendulum(), (8, 8, 2)), starts)
+    assert support.outside.tolist() == [True] * count + [False] * inside
+    text = support.warning() or ""
+    verb = "lies" if count == 1 else "lie"
+    who = f"{count} of {count + inside} initial states {verb}"
+    assert text.startswith(f"{who if count + inside > 1 else 'the initial state lies'} outside the data: ")
+    assert text.count("there are no data") == min(count, 3)
+    assert ("…. What" in text) == (count > 3)
+
+
+def test_the_nearest_logged_angle_is_shown_on_the_turn_of_the_start() -> None:
+    data = Transitions.from_arrays(
+        [[-3.1, 0.0], [-3.0, 0.1]], [0.0, 1.0], [0.0, 0.0], [[-3.1, 0.1], [-3.0, 0.2]], angles=[0]
+    )
+    support = start_support(
+        data,
+        torch.tensor([[3.1, 9.0]], dtype=torch.float64),
+        GaussianKernel(torch.ones(3, dtype=torch.float64)),
+    )
+    # −3.1 + 2π or −3 + 2π, whichever is nearer.
+    assert "(s0 = 3.1" in (support.warning() or "")
+    assert "= 3.2" in (support.warning() or "")
+
+
+# What is known.
+
+
+@given(
+    angle=st.floats(min_value=-100.0, max_value=100.0),
+    velocity=st.floats(min_value=-1e9, max_value=1e9),
+)
+def test_what_is_unknown_of_a_start_is_a_share(angle: float, velocity: float) -> None:
+    support = support_of(collect_grid(Pendulum(), (8, 8, 2)), [[angle, velocity]])
+    assert 0.0 <= float(support.unknown) <= 1.0
+    assert 0.0 <= float(support.support) < math.inf
+
+
+def test_a_logged_state_is_never_outside_the_data(grid: Transitions) -> None:
+    support = start_support(grid, grid.states, GRID.state_kernel)
+    assert not support.outside.any()
+    # It stands there itself.
+    assert (support.support >= 1.0).all()
+    torch.testing.assert_close(support.nearest, grid.states)
+
+
+def test_a_start_a_full_turn_away_is_the_same_start(grid: Transitions) -> None:
+    here, turned = support_of(grid, [[1.0, 2.0]]), support_of(grid, [[1.0 + 2 * math.pi, 2.0]])
+    # cos and sin of shifted angles agree to rounding.
+    torch.testing.assert_close(turned.unknown, here.unknown, rtol=1e-9, atol=0)
+    assert torch.equal(turned.nearest, here.nearest)
+
+
+def test_the_nearest_state_is_that_of_the_smallest_distance_written_out(grid: Transitions) -> None:
+    start = torch.tensor([[0.4, 2.5]], dtype=torch.float64)
+    gaps = (grid.features - grid.schema.encode(start)) / GRID.states
+    row = int(gaps.square().sum(dim=1).argmin())
+    assert torch.equal(support_of(grid, start.tolist()).nearest[0], grid.states[row])
+
+
+def test_the_unknown_start_is_the_mean_over_the_starts(grid: Transitions) -> None:
+    with pytest.warns(SupportWarning, match="1 of 2 initial states"):
+        result = nopg.optimize(
+            grid, 0.9, bandwidths=GRID, initial_states=[INSIDE, OUTSIDE], updates=1, progress=False
+        )
+    known, unknown = result.start_support.unknown.tolist()
+    assert known < 0.01
+    assert unknown > 0.99
+    assert result.start_unknown == pytest.approx((known + unknown) / 2)
+
+
+# What it leads to.
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_answer_from_outside_the_data_is_the_unknown_value_and_says_that_it_is_unknown(
+    grid: Transitions, model: str
+) -> None:
+    with pytest.warns(SupportWarning):
+        result = trained(grid, OUTSIDE, model=model)
+    worst_for_ever = float(grid.rewards.min()) / (1 - 0.9)
+    # A start is known to one part in a million at least, of values of order 100.
+    assert result.expected_return == pytest.approx(worst_for_ever, rel=1e-5)
+    assert result.start_unknown == pytest.approx(1.0, abs=1e-5)
+    assert result.unknown_mass == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_training_from_outside_the_data_still_moves_the_policy(grid: Transitions, model: str) -> None:
+    policy = MLPPolicy.from_data(grid.features, grid.actions, rng=generator(0, "policy"))
+    before = parameters(policy)
+    with pytest.warns(SupportWarning):
+        trained(grid, OUTSIDE, model=model, policy=policy, updates=10)
+    # Ten steps of Adam of 10⁻² each, most of them in one direction.
+    assert float((parameters(policy) - before).abs().max()) > 0.05
+
+
+@pytest.mark.parametrize("start", [INSIDE, OUTSIDE])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
+def test_the_unit_of_the_rewards_does_not_change_the_policy(
+    grid: Transitions, unit: float, model: str, start: list[float]
+) -> None:
+    here = trained(grid, start, model=model, updates=10)
+    there = trained(replace(grid, rewards=unit * grid.rewards), start, model=model, updates=10)
+    # Ten steps of 10⁻²; each divides gradients whose rounding is 10⁻¹⁴ or so of their norm.
+    torch.testing.assert_close(
+        parameters(there.policy.policy), parameters(here.policy.policy), rtol=0, atol=1e-9
+    )
+    assert there.expected_return == pytest.approx(unit * here.expected_return, rel=1e-9)
