@@ -22,12 +22,17 @@ LIMITS = {0.97: -369, 0.99: -304}
 
 
 def run_trial(
-    samples: int, *, discount: float, policy: Literal["deterministic", "gaussian"], seed: int
+    samples: int,
+    *,
+    discount: float,
+    policy: Literal["deterministic", "gaussian"],
+    model: Literal["auto", "local-linear", "nadaraya-watson"] = "auto",
+    seed: int,
 ) -> tuple[Trajectories, nopg.TrainingResult]:
     """Train once on the grid; return 500 steps from hanging on the true dynamics, and the result."""
     environment = Pendulum()
     data = collect_grid(environment, PENDULUM_GRIDS[samples])
-    result = nopg.optimize(data, discount, seed=seed, policy=policy)
+    result = nopg.optimize(data, discount, seed=seed, policy=policy, model=model)
     return simulate(environment, result.policy, steps=500), result
 
 
@@ -38,18 +43,25 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5, help="how many seeds, from 0")
     parser.add_argument("--discount", type=float, default=0.97)
     parser.add_argument("--policy", default="deterministic", choices=["deterministic", "gaussian"])
+    parser.add_argument("--model", default="auto", choices=["auto", "local-linear", "nadaraya-watson"])
     options = parser.parse_args()
 
     returns = []
     for seed in range(options.trials):
         started = time.monotonic()
-        run, result = run_trial(options.samples, discount=options.discount, policy=options.policy, seed=seed)
+        run, result = run_trial(
+            options.samples,
+            discount=options.discount,
+            policy=options.policy,
+            model=options.model,
+            seed=seed,
+        )
         returns.append(float(run.returns[0]))
         discounted = float(run.discounted_returns(options.discount)[0])
         show(
             f"trial {seed}: return {returns[-1]:.1f}; discounted {discounted:.1f}, "
             f"predicted {result.expected_return:.1f}, unknown mass {result.unknown_mass:.2%}; "
-            f"{len(result.history)} updates in {time.monotonic() - started:.0f} s"
+            f"{result.choice.name}, {len(result.history)} updates in {time.monotonic() - started:.0f} s"
         )
 
     limit = LIMITS.get(options.discount)

@@ -77,7 +77,7 @@ def _centered(
         at, logits = _step(y, base, at, step, decrement=decrement, slack=slack)
         P = torch.softmax(logits, dim=1)
         if len(left) == len(offsets):
-            tilt, weights = at.clone(), P.clone()
+            tilt, weights = at, P
         else:
             tilt[left], weights[left] = at, P
         # Steps are quadratic at the end: the one just taken leaves a decrement of the square.
