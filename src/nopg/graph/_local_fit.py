@@ -12,7 +12,17 @@ from nopg.data import Schema, Transitions, held_out_groups, spread_rows
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborTree
 
-__all__ = ["FitShape", "LocalFit", "best_shape", "fit_locally", "moved", "offsets", "raw_states", "raw_units"]
+__all__ = [
+    "FitShape",
+    "LocalFit",
+    "best_shape",
+    "fit_at",
+    "fit_locally",
+    "moved",
+    "offsets",
+    "raw_states",
+    "raw_units",
+]
 
 # What is tried: samples per coefficient, ridges.
 _SIZES = (3, 4, 6, 9, 14, 20)
@@ -21,6 +31,7 @@ _RIDGE = 1e-3
 # More coefficients must earn their keep: a fit is only preferred to a simpler one that is this much worse.
 _WORTH_IT = 0.95
 _ROWS_SAMPLED = 1_000
+_STATES_AT_ONCE = 8_192
 _EDGE = 1e-6
 
 
@@ -118,6 +129,24 @@ def fit_locally(
     shift = coefficients[:, 0] - torch.einsum("mta,a->mt", by_action - curvature * center, center)
     missed = (targets - design @ coefficients)[:, :, :d_s]
     return LocalFit(shift, slope, curvature, _residual_variance(missed, w, design.shape[2]))
+
+
+def fit_at(
+    data: Transitions,
+    metric: GaussianKernel,
+    samples: NeighborTree,
+    features: torch.Tensor,
+    shape: FitShape,
+) -> LocalFit:
+    """Return fits of a shape at any state features (m, d_f), over the nearest of the samples in a tree."""
+    parts = []
+    for some in features.split(_STATES_AT_ONCE):
+        distances, near = samples.nearest(metric.scale(some), shape.num_neighbors)
+        fit = fit_locally(
+            data, metric, some, near.long(), distances, ridge=shape.ridge, quadratic=shape.quadratic
+        )
+        parts.append(fit)
+    return LocalFit.joined(parts)
 
 
 def best_shape(data: Transitions, metric: GaussianKernel, samples: NeighborTree) -> FitShape:

@@ -17,7 +17,7 @@ from nopg.errors import ArgumentError
 from nopg.graph._candidates import CandidateGraph, tied_with_the_next
 from nopg.graph._cover import uncovered
 from nopg.graph._interpolation import centered_weights, slope_of_mean
-from nopg.graph._local_fit import FitShape, LocalFit, best_shape, fit_locally, moved, raw_states, raw_units
+from nopg.graph._local_fit import FitShape, LocalFit, best_shape, fit_at, moved, raw_states, raw_units
 from nopg.graph._model import Backup, Queries, TransitionModel
 from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
@@ -27,7 +27,6 @@ from nopg.neighbors import NeighborTree
 
 __all__ = ["LocalLinear"]
 
-_STATES_AT_ONCE = 8_192
 _MOST_PROBES, _MOST_WIDER = 41, 16
 # In spacings of the next states: the bandwidth of the interpolation, and how far from all of them a place
 # must lie to become a node.
@@ -116,21 +115,7 @@ class LocalLinear(TransitionModel):
 
     def fit_at(self, features: torch.Tensor) -> LocalFit:
         """Return the local fits at state features (m, d_f)."""
-        parts = []
-        for some in features.split(_STATES_AT_ONCE):
-            distances, near = self.samples.nearest(self.metric.scale(some), self.shape.num_neighbors)
-            parts.append(
-                fit_locally(
-                    self.data,
-                    self.metric,
-                    some,
-                    near.long(),
-                    distances,
-                    ridge=self.shape.ridge,
-                    quadratic=self.shape.quadratic,
-                )
-            )
-        return LocalFit.joined(parts)
+        return fit_at(self.data, self.metric, self.samples, features, self.shape)
 
     def outcomes(self, features: torch.Tensor, fit: LocalFit, actions: torch.Tensor) -> torch.Tensor:
         """Return the features (m, d_f) that actions (m, d_a) lead to from state features (m, d_f)."""

@@ -13,7 +13,7 @@ import torch
 from nopg.data import Schema, Transitions, chains, duplicate_groups, held_out_groups, spread_rows
 from nopg.errors import ArgumentError
 from nopg.graph._candidates import tied_with_the_next
-from nopg.graph._local_fit import FitShape, best_shape, fit_locally, moved, offsets
+from nopg.graph._local_fit import FitShape, best_shape, fit_at, moved, offsets
 from nopg.kernels import Bandwidths, GaussianKernel
 from nopg.neighbors import NeighborTree
 
@@ -100,16 +100,7 @@ class LocalLinearPredictor:
 
     def next(self, features: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return next features (m, d_f) and rewards (m,) for features (m, d_f) and actions (m, d_a)."""
-        distances, near = self._tree.nearest(self.metric.scale(features), self.shape.num_neighbors)
-        fit = fit_locally(
-            self.data,
-            self.metric,
-            features,
-            near.long(),
-            distances,
-            ridge=self.shape.ridge,
-            quadratic=self.shape.quadratic,
-        )
+        fit = fit_at(self.data, self.metric, self._tree, features, self.shape)
         predicted = fit.at(actions)
         return moved(self.data.schema, features, predicted[:, :-1]), predicted[:, -1]
 
