@@ -41,8 +41,10 @@ from nopg.graph import (
     NadarayaWatsonPredictor,
     Predictor,
     TransitionModel,
+    best_shape,
     rolled_out_errors,
 )
+from nopg.neighbors import NeighborTree
 from nopg.policies import LinearPolicy, MLPPolicy
 from nopg.rollouts import (
     MixtureOfGaussians,
@@ -424,7 +426,7 @@ def _prediction_errors(
     h = nopg.select_bandwidths(data)
     predictor: Predictor = NadarayaWatsonPredictor(data, h)
     if model == "local-linear":
-        shape = LocalLinear(data, h.state_kernel, cover=False).shape
+        shape = best_shape(data, h.state_kernel, NeighborTree(h.state_kernel.scale(data.features)))
         predictor = LocalLinearPredictor(data, h.state_kernel, shape)
 
     low, high = data.actions.amin(dim=0), data.actions.amax(dim=0)

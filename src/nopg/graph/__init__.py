@@ -2,7 +2,7 @@
 
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
 from nopg.graph._integration import IntegrationRule, KernelMean, MonteCarlo
-from nopg.graph._local_fit import FitShape
+from nopg.graph._local_fit import FitShape, best_shape
 from nopg.graph._local_linear import LocalLinear
 from nopg.graph._model import Backup, Queries, TransitionModel
 from nopg.graph._nadaraya_watson import NadarayaWatson
@@ -39,6 +39,7 @@ __all__ = [
     "StateSupport",
     "TransitionModel",
     "TransitionOperator",
+    "best_shape",
     "check_prior_mass",
     "compare_models",
     "rolled_out_errors",

@@ -21,7 +21,7 @@ from nopg.graph._local_fit import FitShape, LocalFit, best_shape, fit_at, moved,
 from nopg.graph._model import Backup, Queries, TransitionModel
 from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
-from nopg.graph._state_support import StateSupport, node_spacing
+from nopg.graph._state_support import StateSupport
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborTree
 
@@ -84,9 +84,9 @@ class LocalLinear(TransitionModel):
 
         self.samples = NeighborTree(metric.scale(data.features))
         self.shape = shape or best_shape(data, metric, self.samples)
-        spacing = node_spacing(data, metric)
-        self.interpolation = interpolation or _INTERPOLATION * spacing
         self.state_support = StateSupport(data, metric)
+        spacing = self.state_support.spacing
+        self.interpolation = interpolation or _INTERPOLATION * spacing
         self.prior_mass = (
             self.state_support.prior_mass(data) if prior_mass is None else check_prior_mass(prior_mass)
         )
@@ -180,7 +180,8 @@ class LocalLinearQueries(Queries):
         """Return weights, unknown mass and predicted reward under actions (L, m, d_a)."""
         weights, reward = torch.zeros_like(self.graph.log_psi), torch.zeros_like(self.known)
         for sample in actions:
-            weights += self._centered(self._offsets(sample))
+            step, _ = self.model.displacements(self.features, self.fit, sample)
+            weights += self._centered(self._offsets(step))
             reward += self.fit.at(sample)[:, -1].clamp(self.model.reward_low, self.model.reward_high)
         weights *= self.known[:, None] / len(actions)
         return Backup(SparseRows(self.pattern, weights), self.unknown, reward * self.known / len(actions))
@@ -192,10 +193,10 @@ class LocalLinearQueries(Queries):
         gradient, model = torch.empty_like(actions), self.model
         x_k = x[self._indices]  # (m, K)
         for sample, action in enumerate(actions):
-            away = self._offsets(action)
+            step, free = model.displacements(self.features, self.fit, action)
+            away = self._offsets(step)
             one = len(actions) == 1
             P = backup.weights.values / self.known[:, None] if one else self._centered(away)
-            _, free = model.displacements(self.features, self.fit, action)
             by_place = slope_of_mean(away, P, x_k, model.slack) / self.widths * free  # (m, d_s)
 
             reward, slope = self.fit.at(action)[:, -1], self.fit.slope_at(action)
@@ -218,9 +219,8 @@ class LocalLinearQueries(Queries):
         """Return S, how many samples' worth of data stand at each query, shape (m,)."""
         return self.model.state_support.log_mass(self.features).exp()
 
-    def _offsets(self, actions: torch.Tensor) -> torch.Tensor:
-        """Return the offsets (m, K, d_s) of the candidates from where actions (m, d_a) lead, in widths."""
-        step, _ = self.model.displacements(self.features, self.fit, actions)
+    def _offsets(self, step: torch.Tensor) -> torch.Tensor:
+        """Return the offsets (m, K, d_s) of the candidates from where a step (m, d_s) leads, in widths."""
         columns = []
         for k, (nodes, period) in enumerate(zip(self._nodes, self.model.periods, strict=True)):
             away = nodes - (self._states[:, k] + step[:, k])[:, None]

@@ -140,6 +140,7 @@ class ModelComparison:
         horizon: How many steps were rolled out.
         chosen: "local-linear" or "nadaraya-watson".
         num_distinct: How many distinct rows the data have.
+        shape: Of the local-linear fits, chosen from all rows; None where nothing was compared.
     """
 
     one_step: Mapping[str, float]
@@ -147,6 +148,7 @@ class ModelComparison:
     horizon: int
     chosen: str
     num_distinct: int
+    shape: FitShape | None = None
 
     def reason(self) -> str:
         """Return one sentence with the figures behind the choice."""
@@ -189,7 +191,8 @@ def compare_models(data: Transitions, bandwidths: Bandwidths, *, horizon: int = 
     one_step = models.median_errors(rows, 1)
     starts = _starts(data, models.folds, horizon)
     rolled_out = models.median_errors(starts, horizon) if len(starts) else None
-    return ModelComparison(one_step, rolled_out, horizon, _closer(rolled_out or one_step), num_distinct)
+    chosen = _closer(rolled_out or one_step)
+    return ModelComparison(one_step, rolled_out, horizon, chosen, num_distinct, models.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,7 @@ class _CrossFitted:
 
     data: Transitions
     folds: torch.Tensor  # of every row, (n,)
+    shape: FitShape
     predictors: Mapping[int, Mapping[str, Predictor]]
 
     @classmethod
@@ -214,7 +218,7 @@ class _CrossFitted:
                 _LOCAL_LINEAR: LocalLinearPredictor(others, metric, shape),
                 _NADARAYA_WATSON: NadarayaWatsonPredictor(others, bandwidths),
             }
-        return cls(data, folds, predictors)
+        return cls(data, folds, shape, predictors)
 
     def median_errors(self, starts: torch.Tensor, horizon: int) -> dict[str, float]:
         """Return, by model, the median over start rows of the error after the last of `horizon` steps."""

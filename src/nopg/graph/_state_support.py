@@ -30,11 +30,13 @@ class StateSupport:
         metric: Distances are measured in its bandwidths.
 
     Attributes:
-        width: w, half the typical spacing of the next states, in units of the metric.
+        spacing: That of the next states, see `node_spacing`, in units of the metric.
+        width: w, half the spacing.
     """
 
     def __init__(self, data: Transitions, metric: GaussianKernel) -> None:
-        self.metric, self.width = metric, _WIDTH * node_spacing(data, metric)
+        self.metric, self.spacing = metric, node_spacing(data, metric)
+        self.width = _WIDTH * self.spacing
         self._seen = torch.cat([data.states, data.next_states[data.terminated]])
         self._tree = NeighborTree(metric.scale(data.schema.encode(self._seen)))
 

@@ -26,7 +26,7 @@ from nopg.kernels import Bandwidths
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.solvers import Solver, solver_by_name
 from nopg.training._ascent import ascend
-from nopg.training._choice import choose_model
+from nopg.training._choice import ModelChoice, choose_model
 from nopg.training._controller import Controller
 from nopg.training._reports import Callback, Plateau, ProgressBar
 from nopg.training._result import TrainingResult
@@ -99,7 +99,7 @@ def optimize(
     if bar:
         bar.note(f"transition model {choice.reason}")
     transitions = _build_model(
-        choice.name, data, h, prior_mass=prior_mass, integration=integration, memory_budget=memory_budget
+        choice, data, h, prior_mass=prior_mass, integration=integration, memory_budget=memory_budget
     )
     problem = ControlProblem.build(
         transitions, data.schema.encode(starts), discount=discount, unknown_value=unknown_value
@@ -126,7 +126,7 @@ def optimize(
 
 
 def _build_model(
-    kind: str,
+    choice: ModelChoice,
     data: Transitions,
     bandwidths: Bandwidths,
     *,
@@ -134,15 +134,15 @@ def _build_model(
     integration: IntegrationRule | None,
     memory_budget: int,
 ) -> TransitionModel:
-    if kind == "nadaraya-watson":
-        search, beta = (
-            CandidateSearch(memory_budget=memory_budget),
-            1e-6 if prior_mass is None else prior_mass,
-        )
+    if choice.name == "nadaraya-watson":
+        search = CandidateSearch(memory_budget=memory_budget)
+        beta = 1e-6 if prior_mass is None else prior_mass
         return NadarayaWatson(data, bandwidths, prior_mass=beta, integration=integration, search=search)
     if integration is not None:
         raise ArgumentError("the local-linear model predicts a point; leave integration out")
-    return LocalLinear(data, bandwidths.state_kernel, prior_mass=prior_mass)
+    # The comparison has chosen the shape of the fits already.
+    shape = choice.comparison.shape if choice.comparison else None
+    return LocalLinear(data, bandwidths.state_kernel, shape=shape, prior_mass=prior_mass)
 
 
 def _build_policy(kind: str, data: Transitions, seed: int) -> Policy:

@@ -48,8 +48,9 @@ class StartSupport:
             f"the nearest logged state is ({self._named(self._turned(row))})"
             for row in self.outside.nonzero()[:_SHOWN, 0].tolist()
         ]
-        who = "the initial state lies" if len(self.states) == 1 else f"{count} of {len(self.states)} "
-        who += "" if len(self.states) == 1 else f"initial states {'lies' if count == 1 else 'lie'}"
+        who = f"{count} of {len(self.states)} initial states {'lies' if count == 1 else 'lie'}"
+        if len(self.states) == 1:
+            who = "the initial state lies"
         return (
             f"{who} outside the data: {'; '.join(shown)}{'; …' if count > _SHOWN else ''}. What is predicted "
             "from there is a guess. Log transitions that pass close by, with varied actions, or start where "
