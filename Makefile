@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test check-slow evidence evidence-table clean
+.PHONY: help setup check format lint types layers test check-slow evidence evidence-table bench bench-table clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -47,6 +47,12 @@ evidence: setup ## measure the promised figures, print them, write results/ and 
 
 evidence-table: setup ## write docs/evidence.md again from the stored records
 	$(BIN)/python -m evidence --table-only
+
+bench: setup ## measure updates against their floor, write results/bench.json and docs/performance.md
+	$(BIN)/python -m evidence.bench
+
+bench-table: setup ## write docs/performance.md again from the stored records
+	$(BIN)/python -m evidence.bench --table-only
 
 clean: ## remove caches and the environment
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist

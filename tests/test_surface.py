@@ -97,7 +97,8 @@ def test_every_module_says_what_it_owns() -> None:
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
         "import sys, nopg; "
-        "extras = {'d3rlpy', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'pandas', 'pyarrow', 'pygame'}; "
+        "extras = {'d3rlpy', 'faiss', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
+        "extras |= {'pyarrow', 'pygame'}; "
         "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"
     )
     done = subprocess.run(

@@ -5,6 +5,7 @@ NopgError
 ├── ArgumentError (ValueError)   a setting outside its range
 ├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
 ├── MemoryBudgetError (MemoryError)  what was asked does not fit the budget
+├── RankError (RuntimeError)     another process of the run is gone
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 
 SupportWarning (UserWarning)     an answer that the data cannot back
@@ -16,6 +17,7 @@ __all__ = [
     "MemoryBudgetError",
     "MissingExtraError",
     "NopgError",
+    "RankError",
     "SolverError",
     "SupportWarning",
 ]
@@ -39,6 +41,10 @@ class SolverError(NopgError, RuntimeError):
 
 class MemoryBudgetError(NopgError, MemoryError):
     """What was asked for does not fit the memory budget."""
+
+
+class RankError(NopgError, RuntimeError):
+    """Another process of a run on several ranks is gone or silent."""
 
 
 class MissingExtraError(NopgError, ImportError):

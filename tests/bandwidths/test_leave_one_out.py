@@ -416,3 +416,19 @@ def test_the_rows_of_the_table_stand_in_an_order_of_their_own() -> None:
     torch.testing.assert_close(other.inputs, table.inputs, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(other.targets, table.targets, rtol=1e-12, atol=1e-12)
     assert torch.equal(other.log_counts, table.log_counts)
+
+
+@every_dataset
+def test_a_row_that_stands_for_several_counts_as_its_copies_would(name: str) -> None:
+    data = DATASETS[name]()
+    counts = torch.randint(1, 5, (len(data),), generator=generator(0, "counts"))
+    copies = RegressionTable.from_data(data.take(torch.repeat_interleave(counts)))
+    weighted = RegressionTable.from_data(replace(data, weights=counts.double()))
+    for part in ("inputs", "targets", "log_counts", "scale"):
+        # Means over a few hundred rows, added in another order.
+        torch.testing.assert_close(getattr(weighted, part), getattr(copies, part), rtol=1e-10, atol=1e-12)
+    assert torch.equal(
+        weighted.held_out_with == weighted.held_out_with[0], copies.held_out_with == copies.held_out_with[0]
+    )
+    found, expected = leave_one_out(weighted), leave_one_out(copies)
+    assert found.error == pytest.approx(expected.error, rel=1e-9)

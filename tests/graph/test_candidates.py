@@ -6,17 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nopg._seeding import generator
-from nopg.errors import ArgumentError, MemoryBudgetError
-from nopg.graph import CandidateGraph, CandidateSearch
+from nopg.errors import ArgumentError
+from nopg.graph import CandidateGraph, CandidateSearch, SampleIndex
 from nopg.kernels import GaussianKernel
-from nopg.neighbors import NeighborTree
 
 
 def find(
     samples: torch.Tensor, queries: torch.Tensor, *, search: CandidateSearch | None = None, h: float = 1.0
 ) -> CandidateGraph:
     kernel = GaussianKernel(torch.full((samples.shape[1],), h, dtype=torch.float64))
-    return (search or CandidateSearch()).find(NeighborTree(kernel.scale(samples)), kernel, queries)
+    return (search or CandidateSearch()).find(SampleIndex(kernel.scale(samples)), kernel, queries)
 
 
 def line(*places: float) -> torch.Tensor:
@@ -153,29 +152,19 @@ def test_one_crowded_corner_does_not_set_the_length_of_all_of_many_rows() -> Non
     assert find(samples, samples[:5_000]).num_candidates == 100
 
 
-def test_the_memory_budget_caps_the_length_of_the_rows() -> None:
+def test_the_length_of_the_rows_can_be_capped() -> None:
     samples, queries = clouds(1, rows=50, columns=1, queries=30)
     assert find(samples, queries, h=10.0).num_candidates == 50
-    lengths = []
-    for budget in (40_000, 80_000):
-        capped = find(samples, queries, search=CandidateSearch(memory_budget=budget), h=10.0)
-        assert float(capped.dropped.min()) > 0
-        lengths.append(capped.num_candidates)
-
-    # Twice the budget gives rows twice as long, but for the remainder of a division.
-    assert 8 <= lengths[0] < 50
-    assert lengths[1] in {2 * lengths[0], 2 * lengths[0] + 1}
-
-
-def test_a_budget_too_small_for_eight_candidates_is_refused_with_what_would_help() -> None:
-    samples, queries = clouds(1, rows=50, columns=1, queries=30)
-    with pytest.raises(MemoryBudgetError, match="raise memory_budget or use fewer transitions"):
-        find(samples, queries, search=CandidateSearch(memory_budget=1_000))
+    capped = find(samples, queries, search=CandidateSearch(most_candidates=12), h=10.0)
+    assert capped.num_candidates == 12
+    assert float(capped.dropped.min()) > 0
 
 
 def test_fewer_than_one_candidate_is_refused() -> None:
     with pytest.raises(ArgumentError, match="num_candidates is 0; give at least 1"):
         CandidateSearch(num_candidates=0)
+    with pytest.raises(ArgumentError, match="most_candidates is 0; give at least 1"):
+        CandidateSearch(most_candidates=0)
 
 
 @pytest.mark.parametrize("place", [math.nan, math.inf, 1e200])

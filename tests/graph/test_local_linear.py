@@ -226,7 +226,7 @@ def test_the_cases_have_what_they_are_meant_to_have() -> None:
     model = models["bounds"]
     equation = CASES["bounds"].solution().equation
     queries = nodes_of(model)
-    _, free = model.displacements(queries.features, queries.fit, equation.node_actions[0])
+    _, free = model.displacements(queries.features, queries.fit, equation.at_nodes.actions[0])
     assert 0 < int((free == 0).sum()) < len(free)
 
 
@@ -292,8 +292,8 @@ def test_return_and_gradient_are_those_of_autograd_through_a_dense_solve(name: s
     # No candidate stands twice in a row.
     assert set(nodes.candidates.flatten().tolist()) <= {0.0, 1.0}
     J = dense_return(
-        nodes.backup(policy.actions(model.node_queries.features, equation.node_noise), told),
-        starts.backup(policy.actions(initial.features, equation.initial_noise), told),
+        nodes.backup(policy.actions(model.node_queries.features, equation.at_nodes.noise), told),
+        starts.backup(policy.actions(initial.features, equation.at_starts.noise), told),
         model.continues,
         discount=local.case.discount,
         unknown_value=equation.problem.unknown_value,

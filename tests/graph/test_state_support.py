@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,6 +73,23 @@ def test_the_support_by_hand_counts_where_steps_began_and_where_the_task_ended()
     assert support.log_mass(place).exp().tolist() == pytest.approx([began])
     with_end = StateSupport(chain(states, last_ends=True), UNIT)
     assert with_end.log_mass(place).exp().tolist() == pytest.approx([began + ended])
+
+
+def test_a_row_that_stands_for_several_supports_as_often_where_it_began_and_where_it_ended() -> None:
+    states, counts = column(-1.0, 0.0, 2.0, 6.0), torch.tensor([1.0, 3.0, 0.5, 2.0], dtype=torch.float64)
+    data = chain(states, last_ends=True)
+    began = [math.exp(-0.5 * ((s - 0.5) / 1.5) ** 2) for s in (-1.0, 0.0, 2.0, 6.0)]
+    ended = math.exp(-0.5 * ((7.0 - 0.5) / 1.5) ** 2)
+    expected = began[0] + 3.0 * began[1] + 0.5 * began[2] + 2.0 * (began[3] + ended)
+    weighted = StateSupport(replace(data, weights=counts), UNIT)
+    assert weighted.log_mass(column(0.5)).exp().tolist() == pytest.approx([expected])
+
+
+def test_the_prior_mass_counts_transitions() -> None:
+    data = chain(torch.arange(100, dtype=torch.float64)[:, None])
+    thrice = replace(data, weights=torch.full((100,), 3.0, dtype=torch.float64))
+    once = StateSupport(data, UNIT).prior_mass(data)
+    assert StateSupport(thrice, UNIT).prior_mass(thrice) == pytest.approx(3 * once, rel=1e-12)
 
 
 def test_the_known_share_is_support_over_support_plus_prior_mass() -> None:

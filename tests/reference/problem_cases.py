@@ -129,7 +129,7 @@ class Case:
 
     def dense_solution(self, solution: BellmanSolution) -> DenseSolution:
         """Return the reference's answer for the actions of this solution."""
-        actions = (solution.equation.node_actions.numpy(), solution.equation.initial_actions.numpy())
+        actions = (solution.equation.at_nodes.actions.numpy(), solution.equation.at_starts.actions.numpy())
         return solve_dense(self.dense_problem(), *actions)
 
 
@@ -269,8 +269,8 @@ def _autograd_error(case: Case) -> float:
     J = truncated_return(
         case.dense_problem(),
         case.policy,
-        node_noise=equation.node_noise,
-        initial_noise=equation.initial_noise,
+        node_noise=equation.at_nodes.noise,
+        initial_noise=equation.at_starts.noise,
         node_mask=_mask(model.node_queries),
         initial_mask=_mask(equation.problem.initial),
     )
@@ -330,6 +330,7 @@ class RandomSystem:
         P, rows = self.operator, self.operator.rows
         g, gamma = P.group_size, Fraction(self.discount)
         Lambda = _rational(torch.eye(P.size))
+        assert isinstance(rows.pattern, RowPattern)
         for query, (indices, weights) in enumerate(zip(rows.pattern.indices, rows.values, strict=True)):
             i = query // g
             for j, weight in zip(indices.tolist(), weights.tolist(), strict=True):

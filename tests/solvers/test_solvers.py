@@ -204,15 +204,15 @@ def test_without_discount_the_answer_is_the_right_hand_side(solver: Solver) -> N
 
 @pytest.mark.parametrize("name", ["cg", "CG", "conjugate-gradient", "conjugate_gradient"])
 def test_conjugate_gradient_is_refused_because_the_matrix_is_not_symmetric(name: str) -> None:
-    with pytest.raises(SolverError, match=r"Λ = I − γP is not symmetric.*Use 'auto', 'bicgstab', 'lu'"):
+    with pytest.raises(
+        SolverError, match=r"Λ = I − γP is not symmetric.*Use 'auto', 'gmres', 'bicgstab', 'lu'"
+    ):
         solver_by_name(name)
 
 
 def test_an_unknown_solver_is_refused_with_the_names_of_the_known() -> None:
-    with pytest.raises(
-        ArgumentError, match=r"no solver 'gmres'; choose one of \['auto', 'bicgstab', 'fixed-"
-    ):
-        solver_by_name("gmres")
+    with pytest.raises(ArgumentError, match=r"no solver 'sor'; choose one of \['auto', 'bicgstab', 'fixed-"):
+        solver_by_name("sor")
 
 
 @pytest.mark.parametrize(

@@ -106,4 +106,4 @@ def test_the_prior_mass_of_local_linear_is_by_default_that_of_the_rule() -> None
     data = smooth_plant()
     model = trained(data, SMOOTH, model="local-linear").solution.equation.problem.model
     assert isinstance(model, LocalLinear)
-    assert model.prior_mass == model.state_support.prior_mass(data) > 1e-6
+    assert model.prior_mass == model.state_support.prior_mass(model.data) > 1e-6

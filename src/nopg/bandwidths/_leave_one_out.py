@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from nopg._seeding import generator
 from nopg.bandwidths._table import RegressionTable
 from nopg.errors import DataError
-from nopg.neighbors import NeighborTree
+from nopg.neighbors import neighbor_search
 
 __all__ = ["LeaveOneOut", "leave_one_out", "nearest_held_out"]
 
@@ -166,7 +166,7 @@ def _pairs_among_all(
     table: RegressionTable, scaled: torch.Tensor, rows: torch.Tensor, *, longest: int
 ) -> _Pairs:
     """Ask one tree for enough neighbours that a whole episode can be crossed out."""
-    _, others = NeighborTree(scaled).nearest(scaled[rows], _NEIGHBORS + longest)
+    _, others = neighbor_search(scaled).nearest(scaled[rows], _NEIGHBORS + longest)
     pairs = _mask(table, rows, others.long())
 
     # Back to equal lists: the nearest that are left.
@@ -184,7 +184,7 @@ def _pairs_by_episode(table: RegressionTable, scaled: torch.Tensor, episodes: to
     for episode in table.held_out_with[rows].unique():
         mine = rows[table.held_out_with[rows] == episode]
         elsewhere = (table.held_out_with != episode).nonzero()[:, 0]
-        _, others = NeighborTree(scaled[elsewhere]).nearest(scaled[mine], _NEIGHBORS)
+        _, others = neighbor_search(scaled[elsewhere]).nearest(scaled[mine], _NEIGHBORS)
         parts.append(_mask(table, mine, elsewhere[others.long()]))
     shortest = min(part.others.shape[1] for part in parts)
     return _Pairs(

@@ -20,7 +20,7 @@ class RegressionTable:
     Attributes:
         inputs: Features and actions, divided by `scale`, shape (n, d).
         targets: Rewards and next features, centred and of variance 1, shape (n, t).
-        log_counts: Log of how often each row stands in the data, shape (n,).
+        log_counts: Log of how many transitions each row stands for, its copies counted too, shape (n,).
         held_out_with: Rows with the same number are left out together, shape (n,).
         scale: Unit of each input, shape (d,).
         columns: Which free bandwidth each input uses; both features of an angle share one, shape (d,).
@@ -46,16 +46,17 @@ class RegressionTable:
             [*state_columns, *(len(data.schema.states) + k for k in range(actions.shape[1]))]
         )
 
-        spread = (inputs - inputs.mean(dim=0)).square().mean(dim=0)
+        center = _mean(inputs, data.weights)
+        spread = _mean((inputs - center).square(), data.weights)
         scale = _mean_over_columns(spread, columns).sqrt()
         targets = _standardized_targets(data)
 
         first, counts, groups = _distinct(data)
-        order = canonical_order(torch.cat([(inputs - inputs.mean(dim=0)) / scale, targets], dim=1)[first])
+        order = canonical_order(torch.cat([(inputs - center) / scale, targets], dim=1)[first])
         return cls(
             inputs=(inputs / scale)[first][order],
             targets=targets[first][order],
-            log_counts=counts.double().log()[order],
+            log_counts=counts.log()[order],
             held_out_with=groups[order],
             scale=scale,
             columns=columns,
@@ -71,9 +72,9 @@ class RegressionTable:
 def _standardized_targets(data: Transitions) -> torch.Tensor:
     """Return (r, s′) with variance 1 in each column; the two features of an angle are scaled alike."""
     raw = torch.cat([data.rewards[:, None], data.next_features], dim=1)
-    targets = raw - raw.mean(dim=0)
+    targets = raw - _mean(raw, data.weights)
     columns = torch.tensor([0, *(1 + column for column in data.schema.feature_columns)])
-    deviation = _mean_over_columns(targets.square().mean(dim=0), columns).sqrt()
+    deviation = _mean_over_columns(_mean(targets.square(), data.weights), columns).sqrt()
 
     # A constant target, such as a reward of −1 per step, has nothing to predict; its deviation is rounding.
     informative = deviation > 1e-12 * raw.abs().amax(dim=0)
@@ -86,11 +87,17 @@ def _standardized_targets(data: Transitions) -> torch.Tensor:
 
 
 def _distinct(data: Transitions) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the first row of each set of duplicates, how many there are, and with whom it is left out."""
+    """Return the first row of each set of duplicates, what they weigh, and with whom it is left out."""
     numbers = duplicate_groups(data)
-    _, first, counts = np.unique(numbers.numpy(), return_index=True, return_counts=True)
-    groups = held_out_groups(data, duplicates=numbers)
-    return torch.as_tensor(first), torch.as_tensor(counts), groups[torch.as_tensor(first)]
+    first = torch.as_tensor(np.unique(numbers.numpy(), return_index=True)[1])
+    weights = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
+    counts = torch.zeros(len(first), dtype=torch.float64).index_add_(0, numbers, weights)
+    return first, counts, held_out_groups(data, duplicates=numbers)[first]
+
+
+def _mean(values: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+    """Return the weighted mean of each column of values (n, c)."""
+    return values.mean(dim=0) if weights is None else weights @ values / weights.sum()
 
 
 def _mean_over_columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
@@ -10,8 +11,8 @@ from nopg._checks import check_discount
 from nopg.bellman._solution import BellmanSolution
 from nopg.errors import ArgumentError, SolverError
 from nopg.graph import Backup, Queries, TransitionModel, TransitionOperator
-from nopg.policies import Policy, policy_actions
-from nopg.solvers import Auto, Resolvent, Solver
+from nopg.policies import ActionTape, Policy, shared_noise
+from nopg.solvers import Auto, Resolvent, Solver, VectorSpace
 
 __all__ = ["BellmanEquation", "ControlProblem"]
 
@@ -46,26 +47,50 @@ class ControlProblem:
         v = model.default_unknown_value(gamma) if unknown_value is None else unknown_value
         return cls(model, model.bind(initial_features), gamma, v)
 
-    def equation(self, policy: Policy, rng: torch.Generator) -> BellmanEquation:
-        """Return the equation of this policy; its action noise is drawn from the generator."""
+    @property
+    def space(self) -> VectorSpace:
+        """How vectors over the nodes and over the initial states are reduced."""
+        return self.model.space
+
+    @cached_property
+    def num_initial(self) -> int:
+        """n₀, on all ranks."""
+        return round(self.space.sum(torch.ones(len(self.initial.features))))
+
+    def to(self, dtype: torch.dtype) -> ControlProblem:
+        """Return the same problem in another precision."""
+        model = self.model.to(dtype)
+        return replace(self, model=model, initial=self.initial.to(model))
+
+    def equation(
+        self, policy: Policy, rng: torch.Generator, *, instead_of: BellmanEquation | None = None
+    ) -> BellmanEquation:
+        """Return the equation of this policy; its action noise is drawn from the generator.
+
+        Args:
+            policy: π, in the precision of the model.
+            rng: Where its noise comes from.
+            instead_of: An earlier equation of this problem whose memory may be overwritten.
+        """
         if policy.num_actions != self.model.num_actions:
             raise ArgumentError(
                 f"the policy has {policy.num_actions} actions, the data have {self.model.num_actions}"
             )
         nodes, initial = self.model.node_queries, self.initial
-        node_noise = policy.noise(len(nodes.features), rng)
-        initial_noise = policy.noise(len(initial.features), rng)
-        node_actions = policy_actions(policy, nodes.features, node_noise)
-        initial_actions = policy_actions(policy, initial.features, initial_noise)
+        old = instead_of
+        node_noise = shared_noise(policy, len(nodes.features), rng, self.space.ranks).to(self.model.dtype)
+        initial_noise = shared_noise(policy, len(initial.features), rng, self.space.ranks).to(
+            self.model.dtype
+        )
+        at_nodes = ActionTape(policy, nodes.features, node_noise)
+        at_starts = ActionTape(policy, initial.features, initial_noise)
         return BellmanEquation(
             problem=self,
             policy=policy,
-            node_noise=node_noise,
-            initial_noise=initial_noise,
-            node_actions=node_actions,
-            initial_actions=initial_actions,
-            node_backup=nodes.backup(node_actions),
-            initial_backup=initial.backup(initial_actions),
+            at_nodes=at_nodes,
+            at_starts=at_starts,
+            node_backup=nodes.backup(at_nodes.actions, instead_of=old.node_backup if old else None),
+            initial_backup=initial.backup(at_starts.actions, instead_of=old.initial_backup if old else None),
         )
 
 
@@ -76,16 +101,14 @@ class BellmanEquation:
     Attributes:
         problem: What does not depend on the policy.
         policy: π.
-        node_noise, node_actions, node_backup: Of the states that the nodes lead to.
-        initial_noise, initial_actions, initial_backup: Of the initial states.
+        at_nodes, node_backup: Actions and answers at the states that the nodes lead to.
+        at_starts, initial_backup: Actions and answers at the initial states.
     """
 
     problem: ControlProblem
     policy: Policy
-    node_noise: torch.Tensor
-    initial_noise: torch.Tensor
-    node_actions: torch.Tensor
-    initial_actions: torch.Tensor
+    at_nodes: ActionTape
+    at_starts: ActionTape
     node_backup: Backup
     initial_backup: Backup
 
@@ -94,39 +117,38 @@ class BellmanEquation:
         """γ."""
         return self.problem.discount
 
-    @property
+    @cached_property
     def operator(self) -> TransitionOperator:
         """P: non-negative, rows of terminal nodes zero, other rows summing to 1 − m."""
-        model = self.problem.model
-        return TransitionOperator(self.node_backup.weights, model.continues, model.group_size)
+        return self.problem.model.operator(self.node_backup)
 
-    @property
+    @cached_property
     def unknown(self) -> torch.Tensor:
         """Unknown mass m of each node, 0 where it is terminal, shape (n,)."""
         return self.operator.continues * self.operator.average(self.node_backup.unknown)
 
-    @property
+    @cached_property
     def targets(self) -> torch.Tensor:
         """Right-hand side b = c + γ (expected reward + m v), shape (n,); for the paper's model r + γ m v."""
         P, v = self.operator, self.problem.unknown_value
         reward = P.continues * P.average(self.node_backup.reward)
         return self.problem.model.node_rewards + self.discount * (reward + self.unknown * v)
 
-    @property
+    @cached_property
     def initial_responsibilities(self) -> torch.Tensor:
         """ε₀, the mean over the initial states, shape (n,)."""
-        n_0 = len(self.initial_backup.unknown)
-        return self.initial_backup.weights.apply_transposed(torch.full((n_0,), 1 / n_0, dtype=torch.float64))
+        each = torch.full_like(self.initial_backup.unknown, 1 / self.problem.num_initial)
+        return self.initial_backup.weights.apply_transposed(each)
 
     @property
     def initial_unknown(self) -> float:
         """m₀, the mass of the initial states that the data cannot account for."""
-        return float(self.initial_backup.unknown.mean())
+        return self.problem.space.sum(self.initial_backup.unknown) / self.problem.num_initial
 
     @property
     def initial_reward(self) -> float:
         """Expected first reward that is not already in the values of the nodes."""
-        return float(self.initial_backup.reward.mean())
+        return self.problem.space.sum(self.initial_backup.reward) / self.problem.num_initial
 
     def solve(
         self,

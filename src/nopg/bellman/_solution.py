@@ -68,34 +68,36 @@ class BellmanSolution:
     def expected_return(self) -> float:
         """Ĵ = ε₀ᵀq + m₀v, the discounted return from the initial states."""
         equation = self.equation
-        known = float(torch.dot(equation.initial_responsibilities, self.q))
+        known = equation.problem.space.dot(equation.initial_responsibilities, self.q)
         return equation.initial_reward + known + equation.initial_unknown * equation.problem.unknown_value
 
     @property
     def unknown_mass(self) -> float:
         """U = m₀ + γμᵀm, the discounted probability of leaving the data."""
         equation = self.equation
-        return equation.initial_unknown + equation.discount * float(torch.dot(self.mu, equation.unknown))
+        return equation.initial_unknown + equation.discount * equation.problem.space.dot(
+            self.mu, equation.unknown
+        )
 
     @property
     def certificate(self) -> Certificate:
         """What is proven about q, μ and Ĵ."""
         equation, gamma = self.equation, self.equation.discount
         P, b, eps_0 = equation.operator, equation.targets, equation.initial_responsibilities
-        stays = P.apply(torch.ones_like(b))
+        space, stays = equation.problem.space, P.apply(torch.ones_like(b))
 
         # ε₀ᵀq and m₀v are themselves rounded, which counts where ε₀ is small (Higham 2002, section 3.1).
-        terms = int(eps_0.count_nonzero()) + 8
+        terms = space.sum((eps_0 != 0).double()) + 8
         unknown = abs(equation.initial_unknown * equation.problem.unknown_value)
-        size = float(torch.dot(eps_0, self.q.abs())) + unknown + abs(equation.initial_reward)
-        rounding = terms * torch.finfo(torch.float64).eps * size
+        size = space.dot(eps_0, self.q.abs()) + unknown + abs(equation.initial_reward)
+        rounding = terms * torch.finfo(P.dtype).eps * size
 
         return Certificate(
-            return_error=float(eps_0.sum()) * self.q_solution.error_bound + rounding,
+            return_error=space.sum(eps_0) * self.q_solution.error_bound + rounding,
             q_error=self.q_solution.error_bound,
             mu_error=self.mu_solution.error_bound,
-            duality_gap=abs(float(torch.dot(eps_0, self.q) - torch.dot(self.mu, b))),
-            mass_defect=abs(float(self.mu.sum() - gamma * torch.dot(self.mu, stays) - eps_0.sum())),
+            duality_gap=abs(space.dot(eps_0, self.q) - space.dot(self.mu, b)),
+            mass_defect=abs(space.sum(self.mu) - gamma * space.dot(self.mu, stays) - space.sum(eps_0)),
             converged=self.q_solution.converged and self.mu_solution.converged,
         )
 

@@ -59,7 +59,8 @@ def _logged(recording: Recording, gap_factor: float, drop: bool) -> _Parts:
         back = slice(None) if order is None else np.argsort(order)
         jumped = np.append(grouped.same_episode & ~connected, False)
         truncated = truncated | jumped[back]
-        episodes = _keep_numbers(np.cumsum(np.insert(~connected, 0, False), dtype=np.int64)[back], episodes)
+        stretches = np.cumsum(np.insert(~connected, 0, False), dtype=np.int64)
+        episodes = _keep_numbers(recording.invented_from + stretches[back], episodes)
 
     assert recording.next_states is not None
     usable = _usable(recording, np.full(len(terminated), True), recording.next_states, None, drop)
@@ -73,6 +74,8 @@ def _logged(recording: Recording, gap_factor: float, drop: bool) -> _Parts:
     }
     if episodes is not None:
         parts["episodes"] = episodes
+    if recording.weights is not None:
+        parts["weights"] = recording.weights
     return parts if bool(usable.all()) else {name: part[usable] for name, part in parts.items()}
 
 
@@ -110,9 +113,12 @@ def _shifted(recording: Recording, gap_factor: float, drop: bool) -> _Parts:
         "terminated": found.terminated,
         "truncated": found.truncated,
         "episodes": _keep_numbers(
-            found.segments, None if recording.episodes is None else recording.episodes[kept]
+            recording.invented_from + found.segments,
+            None if recording.episodes is None else recording.episodes[kept],
         ),
     }
+    if recording.weights is not None:
+        parts["weights"] = _compacted(recording.weights, kept)
     return parts if bool(usable.all()) else {name: part[usable] for name, part in parts.items()}
 
 
@@ -167,6 +173,8 @@ def _columns(recording: Recording, next_states: Floats) -> Iterator[tuple[str, F
     yield "the reward", recording.rewards
     for k, name in enumerate(recording.names[0]):
         yield f"the next state of {name!r}", next_states[:, k]
+    if recording.weights is not None:
+        yield "the weight", recording.weights
 
 
 def _keep_numbers(segments: Rows, given: Rows | None) -> Rows:

@@ -46,9 +46,20 @@ class Columns(Settings, total=False):
     truncated: str | Literal[False] | None
     episode: str | Literal[False] | None
     time: str | None
+    weight: str | None
 
 
-_ROLES = ("states", "actions", "reward", "next_states", "terminated", "truncated", "episode", "time")
+_ROLES = (
+    "states",
+    "actions",
+    "reward",
+    "next_states",
+    "terminated",
+    "truncated",
+    "episode",
+    "time",
+    "weight",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +77,14 @@ class Roles:
     truncated: str | None = None
     episode: str | None = None
     time: str | None = None
+    weight: str | None = None
     done: str | None = None
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold real numbers."""
-        return (*self.states, *self.actions, self.reward, *(self.next_states or ()))
+        weight = () if self.weight is None else (self.weight,)
+        return (*self.states, *self.actions, self.reward, *(self.next_states or ()), *weight)
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -102,7 +115,8 @@ def resolve_roles(available: Sequence[str], source: str, **columns: Unpack[Colum
     reward = columns.get("reward")
     if not isinstance(reward, str):
         raise DataError(f"{source}: reward is {reward!r}; name the column that holds it")
-    taken = (*states, *actions, reward)
+    weight = columns.get("weight")
+    taken = (*states, *actions, reward, *(() if weight is None else (weight,)))
     if repeated := sorted({name for name in taken if taken.count(name) > 1}):
         raise DataError(f"{source}: {repeated} is given twice; a column has one role")
 
@@ -128,6 +142,7 @@ def resolve_roles(available: Sequence[str], source: str, **columns: Unpack[Colum
         truncated=truncated,
         episode=_flag("episode", columns.get("episode"), free, source),
         time=columns.get("time"),
+        weight=weight,
         done=done,
     )
     for name in roles.needed:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nopg.data._chains import chains
-from nopg.errors import MissingExtraError
+from nopg.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from nopg.data._transitions import Transitions
@@ -34,6 +34,8 @@ def to_d3rlpy(data: Transitions, *, encode_angles: bool = False) -> Any:
     except ImportError as error:
         raise MissingExtraError("d3rlpy", "benchmark") from error
 
+    if data.weights is not None:
+        raise DataError("d3rlpy counts every transition once; give data without weights")
     states = (data.features if encode_angles else data.states).numpy().astype(np.float32)
     following = (data.next_features if encode_angles else data.next_states).numpy().astype(np.float32)
     actions = data.actions.numpy().astype(np.float32)

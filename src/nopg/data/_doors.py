@@ -50,6 +50,7 @@ class Doors:
                 - `terminated`, `truncated`: names of the flags: true ends, and mere ends of recording.
                 - `episode`: the column that says which rows belong together: numbers or names.
                 - `time`: dates or numbers that never decrease inside an episode.
+                - `weight`: how many transitions a row stands for; never guessed from a name.
 
                 And what to know about them:
 
@@ -80,17 +81,27 @@ class Doors:
         return _csv.from_csv(path, separator=separator, decimal=decimal, **columns)
 
     @classmethod
-    def from_parquet(cls, path: _Path, **columns: Unpack[Columns]) -> Transitions:
+    def from_parquet(
+        cls, path: _Path, *, part: tuple[int, int] | None = None, **columns: Unpack[Columns]
+    ) -> Transitions:
         """Read a Parquet file, or every one in a folder in the order of their names.
 
         Only the needed columns are read, batch by batch, so the others may exceed the memory. A new file
         starts a new episode, unless an episode or time column says where episodes end.
 
+        A part is a run of consecutive rows; all parts together are the whole, and no two differ by more than
+        one row. Row groups that hold none of its rows are not read. An episode that is cut in two is an
+        episode in either part, so declare the starts if those of the episodes should count: the second half
+        seems to start where it was cut. Without next-state columns the row before a cut has no next state
+        and is no transition. Episodes keep the numbers that the file gives them; those that have none get
+        numbers which no other part uses.
+
         Args:
             path: A file or a folder.
+            part: Read one part only: its number, the first being 0, and how many parts there are.
             columns: As in `from_dataframe`; nothing is needed for a file that `to_parquet` wrote.
         """
-        return _parquet.from_parquet(path, **columns)
+        return _parquet.from_parquet(path, part=part, **columns)
 
     @classmethod
     def from_hdf5(cls, path: _Path, **keys: Unpack[Keys]) -> Transitions:
@@ -102,7 +113,8 @@ class Doors:
             path: The file.
             keys: For `states`, `actions` and `next_states` the key of a matrix or a list of keys of vectors
                 (`observations`, `actions`, `next_observations` if absent); for `reward`, `terminated`,
-                `truncated`, `episode`, `time` the key of a vector (`rewards`, `terminals`, `timeouts`, …);
+                `truncated`, `episode`, `time`, `weight` the key of a vector (`rewards`, `terminals`,
+                `timeouts`, …);
                 `state_names` and `action_names`; the settings of `from_dataframe`.
         """
         return _hdf5.from_hdf5(path, **keys)
@@ -147,7 +159,7 @@ class Doors:
         return _gymnasium.from_gymnasium(env, policy, episodes=episodes, seed=seed, **settings)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a pandas table: the columns by name, `reward`, `next_…`, both flags, `episode`."""
+        """Return a pandas table: the columns by name, `reward`, `next_…`, both flags, `episode`, `weight`."""
         return _frames.to_dataframe(cast("Transitions", self))
 
     def to_csv(self, path: _Path) -> None:

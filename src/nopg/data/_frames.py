@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["from_dataframe", "from_table", "named_columns", "to_dataframe"]
 
 _Table = dict[str, npt.NDArray[Any]]
+# Other parts may hold any number that a file gives; those we invent beside them begin here.
+_BEYOND_GIVEN_NUMBERS = 1 << 62
 
 
 def from_dataframe(frame: pd.DataFrame, source: str = "the table", **columns: Unpack[Columns]) -> Transitions:
@@ -43,9 +45,24 @@ def from_dataframe(frame: pd.DataFrame, source: str = "the table", **columns: Un
 
 
 def from_table(
-    table: _Table, roles: Roles, source: str, settings: Settings, breaks: tuple[int, ...] = ()
+    table: _Table,
+    roles: Roles,
+    source: str,
+    settings: Settings,
+    *,
+    breaks: tuple[int, ...] = (),
+    part_from: int | None = None,
 ) -> Transitions:
-    """Return the transitions of named columns whose roles are known; the table is emptied on the way."""
+    """Return the transitions of named columns whose roles are known; the table is emptied on the way.
+
+    Args:
+        table: The columns.
+        roles: What they are.
+        source: What to call the table in errors.
+        settings: What the user says of it.
+        breaks: Rows at which another file starts.
+        part_from: The first row of a part among all rows, where the table is only a part.
+    """
     rows = len(table[roles.reward])
 
     def numbers(names: tuple[str, ...]) -> npt.NDArray[np.float64]:
@@ -58,6 +75,13 @@ def from_table(
         return None if name is None else as_flag_column(table[name], name, source)
 
     episode, time = roles.episode, roles.time
+    episodes, invented_from = None, part_from or 0
+    if episode is not None:
+        episodes = as_episode_numbers(table[episode], episode, source)
+        if table[episode].dtype.kind not in "iubf":
+            episodes += invented_from  # names are numbered as they come
+        elif part_from is not None:
+            invented_from += _BEYOND_GIVEN_NUMBERS
     terminated, truncated = flag(roles.terminated), flag(roles.truncated)
     if (done := flag(roles.done)) is not None:
         terminated = done if truncated is None else done & ~truncated
@@ -70,9 +94,11 @@ def from_table(
         next_states=None if roles.next_states is None else numbers(roles.next_states),
         terminated=terminated,
         truncated=truncated,
-        episodes=None if episode is None else as_episode_numbers(table[episode], episode, source),
+        episodes=episodes,
         seconds=None if time is None else as_seconds(table[time], time, source),
+        weights=None if roles.weight is None else numbers((roles.weight,)).reshape(-1),
         breaks=breaks,
+        invented_from=invented_from,
     )
     return transitions_of(recording, **settings)
 
@@ -85,6 +111,8 @@ def named_columns(data: Transitions) -> dict[str, npt.NDArray[Any]]:
     values += [data.terminated, data.truncated]
     if data.episodes is not None:
         names, values = [*names, "episode"], [*values, data.episodes]
+    if data.weights is not None:
+        names, values = [*names, "weight"], [*values, data.weights]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"a table would hold {repeated} twice; give the state and action columns other names")
     return {name: value.numpy() for name, value in zip(names, values, strict=True)}

@@ -40,6 +40,7 @@ class Keys(Settings, total=False):
     truncated: str | Literal[False] | None
     episode: str | Literal[False] | None
     time: str | None
+    weight: str | None
     state_names: Sequence[str] | None
     action_names: Sequence[str] | None
 
@@ -71,6 +72,7 @@ def from_keyed(
     truncated = _flags("truncated", given.get("truncated"), keys, read, source)
     episode, time = given.get("episode"), given.get("time")
     episode = usual("episode", keys) if episode is None else episode
+    weight = given.get("weight")
     recording = Recording(
         source=source,
         states=states,
@@ -87,6 +89,9 @@ def from_keyed(
         if episode
         else None,
         seconds=as_seconds(_column(read(_present(time, keys, source))), time, source) if time else None,
+        weights=as_number_column(_column(read(_present(weight, keys, source))), weight, source)
+        if weight
+        else None,
     )
     settings = {name: value for name, value in given.items() if name in Settings.__annotations__}
     return transitions_of(recording, **settings)  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ def dump(data: Transitions) -> str:
             "bounds": {name: list(bounds) for name, bounds in data.schema.bounds.items()},
             "initial_states": None if starts is None else starts.tolist(),
             "connected": data.episodes is not None,
+            "weighted": data.weights is not None,
         }
     )
 
@@ -44,6 +45,7 @@ def load(text: str | bytes, source: str) -> tuple[Columns, bool]:
             units={str(name): str(unit) for name, unit in known["units"].items()},
             bounds={str(name): (float(low), float(high)) for name, (low, high) in known["bounds"].items()},
             initial_states=known["initial_states"],
+            weight="weight" if known.get("weighted") else None,
         )
         return columns, bool(known["connected"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:

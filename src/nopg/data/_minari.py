@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["from_minari", "to_minari"]
 
-_EPISODE = "nopg_episode"
+_EPISODE, _WEIGHT = "nopg_episode", "nopg_weight"
 _ARROW_BATCH = 131_072  # Minari reads an Arrow episode as one batch of pyarrow's, which ends here
 
 
@@ -199,7 +199,7 @@ def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[
             )
         infos = episode.get("infos") or {}
         numbers = np.asarray(infos.get(_EPISODE, np.full(steps, index)), dtype=np.int64)[:steps]
-        yield {
+        part = {
             "states": observations[:-1],
             "actions": actions,
             "rewards": rewards,
@@ -208,6 +208,9 @@ def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[
             "truncated": np.asarray(episode["truncations"]),
             "episodes": numbers,
         }
+        if _WEIGHT in infos:
+            part["weights"] = np.asarray(infos[_WEIGHT], dtype=np.float64)[:steps]
+        yield part
 
 
 def _buffer(data: Transitions, rows: slice) -> dict[str, Any]:
@@ -215,13 +218,18 @@ def _buffer(data: Transitions, rows: slice) -> dict[str, Any]:
     steps = rows.stop - rows.start
     number = 0 if data.episodes is None else int(data.episodes[rows.start])
     last = slice(rows.stop - 1, rows.stop)
+    infos: dict[str, list[Any]] = {
+        _EPISODE: [number] * (steps + 1)
+    }  # a list: Minari's Arrow cannot read vectors back
+    if data.weights is not None:
+        infos[_WEIGHT] = [*data.weights[rows].tolist(), 1.0]
     return {
         "observations": np.concatenate([data.states[rows].numpy(), data.next_states[last].numpy()]),
         "actions": data.actions[rows].numpy(),
         "rewards": data.rewards[rows].numpy(),
         "terminations": data.terminated[rows].numpy(),
         "truncations": data.truncated[rows].numpy(),
-        "infos": {_EPISODE: [number] * (steps + 1)},  # a list: Minari's Arrow cannot read vectors back
+        "infos": infos,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from nopg.data import _metadata
 from nopg.data._columns import Columns, Roles, resolve_roles, split
 from nopg.data._frames import from_table, named_columns
+from nopg.data._shares import Share
 from nopg.data._sizes import check_declared, existing_file
 from nopg.errors import DataError, MissingExtraError
 
@@ -24,7 +25,9 @@ __all__ = ["from_parquet", "to_parquet"]
 _BATCH_ROWS = 1 << 16
 
 
-def from_parquet(path: str | os.PathLike[str], **columns: Unpack[Columns]) -> Transitions:
+def from_parquet(
+    path: str | os.PathLike[str], *, part: tuple[int, int] | None = None, **columns: Unpack[Columns]
+) -> Transitions:
     """Return the transitions of a Parquet file, or of all files in a folder, in the order of their names."""
     try:
         import pyarrow as pa
@@ -40,12 +43,18 @@ def from_parquet(path: str | os.PathLike[str], **columns: Unpack[Columns]) -> Tr
         columns = _with_description(columns, dataset.schema.metadata or {}, source)
         roles_given, settings = split(columns)
         roles = resolve_roles(dataset.schema.names, source, **roles_given)
-        rows = _declared_rows(dataset, roles, source)
-        table = _read(dataset, roles, rows, source)
+        fragments = list(dataset.get_fragments())
+        share = Share.of(_group_sizes(fragments, roles), part, source)
+        source = source if part is None else f"{source}, part {part[0]} of {part[1]}"
+        check_declared(source, share.rows, len(roles.needed))
+        chosen = [fragments[file].subset(row_group_ids=groups) for file, groups in share.groups]
+        selection = ds.FileSystemDataset(chosen, dataset.schema, dataset.format, dataset.filesystem)
+        table = _read(selection, roles, share, source)
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{source} cannot be read as Parquet ({error}); write it again") from error
-    starts = np.cumsum([fragment.metadata.num_rows for fragment in dataset.get_fragments()])[:-1]
-    return from_table(table, roles, source, settings, breaks=tuple(starts[(starts > 0) & (starts < rows)]))
+    return from_table(
+        table, roles, source, settings, breaks=share.breaks, part_from=None if part is None else share.first
+    )
 
 
 def to_parquet(data: Transitions, path: str | os.PathLike[str]) -> None:
@@ -69,12 +78,12 @@ def _with_description(columns: Columns, metadata: Mapping[bytes, bytes], source:
     return {**known, "reward": "reward", **columns}
 
 
-def _declared_rows(dataset: Any, roles: Roles, source: str) -> int:
-    """Return the number of rows of all files, whose declarations agree with themselves and with memory."""
+def _group_sizes(fragments: Sequence[Any], roles: Roles) -> list[list[int]]:
+    """Return the rows of every row group of every file, whose declarations agree with themselves."""
     import pyarrow.dataset as ds
 
-    rows = 0
-    for fragment in dataset.get_fragments():
+    sizes = []
+    for fragment in fragments:
         footer = fragment.metadata
         known = [*fragment.physical_schema.names, *ds.get_partition_keys(fragment.partition_expression)]
         missing = [name for name in roles.needed if name not in known]
@@ -85,14 +94,11 @@ def _declared_rows(dataset: Any, roles: Roles, source: str) -> int:
             raise DataError(
                 f"{fragment.path} declares {footer.num_rows} rows, its parts {sum(groups)}; write it again"
             )
-        rows += footer.num_rows
-    check_declared(source, rows, len(roles.needed))
-    if rows == 0:
-        raise DataError(f"{source}: there are no rows; give at least one transition")
-    return rows
+        sizes.append(groups)
+    return sizes
 
 
-def _read(dataset: Any, roles: Roles, rows: int, source: str) -> dict[str, npt.NDArray[Any]]:
+def _read(dataset: Any, roles: Roles, share: Share, source: str) -> dict[str, npt.NDArray[Any]]:
     """Read the needed columns batch by batch into arrays that grow with what is really there."""
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -108,20 +114,25 @@ def _read(dataset: Any, roles: Roles, rows: int, source: str) -> dict[str, npt.N
         memory_pool=pa.system_memory_pool(),
     )
     table: dict[str, npt.NDArray[Any]] = {}
-    filled = 0
-    for batch in batches:
-        if filled + batch.num_rows > rows:
-            raise DataError(f"{source} holds more rows than the {rows} it declares; write it again")
+    seen = filled = 0
+    for whole in batches:
+        if seen + whole.num_rows > share.declared:
+            raise DataError(f"{source} holds more rows than the {share.declared} it declares; write it again")
+        before = min(max(0, share.skipped - seen), whole.num_rows)
+        batch = whole.slice(before, share.rows - filled)
+        seen += whole.num_rows
         for name in roles.needed:
-            part = _plain(batch.column(name), name, source)
+            values = _plain(batch.column(name), name, source)
             if name not in table:
-                table[name] = np.empty(rows, dtype=part.dtype)  # untouched memory costs nothing yet
-            elif table[name].dtype != part.dtype:
-                table[name] = table[name].astype(np.promote_types(table[name].dtype, part.dtype))
-            table[name][filled : filled + len(part)] = part
+                table[name] = np.empty(share.rows, dtype=values.dtype)  # untouched memory costs nothing yet
+            elif table[name].dtype != values.dtype:
+                table[name] = table[name].astype(np.promote_types(table[name].dtype, values.dtype))
+            table[name][filled : filled + len(values)] = values
         filled += batch.num_rows
-    if filled != rows:
-        raise DataError(f"{source} declares {rows} rows but holds {filled}; write it again")
+        if filled == share.rows < share.declared:
+            break  # what is left of the group belongs to the next part
+    if filled != share.rows:
+        raise DataError(f"{source} declares {share.rows} rows but holds {filled}; write it again")
     return table
 
 

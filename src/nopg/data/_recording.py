@@ -26,6 +26,7 @@ _PER_ROW = (
     "truncated",
     "episodes",
     "seconds",
+    "weights",
 )
 
 
@@ -44,7 +45,9 @@ class Recording:
         truncated: Likewise.
         episodes: A whole number per row, shape (n,), or None.
         seconds: Time per row in any unit, shape (n,), or None.
+        weights: How many transitions each row stands for, shape (n,), or None.
         breaks: Rows at which another file starts.
+        invented_from: The first number of an episode that nobody numbered.
     """
 
     source: str
@@ -57,7 +60,9 @@ class Recording:
     truncated: Flags | None = None
     episodes: Rows | None = None
     seconds: Floats | None = None
+    weights: Floats | None = None
     breaks: tuple[int, ...] = ()
+    invented_from: int = 0
 
     def __post_init__(self) -> None:
         rows = {name: len(part) for name in _PER_ROW if (part := getattr(self, name)) is not None}
@@ -70,6 +75,13 @@ class Recording:
             raise DataError(
                 f"{self.source}: states have {self.states.shape[1]} columns, next_states "
                 f"{self.next_states.shape[1]}; give the same columns"
+            )
+
+        if self.weights is not None and bool((wrong := self.weights <= 0).any()):
+            row = int(np.flatnonzero(wrong)[0])
+            raise DataError(
+                f"{self.source}: row {row} has the weight {self.weights[row]:g}; weights must be positive. "
+                "Leave out rows that stand for nothing"
             )
 
     @property

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from nopg._typing import ArrayLike
+from nopg.data._condense import condense
 from nopg.data._doors import Doors
 from nopg.data._schema import Schema, resolve_angles
-from nopg.data._validation import as_flags, as_matrix, as_vector, invalid_rows
+from nopg.data._validation import as_flags, as_matrix, as_vector, as_weights, invalid_rows
 from nopg.errors import ArgumentError, DataError
 
 __all__ = ["Transitions"]
@@ -34,6 +35,7 @@ class Transitions(Doors):
         schema: Names of the columns and the declared angles, units and bounds.
         episodes: Episode number of every row, shape (n,), or None where rows are unconnected.
         initial_states: States in which the task starts, shape (n₀, d_s), or None where nobody said.
+        weights: How many transitions each row stands for, positive, shape (n,); None for one each.
 
     Example:
         >>> data = Transitions.from_arrays([[0.0], [1.0]], [[1.0], [-1.0]], [0.0, 1.0], [[1.0], [0.0]],
@@ -52,6 +54,7 @@ class Transitions(Doors):
     schema: Schema
     episodes: torch.Tensor | None = None
     initial_states: torch.Tensor | None = None
+    weights: torch.Tensor | None = None
 
     @classmethod
     def from_arrays(
@@ -70,6 +73,7 @@ class Transitions(Doors):
         units: Mapping[str, str] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         initial_states: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         invalid: Invalid = "raise",
     ) -> Transitions:
         """Validate arrays and bind them into a dataset.
@@ -89,6 +93,7 @@ class Transitions(Doors):
             bounds: Lowest and highest value of a state or action column, by name.
             initial_states: States in which the controller will start; the first states of the
                 episodes if absent.
+            weights: How many transitions each row stands for, positive; one if absent.
             invalid: Refuse rows with NaN or infinities, or drop them.
         """
         check_invalid(invalid)
@@ -123,6 +128,7 @@ class Transitions(Doors):
             ),
             episodes=numbers,
             initial_states=None if initial_states is None else _starts(initial_states, s.shape[1]),
+            weights=None if weights is None else as_weights(weights, rows),
         )
         return data._without_invalid_rows(invalid)
 
@@ -139,9 +145,10 @@ class Transitions(Doors):
             + (" (angle)" if name in self.schema.angles else "")
             for name, column in self._columns()
         ]
+        stand_for = "" if self.weights is None else f" for {float(self.weights.sum()):.6g} transitions"
         constant = "".join(f"\n  constant: {name}" for name in self.constant_columns)
         return (
-            f"Transitions({_count(len(self), 'row')}: {_count(num_states, 'state column')}, "
+            f"Transitions({_count(len(self), 'row')}{stand_for}: {_count(num_states, 'state column')}, "
             f"{_count(num_actions, 'action column')}; {int(self.terminated.sum())} terminated, "
             f"{int(self.truncated.sum())} truncated, {episodes};\n  {', '.join(ranges)}{constant})"
         )
@@ -189,7 +196,33 @@ class Transitions(Doors):
             terminated=self.terminated[rows],
             truncated=self.truncated[rows],
             episodes=None if self.episodes is None else self.episodes[rows],
+            weights=None if self.weights is None else self.weights[rows],
         )
+
+    def condense(self, num_rows: int, scale: ArrayLike | None = None) -> Transitions:
+        """Return at most `num_rows` rows that stand for all, weighted by how many transitions they stand for.
+
+        The space of (s, a, s′) is cut into cells, each time the one whose rows lie farthest from their mean,
+        and a row of the result is the mean of a cell, angles by their mean direction. Rows that ended the
+        task are not mixed with others. The rows of the result are unconnected; its declared starts are those
+        of the data, drawn evenly where every state is one. A dataset that has no more rows is returned as it
+        is.
+
+        The bandwidths of all rows go on serving while cells are narrower than they are; with fewer rows than
+        that, select them anew.
+
+        Args:
+            num_rows: m; the cost is about n log m.
+            scale: The unit of each state feature and action, shape (d_f + d_a,), in which distances are
+                measured; by default the median step of a state and the standard deviation of an action.
+
+        Example:
+            >>> levels, valve = [0.0, 0.2, 5.0, 5.4], [1.0, 1.0, 2.0, 2.0]
+            >>> few = Transitions.from_arrays(levels, valve, [0.0, 1.0, 4.0, 4.0], levels).condense(2)
+            >>> few.states[:, 0].tolist(), few.weights.tolist()
+            ([0.1, 5.2], [2.0, 2.0])
+        """
+        return condense(self, num_rows, scale)
 
     def _columns(self) -> list[tuple[str, torch.Tensor]]:
         names = (*self.schema.states, *self.schema.actions, "reward")
@@ -203,6 +236,7 @@ class Transitions(Doors):
             ("actions", self.actions, self.schema.actions),
             ("rewards", self.rewards, ("reward",)),
             ("next_states", self.next_states, self.schema.states),
+            *([] if self.weights is None else [("weights", self.weights, ("weight",))]),
         ):
             rows, sentences = invalid_rows(name, tensor, columns)
             wrong, findings = wrong | rows, findings + sentences

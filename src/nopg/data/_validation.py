@@ -10,7 +10,7 @@ import torch
 from nopg._typing import ArrayLike
 from nopg.errors import DataError
 
-__all__ = ["as_flags", "as_matrix", "as_vector", "invalid_rows"]
+__all__ = ["as_flags", "as_matrix", "as_vector", "as_weights", "invalid_rows"]
 
 _ROWS_SHOWN = 5
 
@@ -52,6 +52,20 @@ def as_flags(name: str, array: ArrayLike | None, rows: int) -> torch.Tensor:
             "Compare first, e.g. done > 0.5"
         )
     return values.bool()
+
+
+def as_weights(array: ArrayLike, rows: int) -> torch.Tensor:
+    """Return float64 weights (n,), none of them zero or negative."""
+    weights = as_vector("weights", array)
+    if len(weights) != rows:
+        raise DataError(f"weights has {len(weights)} rows, states have {rows}; give one number per row")
+    wrong = weights <= 0
+    if bool(wrong.any()):
+        raise DataError(
+            f"weights must be positive; row {_rows(wrong)} has {weights[wrong][0].item():g}. Leave out rows "
+            "that stand for nothing"
+        )
+    return weights
 
 
 def invalid_rows(name: str, tensor: torch.Tensor, columns: Sequence[str]) -> tuple[torch.Tensor, list[str]]:

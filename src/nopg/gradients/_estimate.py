@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import torch
 
 from nopg.policies import Policy
 
-__all__ = ["GradientEstimate", "GradientEstimator"]
+__all__ = ["Clock", "GradientEstimate", "GradientEstimator", "Resumable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,13 @@ class GradientEstimate:
         direction: ∂Ĵ/∂θ, one tensor per trainable parameter of the policy, in their order.
         expected_return: Ĵ.
         diagnostics: Named numbers for reports, such as the unknown mass and the steps of the solver.
+        seconds: What each phase took, for reports.
     """
 
     direction: tuple[torch.Tensor, ...]
     expected_return: float
     diagnostics: Mapping[str, float]
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def norm(self) -> float:
@@ -33,9 +36,41 @@ class GradientEstimate:
         return float(torch.sqrt(sum((part.square().sum() for part in self.direction), torch.zeros(()))))
 
 
+class Clock:
+    """Seconds by phase, from one lap to the next."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Count the time since the last lap for this phase."""
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+
+
 class GradientEstimator(Protocol):
     """Anything that can say how to change a policy."""
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at this policy; all randomness comes from the generator."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """An estimator whose estimates depend on earlier ones, which can be interrupted all the same."""
+
+    @property
+    def num_nodes(self) -> int:
+        """The length of the vectors that `pause` returns; 0 if there are none."""
+        ...
+
+    def pause(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Forget all that the next estimate need not know, and return the rest."""
+        ...
+
+    def resume(self, start: tuple[torch.Tensor, torch.Tensor] | None) -> None:
+        """Go on from what `pause` returned, as if there had been no pause."""
         ...

@@ -1,6 +1,7 @@
 """Candidates, responsibilities and the transition operator."""
 
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
+from nopg.graph._footprint import Footprint, memory_budget
 from nopg.graph._integration import IntegrationRule, KernelMean, MonteCarlo
 from nopg.graph._local_fit import FitShape, best_shape
 from nopg.graph._local_linear import LocalLinear
@@ -17,6 +18,8 @@ from nopg.graph._prediction import (
 )
 from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
+from nopg.graph._samples import SampleIndex
+from nopg.graph._sharing import SharedRows, holds_a_part, share_rows, whole_data, whole_starts
 from nopg.graph._state_support import StateSupport
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "CandidateGraph",
     "CandidateSearch",
     "FitShape",
+    "Footprint",
     "IntegrationRule",
     "KernelMean",
     "LocalLinear",
@@ -35,6 +39,8 @@ __all__ = [
     "Predictor",
     "Queries",
     "RowPattern",
+    "SampleIndex",
+    "SharedRows",
     "SparseRows",
     "StateSupport",
     "TransitionModel",
@@ -42,5 +48,10 @@ __all__ = [
     "best_shape",
     "check_prior_mass",
     "compare_models",
+    "holds_a_part",
+    "memory_budget",
     "rolled_out_errors",
+    "share_rows",
+    "whole_data",
+    "whole_starts",
 ]

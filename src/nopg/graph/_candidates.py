@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
-from nopg.errors import ArgumentError, MemoryBudgetError
+from nopg._ranks import Ranks
+from nopg.errors import ArgumentError
+from nopg.graph._samples import SampleIndex
 from nopg.kernels import GaussianKernel
-from nopg.neighbors import NeighborTree
 
 __all__ = ["CandidateGraph", "CandidateSearch", "tied_with_the_next"]
 
@@ -24,9 +26,7 @@ _EXACT_UP_TO = 5_000
 _ROWS_SAMPLED = 5_000
 _TIE = 1e-9
 _SMALLEST_ROW = 8
-
-# What the process holds per candidate at its peak, measured at n = 10⁵ with one action.
-_BYTES_PER_CANDIDATE = 84
+_ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,38 +65,52 @@ class CandidateGraph:
 
 @dataclass(frozen=True, slots=True)
 class CandidateSearch:
-    """Finds candidates: all samples with ψ ≥ 10⁻⁴ of the row's largest, nearest first, within a budget.
+    """Finds candidates: all samples with ψ ≥ 10⁻⁴ of the row's largest, nearest first.
 
     A row keeps what it needs. For up to 5 000 queries the longest row sets K; above, one crowded
     corner must not set the memory for all, so K is at most 1.5 K*, K* being the 95th percentile over
     the rows of the number of samples with ψ > 10⁻³ of the largest.
 
     Attributes:
-        memory_budget: Bytes that the graph and an update on it may take.
+        most_candidates: The largest K, such as what memory affords; see `Footprint`.
         num_candidates: K, to overrule the rule.
     """
 
-    memory_budget: int = 1 << 30
+    most_candidates: int | None = None
     num_candidates: int | None = None
 
     def __post_init__(self) -> None:
-        if self.num_candidates is not None and self.num_candidates < 1:
-            raise ArgumentError(
-                f"num_candidates is {self.num_candidates}; give at least 1, or None for the rule"
-            )
+        for name in ("most_candidates", "num_candidates"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise ArgumentError(f"{name} is {number}; give at least 1, or None for the rule")
 
-    def find(self, tree: NeighborTree, kernel: GaussianKernel, features: torch.Tensor) -> CandidateGraph:
-        """Return the candidates of query features (m, d_f); the tree holds the samples in units of h."""
-        queries = kernel.scale(features)
-        _check_queries(queries)
-        nearest, _ = tree.nearest(queries, 1)
-        reach = nearest[:, 0].square() + _CUTOFF  # squared distance up to which a sample counts
-        K = self._choose(tree, queries, nearest[:, 0], reach)
+    def find(
+        self,
+        samples: SampleIndex,
+        kernel: GaussianKernel,
+        features: torch.Tensor,
+        *,
+        dtype: torch.dtype = torch.float64,
+    ) -> CandidateGraph:
+        """Return the candidates of query features (m, d_f); the index holds the samples in units of h."""
+        queries, ranks = kernel.scale(features), samples.ranks
+        _check_queries(queries, ranks)
+        K, m = self._choose(samples, queries), len(queries)
+        indices = torch.empty(m, K, dtype=torch.int32)
+        log_psi, dropped = torch.empty(m, K, dtype=dtype), torch.empty(m, dtype=torch.float64)
+        for rows in _blocks(m, ranks):
+            # One more than K, to see what stands just outside.
+            distances, found = samples.nearest(queries[rows], K + 1)
+            indices[rows], log_psi[rows], dropped[rows] = self._keep(distances, found, K, samples.num_samples)
+        return CandidateGraph(indices, log_psi, dropped, samples.num_samples)
 
-        # One more than K, to see what stands just outside.
-        distances, indices = tree.nearest(queries, K + 1)
+    def _keep(
+        self, distances: torch.Tensor, indices: torch.Tensor, K: int, num_samples: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return sorted candidates, their log ψ and the bound on what was dropped, from the K + 1 nearest."""
         squared = distances.square()
-        kept = squared[:, :K] <= reach[:, None]
+        kept = squared[:, :K] <= squared[:, :1] + _CUTOFF
         if self.num_candidates is not None:
             kept = torch.ones_like(kept)
         if squared.shape[1] > K:
@@ -106,34 +120,38 @@ class CandidateSearch:
         if squared.shape[1] > K:
             first_left_out = torch.minimum(first_left_out, squared[:, K])
         log_psi = torch.where(kept, -0.5 * squared[:, :K], -math.inf)
-        return _sorted_graph(indices[:, :K], log_psi, first_left_out, tree.num_points)
+        return _sorted_rows(indices[:, :K], log_psi, first_left_out, num_samples)
 
-    def _choose(
-        self, tree: NeighborTree, queries: torch.Tensor, nearest: torch.Tensor, reach: torch.Tensor
-    ) -> int:
-        n, m = tree.num_points, len(queries)
+    def _choose(self, samples: SampleIndex, queries: torch.Tensor) -> int:
+        """Return K; the same on all ranks."""
+        ranks, n = samples.ranks, samples.num_samples
         if self.num_candidates is not None:
             return min(self.num_candidates, n)
 
         # Evenly spread rows stand for all where there are many.
-        rows = torch.arange(0, m, max(1, m // _ROWS_SAMPLED))
-        longest = int(tree.count_within(queries[rows], reach[rows].sqrt()).max())
+        counts = ranks.gather(torch.tensor([len(queries)]))
+        m, before = int(counts.sum()), int(counts[: ranks.number].sum())
+        step = max(1, m // _ROWS_SAMPLED)
+        rows = torch.arange(-before % step, len(queries), step)
+        nearest = samples.nearest(queries[rows], 1)[0][:, 0].square()
+        within = samples.count_within(queries[rows], (nearest + _CUTOFF).sqrt())
+        longest = int(ranks.gather(within).max())
         if m > _EXACT_UP_TO:
-            needed = tree.count_within(queries[rows], (nearest[rows].square() + _Q_CUTOFF).sqrt())
+            needed = ranks.gather(samples.count_within(queries[rows], (nearest + _Q_CUTOFF).sqrt()))
             longest = min(longest, math.ceil(1.5 * float(torch.quantile(needed.double(), 0.95))))
 
-        affordable = self.memory_budget // (_BYTES_PER_CANDIDATE * m)
-        if affordable < min(_SMALLEST_ROW, n):
-            raise MemoryBudgetError(
-                f"{m} queries with {_SMALLEST_ROW} candidates each need "
-                f"{_BYTES_PER_CANDIDATE * m * _SMALLEST_ROW / 1e9:.1f} GB, the budget is "
-                f"{self.memory_budget / 1e9:.1f} GB; raise memory_budget or use fewer transitions"
-            )
-        return min(n, affordable, max(longest, _SMALLEST_ROW))
+        return min(n, self.most_candidates or n, max(longest, _SMALLEST_ROW))
 
 
-def _check_queries(queries: torch.Tensor) -> None:
-    if len(queries) == 0:
+def _blocks(count: int, ranks: Ranks) -> Iterator[slice]:
+    """Yield blocks of rows, as many on every rank, because ranks search together."""
+    most = int(ranks.max(torch.tensor(count)))
+    for start in range(0, most, _ROWS_AT_ONCE):
+        yield slice(min(start, count), min(start + _ROWS_AT_ONCE, count))
+
+
+def _check_queries(queries: torch.Tensor, ranks: Ranks) -> None:
+    if int(ranks.sum(torch.tensor(len(queries)))) == 0:
         raise ArgumentError("there are no query states; give at least one")
     wrong = ~queries.square().sum(dim=1).isfinite()
     if bool(wrong.any()):
@@ -154,10 +172,10 @@ def tied_with_the_next(squared: torch.Tensor) -> torch.Tensor:
     return tied & (tied.sum(dim=1, keepdim=True) <= tied.shape[1] // 2)
 
 
-def _sorted_graph(
+def _sorted_rows(
     indices: torch.Tensor, log_psi: torch.Tensor, first_left_out: torch.Tensor, num_samples: int
-) -> CandidateGraph:
-    """Bind the rows, sorted by sample number, with the bound on what they left out."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the rows sorted by sample number, with the bound on what they left out."""
     padding = log_psi.isinf()
     kept = (~padding).sum(dim=1)
     left_out = (num_samples - kept).clamp(min=0)
@@ -166,9 +184,4 @@ def _sorted_graph(
     # Padding points at the row's nearest sample: a valid number, of weight 0.
     indices = torch.where(padding, indices[:, :1], indices)
     indices, order = indices.sort(dim=1, stable=True)
-    return CandidateGraph(
-        indices=indices.contiguous(),
-        log_psi=log_psi.gather(1, order),
-        dropped=torch.where(left_out > 0, dropped, 0.0),
-        num_samples=num_samples,
-    )
+    return indices, log_psi.gather(1, order), torch.where(left_out > 0, dropped, 0.0)

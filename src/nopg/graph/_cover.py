@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from nopg.neighbors import NeighborTree
+from nopg.neighbors import neighbor_search
 
 __all__ = ["uncovered"]
 
@@ -28,7 +28,7 @@ def uncovered(places: torch.Tensor, nodes: torch.Tensor, *, radius: float, most:
         >>> uncovered(places, nodes, radius=1.0, most=9).tolist()
         [2, 4]
     """
-    distances, _ = NeighborTree(nodes).nearest(places, 1)
+    distances, _ = neighbor_search(nodes).nearest(places, 1)
     far = (distances[:, 0] > radius).nonzero()[:, 0]
     if len(far) == 0:
         return far

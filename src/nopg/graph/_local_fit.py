@@ -10,7 +10,7 @@ import torch
 
 from nopg.data import Schema, Transitions, held_out_groups, spread_rows
 from nopg.kernels import GaussianKernel
-from nopg.neighbors import NeighborTree
+from nopg.neighbors import NeighborSearch
 
 __all__ = [
     "FitShape",
@@ -114,6 +114,8 @@ def fit_locally(
     targets = torch.cat([steps, data.rewards[near][:, :, None]], dim=2)  # (m, K, t)
 
     w = _sample_weights(distances)
+    if data.weights is not None:
+        w = w * data.weights[near]
     weighted = design * w[:, :, None]
     penalty = torch.full((design.shape[2],), ridge, dtype=torch.float64)
     penalty[0] = 1e-10  # the level is free
@@ -134,7 +136,7 @@ def fit_locally(
 def fit_at(
     data: Transitions,
     metric: GaussianKernel,
-    samples: NeighborTree,
+    samples: NeighborSearch,
     features: torch.Tensor,
     shape: FitShape,
 ) -> LocalFit:
@@ -149,7 +151,7 @@ def fit_at(
     return LocalFit.joined(parts)
 
 
-def best_shape(data: Transitions, metric: GaussianKernel, samples: NeighborTree) -> FitShape:
+def best_shape(data: Transitions, metric: GaussianKernel, samples: NeighborSearch) -> FitShape:
     """Return the shape whose fits predict held-out rows best, in units of each target's spread.
 
     The number of samples is chosen first, then the ridge, then whether squares of the actions help.

@@ -21,9 +21,9 @@ from nopg.graph._local_fit import FitShape, LocalFit, best_shape, fit_at, moved,
 from nopg.graph._model import Backup, Queries, TransitionModel
 from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
-from nopg.graph._state_support import StateSupport
+from nopg.graph._state_support import StateSupport, cell_corners
 from nopg.kernels import GaussianKernel
-from nopg.neighbors import NeighborTree
+from nopg.neighbors import neighbor_search
 
 __all__ = ["LocalLinear"]
 
@@ -82,7 +82,7 @@ class LocalLinear(TransitionModel):
         self.bounds = _raw_bounds(data)
         self.units = raw_units(data.schema, metric)
 
-        self.samples = NeighborTree(metric.scale(data.features))
+        self.samples = neighbor_search(metric.scale(data.features))
         self.shape = shape or best_shape(data, metric, self.samples)
         self.state_support = StateSupport(data, metric)
         spacing = self.state_support.spacing
@@ -101,8 +101,13 @@ class LocalLinear(TransitionModel):
         self.num_nodes = len(self.node_features)
         self.node_rewards = torch.zeros(self.num_nodes, dtype=torch.float64)
         self.continues = torch.cat([(~data.terminated).double(), 1.0 - self._ended_share(extra)])
-        self.node_tree = NeighborTree(metric.scale(self.node_features))
+        self.node_tree = neighbor_search(metric.scale(self.node_features))
         self.node_queries = LocalLinearQueries(self, self.node_features, fit)
+
+    @property
+    def node_places(self) -> torch.Tensor:
+        """The nodes in units of the metric, shape (n, d_f)."""
+        return self.metric.scale(self.node_features)
 
     def bind(self, features: torch.Tensor) -> LocalLinearQueries:
         """Return queries at any state features (m, d_f)."""
@@ -154,8 +159,8 @@ class LocalLinear(TransitionModel):
         """Return how much of the data around state features (m, d_f) ended the task, shape (m,)."""
         if len(features) == 0 or not bool(self.data.terminated.any()):
             return torch.zeros(len(features), dtype=torch.float64)
-        tree = NeighborTree(self.metric.scale(self.data.next_features))
-        distances, near = tree.nearest(self.metric.scale(features), 2 ** len(self.data.schema.states))
+        tree = neighbor_search(self.metric.scale(self.data.next_features))
+        distances, near = tree.nearest(self.metric.scale(features), cell_corners(self.data.schema))
         share = torch.softmax(-0.5 * (distances / self.state_support.width).square(), dim=1)
         ended = (share * self.data.terminated[near.long()].double()).sum(dim=1)
         return ended.clamp(max=1.0)  # shares sum to 1 but for rounding
@@ -176,7 +181,7 @@ class LocalLinearQueries(Queries):
         self._nodes = [column[self._indices] for column in model.node_states.unbind(1)]  # d_s times (m, K)
         self._tilt: torch.Tensor | None = None  # of the last actions
 
-    def backup(self, actions: torch.Tensor) -> Backup:
+    def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
         """Return weights, unknown mass and predicted reward under actions (L, m, d_a)."""
         weights, reward = torch.zeros_like(self.graph.log_psi), torch.zeros_like(self.known)
         for sample in actions:

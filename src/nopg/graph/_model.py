@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 
-from nopg.graph._rows import SparseRows
+from nopg._spatial import SpatialCells
+from nopg.errors import ArgumentError
+from nopg.graph._multilevel import CellHierarchy
+from nopg.graph._operator import TransitionOperator
+from nopg.graph._rows import RowPattern, SparseRows
+from nopg.solvers import VectorSpace
 
 __all__ = ["Backup", "Queries", "TransitionModel"]
 
@@ -36,13 +43,21 @@ class Queries(ABC):
 
     Attributes:
         features: The query states as policies see them, shape (m, d_f).
+        pattern: Where the weights of the answers stand.
     """
 
     features: torch.Tensor
 
+    pattern: RowPattern
+
     @abstractmethod
-    def backup(self, actions: torch.Tensor) -> Backup:
-        """Return the model's answer for actions (L, m, d_a), averaged over the L samples."""
+    def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
+        """Return the model's answer for actions (L, m, d_a), averaged over the L samples.
+
+        Args:
+            actions: L for each query.
+            instead_of: An earlier answer of these queries whose memory may be overwritten.
+        """
 
     @abstractmethod
     def action_gradient(
@@ -56,6 +71,12 @@ class Queries(ABC):
             x: Values of the nodes, shape (n,).
             unknown_value: v.
         """
+
+    def to(self, model: Any) -> Queries:
+        """Return the same queries of the model in another precision."""
+        if model.dtype != self.features.dtype:
+            raise ArgumentError(f"these queries are in {self.features.dtype} only, not in {model.dtype}")
+        return self
 
     @abstractmethod
     def support(self) -> torch.Tensor:
@@ -76,6 +97,9 @@ class TransitionModel(ABC):
         continues: e, shape (n,).
         node_queries: The states the nodes lead to, g consecutive ones per node, averaged.
         group_size: g.
+        dtype: Of all numbers.
+        space: How vectors over the nodes are reduced; n is what this rank holds of them.
+        cells: The cells by which several ranks share the nodes, or None.
     """
 
     num_nodes: int
@@ -84,6 +108,36 @@ class TransitionModel(ABC):
     continues: torch.Tensor
     node_queries: Queries
     group_size: int
+    dtype: torch.dtype = torch.float64
+    space: VectorSpace = VectorSpace()
+    cells: SpatialCells | None = None
+
+    @property
+    @abstractmethod
+    def node_places(self) -> torch.Tensor:
+        """Where the nodes lead to, in a metric of the model, shape (n, d_f)."""
+
+    @cached_property
+    def hierarchy(self) -> CellHierarchy:
+        """The cells of the nodes, for a preconditioner."""
+        pattern, ranks = self.node_queries.pattern, self.space.ranks
+        return CellHierarchy(pattern, self.group_size, self.node_places, self.cells, ranks)
+
+    def operator(self, backup: Backup) -> TransitionOperator:
+        """Return P for the answer at the nodes."""
+        return TransitionOperator(
+            backup.weights,
+            self.continues,
+            self.group_size,
+            hierarchy=lambda: self.hierarchy,
+            space=self.space,
+        )
+
+    def to(self, dtype: torch.dtype) -> TransitionModel:
+        """Return the same model in another precision."""
+        if dtype != self.dtype:
+            raise ArgumentError(f"this model computes in {self.dtype} only, not in {dtype}")
+        return self
 
     @abstractmethod
     def bind(self, features: torch.Tensor) -> Queries:

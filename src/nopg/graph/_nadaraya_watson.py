@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
+from nopg._ranks import ALONE, Ranks
+from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
+from nopg.graph._footprint import Footprint
+from nopg.graph._halo import localize
 from nopg.graph._integration import IntegrationRule, KernelMean
 from nopg.graph._model import Backup, Queries, TransitionModel
 from nopg.graph._prior_mass import check_prior_mass, known_and_unknown
 from nopg.graph._rows import RowPattern, SparseRows
+from nopg.graph._samples import SampleIndex
 from nopg.kernels import Bandwidths
-from nopg.neighbors import NeighborTree
+from nopg.solvers import VectorSpace
 
 __all__ = ["NadarayaWatson"]
 
+# Few enough to stay in the cache from one operation to the next.
+_ENTRIES_AT_ONCE = 1 << 16
+
 
 class NadarayaWatson(TransitionModel):
-    """εⱼ(s, a) = ψ(s, sⱼ) φ(a, aⱼ) / (β + Σₖ ψ(s, sₖ) φ(a, aₖ)), m = β / (β + Σ …).
+    """εⱼ(s, a) = wⱼ ψ(s, sⱼ) φ(a, aⱼ) / (β + Σₖ wₖ ψ(s, sₖ) φ(a, aₖ)), m = β / (β + Σ …).
 
     The nodes are the samples: qⱼ = rⱼ + γ V(s′ⱼ). With β = 0, the paper's choice, the weights always
     sum to 1 and a query far from all data is answered by the nearest sample; with β > 0 the mass that
-    the data cannot account for goes to an unknown state. Kernels have peak 1, so β counts samples.
+    the data cannot account for goes to an unknown state. Kernels have peak 1, so β counts samples. The
+    weights wⱼ of the data, if any, say how many transitions a sample stands for.
+
+    Products are fastest where rows that lead to near places stand near each other (`shard_rows`).
 
     Args:
-        data: The transitions.
+        data: The transitions; on several ranks those of this one.
         bandwidths: Of the kernels on states, actions and next states.
         prior_mass: β.
         integration: How ∫ϕᵢ(s′) … ds′ is computed; the paper's default is the mean of the kernel.
         search: How candidates are found.
+        dtype: Of the weights and of all that follows from them; float32 halves memory and time.
+        ranks: Who shares the data.
+        cells: The cells by which the data were shared.
     """
 
     node_queries: NadarayaWatsonQueries
@@ -44,39 +61,68 @@ class NadarayaWatson(TransitionModel):
         prior_mass: float = 0.0,
         integration: IntegrationRule | None = None,
         search: CandidateSearch | None = None,
+        dtype: torch.dtype = torch.float64,
+        ranks: Ranks = ALONE,
+        cells: SpatialCells | None = None,
     ) -> None:
         _check_sizes(data, bandwidths)
         self.data, self.bandwidths, self.prior_mass = data, bandwidths, check_prior_mass(prior_mass)
         self.integration = integration or KernelMean()
         self.search = search or CandidateSearch()
+        self.space, self.cells, self.dtype = VectorSpace(ranks), cells, dtype
 
         self.num_nodes, self.num_actions = data.actions.shape
         self.group_size = self.integration.num_samples
-        self.node_rewards = data.rewards
-        self.continues = (~data.terminated).double()
+        self.node_rewards = data.rewards.to(dtype)
+        self.continues = (~data.terminated).to(dtype)
 
         # Actions enter the gradient as products; from their mean they lose no digits to an offset.
-        self.action_origin = data.actions.mean(dim=0)
-        self.scaled_actions = bandwidths.action_kernel.scale(data.actions - self.action_origin)  # (n, d_a)
-        if not bool(self.scaled_actions.square().sum(dim=1).isfinite().all()):
+        total = ranks.sum(torch.cat([data.actions.sum(dim=0), torch.tensor([float(len(data))])]))
+        self.action_origin = total[:-1] / total[-1]
+        scaled = bandwidths.action_kernel.scale(data.actions - self.action_origin)  # (n, d_a)
+        if not bool(scaled.square().sum(dim=1).isfinite().all()):
             raise ArgumentError(
                 f"bandwidths.actions is {bandwidths.actions.tolist()}: the actions lie over 1e150 bandwidths "
                 "apart, beyond what numbers can hold; give a wider one"
             )
-        self._tree = NeighborTree(bandwidths.state_kernel.scale(data.features))
+        self.scaled_actions = scaled
+        self.samples = SampleIndex(bandwidths.state_kernel.scale(data.features), ranks)
         points = self.integration.points(data.next_states, self._next_state_spread())
         self.node_queries = self.bind(data.schema.encode(points))
 
+    @property
+    def node_places(self) -> torch.Tensor:
+        """Next states in units of the bandwidth, shape (n, d_f)."""
+        return self.bandwidths.state_kernel.scale(self.data.next_features)
+
+    @property
+    def predicted_bytes(self) -> int:
+        """What the process takes at its peak by `Footprint`."""
+        columns = 2 * self.data.states.shape[1] + self.num_actions + 1
+        return Footprint(len(self.node_queries.features), columns).bytes(self.node_queries.pattern.row_length)
+
     def bind(self, features: torch.Tensor) -> NadarayaWatsonQueries:
-        """Return queries at any state features (m, d_f)."""
-        graph = self.search.find(self._tree, self.bandwidths.state_kernel, features)
+        """Return queries at any state features (m, d_f); on several ranks all of them ask together."""
+        graph = self.search.find(self.samples, self.bandwidths.state_kernel, features, dtype=self.dtype)
         return NadarayaWatsonQueries(self, features, graph)
+
+    def to(self, dtype: torch.dtype) -> NadarayaWatson:
+        """Return the same model in another precision; ψ is computed anew, not converted."""
+        if dtype == self.dtype:
+            return self
+        model = copy.copy(self)
+        model.dtype = dtype
+        model.node_rewards, model.continues = self.data.rewards.to(dtype), self.continues.to(dtype)
+        model.node_queries = self.node_queries.to(model)
+        model.__dict__.pop("hierarchy", None)
+        return model
 
     def default_unknown_value(self, discount: float) -> float:
         """Return the worst reward for ever, or once where the task can end and that is worse."""
-        worst = float(self.node_rewards.min())
+        worst = -self.space.max(-self.data.rewards)
         for_ever = worst / (1.0 - discount)
-        return min(worst, for_ever) if bool((self.continues == 0).any()) else for_ever
+        can_end = self.space.max(self.data.terminated.double()) > 0
+        return min(worst, for_ever) if can_end else for_ever
 
     def _next_state_spread(self) -> torch.Tensor:
         """Return h_ϕ per raw state column; a feature of an angle moves by one radian of its period."""
@@ -92,78 +138,124 @@ class NadarayaWatsonQueries(Queries):
     """Query states with their candidates and the actions of these."""
 
     def __init__(self, model: NadarayaWatson, features: torch.Tensor, graph: CandidateGraph) -> None:
-        self.model, self.features, self.graph = model, features, graph
-        self.pattern = RowPattern(graph.indices, graph.num_samples, graph.present)
+        self.model, self.graph = model, graph
+        self._places = features  # in full precision
+        self.features = features.to(model.dtype)
+        indices, width, halo = localize(graph.indices, model.samples.starts, model.space.ranks)
+        present = graph.present
+        self.pattern = RowPattern(indices, width, present, halo)
+        actions, weights = model.scaled_actions, model.data.weights
+        if halo is not None:
+            actions = halo.extend(actions)
+            weights = None if weights is None else halo.extend(weights)
+        self._sample_actions = actions.T.to(model.dtype).contiguous()  # (d_a, n + h)
+        self._log_psi = graph.log_psi
+        if weights is not None:
+            self._log_psi = graph.log_psi + weights.log().to(model.dtype)[indices.long()]
 
-        # aⱼ in units of h, gathered once for all updates.
-        flat = graph.indices.view(-1)
-        self._candidate_actions = [
-            column.index_select(0, flat).view_as(graph.log_psi) for column in model.scaled_actions.T
-        ]  # d_a × (m, K)
+    def to(self, model: NadarayaWatson) -> NadarayaWatsonQueries:
+        """Return the same queries of the model in another precision; ψ is computed anew."""
+        dtype, kernel = model.dtype, model.bandwidths.state_kernel
+        samples = kernel.scale(model.data.features)
+        actions, weights, halo = model.scaled_actions, model.data.weights, self.pattern.halo
+        if halo is not None:
+            samples, actions = halo.extend(samples), halo.extend(actions)
+            weights = None if weights is None else halo.extend(weights)
+        places, padding = kernel.scale(self._places), self.graph.log_psi.isinf()
+        log_psi = torch.empty(padding.shape, dtype=dtype)
+        for rows in self._blocks():
+            candidates = self.pattern.indices[rows].long()
+            part = -0.5 * (places[rows, None] - samples[candidates]).square().sum(dim=2)
+            if weights is not None:
+                part += weights.log()[candidates]
+            log_psi[rows] = part.masked_fill_(padding[rows], -math.inf).to(dtype)
+        queries = copy.copy(self)
+        queries.model, queries.features = model, self._places.to(dtype)
+        if weights is None:
+            queries.graph = replace(self.graph, log_psi=log_psi)  # lets go of the other precision
+        vars(queries).update(_log_psi=log_psi, _sample_actions=actions.T.to(dtype).contiguous())
+        return queries
 
-    def backup(self, actions: torch.Tensor) -> Backup:
+    def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
         """Return the responsibilities under actions (L, m, d_a): the mean of the ratios over the samples."""
         # The ratio of the means, as in the authors' code, would be another estimator.
         L, m, _ = actions.shape
-        weights, unknown = self._responsibilities(actions[0])
-        for sample in actions[1:]:
-            eps, mass = self._responsibilities(sample)
-            weights += eps
-            unknown += mass
+        old = None if instead_of is None else instead_of.weights
+        weights = torch.empty_like(self._log_psi) if old is None else old.values
+        unknown = self._responsibilities(actions[0], out=weights)
         if L > 1:
+            part = torch.empty_like(weights)
+            for sample in actions[1:]:
+                unknown += self._responsibilities(sample, out=part)
+                weights += part
             weights /= L
             unknown /= L
-        return Backup(SparseRows(self.pattern, weights), unknown, actions.new_zeros(m))
+        return Backup(SparseRows(self.pattern, weights, instead_of=old), unknown, actions.new_zeros(m))
 
     def action_gradient(
         self, actions: torch.Tensor, backup: Backup, x: torch.Tensor, unknown_value: float
     ) -> torch.Tensor:
         """Return ∂V/∂a = Σⱼ εⱼ (xⱼ − V)(aⱼ − a)/h² for every query and sample, shape (L, m, d_a)."""
-        # One sparse product gives Σε, Σεx, Σεa and Σεxa; centred values lose no digits to an offset.
-        center = float(x.mean())
+        # One sparse product gives Σεx, Σεa and Σεxa; centred values lose no digits to an offset.
+        space = self.model.space
+        center = space.sum(x) / space.sum(torch.ones_like(x))
         x_c, v_c = (x - center)[:, None], unknown_value - center
-        a_n = self.model.scaled_actions
-        columns = torch.cat([torch.ones_like(x_c), x_c, a_n, x_c * a_n], dim=1)  # (n, 2 + 2 d_a)
+        a_n = self.model.scaled_actions.to(x.dtype)
+        columns = torch.cat([x_c, a_n, x_c * a_n], dim=1)  # (n, 1 + 2 d_a)
         d_a = a_n.shape[1]
 
-        gradient = torch.empty_like(actions)
+        gradient, part = torch.empty_like(actions), None
         for sample, action in enumerate(actions):
             rows, unknown = backup.weights, backup.unknown
             if len(actions) > 1:
-                eps, unknown = self._responsibilities(action)
-                rows = SparseRows(self.pattern, eps)
-            mass, eps_x, eps_a, eps_xa = rows.apply(columns).split([1, 1, d_a, d_a], dim=1)
+                part = torch.empty_like(self._log_psi) if part is None else part
+                unknown = self._responsibilities(action, out=part)
+                rows = SparseRows(self.pattern, part)
+            eps_x, eps_a, eps_xa = rows.apply(columns).split([1, d_a, d_a], dim=1)
             V = eps_x + unknown[:, None] * v_c
-            a = self._scaled(action)
-            gradient[sample] = eps_xa - V * eps_a - a * (eps_x - V * mass)
-        return gradient / (self.model.bandwidths.actions * len(actions))
+            known = 1.0 - unknown[:, None]
+            gradient[sample] = eps_xa - V * eps_a - self._scaled(action) * (eps_x - V * known)
+        return gradient / (self.model.bandwidths.actions.to(x.dtype) * len(actions))
 
     def support(self) -> torch.Tensor:
-        """Return Σⱼ ψ(s, sⱼ): how many samples' worth of data stand at each query, shape (m,)."""
-        return self.graph.log_psi.exp().sum(dim=1)
+        """Return Σⱼ wⱼ ψ(s, sⱼ): how many samples' worth of data stand at each query, shape (m,)."""
+        return self._log_psi.exp().sum(dim=1)
 
     def _scaled(self, actions: torch.Tensor) -> torch.Tensor:
-        return self.model.bandwidths.action_kernel.scale(actions - self.model.action_origin)
+        origin, h = self.model.action_origin, self.model.bandwidths.actions
+        return (actions - origin.to(actions.dtype)) / h.to(actions.dtype)
 
-    def _responsibilities(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ε (m, K) and m (m,) for one action per query (m, d_a)."""
-        a = self._scaled(actions)
-        logits = self.graph.log_psi
-        for k, column in enumerate(self._candidate_actions):
-            offset = column - a[:, k, None]
-            logits = torch.addcmul(logits, offset, offset, value=-0.5)
-
-        highest = logits.amax(dim=1, keepdim=True)
-        if not bool(highest.isfinite().all()):
-            wrong = int((~highest.isfinite()).sum())
+    def _responsibilities(self, actions: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+        """Put ε (m, K) for one action per query (m, d_a) into `out`, and return m (m,)."""
+        a, log_mass = self._scaled(actions), actions.new_empty(len(actions))
+        buffer = self._log_psi.new_empty(next(self._blocks()).stop, self._log_psi.shape[1])
+        for rows in self._blocks():
+            candidates, weights = self.pattern.indices[rows].reshape(-1), out[rows]
+            logits, offset = self._log_psi[rows], buffer[: len(weights)]
+            for k, column in enumerate(self._sample_actions):
+                torch.index_select(column, 0, candidates, out=offset.view(-1))
+                offset.sub_(a[rows, k, None])
+                torch.addcmul(logits, offset, offset, value=-0.5, out=offset)
+                logits = offset if self.model.num_actions == 1 else offset.clone()
+            torch.softmax(logits, dim=1, out=weights)
+            # The largest weight is e⁰/Σ, so it knows the sum.
+            torch.sub(logits.amax(dim=1), weights.amax(dim=1).log_(), out=log_mass[rows])
+        known, unknown = known_and_unknown(log_mass, self.model.prior_mass)
+        if self.model.prior_mass > 0:
+            for rows in self._blocks():
+                out[rows].mul_(known[rows, None])
+        if wrong := int((~log_mass.isfinite()).sum()):
             raise ArgumentError(
                 f"{wrong} of {len(actions)} actions are NaN, infinite or over 1e150 bandwidths away from the "
                 "data; look at the parameters of the policy"
             )
-        eps = logits.sub_(highest).exp_()
-        total = eps.sum(dim=1)
-        known, unknown = known_and_unknown(total.log() + highest[:, 0], self.model.prior_mass)
-        return eps.mul_((known / total)[:, None]), unknown
+        return unknown
+
+    def _blocks(self) -> Iterator[slice]:
+        m, K = self._log_psi.shape
+        step = max(_ENTRIES_AT_ONCE // max(K, 1), 1)
+        for start in range(0, max(m, 1), step):
+            yield slice(start, min(start + step, m))
 
 
 def _check_sizes(data: Transitions, bandwidths: Bandwidths) -> None:

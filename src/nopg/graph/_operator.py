@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+from nopg.graph._multilevel import CellHierarchy
 from nopg.graph._rows import SparseRows
-from nopg.solvers import LocalSpace, SubstochasticOperator
+from nopg.solvers import Preconditioner, SubstochasticOperator, VectorSpace
 
 __all__ = ["TransitionOperator"]
 
@@ -17,20 +20,48 @@ class TransitionOperator(SubstochasticOperator):
         rows: R, one row per query, shape (n·g, n).
         continues: c, 0 where the node is terminal and 1 elsewhere, shape (n,).
         group_size: g, how many consecutive queries belong to one node.
+        hierarchy: Gives the cells of the nodes, from which a preconditioner can be built.
+        space: How vectors over the nodes are reduced.
     """
 
-    def __init__(self, rows: SparseRows, continues: torch.Tensor, group_size: int = 1) -> None:
+    def __init__(
+        self,
+        rows: SparseRows,
+        continues: torch.Tensor,
+        group_size: int = 1,
+        *,
+        hierarchy: Callable[[], CellHierarchy] | None = None,
+        space: VectorSpace | None = None,
+    ) -> None:
         self.rows = rows
         self.continues = continues
         self.group_size = group_size
         self.size = len(continues)
-        self.space = LocalSpace()
+        self.space = space or VectorSpace()
+        self.dtype = rows.values.dtype
+        self._hierarchy = hierarchy
 
     @property
     def terms_per_row(self) -> int:  # type: ignore[override]
         """The most products that are added up for one entry of Px or Pᵀx."""
         pattern = self.rows.pattern
         return max(pattern.row_length * self.group_size, pattern.longest_column) + self.group_size
+
+    @property
+    def work_per_product(self) -> int:
+        """Entries that one product touches, on this rank."""
+        return self.rows.pattern.num_entries
+
+    @property
+    def kin(self) -> object:
+        """The pattern, which all policies share."""
+        return self.rows.pattern
+
+    def preconditioner(self, discount: float, visits: torch.Tensor | None) -> Preconditioner | None:
+        """Return an approximate inverse of Λ from cells of the state space, if there are any."""
+        if self._hierarchy is None:
+            return None
+        return self._hierarchy().approximate(self.rows.values, self.continues, discount, visits)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return Px for a vector (n,) or several columns (n, c)."""

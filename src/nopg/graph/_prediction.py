@@ -15,7 +15,7 @@ from nopg.errors import ArgumentError
 from nopg.graph._candidates import tied_with_the_next
 from nopg.graph._local_fit import FitShape, best_shape, fit_at, moved, offsets
 from nopg.kernels import Bandwidths, GaussianKernel
-from nopg.neighbors import NeighborTree
+from nopg.neighbors import neighbor_search
 
 __all__ = [
     "LocalLinearPredictor",
@@ -58,7 +58,7 @@ class NadarayaWatsonPredictor:
     def __init__(self, data: Transitions, bandwidths: Bandwidths) -> None:
         self.data, self.bandwidths = data, bandwidths
         self._next_features = data.next_features
-        self._tree = NeighborTree(self._scaled(data.features, data.actions))
+        self._tree = neighbor_search(self._scaled(data.features, data.actions))
 
     def next(self, features: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return next features (m, d_f) and rewards (m,) for features (m, d_f) and actions (m, d_a)."""
@@ -96,7 +96,7 @@ class LocalLinearPredictor:
 
     def __init__(self, data: Transitions, metric: GaussianKernel, shape: FitShape) -> None:
         self.data, self.metric, self.shape = data, metric, shape
-        self._tree = NeighborTree(metric.scale(data.features))
+        self._tree = neighbor_search(metric.scale(data.features))
 
     def next(self, features: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return next features (m, d_f) and rewards (m,) for features (m, d_f) and actions (m, d_a)."""
@@ -208,7 +208,7 @@ class _CrossFitted:
     def from_data(cls, data: Transitions, bandwidths: Bandwidths, groups: torch.Tensor) -> _CrossFitted:
         # Chosen once, from all rows, as the bandwidths were.
         metric = bandwidths.state_kernel
-        shape = best_shape(data, metric, NeighborTree(metric.scale(data.features)))
+        shape = best_shape(data, metric, neighbor_search(metric.scale(data.features)))
 
         folds = _folds(data, groups)
         predictors: dict[int, dict[str, Predictor]] = {}

@@ -7,7 +7,9 @@ from functools import cached_property
 
 import torch
 
-__all__ = ["RowPattern", "SparseRows"]
+from nopg.graph._halo import Halo
+
+__all__ = ["RowPattern", "SparsePattern", "SparseRows"]
 
 with warnings.catch_warnings():
     # torch says once that compressed sparse rows are in beta; users need not hear it.
@@ -15,70 +17,145 @@ with warnings.catch_warnings():
     torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1))
 
 
-class RowPattern:
-    """Where the entries of an (m, n) matrix with up to K entries in each row stand; built once.
+class SparsePattern:
+    """Where the entries of a sparse (m, n) matrix stand, row after row; built once.
 
     Args:
-        indices: Column numbers, ascending in each row, shape (m, K), int32.
-        num_columns: n.
-        present: Which of the K entries of a row exist, the others being padding, shape (m, K).
+        starts: Where each row starts among the entries, shape (m + 1,), int32.
+        columns: Column number of each entry, ascending in each row, shape (e,), int32.
+        num_columns: n, with those of the halo.
+        halo: Where the columns that other ranks own come from; None if all are here.
     """
 
-    def __init__(self, indices: torch.Tensor, num_columns: int, present: torch.Tensor | None = None) -> None:
-        self.indices = indices
-        self.num_rows, self.row_length = indices.shape
-        self.num_columns = num_columns
+    def __init__(
+        self, starts: torch.Tensor, columns: torch.Tensor, num_columns: int, halo: Halo | None = None
+    ) -> None:
+        self.starts, self.columns, self.num_columns, self.halo = starts, columns, num_columns, halo
+        self.num_rows = len(starts) - 1
 
-        # Flat positions of the entries that exist; products skip the padding.
-        if present is None:
-            present = torch.ones(1, 1, dtype=torch.bool).expand_as(indices)
-        self.positions = None if bool(present.all()) else _compact(present.flatten().nonzero()[:, 0])
-        self.starts = _starts(present.sum(dim=1))  # (m + 1,)
-        self.columns = self.entries(indices)
+    @property
+    def num_entries(self) -> int:
+        """E."""
+        return len(self.columns)
 
     @cached_property
-    def transposition(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Row starts and columns of the transposed matrix, and where its values stand in (m, K)."""
-        order = torch.argsort(self.columns, stable=True)
-        positions = _compact(order) if self.positions is None else self.positions[order]
-        starts = _starts(torch.bincount(self.columns, minlength=self.num_columns))
-        return starts, (positions // self.row_length).int(), positions
+    def row_length(self) -> int:
+        """The most entries that stand in one row."""
+        return int((self.starts[1:] - self.starts[:-1]).max()) if self.num_rows else 0
 
     @cached_property
     def longest_column(self) -> int:
         """The most entries that stand in one column."""
         starts = self.transposition[0]
-        return int((starts[1:] - starts[:-1]).max())
+        return int((starts[1:] - starts[:-1]).max()) if self.num_columns else 0
+
+    @cached_property
+    def transposition(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Row starts and columns of the transposed matrix, and where its entries stand among the values."""
+        order = torch.argsort(self.columns, stable=True)
+        starts = _starts(torch.bincount(self.columns, minlength=self.num_columns))
+        rows = torch.repeat_interleave(
+            torch.arange(self.num_rows, dtype=torch.int32, device=order.device),
+            (self.starts[1:] - self.starts[:-1]).long(),
+        )
+        return starts, rows[order], self._positions_of(order)
+
+    def entries(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the values of the entries, row after row, shape (e,)."""
+        return values
+
+    def _positions_of(self, entries: torch.Tensor) -> torch.Tensor:
+        return _compact(entries, self.num_entries)
+
+
+class RowPattern(SparsePattern):
+    """A pattern of up to K entries in each row, whose values are held as an array (m, K).
+
+    Args:
+        indices: Column numbers, ascending in each row, shape (m, K), int32.
+        num_columns: n.
+        present: Which of the K entries of a row exist, the others being padding, shape (m, K).
+        halo: As in `SparsePattern`.
+    """
+
+    def __init__(
+        self,
+        indices: torch.Tensor,
+        num_columns: int,
+        present: torch.Tensor | None = None,
+        halo: Halo | None = None,
+    ) -> None:
+        self.indices = indices
+        m, K = indices.shape
+
+        # Flat positions of the entries that exist; products skip the padding.
+        self.positions, lengths = None, torch.full((m,), K, device=indices.device)
+        if present is not None and not bool(present.all()):
+            lengths = present.sum(dim=1)
+            self.positions = _compact(present.flatten().nonzero()[:, 0], m * K)
+        super().__init__(_starts(lengths), self.entries(indices), num_columns, halo)
+
+    @cached_property
+    def row_length(self) -> int:
+        """K."""
+        return self.indices.shape[1]
 
     def entries(self, values: torch.Tensor) -> torch.Tensor:
         """Return the values (m, K) of the entries that exist, row after row."""
         flat = values.reshape(-1)
         return flat if self.positions is None else flat.index_select(0, self.positions)
 
+    def _positions_of(self, entries: torch.Tensor) -> torch.Tensor:
+        return super()._positions_of(entries) if self.positions is None else self.positions[entries]
+
 
 class SparseRows:
-    """An (m, n) matrix: a pattern and the values (m, K) of this update."""
+    """An (m, n) matrix: a pattern and the values of this update.
 
-    def __init__(self, pattern: RowPattern, values: torch.Tensor) -> None:
+    Attributes:
+        transposed_values: The values in the order of the transposed matrix, once they have been put there.
+
+    Args:
+        pattern: Where the entries stand.
+        values: One number per entry, shape (m, K) or (e,) as the pattern has it.
+        instead_of: An earlier matrix of this pattern whose memory may be overwritten.
+    """
+
+    transposed_values: torch.Tensor | None
+
+    def __init__(
+        self, pattern: SparsePattern, values: torch.Tensor, *, instead_of: SparseRows | None = None
+    ) -> None:
         self.pattern = pattern
         self.values = values
+        self.transposed_values = None if instead_of is None else instead_of.transposed_values
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return the product with a vector (n,) or several columns (n, c)."""
-        return self._forward @ x
+        halo = self.pattern.halo
+        return self._forward @ (x if halo is None else halo.extend(x))
 
     def apply_transposed(self, y: torch.Tensor) -> torch.Tensor:
         """Return the transposed product with a vector (m,) or several columns (m, c)."""
-        return self._backward @ y
+        halo = self.pattern.halo
+        product = self._backward @ y
+        return product if halo is None else halo.fold(product)
 
     def sums(self) -> torch.Tensor:
         """Return the sum of each row, shape (m,)."""
-        return self.values.sum(dim=1)
+        if self.values.ndim == 2:
+            return self.values.sum(dim=1)
+        return self._forward @ self.values.new_ones(self.pattern.num_columns)
 
     def to_dense(self) -> torch.Tensor:
         """Return the matrix as an (m, n) array; only for small sizes."""
-        dense = self.values.new_zeros(self.pattern.num_rows, self.pattern.num_columns)
-        return dense.scatter_add_(1, self.pattern.indices.long(), self.values)
+        return self._forward @ torch.eye(
+            self.pattern.num_columns, dtype=self.values.dtype, device=self.values.device
+        )
+
+    def transpose(self) -> None:
+        """Put the values in the order of the transposed matrix, if that has not been done."""
+        assert self._backward.layout == torch.sparse_csr
 
     @cached_property
     def _forward(self) -> torch.Tensor:
@@ -94,10 +171,13 @@ class SparseRows:
     @cached_property
     def _backward(self) -> torch.Tensor:
         starts, columns, positions = self.pattern.transposition
+        if self.transposed_values is None or self.transposed_values.dtype != self.values.dtype:
+            self.transposed_values = self.values.new_empty(len(positions))
+        torch.index_select(self.values.reshape(-1), 0, positions, out=self.transposed_values)
         return torch.sparse_csr_tensor(
             starts,
             columns,
-            self.values.reshape(-1).index_select(0, positions),
+            self.transposed_values,
             (self.pattern.num_columns, self.pattern.num_rows),
             check_invariants=False,
         )
@@ -105,11 +185,11 @@ class SparseRows:
 
 def _starts(counts: torch.Tensor) -> torch.Tensor:
     """Return where rows of these lengths start, one after the other, int32."""
-    starts = torch.zeros(len(counts) + 1, dtype=torch.int32)
+    starts = torch.zeros(len(counts) + 1, dtype=torch.int32, device=counts.device)
     starts[1:] = counts.cumsum(0)
     return starts
 
 
-def _compact(positions: torch.Tensor) -> torch.Tensor:
-    """Return positions as int32 where they fit: half the memory."""
-    return positions.int() if len(positions) == 0 or int(positions.max()) < 2**31 else positions
+def _compact(positions: torch.Tensor, end: int) -> torch.Tensor:
+    """Return positions below `end` as int32 where they fit: half the memory."""
+    return positions.int() if end < 2**31 else positions

@@ -6,12 +6,12 @@ import math
 
 import torch
 
-from nopg.data import Transitions, held_out_groups, spread_rows
+from nopg.data import Schema, Transitions, held_out_groups, spread_rows
 from nopg.graph._prior_mass import known_and_unknown
 from nopg.kernels import GaussianKernel
-from nopg.neighbors import NeighborTree
+from nopg.neighbors import neighbor_search
 
-__all__ = ["StateSupport", "node_spacing"]
+__all__ = ["StateSupport", "cell_corners", "node_spacing"]
 
 _NEIGHBORS = 64
 _ROWS_SAMPLED = 1_000
@@ -24,6 +24,8 @@ _LEAST_PRIOR_MASS = _LEAST_KNOWN = 1e-6
 
 class StateSupport:
     """S(z) = Σⱼ exp(−½‖z − sⱼ‖²/w²) over all states that were seen: where a step began or the task ended.
+
+    A row that stands for several transitions counts as often.
 
     Args:
         data: The transitions.
@@ -38,12 +40,14 @@ class StateSupport:
         self.metric, self.spacing = metric, node_spacing(data, metric)
         self.width = _WIDTH * self.spacing
         self._seen = torch.cat([data.states, data.next_states[data.terminated]])
-        self._tree = NeighborTree(metric.scale(data.schema.encode(self._seen)))
+        self._tree = neighbor_search(metric.scale(data.schema.encode(self._seen)))
+        log_w = torch.zeros_like(data.rewards) if data.weights is None else data.weights.log()
+        self._log_weights = torch.cat([log_w, log_w[data.terminated]])
 
     def log_mass(self, features: torch.Tensor) -> torch.Tensor:
         """Return log S (m,) at state features (m, d_f), from the 64 nearest."""
-        distances, _ = self._tree.nearest(self.metric.scale(features), _NEIGHBORS)
-        return torch.logsumexp(-0.5 * (distances / self.width).square(), dim=1)
+        distances, near = self._tree.nearest(self.metric.scale(features), _NEIGHBORS)
+        return torch.logsumexp(self._log_kernel(distances, near), dim=1)
 
     def split(self, features: torch.Tensor, prior_mass: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return S/(β + S) and β/(β + S), the known and the unknown share of each query, both (m,).
@@ -73,14 +77,23 @@ class StateSupport:
         longest = min(int(torch.unique(groups, return_counts=True)[1].max()), _ROWS_SAMPLED)
         distances, near = self._tree.nearest(self.metric.scale(data.features[rows]), _NEIGHBORS + longest)
         own = seen_groups[near.long()] == groups[rows][:, None]
-        support = (-0.5 * (distances / self.width).square()).exp().masked_fill(own, 0.0).sum(dim=1)
+        support = self._log_kernel(distances, near).exp().masked_fill(own, 0.0).sum(dim=1)
         edge = float(torch.quantile(support, _LONELY))
         return max(_UNKNOWN_THERE * edge, _LEAST_PRIOR_MASS) if math.isfinite(edge) else _LEAST_PRIOR_MASS
 
+    def _log_kernel(self, distances: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+        """Return log wⱼ − ½d²/w² (m, K) of the states seen at these distances."""
+        return self._log_weights[near.long()] - 0.5 * (distances / self.width).square()
+
+
+def cell_corners(schema: Schema) -> int:
+    """Return 2ᵈ, the corners of a cell of d state columns, or 64 where that is more."""
+    return min(1 << len(schema.states), _NEIGHBORS)
+
 
 def node_spacing(data: Transitions, metric: GaussianKernel) -> float:
-    """Return the median distance from a next state to its 2ᵈ-th nearest, d the number of state columns."""
+    """Return the median distance from a next state to its 2ᵈ-th nearest; see `cell_corners`."""
     nodes = metric.scale(data.next_features)
-    distances, _ = NeighborTree(nodes).nearest(nodes, 2 ** len(data.schema.states) + 1)
+    distances, _ = neighbor_search(nodes).nearest(nodes, cell_corners(data.schema) + 1)
     positive = distances[:, -1][distances[:, -1] > 0]
     return float(positive.median()) if len(positive) else 1.0

@@ -3,11 +3,19 @@
 from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
 from nopg.policies._networks import MLP, ActionRange, Standardizer
-from nopg.policies._policy import Policy, policy_actions, policy_gradient
+from nopg.policies._policy import (
+    ActionTape,
+    Policy,
+    policy_actions,
+    policy_gradient,
+    shared_noise,
+    trainable,
+)
 
 __all__ = [
     "MLP",
     "ActionRange",
+    "ActionTape",
     "Deterministic",
     "GaussianMLPPolicy",
     "GaussianPolicy",
@@ -18,4 +26,6 @@ __all__ = [
     "VarianceDecay",
     "policy_actions",
     "policy_gradient",
+    "shared_noise",
+    "trainable",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, field
 
 import torch
 
@@ -10,28 +11,41 @@ from nopg.errors import ArgumentError, SolverError
 from nopg.solvers._bicgstab import BiCGSTAB
 from nopg.solvers._dense import DenseLU
 from nopg.solvers._fixed_point import FixedPoint
+from nopg.solvers._gmres import GMRES
 from nopg.solvers._resolvent import Resolvent
 from nopg.solvers._solution import Solution
 from nopg.solvers._solver import Solver
 
 __all__ = ["Auto", "solver_by_name"]
 
+_log = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
+# A choice is made again when an equation takes so many times the work of the trial.
+_GROWN = 2.0
+
+
+@dataclass(slots=True)
 class Auto(Solver):
-    """Dense LU where it is faster, BiCGSTAB with the fixed point as its net above.
+    """Dense LU where it is faster; above, GMRES or BiCGSTAB, whichever did less work on the first equation.
+
+    The trial is repeated when the work per equation has doubled. Work is counted in entries, not in
+    seconds, so that the same data are solved alike every time.
 
     Attributes:
         dense_up_to: The largest n solved by LU.
     """
 
     dense_up_to: int = 400
+    _chosen: Solver | None = field(default=None, init=False, repr=False)
+    _kin: object = field(default=None, init=False, repr=False)
+    _work: float = field(default=0.0, init=False, repr=False)
 
     def solve(
         self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
     ) -> Solution:
         """Solve one system; see `Solver.solve`."""
-        return self._choose(system).solve(system, b, tolerance=tolerance, guess=guess)
+        solver: Solver = DenseLU() if self._small(system) else BiCGSTAB()
+        return solver.solve(system, b, tolerance=tolerance, guess=guess)
 
     def solve_both(
         self,
@@ -43,16 +57,43 @@ class Auto(Solver):
         guesses: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[Solution, Solution]:
         """Solve Λx = b and Λᵀy = c; see `Solver.solve_both`."""
-        return self._choose(system).solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
+        if self._small(system):
+            return DenseLU().solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
 
-    def _choose(self, system: Resolvent) -> Solver:
-        return DenseLU() if system.operator.size <= self.dense_up_to else BiCGSTAB()
+        rivals = (
+            [self._chosen] if self._chosen is not None and self._kin is system.operator.kin else _rivals()
+        )
+        found: list[tuple[float, Solver, tuple[Solution, Solution]]] = []
+        for solver in rivals:
+            both = solver.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
+            work = sum(solver.work(system, solution.num_steps) for solution in both)
+            found.append((system.operator.space.sum(torch.tensor(work, dtype=torch.float64)), solver, both))
+        work, best, both = min(found, key=lambda candidate: candidate[0])
+        if len(found) > 1:
+            self._chosen, self._kin, self._work = best, system.operator.kin, work
+            _log.debug("solver: %s, by work %s", best, [f"{work:.2g}" for work, *_ in found])
+        elif work > _GROWN * self._work:
+            self._chosen = None
+        return both
+
+    def forget(self) -> None:
+        """Drop the choice and what the solvers kept; see `Solver.forget`."""
+        self._chosen = self._kin = None
+
+    def _small(self, system: Resolvent) -> bool:
+        P = system.operator
+        return not P.space.ranks.several and P.size <= self.dense_up_to
+
+
+def _rivals() -> list[Solver]:
+    return [GMRES(), BiCGSTAB()]
 
 
 _SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,
     "bicgstab": BiCGSTAB,
     "fixed-point": FixedPoint,
+    "gmres": GMRES,
     "lu": DenseLU,
 }
 
@@ -71,7 +112,7 @@ def solver_by_name(name: str) -> Solver:
         raise SolverError(
             "conjugate gradient needs a symmetric positive definite matrix; Λ = I − γP is not symmetric, and "
             "the method returns wrong numbers or NaN on it, though the paper names it. "
-            "Use 'auto', 'bicgstab', 'lu' or 'fixed-point'"
+            "Use 'auto', 'gmres', 'bicgstab', 'lu' or 'fixed-point'"
         )
     if name not in _SOLVERS:
         raise ArgumentError(f"there is no solver {name!r}; choose one of {sorted(_SOLVERS)}")

@@ -55,7 +55,8 @@ class DenseLU(Solver):
                 f"dense LU would need {8 * n * n / 1e9:.1f} GB for n = {n}; its limit is {self.limit}. "
                 "Use solver='bicgstab' or 'auto', or raise DenseLU(limit=…)"
             )
-        Lambda = torch.eye(n, dtype=torch.float64) - system.discount * system.operator.to_dense()
+        P = system.operator
+        Lambda = torch.eye(n, dtype=P.dtype) - system.discount * P.to_dense()
         factors, pivots = torch.linalg.lu_factor(Lambda)  # of Λ itself; Λᵀ uses the same factors
         return factors, pivots
 

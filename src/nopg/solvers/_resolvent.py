@@ -11,23 +11,23 @@ import torch
 from nopg.solvers._solution import Solution
 from nopg.solvers._space import VectorSpace
 
-__all__ = ["Resolvent", "SubstochasticOperator"]
-
-_UNIT_ROUNDOFF = torch.finfo(torch.float64).eps / 2
+__all__ = ["Preconditioner", "Resolvent", "SubstochasticOperator"]
 
 
 class SubstochasticOperator(ABC):
     """A square P with non-negative entries and row sums of at most 1, known only by its products.
 
     Attributes:
-        size: Number of rows.
+        size: Number of rows, on this rank if there are several.
         terms_per_row: The most products that are added up for one entry of Px or Pᵀx.
         space: How its vectors are reduced.
+        dtype: Of its entries and of the vectors it takes.
     """
 
     size: int
     terms_per_row: int
     space: VectorSpace
+    dtype: torch.dtype = torch.float64
 
     @abstractmethod
     def apply(self, x: torch.Tensor) -> torch.Tensor:
@@ -40,6 +40,50 @@ class SubstochasticOperator(ABC):
     @abstractmethod
     def to_dense(self) -> torch.Tensor:
         """Return P as an (n, n) array; only for small n."""
+
+    @property
+    def total_size(self) -> int:
+        """Number of rows on all ranks."""
+        return int(self.space.ranks.sum(torch.tensor(self.size)))
+
+    @property
+    def work_per_product(self) -> int:
+        """Entries that one product touches, on this rank."""
+        return self.size * self.terms_per_row
+
+    @property
+    def kin(self) -> object:
+        """What operators share whose entries stand in the same places; one preconditioner serves them all."""
+        return self
+
+    @cached_property
+    def largest_row_sum(self) -> float:
+        """ρ, at most 1 but for rounding."""
+        return self.space.max(self.apply(torch.ones(self.size, dtype=self.dtype)))
+
+    def preconditioner(self, discount: float, visits: torch.Tensor | None) -> Preconditioner | None:
+        """Return an approximate inverse of Λ = I − γP, or None if this operator knows none.
+
+        Args:
+            discount: γ.
+            visits: The solution of Λᵀμ = … for an operator of the same kin, shape (n,), if there is one.
+        """
+        del discount, visits
+        return None
+
+
+class Preconditioner(ABC):
+    """An approximate inverse of Λ, and of Λᵀ: linear, and the same from one product to the next.
+
+    Attributes:
+        work: Entries that one application touches, on this rank.
+    """
+
+    work: int
+
+    @abstractmethod
+    def apply(self, x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+        """Return Mx ≈ Λ⁻¹x, or Mᵀx."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +122,34 @@ class Resolvent:
     @cached_property
     def inverse_bound(self) -> float:
         """An upper bound on the norm of the inverse, rounding included."""
-        ones = torch.ones(self.operator.size, dtype=torch.float64)
-        row_sum = self.operator.space.max(self.operator.apply(ones))
-        gap = 1.0 - self.discount * row_sum * (1.0 + 2.0 * self._rounding)
+        gap = 1.0 - self.discount * self.operator.largest_row_sum * (1.0 + 2.0 * self._rounding)
         return 1.0 / gap if gap > 0 else float("inf")
 
-    def certify(self, x: torch.Tensor, b: torch.Tensor, *, num_steps: int, tolerance: float) -> Solution:
+    def certify(
+        self,
+        x: torch.Tensor,
+        b: torch.Tensor,
+        *,
+        num_steps: int,
+        tolerance: float,
+        residual: float | None = None,
+    ) -> Solution:
         """Return the solution record of x: ‖x − x*‖ ≤ ‖Λ⁻¹‖ ‖b − Λx‖ (`theorem:fixedpoint`).
 
         The computed residual differs from the true one by rounding; what that can amount to is added.
+
+        Args:
+            x: The solution.
+            b: Right-hand side.
+            num_steps: Products that it took.
+            tolerance: What was asked for.
+            residual: ‖b − Λx‖ as computed from x itself, by those who have it.
         """
-        residual = self.norm(b - self.apply(x))
-        rounding = self._rounding * self.norm(b.abs() + x.abs() + self.propagate(x.abs()))
+        residual = self.norm(b - self.apply(x)) if residual is None else residual
         scale = self.norm(b)
+        # ‖γP|x|‖ ≤ γρ‖x‖ in the maximum norm, and so is ‖γPᵀ|x|‖ in the sum norm.
+        propagated = self.discount * self.operator.largest_row_sum * (1.0 + 2.0 * self._rounding)
+        rounding = self._rounding * (scale + (1.0 + propagated) * self.norm(x))
         return Solution(
             value=x,
             num_steps=num_steps,
@@ -102,4 +161,5 @@ class Resolvent:
     @property
     def _rounding(self) -> float:
         """Relative rounding error of one entry of b − Λx (Higham 2002, section 3.1, with room to spare)."""
-        return 2.0 * (self.operator.terms_per_row + 8) * _UNIT_ROUNDOFF
+        unit_roundoff = torch.finfo(self.operator.dtype).eps / 2
+        return 2.0 * (self.operator.terms_per_row + 8) * unit_roundoff

@@ -9,7 +9,10 @@ import torch
 from nopg.solvers._resolvent import Resolvent
 from nopg.solvers._solution import Solution
 
-__all__ = ["Solver"]
+__all__ = ["CALL", "Solver"]
+
+# What one call of a torch operation costs before it touches anything, in entries of a product.
+CALL = 5_000
 
 
 class Solver(ABC):
@@ -43,3 +46,10 @@ class Solver(ABC):
             self.solve(system, b, tolerance=tolerance, guess=first),
             self.solve(system.T, c, tolerance=tolerance, guess=second),
         )
+
+    def work(self, system: Resolvent, steps: int) -> float:
+        """Return about how many entries so many products touched here, to choose between solvers."""
+        return steps * (system.operator.work_per_product + 8 * system.operator.size + 14 * CALL)
+
+    def forget(self) -> None:  # noqa: B027 (most solvers keep nothing)
+        """Drop what was kept of earlier equations: the next solve depends on its arguments alone."""

@@ -1,41 +1,38 @@
-"""Reductions over vectors, behind an interface that a sharded version can implement."""
+"""Reductions over vectors whose entries may be spread over several ranks."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 
-__all__ = ["LocalSpace", "VectorSpace"]
+from nopg._ranks import ALONE, Ranks
+
+__all__ = ["VectorSpace"]
 
 
-class VectorSpace(ABC):
-    """How vectors of an equation are summed and compared; on several ranks these are all-reduces."""
+@dataclass(frozen=True, slots=True)
+class VectorSpace:
+    """How vectors of an equation are summed and compared; on several ranks these are all-reduces.
 
-    @abstractmethod
-    def sum(self, x: torch.Tensor) -> float:
-        """Return Σ xᵢ."""
+    Attributes:
+        ranks: Who holds the entries; one rank holds them all.
+    """
 
-    @abstractmethod
-    def dot(self, x: torch.Tensor, y: torch.Tensor) -> float:
-        """Return Σ xᵢyᵢ."""
-
-    @abstractmethod
-    def max(self, x: torch.Tensor) -> float:
-        """Return max xᵢ."""
-
-
-class LocalSpace(VectorSpace):
-    """Whole vectors in the memory of one process."""
+    ranks: Ranks = ALONE
 
     def sum(self, x: torch.Tensor) -> float:
         """Return Σ xᵢ."""
-        return float(x.sum())
+        return float(self.ranks.sum(x.sum()))
 
     def dot(self, x: torch.Tensor, y: torch.Tensor) -> float:
         """Return Σ xᵢyᵢ."""
-        return float(torch.dot(x, y))
+        return float(self.ranks.sum(torch.dot(x, y)))
+
+    def dots(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Return the product (k,) of each row of x (k, n) with y (n,)."""
+        return self.ranks.sum(x @ y)
 
     def max(self, x: torch.Tensor) -> float:
-        """Return max xᵢ."""
-        return float(x.max())
+        """Return max xᵢ; −∞ where nobody has an entry."""
+        return float(self.ranks.max(x.max() if len(x) else x.new_full((), -torch.inf)))

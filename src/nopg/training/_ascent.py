@@ -8,8 +8,9 @@ import torch
 
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
-from nopg.gradients import GradientEstimator
-from nopg.policies import Policy
+from nopg.gradients import GradientEstimator, Resumable
+from nopg.policies import Policy, trainable
+from nopg.training._checkpoint import Checkpoints, Progress
 from nopg.training._reports import Callback, Update
 
 __all__ = ["ascend"]
@@ -23,6 +24,8 @@ def ascend(
     learning_rate: float,
     seed: int,
     callbacks: Sequence[Callback] = (),
+    stop: Callback | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[Update, ...]:
     """Improve the policy in place with Adam, and return the history.
 
@@ -35,14 +38,25 @@ def ascend(
         learning_rate: Adam's.
         seed: Of the action noise.
         callbacks: Called after every update; one that returns True ends the training.
+        stop: Like a callback; after a restart it also hears of the updates before.
+        checkpoints: Where to begin, if there is one, and where to leave them.
     """
     if updates < 1 or not learning_rate > 0:
         raise ArgumentError(f"updates = {updates}, learning_rate = {learning_rate}; both must be positive")
-    parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+    parameters = trainable(policy)
     optimizer = torch.optim.Adam(parameters, lr=learning_rate, maximize=True)
     history: list[Update] = []
+    resumable = estimator if isinstance(estimator, Resumable) else None
+    nodes = resumable.num_nodes if resumable else 0
+    if checkpoints and (progress := checkpoints.load(policy, optimizer, nodes)):
+        history += progress.history
+        if resumable:
+            resumable.resume(progress.start)
+        verdicts = [stop(update) for update in history] if stop else []
+        if any(verdicts):
+            return tuple(history)
 
-    for number in range(1, updates + 1):
+    for number in range(len(history) + 1, updates + 1):
         policy.progress((number - 1) / max(updates - 1, 1))
         estimate = estimator.estimate(policy, rng=generator(seed, "actions"))
         for parameter, part in zip(parameters, estimate.direction, strict=True):
@@ -62,7 +76,10 @@ def ascend(
             products=int(estimate.diagnostics.get("products", 0)),
         )
         history.append(update)
-        verdicts = [callback(update) for callback in callbacks]  # all of them hear it
+        verdicts = [callback(update) for callback in (*callbacks, *([stop] if stop else []))]  # all hear it
+        if checkpoints and number % checkpoints.every == 0:
+            start = resumable.pause() if resumable else None
+            checkpoints.save(policy, optimizer, Progress(tuple(history), start))
         if any(verdicts):
             break
     return tuple(history)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
+import torch
+
 from nopg._checks import check_discount
+from nopg._memory import gigabytes
+from nopg._ranks import Ranks, current_ranks
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bandwidths import select_bandwidths
@@ -16,16 +22,23 @@ from nopg.errors import ArgumentError, SupportWarning
 from nopg.gradients import NOPG
 from nopg.graph import (
     CandidateSearch,
+    Footprint,
     IntegrationRule,
     LocalLinear,
     NadarayaWatson,
     TransitionModel,
     check_prior_mass,
+    holds_a_part,
+    share_rows,
+    whole_data,
+    whole_starts,
 )
+from nopg.graph import memory_budget as memory_budget_or_default
 from nopg.kernels import Bandwidths
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.solvers import Solver, solver_by_name
 from nopg.training._ascent import ascend
+from nopg.training._checkpoint import Checkpoints
 from nopg.training._choice import ModelChoice, choose_model
 from nopg.training._controller import Controller
 from nopg.training._reports import Callback, Plateau, ProgressBar
@@ -33,6 +46,9 @@ from nopg.training._result import TrainingResult
 from nopg.training._starts import start_support
 
 __all__ = ["optimize"]
+
+# Below this many rows float64 costs little.
+_FLOAT32_ABOVE = 20_000
 
 
 def optimize(
@@ -50,7 +66,10 @@ def optimize(
     updates: int = 1_500,
     learning_rate: float = 1e-2,
     seed: int = 0,
-    memory_budget: int = 1 << 30,
+    precision: Literal["auto", "float32", "float64"] = "auto",
+    memory_budget: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 20,
     callbacks: Sequence[Callback] = (),
     stop: Callback | None = None,
     progress: bool = True,
@@ -74,70 +93,119 @@ def optimize(
             (`StateSupport.prior_mass`). The paper's choice is 0.
         unknown_value: v, the value of leaving the data; the worst reward for ever by default.
         integration: How the integral over next states is computed; the paper's N_ϕ = 1 by default.
-        solver: 'auto', 'bicgstab', 'lu', 'fixed-point', or a solver.
+        solver: 'auto', 'gmres', 'bicgstab', 'lu', 'fixed-point', or a solver.
         updates: Most updates of the policy; 1 500 in the supplement.
         learning_rate: Adam's; 10⁻² in the supplement.
         seed: The one seed of everything random.
-        memory_budget: Bytes that the paper's model, its candidate graph and an update on it, may take.
+        precision: Of the training with the paper's model: 'float32' is faster and takes less memory, 'auto'
+            takes it above 20 000 rows. The answer is solved and certified in float64 in any case.
+        memory_budget: Bytes that the process may take with the paper's model; 60 % of what is free if not
+            given.
+        checkpoint: A folder for checkpoints. A training that finds one there goes on from it.
+        checkpoint_every: Updates between two checkpoints.
         callbacks: Called after every update; one that returns True ends the training.
         stop: The stop rule, instead of ending on a plateau of Ĵ.
         progress: Whether to show a progress line, if standard error is a terminal.
     """
-    check_discount(discount)
-    _check_names(model, policy)
+    gamma = check_discount(discount)
+    _check_names(model, policy, precision)
     if prior_mass is not None:
         check_prior_mass(prior_mass)
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
-    h = bandwidths or select_bandwidths(data)
-    starts = (data if initial_states is None else data.starting_at(initial_states)).starts
-    support = start_support(data, starts, h.state_kernel)
-    if message := support.warning():
+    ranks = current_ranks()
+    dtype = _dtype(precision, len(data), ranks)
+    budget = memory_budget_or_default(memory_budget)
+    footprint = _footprint(data, integration, ranks)
+    if model == "nadaraya-watson":
+        footprint.affordable(budget)  # says no before any work is done
+
+    whole = whole_data(data, ranks)
+    h = bandwidths or select_bandwidths(whole)
+    given = data if initial_states is None else data.starting_at(initial_states)
+    starts = whole_starts(given, ranks)
+    support = start_support(whole, starts, h.state_kernel)
+    if (message := support.warning()) and ranks.number == 0:
         warnings.warn(message, SupportWarning, stacklevel=2)
 
-    bar = ProgressBar() if progress else None
-    choice = choose_model(model, data, h, integration)
+    bar = ProgressBar() if progress and ranks.number == 0 else None
+    choice = choose_model(model, whole, h, integration, ranks)
+    actor = _build_policy(policy, whole, seed) if isinstance(policy, str) else policy
+    shared = share_rows(data, h.state_kernel, ranks)
     if bar:
         bar.note(f"transition model {choice.reason}")
-    transitions = _build_model(
-        choice, data, h, prior_mass=prior_mass, integration=integration, memory_budget=memory_budget
-    )
+    if choice.name == "nadaraya-watson":
+        search = CandidateSearch(most_candidates=footprint.affordable(budget))
+        beta = 1e-6 if prior_mass is None else prior_mass
+        transitions: TransitionModel = NadarayaWatson(
+            shared.data,
+            h,
+            prior_mass=beta,
+            integration=integration,
+            search=search,
+            dtype=dtype,
+            ranks=ranks,
+            cells=shared.cells,
+        )
+        if bar:
+            K = transitions.node_queries.pattern.row_length
+            bar.note(
+                f"{footprint.queries} rows of up to {K} candidates, about {gigabytes(footprint.bytes(K))} of "
+                f"the {gigabytes(budget)} that may be taken"
+            )
+    else:
+        transitions = _local_linear(choice, shared.data, h, prior_mass=prior_mass, integration=integration)
     problem = ControlProblem.build(
-        transitions, data.schema.encode(starts), discount=discount, unknown_value=unknown_value
+        transitions,
+        data.schema.encode(starts[ranks.number :: ranks.count]),
+        discount=gamma,
+        unknown_value=unknown_value,
     )
-    actor = _build_policy(policy, data, seed) if isinstance(policy, str) else policy
-
-    listeners: list[Callback] = [*callbacks, stop or Plateau()]
-    if bar:
-        listeners.append(bar)
+    saves = None
+    if checkpoint is not None:
+        purpose = (gamma, float(updates), learning_rate, float(seed), float(len(whole)), float(ranks.count))
+        saves = Checkpoints(Path(checkpoint), checkpoint_every, purpose, ranks)
     history = ascend(
         NOPG(problem, solver=solve),
         actor,
         updates=updates,
         learning_rate=learning_rate,
         seed=seed,
-        callbacks=listeners,
+        callbacks=[*callbacks, *([bar] if bar else [])],
+        stop=stop or Plateau(),
+        checkpoints=saves,
     )
     if bar and len(history) < updates:
         bar.close()
 
-    # Training may be inexact; the answer is solved to its certificate.
+    # Training may be inexact; the answer is solved to its certificate, in float64.
+    solve.forget()
+    problem = problem.to(torch.float64)
     solution = problem.equation(actor, generator(seed, "actions")).solve(solve)
-    return TrainingResult(Controller(actor, data.schema), solution, h, history, choice, support)
+    return TrainingResult(Controller(actor, data.schema), solution, h, history, choice, support, shared.rows)
 
 
-def _build_model(
+def _dtype(precision: str, rows: int, ranks: Ranks) -> torch.dtype:
+    """Return the precision of the training."""
+    many = int(ranks.max(torch.tensor(rows))) > _FLOAT32_ABOVE
+    return torch.float32 if precision == "float32" or (precision == "auto" and many) else torch.float64
+
+
+def _footprint(data: Transitions, integration: IntegrationRule | None, ranks: Ranks) -> Footprint:
+    """Return what the paper's model would take on this rank, before rows are shared."""
+    rows = int(ranks.sum(torch.tensor(len(data)))) if holds_a_part(data, ranks) else len(data)
+    columns = 2 * data.states.shape[1] + data.actions.shape[1] + 1
+    samples = 1 if integration is None else integration.num_samples
+    return Footprint(-(-rows // ranks.count) * samples, columns)
+
+
+def _local_linear(
     choice: ModelChoice,
     data: Transitions,
     bandwidths: Bandwidths,
     *,
     prior_mass: float | None,
     integration: IntegrationRule | None,
-    memory_budget: int,
-) -> TransitionModel:
-    if choice.name == "nadaraya-watson":
-        search = CandidateSearch(memory_budget=memory_budget)
-        beta = 1e-6 if prior_mass is None else prior_mass
-        return NadarayaWatson(data, bandwidths, prior_mass=beta, integration=integration, search=search)
+) -> LocalLinear:
     if integration is not None:
         raise ArgumentError("the local-linear model predicts a point; leave integration out")
     # The comparison has chosen the shape of the fits already.
@@ -151,8 +219,10 @@ def _build_policy(kind: str, data: Transitions, seed: int) -> Policy:
     return build(data.features, data.actions, rng=rng)
 
 
-def _check_names(model: str, policy: Policy | str) -> None:
+def _check_names(model: str, policy: Policy | str, precision: str) -> None:
     """Refuse a name that does not exist before any work is done."""
+    if precision not in {"auto", "float32", "float64"}:
+        raise ArgumentError(f"there is no precision {precision!r}; choose 'auto', 'float32' or 'float64'")
     if model not in {"auto", "local-linear", "nadaraya-watson"}:
         raise ArgumentError(
             f"there is no model {model!r}; choose 'auto', 'local-linear' or 'nadaraya-watson'"

@@ -29,6 +29,8 @@ class TrainingResult:
         history: Every update of the training.
         choice: Which transition model it rests on, and why.
         start_support: What the data know of the initial states.
+        rows: The row of the data that each of the first nodes of the solution comes from, shape (n,); on
+            several ranks the nodes of this one.
     """
 
     policy: Controller
@@ -37,6 +39,7 @@ class TrainingResult:
     history: tuple[Update, ...]
     choice: ModelChoice
     start_support: StartSupport
+    rows: torch.Tensor
 
     @property
     def start_unknown(self) -> float:

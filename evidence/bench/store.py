@@ -1,0 +1,27 @@
+"""The records of the benchmark: one per case and number of threads, kept as each is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Record", "load", "save"]
+
+Record = dict[str, Any]
+
+
+def load(path: Path) -> list[Record]:
+    """Return the stored records, none if there is no file."""
+    records: list[Record] = json.loads(path.read_text()) if path.exists() else []
+    return records
+
+
+def save(path: Path, record: Record) -> None:
+    """Put a record into the file, in the place of an older one of the same case; all or nothing."""
+    kept = [old for old in load(path) if (old["name"], old["threads"]) != (record["name"], record["threads"])]
+    lines = [json.dumps(each, ensure_ascii=False) for each in [*kept, record]]
+    path.parent.mkdir(exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    unfinished.replace(path)

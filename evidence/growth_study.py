@@ -1,0 +1,107 @@
+"""More data must help: uniformly random pendulum transitions, from a thousand to a hundred thousand.
+
+`python -m evidence.growth_study` trains with both transition models, only the discount given, keeps one
+record per trial in results/growth.json as it goes, and writes docs/growth.md from the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import nopg
+from nopg.environments import Pendulum
+from nopg.rollouts import collect_uniform, simulate
+
+__all__ = ["markdown", "measure"]
+
+_ROOT = Path(__file__).parent.parent
+_RECORDS, _PAGE = _ROOT / "results" / "growth.json", _ROOT / "docs" / "growth.md"
+_SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
+_MODELS = ("nadaraya-watson", "local-linear")
+_DISCOUNT, _LIMIT, _WANTED = 0.99, -304, -325
+_TRIALS = {1_000: 5, 3_000: 5, 10_000: 3, 30_000: 2, 100_000: 1}
+
+
+def measure(model: str, rows: int, seed: int, *, updates: int) -> dict[str, Any]:
+    """Train once, run the controller from hanging for 500 steps, and return the record."""
+    plant = Pendulum()
+    data = collect_uniform(plant, rows, seed=seed)
+    started = time.perf_counter()
+    result = nopg.optimize(data, _DISCOUNT, model=model, seed=seed, updates=updates, progress=False)  # type: ignore[arg-type]
+    seconds = time.perf_counter() - started
+    run = simulate(plant, result.policy, steps=500)
+    return {
+        "model": model,
+        "rows": rows,
+        "seed": seed,
+        "return": float(run.returns[0]),
+        "expected": result.expected_return,
+        "unknown": result.unknown_mass,
+        "updates": len(result.history),
+        "seconds": seconds,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def markdown(records: list[dict[str, Any]]) -> str:
+    """Return the page."""
+    lines = [
+        "# More data help",
+        "",
+        "Made by `python -m evidence.growth_study` from `results/growth.json`; do not edit. Uniformly random "
+        f"pendulum transitions, γ = {_DISCOUNT}, only the discount given: undiscounted return of 500 steps "
+        f"from hanging, median over the seeds. The best possible at this discount is about {_LIMIT}; wanted "
+        f"from 10⁵ rows is ≥ {_WANTED} with the better model.",
+        "",
+        "| rows | model | seeds | median return | worst | Ĵ | updates | seconds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for rows in _SIZES:
+        for model in _MODELS:
+            mine = [record for record in records if (record["rows"], record["model"]) == (rows, model)]
+            if not mine:
+                continue
+            median = {
+                key: statistics.median(record[key] for record in mine)
+                for key in ("return", "expected", "updates", "seconds")
+            }
+            lines.append(
+                f"| {rows} | {model} | {len(mine)} | {median['return']:.1f} | "
+                f"{min(record['return'] for record in mine):.1f} | {median['expected']:.1f} | "
+                f"{median['updates']:.0f} | {median['seconds']:.0f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run what is missing, then write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table-only", action="store_true", help="write the page from the stored records")
+    parser.add_argument("--rows", type=int, nargs="*", default=list(_SIZES))
+    parser.add_argument("--models", nargs="*", default=list(_MODELS))
+    parser.add_argument("--updates", type=int, default=1_500)
+    options = parser.parse_args()
+    records: list[dict[str, Any]] = json.loads(_RECORDS.read_text()) if _RECORDS.exists() else []
+    if not options.table_only:
+        torch.set_num_threads(1)
+        for rows in options.rows:
+            for model in options.models:
+                for seed in range(_TRIALS[rows]):
+                    key = (model, rows, seed)
+                    if any((record["model"], record["rows"], record["seed"]) == key for record in records):
+                        continue
+                    records.append(measure(model, rows, seed, updates=options.updates))
+                    print(records[-1], flush=True)
+                    _RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+    _PAGE.write_text(markdown(records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""How much memory a process may still take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["free_memory", "gigabytes"]
+
+_MEMINFO = Path("/proc/meminfo")
+# Limits of a container, version 2 and version 1 of control groups.
+_GROUPS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (
+        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+        Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ),
+)
+
+
+def free_memory() -> int:
+    """Return the bytes that are free for this process, on the machine and in its container."""
+    free = [_on_the_machine()]
+    for limit, used in _GROUPS:
+        try:
+            free.append(int(limit.read_text()) - int(used.read_text()))
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+    return max(min(free), 0)
+
+
+def gigabytes(count: float) -> str:
+    """Return a number of bytes as people read it.
+
+    Example:
+        >>> gigabytes(2_345_000_000), gigabytes(12_000_000)
+        ('2.3 GB', '0.01 GB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e9:.2f} GB"
+
+
+def _on_the_machine() -> int:
+    try:
+        for line in _MEMINFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,147 @@
+"""The processes that share one equation: alone, or several started by torchrun."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from nopg.errors import RankError
+
+__all__ = ["ALONE", "Ranks", "current_ranks"]
+
+_T = TypeVar("_T")
+
+# A rank that says nothing for so long is lost.
+_PATIENCE = timedelta(seconds=50)
+
+
+@dataclass(eq=False, slots=True)
+class Ranks:
+    """The ranks of a run; with one rank every exchange is the identity.
+
+    Attributes:
+        number: Of this rank, from 0.
+        count: Of all ranks.
+        bytes_sent: What this rank has sent to others in `exchange`, for reports.
+    """
+
+    number: int = 0
+    count: int = 1
+    bytes_sent: int = field(default=0, init=False)
+
+    @property
+    def several(self) -> bool:
+        """Whether there is anybody to talk to."""
+        return self.count > 1
+
+    def sum(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the sum of every rank's x."""
+        return self._reduce(x, dist.ReduceOp.SUM)
+
+    def max(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the elementwise maximum of every rank's x."""
+        return self._reduce(x, dist.ReduceOp.MAX)
+
+    def gather(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the rows (m₀ + m₁ + …, …) of all ranks, in their order."""
+        if not self.several:
+            return x
+        counts = self._counts(len(x))
+        longest = max(counts)
+        padded = x.new_zeros(longest, *x.shape[1:])
+        padded[: len(x)] = x
+        everyone = [torch.empty_like(padded) for _ in range(self.count)]
+        _guarded(lambda: dist.all_gather(everyone, padded))
+        return torch.cat([part[:count] for part, count in zip(everyone, counts, strict=True)])
+
+    def exchange(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Give parts[k] (m, …) to rank k, and return what every rank has for this one."""
+        if not self.several:
+            return list(parts)
+        lengths = torch.tensor([len(part) for part in parts])
+        coming = torch.empty_like(lengths)
+        _guarded(lambda: dist.all_to_all_single(coming, lengths))
+        return self.exchange_known(parts, coming.tolist())
+
+    def exchange_known(self, parts: Sequence[torch.Tensor], coming: Sequence[int]) -> list[torch.Tensor]:
+        """Exchange parts of which every rank knows how many rows will come."""
+        if not self.several:
+            return list(parts)
+        sent = torch.cat(list(parts)).contiguous()
+        received = sent.new_empty(sum(coming), *sent.shape[1:])
+        lengths = [len(part) for part in parts]
+        _guarded(lambda: dist.all_to_all_single(received, sent, list(coming), lengths))
+        self.bytes_sent += (len(sent) - lengths[self.number]) * sent[:1].numel() * sent.element_size()
+        return list(received.split(list(coming)))
+
+    def wait(self) -> None:
+        """Go on when all ranks have come here."""
+        if self.several:
+            _guarded(dist.barrier)
+
+    def same(self, numbers: torch.Tensor) -> bool:
+        """Return whether all ranks hold the same numbers."""
+        if not self.several:
+            return True
+        highest, lowest = self.max(numbers), -self.max(-numbers)
+        return bool((highest == lowest).all())
+
+    def _counts(self, count: int) -> list[int]:
+        everyone = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
+        _guarded(lambda: dist.all_gather(everyone, torch.tensor([count])))
+        return [int(number) for number in everyone]
+
+    def _reduce(self, x: torch.Tensor, operation: dist.ReduceOp.RedOpType) -> torch.Tensor:
+        if not self.several:
+            return x
+        total = x.clone()
+        _guarded(lambda: dist.all_reduce(total, op=operation))
+        return total
+
+
+ALONE = Ranks()
+
+
+def current_ranks() -> Ranks:
+    """Return the ranks that torchrun started, joined on the first call; `ALONE` without torchrun."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return ALONE
+    if not dist.is_initialized():
+        _guarded(_join)
+    return _joined(dist.get_rank(), dist.get_world_size())
+
+
+def _join() -> None:
+    """Meet the other ranks where torchrun says."""
+    store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
+    # After a restart the addresses of the ranks that are gone are still in the store.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    fresh = PrefixStore(f"nopg/{attempt}", store)
+    dist.init_process_group("gloo", store=fresh, rank=rank, world_size=count, timeout=_PATIENCE)
+
+
+@cache
+def _joined(number: int, count: int) -> Ranks:
+    return Ranks(number, count)
+
+
+def _guarded(work: Callable[[], _T]) -> _T:
+    """Do work with the other ranks; say so if one of them is gone."""
+    try:
+        return work()
+    except RuntimeError as error:
+        rank = dist.get_rank() if dist.is_initialized() else os.environ.get("RANK", "?")
+        reason = str(error).split("] ", 1)[-1].split(". ", 1)[0]
+        raise RankError(
+            f"rank {rank}: another rank is gone or silent ({reason}); start again from the last checkpoint, "
+            "or let torchrun do it with --max-restarts"
+        ) from error

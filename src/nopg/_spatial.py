@@ -1,0 +1,107 @@
+"""Neighbours in space as neighbours in memory: the cells of a kd-tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+
+from nopg._ranks import ALONE, Ranks
+
+__all__ = ["SpatialCells", "spatial_order"]
+
+# So many points tell where the medians of the cells lie.
+_POINTS_SAMPLED = 1 << 16
+_DEEPEST, _LEAST_POINTS = 9, 16
+
+
+@dataclass(frozen=True, slots=True)
+class SpatialCells:
+    """A complete kd-tree of 2ᵏ cells: each box is split at the median of its widest side.
+
+    Attributes:
+        sides: The coordinate that each inner node splits, in the order of a heap, shape (2ᵏ − 1,).
+        medians: Where it splits it, shape (2ᵏ − 1,); what is not above goes left.
+
+    Example:
+        >>> cells = SpatialCells.of(torch.tensor([[3.0], [0.0], [2.0], [1.0]]), depth=1)
+        >>> cells.number(torch.tensor([[0.5], [2.5]])).tolist()
+        [0, 1]
+    """
+
+    sides: torch.Tensor
+    medians: torch.Tensor
+
+    @classmethod
+    def of(cls, points: torch.Tensor, *, depth: int | None = None) -> SpatialCells:
+        """Return the 2^depth cells of points (n, d); the cells hold about as many points each.
+
+        By default there are up to 512 cells, of 16 points or more.
+        """
+        return cls.of_every(points, 0, len(points), ALONE, depth=depth)
+
+    @classmethod
+    def of_every(
+        cls, points: torch.Tensor, first: int, total: int, ranks: Ranks, *, depth: int | None = None
+    ) -> SpatialCells:
+        """Return the cells of the points of all ranks; these are numbers `first` and up of `total`."""
+        if depth is None:
+            depth = min(_DEEPEST, max(total // _LEAST_POINTS, 1).bit_length() - 1)
+        step = max(1, total // _POINTS_SAMPLED)
+        boxes = [ranks.gather(points[-first % step :: step]).cpu().numpy()]
+        sides, medians = [], []
+        for _ in range(depth):
+            halves = []
+            for box in boxes:
+                side = int(np.ptp(box, axis=0).argmax()) if len(box) else 0
+                column, middle = box[:, side], (len(box) - 1) // 2
+                median = float(np.partition(column, middle)[middle]) if len(box) else 0.0
+                sides.append(side)
+                medians.append(median)
+                halves += [box[column <= median], box[column > median]]
+            boxes = halves
+        return cls(torch.tensor(sides, dtype=torch.int64), torch.tensor(medians, dtype=torch.float64))
+
+    @property
+    def depth(self) -> int:
+        """K."""
+        return (len(self.sides) + 1).bit_length() - 1
+
+    def number(self, points: torch.Tensor) -> torch.Tensor:
+        """Return the cell of each point (m, d), shape (m,); the cells of a box have consecutive numbers."""
+        node = torch.zeros(len(points), dtype=torch.int64)
+        for _ in range(self.depth):
+            above = points.gather(1, self.sides[node][:, None])[:, 0] > self.medians[node]
+            node = 2 * node + 1 + above.long()
+        return node - len(self.sides)
+
+    @property
+    def count(self) -> int:
+        """2ᵏ."""
+        return len(self.sides) + 1
+
+
+def spatial_order(points: torch.Tensor, cells: torch.Tensor | None = None, *, leaf: int = 16) -> torch.Tensor:
+    """Return an order of points (n, d) in which those that are close in space are close in memory, (n,).
+
+    Args:
+        points: The points.
+        cells: The cell of each point, shape (n,): cells come one after the other, and each is ordered alike
+            whatever else there is.
+        leaf: So few points are left as they come.
+
+    Example:
+        >>> spatial_order(torch.tensor([[3.0], [0.0], [2.0], [1.0]]), leaf=1).tolist()
+        [1, 3, 2, 0]
+    """
+    if cells is None:
+        tree = cKDTree(points.detach().cpu().numpy(), leafsize=leaf)
+        return torch.as_tensor(np.asarray(tree.indices, dtype=np.int64))
+    order = cells.argsort(stable=True)
+    counts = torch.bincount(cells)
+    parts = order.split(counts[counts > 0].tolist())
+    return (
+        torch.cat([part[spatial_order(points[part], leaf=leaf)] for part in parts]) if len(order) else order
+    )

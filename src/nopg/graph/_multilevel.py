@@ -1,0 +1,385 @@
+"""An approximate inverse of Λ from few representative rows and ever larger cells of the state space.
+
+Rows of P that lead to near places are alike: with S the rows of some representatives and Z weights that
+interpolate between the nearest of them, P ≈ ZS. For that matrix Λ is inverted exactly by a small system,
+
+    M = I + γ Z A⁻¹ S,    A = I − γ SZ,
+
+and Mᵀ does the same for Λᵀ. A lives on the representatives. It is inverted in turn by steps
+
+    x ← x + N(y − Ax),    N = I + Y (B⁻¹ − I) Wᵀ,    B = I − γ Wᵀ(SZ)Y,
+
+with Y the indicators of cells of representatives and W weights that sum to 1 on each; B likewise by larger
+cells, down to some hundred, where it is inverted. W is the shape of μ inside a cell, from the visits of an
+earlier policy, as in iterative aggregation and disaggregation (Takahashi 1975; Bertsekas and Castañon 1989).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from nopg._ranks import Ranks
+from nopg._spatial import SpatialCells, spatial_order
+from nopg.graph._halo import localize
+from nopg.graph._interpolation import centered_weights
+from nopg.graph._rows import RowPattern, SparsePattern, SparseRows
+from nopg.graph._samples import SampleIndex
+from nopg.solvers import CALL, Preconditioner
+
+__all__ = ["CellHierarchy"]
+
+# A representative stands for 4 to 8 rows; so many interpolate, and the kernel between them is so wide, in
+# units of the distance from a row to its second nearest.
+_ROWS_EACH, _INTERPOLATING, _WIDTH, _SLACK = 4, 4, 0.7, 1e-2
+# So many cells of one level make a cell of the next, as a power of 2.
+_COARSENING = 3
+# Steps on each level but the last, for every power of ten that the horizon 1/(1 − γ) counts.
+_STEPS_PER_DECADE = 2.0
+# How much of the weight of a cell all its rows share, whatever the visits.
+_SHARED = 0.1
+# Calls of torch in one step on one level.
+_CALLS = 8
+_REPRESENTATIVES_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What is fixed of the cells of one level.
+
+    Attributes:
+        labels: The cell of each row above, numbered on this rank, shape (m,).
+        gathered: The pattern of the matrix (c, m) that sums over the rows of each cell.
+        pattern: Where entries between cells stand, (c, c).
+        row_of: The row of each entry above, shape (e,).
+        target: The entry of this level that each entry above goes into, shape (e,).
+        columns: The cell of each entry's column, numbered over all ranks.
+    """
+
+    labels: torch.Tensor
+    gathered: SparsePattern
+    pattern: SparsePattern
+    row_of: torch.Tensor
+    target: torch.Tensor
+    columns: torch.Tensor
+
+
+class CellHierarchy:
+    """Representatives of the nodes of a model, their cells on every level, where entries stand; built once.
+
+    Args:
+        pattern: Of the rows R of the queries, g for each node.
+        group_size: g; the first query of a node speaks for all in the preconditioner.
+        places: Where the nodes' queries lie, in units of the metric, shape (n, d).
+        cells: The largest cells; those of the places if not given.
+        ranks: Who shares the nodes.
+    """
+
+    def __init__(
+        self,
+        pattern: RowPattern,
+        group_size: int,
+        places: torch.Tensor,
+        cells: SpatialCells | None,
+        ranks: Ranks,
+    ) -> None:
+        self.ranks, self.group_size = ranks, group_size
+        num_nodes = int(ranks.sum(torch.tensor(len(places))))
+        cells = SpatialCells.of(places) if cells is None else cells
+        owners = torch.arange(cells.count) * ranks.count // cells.count
+        firsts = torch.searchsorted(owners, torch.arange(ranks.count + 1))  # first cell of each rank
+        own_cells = int(firsts[ranks.number + 1] - firsts[ranks.number])
+
+        # Slices of a cell in spatial order are its smaller cells; the row in the middle stands for each.
+        finest = max((num_nodes // (cells.count * _ROWS_EACH)).bit_length() - 1, 0)
+        base = cells.number(places) - int(firsts[ranks.number])
+        self._representatives, cell = _middles(places, base, own_cells, 1 << finest)
+        self._interpolate(places, pattern)
+
+        self.levels: list[_Level] = []
+        row_of, columns, begun = self._between, self._columns, finest
+        labels_everywhere = ranks.gather(cell + (int(firsts[ranks.number]) << finest))
+        columns = labels_everywhere[columns]
+        for split in [*range(max(finest - _COARSENING, 0), 0, -_COARSENING), 0]:
+            shift = begun - split
+            level = self._level(cell >> shift, own_cells << split, firsts << split, row_of, columns >> shift)
+            self.levels.append(level)
+            cell, columns, begun = torch.arange(own_cells << split), level.columns, split
+            row_of = _row_of(level.pattern)
+        self._firsts = firsts
+
+    def approximate(
+        self, values: torch.Tensor, continues: torch.Tensor, discount: float, visits: torch.Tensor | None
+    ) -> MultilevelInverse:
+        """Return M for the values (n·g, K) of R.
+
+        Args:
+            values: Of this update.
+            continues: 0 at a terminal node, 1 elsewhere, shape (n,).
+            discount: γ.
+            visits: μ of an earlier update, shape (n,), or None.
+        """
+        dtype, chosen = values.dtype, self._representatives
+        sampled = values[chosen * self.group_size] * continues[chosen].to(dtype)[:, None]
+        S = SparseRows(self._sampled, sampled.reshape(-1))
+        Z = SparseRows(self._interpolation, self._weights.to(dtype).reshape(-1))
+        between = torch.zeros(self._pattern.num_entries, dtype=dtype)
+        for rows, target, columns in self._products:
+            parts = sampled[rows][:, :, None] * self._node_weights[columns].to(dtype)
+            between.index_add_(0, target, parts.reshape(-1))
+
+        shape = torch.ones(len(chosen), dtype=dtype)
+        if visits is not None:
+            shape = Z.apply_transposed(visits.abs().to(dtype))
+        steps, entries = [], between
+        for level in self.levels:
+            weights, shape = _shares(level, shape)
+            P = torch.zeros(level.pattern.num_entries, dtype=dtype)
+            P.index_add_(0, level.target, entries * weights[level.row_of])
+            steps.append(_Step.of(level, weights, P))
+            entries = P
+        inverse = self._invert(steps[-1], discount)
+        return MultilevelInverse(
+            S,
+            Z,
+            SparseRows(self._pattern, between),
+            steps=steps,
+            inverse=inverse,
+            discount=discount,
+            ranks=self.ranks,
+        )
+
+    def _interpolate(self, places: torch.Tensor, pattern: RowPattern) -> None:
+        """Find the representatives that stand for each node, and where the entries of SZ stand."""
+        ranks, chosen = self.ranks, self._representatives
+        index = SampleIndex(places[chosen], ranks)
+        count = min(_INTERPOLATING, index.num_samples)
+        distances, near = index.nearest(places, count)
+        width = _WIDTH * _typical(distances[:, min(1, count - 1)], ranks)
+        local, across, halo = localize(near, index.starts, ranks)
+        there = places[chosen] if halo is None else halo.extend(places[chosen])
+        self._weights = torch.cat(
+            [
+                centered_weights((there[j.long()] - z[:, None]) / width, z.new_zeros(j.shape), _SLACK)[
+                    0
+                ].float()
+                for z, j in zip(places.split(1 << 16), local.split(1 << 16), strict=True)
+            ]
+        )
+        self._interpolation = RowPattern(local, across, halo=halo)
+
+        # SZ: of every candidate of a representative, the representatives that stand for it.
+        indices = pattern.indices[chosen * self.group_size]
+        starts = torch.arange(len(chosen) + 1, dtype=torch.int32) * indices.shape[1]
+        self._sampled = SparsePattern(starts, indices.reshape(-1), pattern.num_columns, pattern.halo)
+        of_node, self._node_weights = near.long(), self._weights
+        if pattern.halo is not None:
+            of_node = pattern.halo.extend(of_node)
+            self._node_weights = pattern.halo.extend(self._weights)
+        self._products: list[tuple[slice, torch.Tensor, torch.Tensor]] = []
+        keys, found, total = [], 0, index.num_samples
+        for start in range(0, len(chosen), _REPRESENTATIVES_AT_ONCE):
+            rows = slice(start, min(start + _REPRESENTATIVES_AT_ONCE, len(chosen)))
+            columns = indices[rows].long()
+            key = torch.arange(rows.start, rows.stop)[:, None, None] * total + of_node[columns]
+            some, target = torch.unique(key, return_inverse=True)
+            self._products.append((rows, (target + found).reshape(-1).int(), columns.int()))
+            keys.append(some)
+            found += len(some)
+        key = torch.cat(keys) if keys else torch.zeros(0, dtype=torch.int64)
+        self._between, self._columns = key // total, key % total
+        counts = torch.bincount(self._between, minlength=len(chosen))
+        self._pattern, place = _arranged(self._between, self._columns, _counted(counts), index.starts, ranks)
+        self._products = [
+            (rows, place[target.long()].int(), columns) for rows, target, columns in self._products
+        ]
+        order = place.argsort()
+        self._between, self._columns = self._between[order], self._columns[order]
+
+    def _invert(self, coarsest: _Step, discount: float) -> torch.Tensor:
+        """Return the rows of this rank of B⁻¹ on the coarsest level."""
+        level, first, m = coarsest.level, int(self._firsts[self.ranks.number]), int(self._firsts[-1])
+        own = coarsest.P.values.new_zeros(level.gathered.num_rows, m)
+        own[_row_of(level.pattern), level.columns] = coarsest.P.values
+        B = torch.eye(m, dtype=own.dtype) - discount * self.ranks.gather(own)
+        inverse: torch.Tensor = torch.linalg.inv(B)
+        return inverse[first : first + len(own)].contiguous()
+
+    def _level(
+        self,
+        labels: torch.Tensor,
+        num_cells: int,
+        firsts: torch.Tensor,
+        row_of: torch.Tensor,
+        columns: torch.Tensor,
+    ) -> _Level:
+        """Return a level from the entries above: their rows here, the cells of their columns everywhere."""
+        total = int(firsts[-1])
+        keys, target = torch.unique(labels[row_of] * total + columns, return_inverse=True)
+        row, column = keys // total, keys % total
+        counts = torch.bincount(row, minlength=num_cells)
+        pattern, place = _arranged(row, column, _counted(counts), firsts, self.ranks)
+        gathered = SparsePattern(
+            _counted(torch.bincount(labels, minlength=num_cells)),
+            labels.argsort(stable=True).int(),
+            len(labels),
+        )
+        return _Level(
+            labels=labels.int(),
+            gathered=gathered,
+            pattern=pattern,
+            row_of=row_of.int(),
+            target=place[target].int(),
+            columns=column[place.argsort()],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The cells of one level for this update: the weights W of the rows above, and entries between cells."""
+
+    level: _Level
+    weights: torch.Tensor
+    means: SparseRows
+    sums: SparseRows
+    P: SparseRows
+
+    @classmethod
+    def of(cls, level: _Level, weights: torch.Tensor, entries: torch.Tensor) -> _Step:
+        """Bind weights (m,) of the rows above and the entries between cells."""
+        rows = level.gathered
+        return cls(
+            level,
+            weights,
+            SparseRows(rows, weights[rows.columns]),
+            SparseRows(rows, torch.ones_like(weights)),
+            SparseRows(level.pattern, entries),
+        )
+
+    def restrict(self, x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+        """Return Wᵀx, or Yᵀx."""
+        return (self.sums if transposed else self.means).apply(x)
+
+    def prolong(self, y: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+        """Return Yy, or Wy."""
+        x = y.index_select(0, self.level.labels)
+        return x.mul_(self.weights) if transposed else x
+
+
+class MultilevelInverse(Preconditioner):
+    """M for the values of one update; see the module."""
+
+    def __init__(
+        self,
+        S: SparseRows,
+        Z: SparseRows,
+        between: SparseRows,
+        *,
+        steps: list[_Step],
+        inverse: torch.Tensor,
+        discount: float,
+        ranks: Ranks,
+    ) -> None:
+        self._S, self._Z, self._matrices = S, Z, [between, *(step.P for step in steps)]
+        self._steps, self._inverse, self._discount, self._ranks = steps, inverse, discount, ranks
+        self._number = max(round(-_STEPS_PER_DECADE * math.log10(1.0 - discount)), 1)
+
+        times, self.work = 1, S.pattern.num_entries + Z.pattern.num_entries + 4 * CALL
+        for step, matrix in zip(steps, self._matrices, strict=False):
+            times *= self._number
+            self.work += times * (matrix.pattern.num_entries + 4 * len(step.weights) + _CALLS * CALL)
+        self.work += times * inverse.numel() // 8  # dense and in order: far cheaper an entry
+
+    def apply(self, x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+        """Return Mx ≈ Λ⁻¹x, or Mᵀx."""
+        if transposed:
+            moved = self._S.apply_transposed(self._solve(0, self._Z.apply_transposed(x), transposed))
+        else:
+            moved = self._Z.apply(self._solve(0, self._S.apply(x), transposed))
+        return torch.add(x, moved, alpha=self._discount)
+
+    def _solve(self, depth: int, y: torch.Tensor, transposed: bool) -> torch.Tensor:
+        """Return about (I − γC)⁻¹y, C between representatives or between the cells of this depth."""
+        if depth == len(self._steps):
+            return self._fold(y @ self._inverse) if transposed else self._inverse @ self._ranks.gather(y)
+        C, step = self._matrices[depth], self._steps[depth]
+        x, rest = None, y
+        for number in range(self._number):
+            if x is not None:
+                moved = C.apply_transposed(x) if transposed else C.apply(x)
+                rest = torch.add(y, moved, alpha=self._discount).sub_(x)
+            coarse = step.restrict(rest, transposed=transposed)
+            coarse = self._solve(depth + 1, coarse, transposed).sub_(coarse)
+            correction = step.prolong(coarse, transposed=transposed).add_(rest)
+            x = correction if x is None else x.add_(correction)
+            del number
+        assert x is not None
+        return x
+
+    def _fold(self, everywhere: torch.Tensor) -> torch.Tensor:
+        """Return this rank's part of the sum over ranks of vectors over all cells."""
+        if not self._ranks.several:
+            return everywhere
+        # Every rank holds its rows of the inverse, whose transposed product is a sum over ranks.
+        owned = [int(count) for count in self._ranks.gather(torch.tensor([len(self._inverse)]))]
+        parts: list[torch.Tensor] = list(self._ranks.sum(everywhere).split(owned))
+        return parts[self._ranks.number]
+
+
+def _middles(
+    places: torch.Tensor, cells: torch.Tensor, num_cells: int, parts: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the middle row of each part of each cell, and which part that is, both (m,), by part.
+
+    Each cell is taken in its spatial order and cut into equal parts.
+    """
+    order = spatial_order(places, cells)
+    counts = torch.bincount(cells, minlength=num_cells)
+    inside = torch.arange(len(order)) - (counts.cumsum(0) - counts)[cells[order]]
+    part = cells[order] * parts + inside * parts // counts[cells[order]]  # ascending
+    sizes = torch.bincount(part, minlength=num_cells * parts)
+    middle = (sizes.cumsum(0) - sizes + sizes // 2)[sizes > 0]
+    return order[middle], part[middle]
+
+
+def _typical(distances: torch.Tensor, ranks: Ranks) -> float:
+    """Return the geometric mean of the distances of all ranks that are not 0; 1 if all are."""
+    logs = distances[distances > 0].log()
+    total, count = ranks.sum(
+        torch.stack([logs.sum(), torch.tensor(float(len(logs)), dtype=logs.dtype)])
+    ).tolist()
+    return math.exp(total / count) if count else 1.0
+
+
+def _shares(level: _Level, shape: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the weight of each row in its cell, `shape` (m,) but for an even share, and the cells' sums."""
+    labels, none = level.labels, shape.new_zeros(level.gathered.num_rows)
+    even = 1.0 / none.index_add(0, labels, torch.ones_like(shape))[labels]
+    total = none.index_add(0, labels, shape)
+    share = shape / torch.where(total > 0, total, 1.0)[labels]
+    return torch.where(total[labels] > 0, (1 - _SHARED) * share + _SHARED * even, even), total
+
+
+def _arranged(
+    row: torch.Tensor, column: torch.Tensor, starts: torch.Tensor, firsts: torch.Tensor, ranks: Ranks
+) -> tuple[SparsePattern, torch.Tensor]:
+    """Return the pattern of entries at (row, global column), and which entry of it each of these is."""
+    local, width, halo = localize(column, firsts, ranks)
+    # Columns ascend within a row; those of the halo stand behind.
+    order = (row * width + local).argsort()
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order))
+    return SparsePattern(starts, local[order].int(), width, halo), place
+
+
+def _row_of(pattern: SparsePattern) -> torch.Tensor:
+    starts = pattern.starts.long()
+    return torch.repeat_interleave(torch.arange(pattern.num_rows), starts[1:] - starts[:-1])
+
+
+def _counted(counts: torch.Tensor) -> torch.Tensor:
+    starts = torch.zeros(len(counts) + 1, dtype=torch.int32)
+    starts[1:] = counts.cumsum(0)
+    return starts

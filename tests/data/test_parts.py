@@ -1,0 +1,193 @@
+"""Parts of Parquet files: together they are the whole, apart they read nothing of each other."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.door_cases import PARTS, assert_same, bits, grid, walks
+from nopg.data import Transitions
+from nopg.data._shares import Share
+from nopg.errors import ArgumentError, DataError
+
+ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
+
+
+def log(rows: int, start: float = 0.0, **columns: Any) -> pa.Table:
+    """Rows whose state is start, start + 1, …; no next states."""
+    k = np.arange(rows)
+    return pa.table({"x": start + k, "u": np.sin(k), "r": np.cos(k)} | columns)
+
+
+def write_folder(folder: Path, data: Transitions, lengths: tuple[int, ...], group: int) -> Path:
+    """Write a dataset as files of these lengths in row groups of at most `group` rows."""
+    for number, rows in enumerate(torch.arange(len(data)).split(list(lengths))):
+        data.take(rows).to_parquet(file := folder / f"{number}.parquet")
+        pq.write_table(pq.read_table(file), file, row_group_size=group)
+    return folder
+
+
+def parts_of(path: Path, count: int, **columns: Any) -> list[Transitions]:
+    return [Transitions.from_parquet(path, part=(number, count), **columns) for number in range(count)]
+
+
+# All parts are the whole.
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 49, 50])
+def test_the_rows_of_all_parts_are_those_of_the_folder_to_the_bit(tmp_path: Path, count: int) -> None:
+    write_folder(tmp_path, grid(), lengths=(1, 20, 4, 25), group=6)
+    parts = parts_of(tmp_path, count)
+    for name in PARTS:
+        joined = torch.cat([getattr(part, name) for part in parts])
+        assert torch.equal(bits(joined), bits(getattr(grid(), name))), name
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert all(part.schema == grid().schema for part in parts)
+    assert all(torch.equal(part.starts, grid().starts) for part in parts)
+
+
+def test_the_only_part_is_the_whole(tmp_path: Path) -> None:
+    for data in (grid(), walks()):
+        data.to_parquet(tmp_path / "data.parquet")
+        assert_same(Transitions.from_parquet(tmp_path / "data.parquet", part=(0, 1)), data)
+
+
+def test_parts_end_inside_a_row_group_of_many_batches(tmp_path: Path) -> None:
+    pq.write_table(
+        log(200_000).append_column("next_x", pa.array(np.zeros(200_000))), tmp_path / "log.parquet"
+    )
+    parts = parts_of(tmp_path / "log.parquet", 3, **ROLES)
+    assert [len(part) for part in parts] == [66_666, 66_667, 66_667]
+    assert torch.equal(torch.cat([part.states[:, 0] for part in parts]), torch.arange(200_000.0).double())
+
+
+@given(
+    sizes=st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=5),
+    count=st.integers(1, 12),
+)
+def test_shares_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[list[int]], count: int) -> None:
+    rows = [
+        (file, group)
+        for file, groups in enumerate(sizes)
+        for group, size in enumerate(groups)
+        for _ in range(size)
+    ]
+    if count > len(rows):
+        with pytest.raises(DataError):
+            Share.of(sizes, (0, count), "log")
+        return
+    end = 0
+    for number in range(count):
+        share = Share.of(sizes, (number, count), "log")
+        assert share.first == end
+        end += share.rows
+        asked = [(file, group) for file, groups in share.groups for group in groups]
+        assert asked == list(dict.fromkeys(rows[share.first : end]))
+        assert share.declared == sum(sizes[file][group] for file, group in asked)
+        assert rows[share.first - share.skipped : end][: share.skipped] == [asked[0]] * share.skipped
+        files = [file for file, _ in rows[share.first : end]]
+        assert list(share.breaks) == [k for k in range(1, share.rows) if files[k] != files[k - 1]]
+    assert end == len(rows)
+
+
+# What is not read.
+
+
+def spoil(file: Path, group: int) -> None:
+    """Overwrite the stored columns of a row group; the footer stays as it is."""
+    footer = pq.read_metadata(file).row_group(group)
+    stored = bytearray(file.read_bytes())
+    for k in range(footer.num_columns):
+        column = footer.column(k)
+        start = column.dictionary_page_offset or column.data_page_offset
+        stored[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    file.write_bytes(stored)
+
+
+def test_row_groups_of_other_parts_are_not_read(tmp_path: Path) -> None:
+    data = grid()
+    write_folder(tmp_path, data, lengths=(20, 30), group=10)
+    # The third of five parts is the first row group of the second file.
+    spoil(tmp_path / "0.parquet", 0)
+    spoil(tmp_path / "0.parquet", 1)
+    spoil(tmp_path / "1.parquet", 1)
+    spoil(tmp_path / "1.parquet", 2)
+    part = Transitions.from_parquet(tmp_path, part=(2, 5))
+    assert_same(part, data.take(torch.arange(20, 30)))
+    for other in (0, 1, 3, 4):
+        with pytest.raises(DataError, match=rf"part {other} of 5 cannot be read as Parquet"):
+            Transitions.from_parquet(tmp_path, part=(other, 5))
+
+
+# What there is no part of.
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_more_parts_than_rows_are_refused_for_each_of_them(tmp_path: Path, number: int) -> None:
+    pq.write_table(log(3), tmp_path / "log.parquet")
+    with pytest.raises(DataError, match="has 3 rows, too few for 4 parts; use at most 3"):
+        Transitions.from_parquet(tmp_path / "log.parquet", part=(number, 4), **ROLES)
+
+
+@pytest.mark.parametrize("part", [(2, 2), (-1, 2), (0, 0)])
+def test_a_part_that_does_not_exist_is_refused(tmp_path: Path, part: tuple[int, int]) -> None:
+    pq.write_table(log(3), tmp_path / "log.parquet")
+    with pytest.raises(ArgumentError, match="the first being 0"):
+        Transitions.from_parquet(tmp_path / "log.parquet", part=part, **ROLES)
+
+
+def test_a_part_without_two_rows_of_a_recording_is_refused_by_its_number(tmp_path: Path) -> None:
+    pq.write_table(log(3), tmp_path / "log.parquet")
+    with pytest.raises(DataError, match=r"log.parquet, part 1 of 3: no row has a next state"):
+        Transitions.from_parquet(tmp_path / "log.parquet", part=(1, 3), **ROLES)
+
+
+# Episodes.
+
+
+def episode_numbers(parts: list[Transitions]) -> list[list[int]]:
+    return [part.episodes.tolist() for part in parts if part.episodes is not None]
+
+
+def test_a_cut_and_a_new_file_end_an_episode_and_no_two_parts_share_a_number(tmp_path: Path) -> None:
+    for name, start in (("a", 10.0), ("b", 20.0), ("c", 30.0)):
+        pq.write_table(log(4, start), tmp_path / f"{name}.parquet")
+    first, second = parts_of(tmp_path, 2, **ROLES)
+    # Rows 10 … 13, 20, 21 and 22, 23, 30 … 33.
+    assert first.states[:, 0].tolist() == [10, 11, 12, 20]
+    assert first.truncated.tolist() == [False, False, True, True]
+    assert second.states[:, 0].tolist() == [22, 30, 31, 32]
+    assert second.next_states[:, 0].tolist() == [23, 31, 32, 33]
+    numbers = episode_numbers([first, second])
+    assert [len(set(part)) for part in numbers] == [2, 2]
+    assert not set(numbers[0]) & set(numbers[1])
+
+
+def test_given_numbers_are_kept_so_both_halves_of_an_episode_have_one(tmp_path: Path) -> None:
+    pq.write_table(log(8, episode=[5, 5, 5, 7, 7, 7, 9, 9]), tmp_path / "log.parquet")
+    assert episode_numbers(parts_of(tmp_path / "log.parquet", 2, **ROLES)) == [[5, 5], [7, 9]]
+
+
+def test_names_are_numbered_apart_in_each_part(tmp_path: Path) -> None:
+    pq.write_table(log(8, episode=list("aabbccdd")), tmp_path / "log.parquet")
+    first, second = episode_numbers(parts_of(tmp_path / "log.parquet", 2, **ROLES))
+    assert len({*first, *second}) == 4
+
+
+def test_numbers_for_the_pieces_of_a_given_episode_are_used_by_no_other_part(tmp_path: Path) -> None:
+    time = [0, 1, 2, 99, 100, 101, 102, 103, 104, 105, 106, 107]
+    table = log(12, episode=[0] * 6 + [3] * 3 + [1] * 3, t=time)
+    for following in ({}, {"next_x": pa.array(np.zeros(12))}):
+        for name, column in following.items():
+            table = table.append_column(name, column)
+        pq.write_table(table, tmp_path / "log.parquet")
+        first, second = episode_numbers(parts_of(tmp_path / "log.parquet", 2, **ROLES, time="t"))
+        assert len(set(first)) == 2
+        assert set(second) == {3, 1}
+        assert not set(first) & set(second)

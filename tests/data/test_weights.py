@@ -1,0 +1,182 @@
+"""Weights: how many transitions a row stands for, through every door."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from data.door_cases import assert_same, bits, grid, walks
+from nopg.data import Transitions, duplicate_groups, to_d3rlpy
+from nopg.errors import DataError
+
+WALKS: dict[str, Any] = {"states": ["x", "y"], "actions": ["u"], "reward": "reward"}
+
+
+def weighted(data: Transitions) -> Transitions:
+    """Awkward weights: far from 1, and none that a short decimal could hold."""
+    rng = np.random.default_rng(4)
+    return replace(data, weights=torch.as_tensor(np.exp(5 * rng.normal(size=len(data)))))
+
+
+def assert_same_weights(data: Transitions, expected: Transitions) -> None:
+    assert_same(data, expected, whole_schema=False)
+    assert data.weights is not None
+    assert expected.weights is not None
+    assert torch.equal(bits(data.weights), bits(expected.weights))
+
+
+def rows(**changes: Any) -> Transitions:
+    return Transitions.from_arrays(
+        **{
+            "states": [0.0, 1.0, 2.0],
+            "actions": [0.0] * 3,
+            "rewards": [0.0] * 3,
+            "next_states": [1.0, 2.0, 3.0],
+        }
+        | changes
+    )
+
+
+# At the door.
+
+
+def test_without_a_word_every_row_stands_for_one() -> None:
+    assert rows().weights is None
+    assert "for" not in repr(rows())
+
+
+def test_weights_are_float64_and_shown_by_their_sum() -> None:
+    data = rows(weights=[1, 2, 7])
+    assert data.weights is not None
+    assert data.weights.dtype == torch.float64
+    assert "3 rows for 10 transitions:" in repr(data)
+
+
+@pytest.mark.parametrize("weight", [0.0, -2.0])
+def test_a_row_that_stands_for_nothing_is_refused(weight: float) -> None:
+    with pytest.raises(DataError, match=rf"weights must be positive; row 1 has {weight:g}\."):
+        rows(weights=[1.0, weight, 1.0])
+
+
+def test_weights_have_one_number_per_row() -> None:
+    with pytest.raises(DataError, match="weights has 2 rows, states have 3"):
+        rows(weights=[1.0, 2.0])
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf])
+def test_a_weight_that_is_no_number_is_refused_or_dropped_with_its_row(weight: float) -> None:
+    with pytest.raises(DataError, match=r"weights has 1 .* \(rows 1\)"):
+        rows(weights=[1.0, weight, 3.0])
+    left = rows(weights=[1.0, weight, 3.0], invalid="drop")
+    assert left.weights is not None
+    assert left.weights.tolist() == [1.0, 3.0]
+
+
+def test_taken_rows_keep_their_weights() -> None:
+    data = rows(weights=[1.0, 2.0, 3.0])
+    for taken in (torch.tensor([2, 0]), torch.tensor([True, False, True])):
+        weights = data.take(taken).weights
+        assert weights is not None
+        assert sorted(weights.tolist()) == [1.0, 3.0]
+
+
+def test_rows_of_other_weights_are_duplicates_all_the_same() -> None:
+    data = rows(weights=[1.0, 2.0, 3.0]).take(torch.tensor([0, 1, 0]))
+    assert data.weights is not None
+    assert duplicate_groups(replace(data, weights=data.weights + torch.arange(3))).tolist() == [0, 1, 0]
+
+
+# Through files and tables.
+
+
+@pytest.mark.parametrize("make", [grid, walks])
+def test_weights_come_back_from_parquet_without_a_word(tmp_path: Path, make: Any) -> None:
+    data = weighted(make())
+    data.to_parquet(tmp_path / "data.parquet")
+    assert_same_weights(Transitions.from_parquet(tmp_path / "data.parquet"), data)
+
+
+def test_weights_come_back_from_tables_and_csv_by_name(tmp_path: Path) -> None:
+    data = weighted(walks())
+    assert_same_weights(Transitions.from_dataframe(data.to_dataframe(), **WALKS, weight="weight"), data)
+    data.to_csv(tmp_path / "data.csv")
+    assert_same_weights(Transitions.from_csv(tmp_path / "data.csv", **WALKS, weight="weight"), data)
+
+
+@pytest.mark.parametrize("door", ["npz", "hdf5"])
+def test_weights_come_back_from_files_of_arrays_by_name(tmp_path: Path, door: str) -> None:
+    data = weighted(grid())
+    assert data.weights is not None
+    arrays: dict[str, torch.Tensor] = {
+        "states": data.states,
+        "actions": data.actions,
+        "rewards": data.rewards,
+        "next_states": data.next_states,
+        "terminated": data.terminated,
+        "weights": data.weights,
+    }
+    path = tmp_path / f"data.{door}"
+    if door == "npz":
+        plain: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
+        np.savez(path, **plain)
+    else:
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                file[name] = array.numpy()
+    read = getattr(Transitions, f"from_{door}")
+    assert_same_weights(read(path, weight="weights"), data)
+    assert read(path).weights is None
+
+
+@pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
+def test_weights_come_back_from_minari(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_format: Any
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    data = weighted(walks())
+    written = data.to_minari("plant/weighted-v0", data_format=data_format)
+    assert_same_weights(Transitions.from_minari(written), data)
+
+
+def test_a_column_called_weight_may_be_in_kilograms() -> None:
+    frame = weighted(walks()).to_dataframe()
+    assert Transitions.from_dataframe(frame, **WALKS).weights is None
+    heavy = Transitions.from_dataframe(frame, states=["x", "weight"], actions=["u"], reward="reward")
+    assert heavy.schema.states == ("x", "weight")
+    with pytest.raises(DataError, match=r"\['weight'\] is given twice"):
+        Transitions.from_dataframe(
+            frame, states=["x", "weight"], actions=["u"], reward="reward", weight="weight"
+        )
+    with pytest.raises(DataError, match=r"\['weight'\] twice"):
+        weighted(heavy).to_dataframe()
+
+
+def test_rows_whose_next_states_are_the_next_rows_keep_their_own_weights() -> None:
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 5.0, 6.0], "y": 0.0, "u": 0.0, "reward": 0.0})
+    data = Transitions.from_dataframe(
+        frame.assign(n=[1.0, 2.0, 3.0, 4.0, 5.0], episode=[0, 0, 0, 1, 1]), **WALKS, weight="n"
+    )
+    assert data.weights is not None
+    assert data.weights.tolist() == [1.0, 2.0, 4.0]
+
+
+def test_a_weight_in_a_table_that_is_not_positive_is_named_by_its_row() -> None:
+    frame = weighted(walks()).to_dataframe()
+    frame.loc[5, "weight"] = 0.0
+    with pytest.raises(DataError, match="row 5 has the weight 0; weights must be positive"):
+        Transitions.from_dataframe(frame, **WALKS, weight="weight")
+    frame.loc[5, "weight"] = math.nan
+    with pytest.raises(DataError, match=r"the weight has 1 missing or infinite value \(rows 5\)"):
+        Transitions.from_dataframe(frame, **WALKS, weight="weight")
+    assert len(Transitions.from_dataframe(frame, **WALKS, weight="weight", invalid="drop")) == 11
+
+
+def test_d3rlpy_knows_no_weights() -> None:
+    with pytest.raises(DataError, match="d3rlpy counts every transition once"):
+        to_d3rlpy(weighted(grid()))

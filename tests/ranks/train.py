@@ -1,0 +1,67 @@
+"""A user's script, run by the tests with and without torchrun: train, and write down what came out."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+import nopg
+from nopg._ranks import current_ranks
+from nopg.data import Transitions
+from nopg.environments import Pendulum
+from nopg.rollouts import collect_uniform
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--rows", type=int, default=1_200)
+    parser.add_argument("--updates", type=int, default=50)
+    parser.add_argument("--policy", default="deterministic")
+    parser.add_argument("--solver", default="auto")
+    parser.add_argument("--parquet", type=Path)
+    parser.add_argument("--checkpoint", type=Path)
+    options = parser.parse_args()
+
+    torch.set_num_threads(1)
+    ranks = current_ranks()
+    if options.parquet:
+        data = Transitions.from_parquet(options.parquet, part=(ranks.number, ranks.count))
+    else:
+        data = collect_uniform(Pendulum(), options.rows, seed=0)
+    result = nopg.optimize(
+        data,
+        0.97,
+        policy=options.policy,
+        model="nadaraya-watson",
+        prior_mass=1e-3,
+        solver=options.solver,
+        updates=options.updates,
+        checkpoint=options.checkpoint,
+        checkpoint_every=10,
+        progress=False,
+    )
+    proof, asked = (
+        result.certificate,
+        torch.tensor([[0.0, 0.0], [3.0, 1.0], [1.0, -6.0]], dtype=torch.float64),
+    )
+    torch.save(
+        {
+            "parameters": [parameter.detach() for parameter in result.policy.policy.parameters()],
+            "return": result.expected_return,
+            "unknown": result.unknown_mass,
+            "value": torch.as_tensor(result.value(asked)),
+            "history": [update.expected_return for update in result.history],
+            "proof": [proof.return_error, proof.duality_gap, proof.mass_defect],
+            "rows": result.rows,
+            "q": result.solution.q,
+            "mu": result.solution.mu,
+        },
+        f"{options.out}.{ranks.number}",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nopg._seeding import generator
+from nopg.bellman import BellmanEquation, ControlProblem
+from nopg.data import Transitions
+from nopg.environments import Pendulum
+from nopg.gradients import NOPG
+from nopg.graph import CandidateSearch, LocalLinear, NadarayaWatson, share_rows
+from nopg.graph._multilevel import CellHierarchy
+from nopg.kernels import Bandwidths
+from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
+from nopg.rollouts import collect_uniform
+from nopg.solvers import GMRES, Auto, BiCGSTAB, DenseLU, Resolvent, Solution, Solver
+from nopg.training import ascend
+
+
+def plant(columns: int, rows: int = 1_500) -> Transitions:
+    """Return transitions of a stable linear plant of so many state columns, some of them terminal."""
+    rng = np.random.default_rng(columns)
+    A = np.eye(columns) + rng.normal(size=(columns, columns)) * 0.1 / columns
+    s, a = rng.uniform(-1, 1, (rows, columns)), rng.uniform(-1, 1, (rows, 1))
+    ends = np.abs(s[:, 0]) > 0.95
+    return Transitions.from_arrays(s, a, -np.square(s).sum(axis=1), s @ A.T + 0.1 * a, terminated=ends)
+
+
+def equation(
+    columns: int, *, prior_mass: float = 0.0, gaussian: bool = False, discount: float = 0.99
+) -> BellmanEquation:
+    data = plant(columns)
+    h = Bandwidths.from_values([0.15 * columns**0.5] * columns, [0.5])
+    shared = share_rows(data, h.state_kernel)
+    model = NadarayaWatson(
+        shared.data, h, prior_mass=prior_mass, search=CandidateSearch(num_candidates=24), cells=shared.cells
+    )
+    problem = ControlProblem.build(model, torch.zeros(1, columns, dtype=torch.float64), discount=discount)
+    build = GaussianMLPPolicy.from_data if gaussian else MLPPolicy.from_data
+    policy: Policy = build(data.features, data.actions, rng=generator(0, "policy"))
+    return problem.equation(policy, generator(0, "actions"))
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8, 17])
+@pytest.mark.parametrize("prior_mass", [0.0, 1e-3])
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_it_solves_what_lu_solves(columns: int, prior_mass: float, gaussian: bool) -> None:
+    problem = equation(columns, prior_mass=prior_mass, gaussian=gaussian)
+    exact = problem.solve(DenseLU())
+    found = problem.solve(GMRES(), tolerance=1e-10)
+    assert found.certificate.converged
+    for ours, theirs, bound in (
+        (found.q, exact.q, found.q_solution.error_bound),
+        (found.mu, exact.mu, found.mu_solution.error_bound),
+    ):
+        assert float((ours - theirs).abs().max()) <= bound + 1e-9 * float(theirs.abs().max())
+
+
+def test_the_preconditioner_is_worth_it_on_a_plant_of_few_dimensions() -> None:
+    # On the pendulum a step of the model is short, which is what makes the plain method slow.
+    data = collect_uniform(Pendulum(), 4_000, seed=0)
+    h = Bandwidths.from_values([0.1, 0.1, 0.4], [0.6])
+    shared = share_rows(data, h.state_kernel)
+    model = NadarayaWatson(shared.data, h, search=CandidateSearch(num_candidates=24), cells=shared.cells)
+    problem = ControlProblem.build(model, data.schema.encode(data.starts), discount=0.99)
+    policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
+    system = problem.equation(policy, generator(0, "actions"))
+    ours, plain = (system.solve(solver, tolerance=1e-6) for solver in (GMRES(), BiCGSTAB()))
+    for with_cells, without in ((ours.q_solution, plain.q_solution), (ours.mu_solution, plain.mu_solution)):
+        assert with_cells.num_steps < without.num_steps / 3
+
+
+def test_one_node_and_many_copies_of_it_are_solved_too() -> None:
+    for rows in (1, 40):
+        data = Transitions.from_arrays([[0.5]] * rows, [[0.1]] * rows, [1.0] * rows, [[0.5]] * rows)
+        model = NadarayaWatson(data, Bandwidths.from_values([1.0], [1.0]))
+        problem = ControlProblem.build(model, torch.tensor([[0.5]], dtype=torch.float64), discount=0.9)
+        policy = MLPPolicy.from_data(
+            torch.tensor([[0.0], [1.0]]).double(), torch.tensor([[0.0], [1.0]]).double(), rng=generator(0)
+        )
+        found = problem.equation(policy, generator(0)).solve(GMRES(), tolerance=1e-12)
+        assert found.q.tolist() == pytest.approx([10.0] * rows)
+
+
+def test_an_operator_without_cells_is_left_to_bicgstab() -> None:
+    full = equation(3)
+    bare = full.problem.model.operator(full.node_backup)
+    bare._hierarchy = None
+    system = Resolvent(bare, 0.9)
+    found = GMRES().solve(system, full.targets, tolerance=1e-8)
+    plain = BiCGSTAB().solve(system, full.targets, tolerance=1e-8)
+    assert torch.equal(found.value, plain.value)
+
+
+def test_what_was_kept_of_another_problem_is_not_used() -> None:
+    solver, first, second = GMRES(), equation(1), equation(3)
+    first.solve(solver, tolerance=1e-8)
+    again = second.solve(solver, tolerance=1e-8)
+    assert torch.equal(again.q, second.solve(GMRES(), tolerance=1e-8).q)
+
+
+def test_a_preconditioner_is_kept_over_updates_and_built_again_when_it_has_aged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = collect_uniform(Pendulum(), 2_000, seed=0)
+    h = Bandwidths.from_values([0.15, 0.15, 0.6], [0.6])
+    model = NadarayaWatson(data, h, search=CandidateSearch(num_candidates=24))
+    problem = ControlProblem.build(model, data.schema.encode(data.starts), discount=0.97)
+    policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
+    built, approximate = [], CellHierarchy.approximate
+
+    def counted(*arguments: Any) -> Any:
+        built.append(1)
+        return approximate(*arguments)
+
+    monkeypatch.setattr(CellHierarchy, "approximate", counted)
+    ascend(NOPG(problem, solver=GMRES()), policy, updates=40, learning_rate=3e-2, seed=0)
+    assert 2 <= len(built) < 20
+
+
+def test_local_linear_nodes_have_cells_too() -> None:
+    data = plant(2, rows=600)
+    h = Bandwidths.from_values([0.2, 0.2], [0.5])
+    problem = ControlProblem.build(
+        LocalLinear(data, h.state_kernel), torch.zeros(1, 2, dtype=torch.float64), discount=0.95
+    )
+    policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
+    system = problem.equation(policy, generator(0, "actions"))
+    found, exact = system.solve(GMRES(), tolerance=1e-10), system.solve(DenseLU())
+    assert float((found.q - exact.q).abs().max()) < 1e-7 * float(exact.q.abs().max())
+
+
+def test_auto_takes_the_solver_of_less_work_and_stays_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = []
+
+    def counted(solver: type[Solver]) -> Callable[..., tuple[Solution, Solution]]:
+        original = solver.solve_both
+
+        def solve_both(self: Solver, *systems: Any, **settings: Any) -> tuple[Solution, Solution]:
+            solved.append(solver.__name__)
+            return original(self, *systems, **settings)
+
+        return solve_both
+
+    for solver in (GMRES, BiCGSTAB):
+        monkeypatch.setattr(solver, "solve_both", counted(solver))
+    auto, system = Auto(), equation(1)
+    system.solve(auto, tolerance=1e-6)
+    assert solved == ["GMRES", "BiCGSTAB"]
+    system.solve(auto, tolerance=1e-6)
+    assert len(solved) == 3
+    auto.forget()
+    system.solve(auto, tolerance=1e-6)
+    assert len(solved) == 5
