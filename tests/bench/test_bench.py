@@ -112,7 +112,7 @@ def test_the_floor_averages_the_responsibilities_of_a_gaussian_policy() -> None:
 def test_every_piece_of_the_floor_takes_time() -> None:
     _, problem, policy = problem_of(CASE)
     inputs = floor_inputs(problem, problem.model.node_queries, policy, torch.float32)
-    assert min(floor_seconds(inputs, repeats=1).values()) > 0
+    assert min(floor_seconds(inputs, rounds=1).values()) > 0
 
 
 def test_the_dense_update_has_the_direction_of_ours_where_no_sample_is_left_out() -> None:

@@ -12,7 +12,7 @@ __all__ = ["Footprint", "memory_budget"]
 # By default what is free is not all taken.
 _SHARE_OF_FREE = 0.6
 # The interpreter with torch and scipy in it.
-_PROCESS = 300_000_000
+_PROCESS = 450_000_000
 _SMALLEST_ROW = 8
 # Vectors over the nodes that a solve keeps: its basis and what it works with.
 _VECTORS = 45
@@ -41,11 +41,11 @@ class Footprint:
     def per_candidate(self) -> int:
         """Bytes that one candidate of one row takes at the peak.
 
-        Its number, its place in the transposed matrix and the row there take 4 each; log ψ, the weight and
-        the transposed weight one number each, of 8 bytes: a training in float32 also ends with a solve in
-        float64. Some more is for the preconditioner.
+        Its number, its place in the transposed matrix and the row there take 4 each; log ψ, the weight, the
+        transposed weight and the action one number each, of 8 bytes: a training in float32 also ends with a
+        solve in float64. Some more is for the preconditioner.
         """
-        return 12 + 3 * 8 + 3
+        return 12 + 4 * 8 + 3
 
     @property
     def per_row(self) -> int:

@@ -56,6 +56,7 @@ class _Level:
         row_of: The row of each entry above, shape (e,).
         target: The entry of this level that each entry above goes into, shape (e,).
         columns: The cell of each entry's column, numbered over all ranks.
+        each: How many rows above every cell has, where they are consecutive; 0 if they are not alike.
     """
 
     labels: torch.Tensor
@@ -64,6 +65,7 @@ class _Level:
     row_of: torch.Tensor
     target: torch.Tensor
     columns: torch.Tensor
+    each: int
 
 
 class CellHierarchy:
@@ -233,6 +235,7 @@ class CellHierarchy:
             row_of=row_of.int(),
             target=place[target].int(),
             columns=column[place.argsort()],
+            each=_alike(labels, num_cells),
         )
 
 
@@ -260,11 +263,17 @@ class _Step:
 
     def restrict(self, x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
         """Return Wᵀx, or Yᵀx."""
+        if self.level.each:
+            x = x if transposed else x * self.weights
+            return x.view(-1, self.level.each).sum(dim=1)
         return (self.sums if transposed else self.means).apply(x)
 
     def prolong(self, y: torch.Tensor, *, transposed: bool) -> torch.Tensor:
         """Return Yy, or Wy."""
-        x = y.index_select(0, self.level.labels)
+        if self.level.each:
+            x = y[:, None].expand(-1, self.level.each).reshape(-1)
+        else:
+            x = y.index_select(0, self.level.labels)
         return x.mul_(self.weights) if transposed else x
 
 
@@ -298,7 +307,7 @@ class MultilevelInverse(Preconditioner):
             moved = self._S.apply_transposed(self._solve(0, self._Z.apply_transposed(x), transposed))
         else:
             moved = self._Z.apply(self._solve(0, self._S.apply(x), transposed))
-        return torch.add(x, moved, alpha=self._discount)
+        return moved.mul_(self._discount).add_(x)
 
     def _solve(self, depth: int, y: torch.Tensor, transposed: bool) -> torch.Tensor:
         """Return about (I − γC)⁻¹y, C between representatives or between the cells of this depth."""
@@ -342,6 +351,13 @@ def _middles(
     sizes = torch.bincount(part, minlength=num_cells * parts)
     middle = (sizes.cumsum(0) - sizes + sizes // 2)[sizes > 0]
     return order[middle], part[middle]
+
+
+def _alike(labels: torch.Tensor, num_cells: int) -> int:
+    """Return k where the labels are k zeros, k ones and so on, else 0."""
+    each = len(labels) // num_cells if num_cells else 0
+    even = each * num_cells == len(labels) and each > 0
+    return each if even and bool((labels == torch.arange(len(labels)) // each).all()) else 0
 
 
 def _typical(distances: torch.Tensor, ranks: Ranks) -> float:

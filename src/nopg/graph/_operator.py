@@ -40,6 +40,7 @@ class TransitionOperator(SubstochasticOperator):
         self.space = space or VectorSpace()
         self.dtype = rows.values.dtype
         self._hierarchy = hierarchy
+        self._endless = bool((continues == 1).all())
 
     @property
     def terms_per_row(self) -> int:  # type: ignore[override]
@@ -65,11 +66,12 @@ class TransitionOperator(SubstochasticOperator):
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return Px for a vector (n,) or several columns (n, c)."""
-        return _columnwise(self.continues, x) * self.average(self.rows.apply(x))
+        product = self.average(self.rows.apply(x))
+        return product if self._endless else product.mul_(_columnwise(self.continues, x))
 
     def apply_transposed(self, x: torch.Tensor) -> torch.Tensor:
         """Return Pᵀx for a vector (n,) or several columns (n, c)."""
-        weighted = _columnwise(self.continues, x) * x
+        weighted = x if self._endless else _columnwise(self.continues, x) * x
         if self.group_size > 1:
             weighted = weighted.repeat_interleave(self.group_size, dim=0) / self.group_size
         return self.rows.apply_transposed(weighted)

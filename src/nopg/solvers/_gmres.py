@@ -201,14 +201,14 @@ class _Cycle:
 
 
 def _orthogonalize(w: torch.Tensor, basis: torch.Tensor, k: int, cycle: _Cycle, space: VectorSpace) -> bool:
-    """Put w, orthogonal to the basis and of length 1, behind it; True if nothing of it is left."""
+    """Put w, made orthogonal to the basis and of length 1, behind it; True if nothing of it is left."""
     before = math.sqrt(space.dot(w, w))
     h = space.dots(basis[: k + 1], w)
-    w = w - h @ basis[: k + 1]
+    w.addmv_(basis[: k + 1].T, h, alpha=-1)
     after = math.sqrt(space.dot(w, w))
     if after < _LOST * before:
         again = space.dots(basis[: k + 1], w)
-        w = w - again @ basis[: k + 1]
+        w.addmv_(basis[: k + 1].T, again, alpha=-1)
         h = h + again
         after = math.sqrt(space.dot(w, w))
     cycle.append([*h.tolist(), after])

@@ -31,11 +31,11 @@ class SubstochasticOperator(ABC):
 
     @abstractmethod
     def apply(self, x: torch.Tensor) -> torch.Tensor:
-        """Return Px for a vector (n,) or several columns (n, c)."""
+        """Return Px for a vector (n,) or several columns (n, c), in memory of its own."""
 
     @abstractmethod
     def apply_transposed(self, x: torch.Tensor) -> torch.Tensor:
-        """Return Pᵀx for a vector (n,) or several columns (n, c)."""
+        """Return Pᵀx for a vector (n,) or several columns (n, c), in memory of its own."""
 
     @abstractmethod
     def to_dense(self) -> torch.Tensor:
@@ -107,12 +107,16 @@ class Resolvent:
 
     def propagate(self, x: torch.Tensor) -> torch.Tensor:
         """Return γPx, or γPᵀx."""
-        P = self.operator
-        return self.discount * (P.apply_transposed(x) if self.transposed else P.apply(x))
+        return self._moved(x).mul_(self.discount)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return Λx, or Λᵀx."""
-        return x - self.propagate(x)
+        return self._moved(x).mul_(-self.discount).add_(x)
+
+    def _moved(self, x: torch.Tensor) -> torch.Tensor:
+        """Return Px, or Pᵀx, in memory of its own."""
+        P = self.operator
+        return P.apply_transposed(x) if self.transposed else P.apply(x)
 
     def norm(self, x: torch.Tensor) -> float:
         """Return the norm in which this system's inverse is bounded."""
