@@ -49,7 +49,7 @@ evidence-table: setup ## write docs/evidence.md again from the stored records
 	$(BIN)/python -m evidence --table-only
 
 bench: setup ## measure updates against their floor, write results/bench.json and docs/performance.md
-	$(BIN)/python -m evidence.bench
+	$(BIN)/python -m evidence.bench --threads 2
 
 bench-table: setup ## write docs/performance.md again from the stored records
 	$(BIN)/python -m evidence.bench --table-only

@@ -31,9 +31,9 @@ from nopg.solvers import CALL, Preconditioner
 
 __all__ = ["CellHierarchy"]
 
-# A representative stands for 4 to 8 rows; so many interpolate, and the kernel between them is so wide, in
+# A representative stands for 2 to 4 rows; so many interpolate, and the kernel between them is so wide, in
 # units of the distance from a row to its second nearest.
-_ROWS_EACH, _INTERPOLATING, _WIDTH, _SLACK = 4, 4, 0.7, 1e-2
+_ROWS_EACH, _INTERPOLATING, _WIDTH, _SLACK = 2, 4, 0.7, 1e-2
 # So many cells of one level make a cell of the next, as a power of 2.
 _COARSENING = 3
 # Steps on each level but the last, for every power of ten that the horizon 1/(1 − γ) counts.
@@ -297,7 +297,7 @@ class MultilevelInverse(Preconditioner):
 
         times, self.work = 1, S.pattern.num_entries + Z.pattern.num_entries + 4 * CALL
         for step, matrix in zip(steps, self._matrices, strict=False):
-            times *= self._number
+            times *= self._number << min(times - 1, 1)
             self.work += times * (matrix.pattern.num_entries + 4 * len(step.weights) + _CALLS * CALL)
         self.work += times * inverse.numel() // 8  # dense and in order: far cheaper an entry
 
@@ -315,7 +315,7 @@ class MultilevelInverse(Preconditioner):
             return self._fold(y @ self._inverse) if transposed else self._inverse @ self._ranks.gather(y)
         C, step = self._matrices[depth], self._steps[depth]
         x, rest = None, y
-        for number in range(self._number):
+        for _ in range(self._number << min(depth, 1)):  # below the representatives a step costs little
             if x is not None:
                 moved = C.apply_transposed(x) if transposed else C.apply(x)
                 rest = torch.add(y, moved, alpha=self._discount).sub_(x)
@@ -323,7 +323,6 @@ class MultilevelInverse(Preconditioner):
             coarse = self._solve(depth + 1, coarse, transposed).sub_(coarse)
             correction = step.prolong(coarse, transposed=transposed).add_(rest)
             x = correction if x is None else x.add_(correction)
-            del number
         assert x is not None
         return x
 
