@@ -297,7 +297,7 @@ class MultilevelInverse(Preconditioner):
 
         times, self.work = 1, S.pattern.num_entries + Z.pattern.num_entries + 4 * CALL
         for step, matrix in zip(steps, self._matrices, strict=False):
-            times *= self._number << min(times - 1, 1)
+            times *= self._number
             self.work += times * (matrix.pattern.num_entries + 4 * len(step.weights) + _CALLS * CALL)
         self.work += times * inverse.numel() // 8  # dense and in order: far cheaper an entry
 
@@ -315,7 +315,7 @@ class MultilevelInverse(Preconditioner):
             return self._fold(y @ self._inverse) if transposed else self._inverse @ self._ranks.gather(y)
         C, step = self._matrices[depth], self._steps[depth]
         x, rest = None, y
-        for _ in range(self._number << min(depth, 1)):  # below the representatives a step costs little
+        for _ in range(self._number):
             if x is not None:
                 moved = C.apply_transposed(x) if transposed else C.apply(x)
                 rest = torch.add(y, moved, alpha=self._discount).sub_(x)
