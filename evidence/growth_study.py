@@ -26,15 +26,24 @@ _RECORDS, _PAGE = _ROOT / "results" / "growth.json", _ROOT / "docs" / "growth.md
 _SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 _MODELS = ("nadaraya-watson", "local-linear")
 _DISCOUNT, _LIMIT, _WANTED = 0.99, -304, -325
+_COMPARED = 10_000
 _TRIALS = {1_000: 5, 3_000: 5, 10_000: 3, 30_000: 2, 100_000: 1}
 
 
-def measure(model: str, rows: int, seed: int, *, updates: int) -> dict[str, Any]:
+def measure(model: str, rows: int, seed: int, *, updates: int, precision: str = "auto") -> dict[str, Any]:
     """Train once, run the controller from hanging for 500 steps, and return the record."""
     plant = Pendulum()
     data = collect_uniform(plant, rows, seed=seed)
     started = time.perf_counter()
-    result = nopg.optimize(data, _DISCOUNT, model=model, seed=seed, updates=updates, progress=False)  # type: ignore[arg-type]
+    result = nopg.optimize(
+        data,
+        _DISCOUNT,
+        model=model,  # type: ignore[arg-type]
+        precision=precision,  # type: ignore[arg-type]
+        seed=seed,
+        updates=updates,
+        progress=False,
+    )
     seconds = time.perf_counter() - started
     run = simulate(plant, result.policy, steps=500)
     return {
@@ -47,6 +56,7 @@ def measure(model: str, rows: int, seed: int, *, updates: int) -> dict[str, Any]
         "updates": len(result.history),
         "seconds": seconds,
         "threads": torch.get_num_threads(),
+        "precision": precision,
     }
 
 
@@ -65,7 +75,7 @@ def markdown(records: list[dict[str, Any]]) -> str:
     ]
     for rows in _SIZES:
         for model in _MODELS:
-            mine = [record for record in records if (record["rows"], record["model"]) == (rows, model)]
+            mine = _of(records, rows, model, "auto")
             if not mine:
                 continue
             median = {
@@ -77,7 +87,31 @@ def markdown(records: list[dict[str, Any]]) -> str:
                 f"{min(record['return'] for record in mine):.1f} | {median['expected']:.1f} | "
                 f"{median['updates']:.0f} | {median['seconds']:.0f} |"
             )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_precision(records)]) + "\n"
+
+
+def _precision(records: list[dict[str, Any]]) -> list[str]:
+    """Return the section on training in float32."""
+    single = {record["seed"]: record for record in _of(records, _COMPARED, _MODELS[0], "float32")}
+    double = {record["seed"]: record for record in _of(records, _COMPARED, _MODELS[0], "auto")}
+    lines = [
+        "",
+        "## float32 against float64",
+        "",
+        f"The paper's model on {_COMPARED} rows, trained in both precisions; the answer is in float64.",
+        "",
+        "| seed | return, float64 | return, float32 | apart |",
+        "|---|---|---|---|",
+    ]
+    for seed in sorted(single.keys() & double.keys()):
+        a, b = double[seed]["return"], single[seed]["return"]
+        lines.append(f"| {seed} | {a:.1f} | {b:.1f} | {abs(a - b) / abs(a):.2%} |")
+    return lines
+
+
+def _of(records: list[dict[str, Any]], rows: int, model: str, precision: str) -> list[dict[str, Any]]:
+    wanted = (rows, model, precision)
+    return [record for record in records if (record["rows"], record["model"], record["precision"]) == wanted]
 
 
 def main() -> None:
@@ -91,15 +125,20 @@ def main() -> None:
     records: list[dict[str, Any]] = json.loads(_RECORDS.read_text()) if _RECORDS.exists() else []
     if not options.table_only:
         torch.set_num_threads(1)
-        for rows in options.rows:
-            for model in options.models:
-                for seed in range(_TRIALS[rows]):
-                    key = (model, rows, seed)
-                    if any((record["model"], record["rows"], record["seed"]) == key for record in records):
-                        continue
-                    records.append(measure(model, rows, seed, updates=options.updates))
-                    print(records[-1], flush=True)
-                    _RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+        asked = [
+            (model, rows, seed, "auto")
+            for rows in options.rows
+            for model in options.models
+            for seed in range(_TRIALS[rows])
+        ]
+        if _COMPARED in options.rows and _MODELS[0] in options.models:
+            asked += [(_MODELS[0], _COMPARED, seed, "float32") for seed in range(_TRIALS[_COMPARED])]
+        for model, rows, seed, precision in asked:
+            if any(record["seed"] == seed for record in _of(records, rows, model, precision)):
+                continue
+            records.append(measure(model, rows, seed, updates=options.updates, precision=precision))
+            print(records[-1], flush=True)
+            _RECORDS.write_text(json.dumps(records, indent=1) + "\n")
     _PAGE.write_text(markdown(records))
 
 

@@ -41,11 +41,11 @@ class Footprint:
     def per_candidate(self) -> int:
         """Bytes that one candidate of one row takes at the peak.
 
-        Its number, its place in the transposed matrix and the row there take 4 each; log ψ, the weight, the
-        transposed weight and the action one number each, of 8 bytes: a training in float32 also ends with a
-        solve in float64. Some more is for the preconditioner.
+        Its number, its place in the transposed matrix and the row there take 4 each; log ψ, the weight and
+        the transposed weight one number each, of 8 bytes: a training in float32 also ends with a solve in
+        float64. Some more is for the preconditioner.
         """
-        return 12 + 4 * 8 + 3
+        return 12 + 3 * 8 + 4
 
     @property
     def per_row(self) -> int:

@@ -31,8 +31,9 @@ from nopg.solvers import CALL, Preconditioner
 
 __all__ = ["CellHierarchy"]
 
-# A representative stands for 2 to 4 rows; so many interpolate, and the kernel between them is so wide, in
-# units of the distance from a row to its second nearest.
+# A representative stands for 2 to 4 rows, or more where there would be too many. So many interpolate, and the
+# kernel between them is so wide, in units of the distance from a row to its second nearest.
+_MOST_REPRESENTATIVES = 1 << 17
 _ROWS_EACH, _INTERPOLATING, _WIDTH, _SLACK = 2, 4, 0.7, 1e-2
 # So many cells of one level make a cell of the next, as a power of 2.
 _COARSENING = 3
@@ -95,7 +96,8 @@ class CellHierarchy:
         own_cells = int(firsts[ranks.number + 1] - firsts[ranks.number])
 
         # Slices of a cell in spatial order are its smaller cells; the row in the middle stands for each.
-        finest = max((num_nodes // (cells.count * _ROWS_EACH)).bit_length() - 1, 0)
+        wanted = min(num_nodes // _ROWS_EACH, _MOST_REPRESENTATIVES)
+        finest = max((wanted // cells.count).bit_length() - 1, 0)
         base = cells.number(places) - int(firsts[ranks.number])
         self._representatives, cell = _middles(places, base, own_cells, 1 << finest)
         self._interpolate(places, pattern)

@@ -28,8 +28,8 @@ __all__ = ["NadarayaWatson"]
 
 # Few enough to stay in the cache from one operation to the next.
 _ENTRIES_AT_ONCE = 1 << 16
-# Up to so many actions, those of all candidates are kept: faster by a third, for one more number each.
-_ACTIONS_KEPT = 1
+# Up to so many actions of candidates are kept beside their numbers, which makes a pass faster by a third.
+_ACTIONS_KEPT = 1 << 24
 
 
 class NadarayaWatson(TransitionModel):
@@ -160,7 +160,7 @@ class NadarayaWatsonQueries(Queries):
         self._log_psi, flat = log_psi, self.pattern.indices.reshape(-1)
         self._sample_actions = actions.T.to(log_psi.dtype).contiguous()  # (d_a, n + h)
         self._candidate_actions: list[torch.Tensor] | None = None  # d_a × (m, K)
-        if self.model.num_actions <= _ACTIONS_KEPT:
+        if self.model.num_actions * log_psi.numel() <= _ACTIONS_KEPT:
             columns = self._sample_actions
             self._candidate_actions = [column.index_select(0, flat).view_as(log_psi) for column in columns]
 

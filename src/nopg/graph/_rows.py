@@ -6,6 +6,7 @@ import warnings
 from functools import cached_property
 
 import torch
+from scipy.sparse import csr_array
 
 from nopg.graph._halo import Halo
 
@@ -52,20 +53,27 @@ class SparsePattern:
     @cached_property
     def transposition(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Row starts and columns of the transposed matrix, and where its entries stand among the values."""
-        order = torch.argsort(self.columns, stable=True)
-        starts = _starts(torch.bincount(self.columns, minlength=self.num_columns))
-        rows = torch.repeat_interleave(
-            torch.arange(self.num_rows, dtype=torch.int32, device=order.device),
-            (self.starts[1:] - self.starts[:-1]).long(),
+        # By counting, in the memory of the answer; a sort would take four times as much for a while.
+        numbers = torch.arange(
+            self.num_entries, dtype=torch.int32 if self.num_entries < 2**31 else torch.int64
         )
-        return starts, rows[order], self._positions_of(order)
+        shape = (self.num_rows, self.num_columns)
+        matrix = csr_array(
+            (numbers.numpy(), self.columns.cpu().numpy(), self.starts.cpu().numpy()), shape=shape
+        )
+        by_column = matrix.tocsc()
+        starts, rows, order = (
+            torch.as_tensor(part).to(self.columns.device)
+            for part in (by_column.indptr, by_column.indices, by_column.data)
+        )
+        return starts, rows, self._positions_of(order)
 
     def entries(self, values: torch.Tensor) -> torch.Tensor:
         """Return the values of the entries, row after row, shape (e,)."""
         return values
 
     def _positions_of(self, entries: torch.Tensor) -> torch.Tensor:
-        return _compact(entries, self.num_entries)
+        return entries
 
 
 class RowPattern(SparsePattern):

@@ -35,7 +35,7 @@ class GMRES(Solver):
         max_steps: Products before BiCGSTAB takes over.
     """
 
-    restart: int = 30
+    restart: int = 24
     max_steps: int = 300
     _kept: _Kept | None = field(default=None, init=False, repr=False)
 
