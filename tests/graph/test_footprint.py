@@ -27,15 +27,15 @@ def test_what_is_affordable_is_what_the_prediction_says(candidates: int) -> None
 
 
 def test_a_budget_too_small_is_refused_with_what_would_fit() -> None:
-    with pytest.raises(MemoryBudgetError, match=r"the budget is 0\.4 GB; \d+ rows would fit") as caught:
-        Footprint(10_000_000, 6).affordable(400_000_000)
+    with pytest.raises(MemoryBudgetError, match=r"the budget is 0\.7 GB; \d+ rows would fit") as caught:
+        Footprint(10_000_000, 6).affordable(700_000_000)
     fits = int(str(caught.value).split(" rows would fit")[0].split()[-1])
-    assert Footprint(fits, 6).affordable(400_000_000) >= 8
+    assert Footprint(fits, 6).affordable(700_000_000) >= 8
 
 
 def test_training_that_cannot_fit_is_refused_in_less_than_a_second() -> None:
     data = collect_uniform(Pendulum(), 200_000, seed=0)
     started = time.perf_counter()
     with pytest.raises(MemoryBudgetError, match="rows would fit"):
-        nopg.optimize(data, 0.9, model="nadaraya-watson", memory_budget=350_000_000, progress=False)
+        nopg.optimize(data, 0.9, model="nadaraya-watson", memory_budget=500_000_000, progress=False)
     assert time.perf_counter() - started < 1.0

@@ -29,9 +29,11 @@ class BiCGSTAB(Solver):
 
     Attributes:
         max_steps: Products with P before the fixed point takes over.
+        net: Whether it does; without the net the best point so far is the answer.
     """
 
     max_steps: int = 2_000
+    net: bool = True
 
     def solve(
         self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
@@ -55,7 +57,7 @@ class BiCGSTAB(Solver):
             else:
                 break
 
-        if best_norm > target:
+        if best_norm > target and self.net:
             net = FixedPoint().solve(system, b, tolerance=tolerance, guess=best)
             best, steps = net.value, steps + net.num_steps
         return system.certify(best, b, num_steps=steps, tolerance=tolerance)
