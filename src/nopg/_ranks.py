@@ -51,11 +51,11 @@ class Ranks:
         """Return the elementwise maximum of every rank's x."""
         return self._reduce(x, dist.ReduceOp.MAX)
 
-    def gather(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the rows (m₀ + m₁ + …, …) of all ranks, in their order."""
+    def gather(self, x: torch.Tensor, known: Sequence[int] | None = None) -> torch.Tensor:
+        """Return the rows (m₀ + m₁ + …, …) of all ranks, in their order; `known` says how many each has."""
         if not self.several:
             return x
-        counts = self._counts(len(x))
+        counts = self._counts(len(x)) if known is None else known
         longest = max(counts)
         padded = x.new_zeros(longest, *x.shape[1:])
         padded[: len(x)] = x

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
-from nopg._ranks import Ranks
+from nopg._ranks import ALONE, Ranks
 from nopg._spatial import SpatialCells, spatial_order
 from nopg.graph._halo import localize
 from nopg.graph._interpolation import centered_weights
@@ -56,8 +57,10 @@ class _Level:
         pattern: Where entries between cells stand, (c, c).
         row_of: The row of each entry above, shape (e,).
         target: The entry of this level that each entry above goes into, shape (e,).
-        columns: The cell of each entry's column, numbered over all ranks.
         each: How many rows above every cell has, where they are consecutive; 0 if they are not alike.
+        first: The first cell that has rows here.
+        counts: How many cells have rows on each rank.
+        ranks: Who shares the rows above; the cells themselves everybody has.
     """
 
     labels: torch.Tensor
@@ -65,8 +68,14 @@ class _Level:
     pattern: SparsePattern
     row_of: torch.Tensor
     target: torch.Tensor
-    columns: torch.Tensor
     each: int
+    first: int
+    counts: list[int]
+    ranks: Ranks
+
+    def everywhere(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a vector over the cells that have rows here as one over all cells."""
+        return self.ranks.gather(x, self.counts)
 
 
 class CellHierarchy:
@@ -106,13 +115,17 @@ class CellHierarchy:
         row_of, columns, begun = self._between, self._columns, finest
         labels_everywhere = ranks.gather(cell + (int(firsts[ranks.number]) << finest))
         columns = labels_everywhere[columns]
-        for split in [*range(max(finest - _COARSENING, 0), 0, -_COARSENING), 0]:
-            shift = begun - split
-            level = self._level(cell >> shift, own_cells << split, firsts << split, row_of, columns >> shift)
+        first = int(firsts[ranks.number])
+        for depth, split in enumerate([*range(max(finest - _COARSENING, 0), 0, -_COARSENING), 0]):
+            shift, total = begun - split, cells.count << split
+            if depth == 0:  # the representatives are shared, the cells below are few: every rank has them all
+                level = _level(
+                    cell >> shift, total, row_of, columns >> shift, ranks=ranks, first=first << split
+                )
+            else:
+                level = _level(torch.arange(cells.count << begun) >> shift, total, row_of, columns >> shift)
             self.levels.append(level)
-            cell, columns, begun = torch.arange(own_cells << split), level.columns, split
-            row_of = _row_of(level.pattern)
-        self._firsts = firsts
+            columns, begun, row_of = level.pattern.columns.long(), split, _row_of(level.pattern)
 
     def approximate(
         self, values: torch.Tensor, continues: torch.Tensor, discount: float, visits: torch.Tensor | None
@@ -140,11 +153,14 @@ class CellHierarchy:
         steps, entries = [], between
         for level in self.levels:
             weights, shape = _shares(level, shape)
+            shape = level.everywhere(shape)
             P = torch.zeros(level.pattern.num_entries, dtype=dtype)
             P.index_add_(0, level.target, entries * weights[level.row_of])
+            P = level.ranks.sum(P)
             steps.append(_Step.of(level, weights, P))
             entries = P
-        inverse = self._invert(steps[-1], discount)
+        coarsest = steps[-1].P.to_dense()
+        inverse = torch.linalg.inv(torch.eye(len(coarsest), dtype=dtype) - discount * coarsest)
         return MultilevelInverse(
             S,
             Z,
@@ -152,7 +168,6 @@ class CellHierarchy:
             steps=steps,
             inverse=inverse,
             discount=discount,
-            ranks=self.ranks,
         )
 
     def _interpolate(self, places: torch.Tensor, pattern: RowPattern) -> None:
@@ -202,44 +217,6 @@ class CellHierarchy:
         order = place.argsort()
         self._between, self._columns = self._between[order], self._columns[order]
 
-    def _invert(self, coarsest: _Step, discount: float) -> torch.Tensor:
-        """Return the rows of this rank of B⁻¹ on the coarsest level."""
-        level, first, m = coarsest.level, int(self._firsts[self.ranks.number]), int(self._firsts[-1])
-        own = coarsest.P.values.new_zeros(level.gathered.num_rows, m)
-        own[_row_of(level.pattern), level.columns] = coarsest.P.values
-        B = torch.eye(m, dtype=own.dtype) - discount * self.ranks.gather(own)
-        inverse: torch.Tensor = torch.linalg.inv(B)
-        return inverse[first : first + len(own)].contiguous()
-
-    def _level(
-        self,
-        labels: torch.Tensor,
-        num_cells: int,
-        firsts: torch.Tensor,
-        row_of: torch.Tensor,
-        columns: torch.Tensor,
-    ) -> _Level:
-        """Return a level from the entries above: their rows here, the cells of their columns everywhere."""
-        total = int(firsts[-1])
-        keys, target = torch.unique(labels[row_of] * total + columns, return_inverse=True)
-        row, column = keys // total, keys % total
-        counts = torch.bincount(row, minlength=num_cells)
-        pattern, place = _arranged(row, column, _counted(counts), firsts, self.ranks)
-        gathered = SparsePattern(
-            _counted(torch.bincount(labels, minlength=num_cells)),
-            labels.argsort(stable=True).int(),
-            len(labels),
-        )
-        return _Level(
-            labels=labels.int(),
-            gathered=gathered,
-            pattern=pattern,
-            row_of=row_of.int(),
-            target=place[target].int(),
-            columns=column[place.argsort()],
-            each=_alike(labels, num_cells),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _Step:
@@ -267,11 +244,13 @@ class _Step:
         """Return Wᵀx, or Yᵀx."""
         if self.level.each:
             x = x if transposed else x * self.weights
-            return x.view(-1, self.level.each).sum(dim=1)
-        return (self.sums if transposed else self.means).apply(x)
+            return self.level.everywhere(x.view(-1, self.level.each).sum(dim=1))
+        return self.level.everywhere((self.sums if transposed else self.means).apply(x))
 
     def prolong(self, y: torch.Tensor, *, transposed: bool) -> torch.Tensor:
         """Return Yy, or Wy."""
+        first = self.level.first
+        y = y[first : first + self.level.gathered.num_rows]
         if self.level.each:
             x = y[:, None].expand(-1, self.level.each).reshape(-1)
         else:
@@ -291,10 +270,9 @@ class MultilevelInverse(Preconditioner):
         steps: list[_Step],
         inverse: torch.Tensor,
         discount: float,
-        ranks: Ranks,
     ) -> None:
         self._S, self._Z, self._matrices = S, Z, [between, *(step.P for step in steps)]
-        self._steps, self._inverse, self._discount, self._ranks = steps, inverse, discount, ranks
+        self._steps, self._inverse, self._discount = steps, inverse, discount
         self._number = max(round(-_STEPS_PER_DECADE * math.log10(1.0 - discount)), 1)
 
         times, self.work = 1, S.pattern.num_entries + Z.pattern.num_entries + 4 * CALL
@@ -314,7 +292,7 @@ class MultilevelInverse(Preconditioner):
     def _solve(self, depth: int, y: torch.Tensor, transposed: bool) -> torch.Tensor:
         """Return about (I − γC)⁻¹y, C between representatives or between the cells of this depth."""
         if depth == len(self._steps):
-            return self._fold(y @ self._inverse) if transposed else self._inverse @ self._ranks.gather(y)
+            return y @ self._inverse if transposed else self._inverse @ y
         C, step = self._matrices[depth], self._steps[depth]
         x, rest = None, y
         for _ in range(self._number):
@@ -327,15 +305,6 @@ class MultilevelInverse(Preconditioner):
             x = correction if x is None else x.add_(correction)
         assert x is not None
         return x
-
-    def _fold(self, everywhere: torch.Tensor) -> torch.Tensor:
-        """Return this rank's part of the sum over ranks of vectors over all cells."""
-        if not self._ranks.several:
-            return everywhere
-        # Every rank holds its rows of the inverse, whose transposed product is a sum over ranks.
-        owned = [int(count) for count in self._ranks.gather(torch.tensor([len(self._inverse)]))]
-        parts: list[torch.Tensor] = list(self._ranks.sum(everywhere).split(owned))
-        return parts[self._ranks.number]
 
 
 def _middles(
@@ -352,6 +321,50 @@ def _middles(
     sizes = torch.bincount(part, minlength=num_cells * parts)
     middle = (sizes.cumsum(0) - sizes + sizes // 2)[sizes > 0]
     return order[middle], part[middle]
+
+
+def _level(
+    labels: torch.Tensor,
+    num_cells: int,
+    row_of: torch.Tensor,
+    columns: torch.Tensor,
+    *,
+    ranks: Ranks = ALONE,
+    first: int = 0,
+) -> _Level:
+    """Return a level of so many cells from the entries above.
+
+    Args:
+        labels: The cell of each row above, from the first that has rows here.
+        num_cells: Of all ranks.
+        row_of: The row above of each entry.
+        columns: The cell of each entry's column.
+        ranks: Who shares the rows above.
+        first: The first cell that has rows here.
+    """
+    keys, target = torch.unique((labels[row_of] + first) * num_cells + columns, return_inverse=True)
+    counts = ranks.gather(torch.tensor([len(keys)]))
+    target += int(counts[: ranks.number].sum())
+    keys = ranks.gather(keys)  # ascending, because ranks have ascending cells
+    firsts = [*ranks.gather(torch.tensor([first])).tolist(), num_cells]
+    own_cells = firsts[ranks.number + 1] - first
+    pattern = SparsePattern(
+        _counted(torch.bincount(keys // num_cells, minlength=num_cells)), (keys % num_cells).int(), num_cells
+    )
+    gathered = SparsePattern(
+        _counted(torch.bincount(labels, minlength=own_cells)), labels.argsort(stable=True).int(), len(labels)
+    )
+    return _Level(
+        labels=labels.int(),
+        gathered=gathered,
+        pattern=pattern,
+        row_of=row_of.int(),
+        target=target.int(),
+        each=_alike(labels, own_cells),
+        first=first,
+        counts=[end - begin for begin, end in pairwise(firsts)],
+        ranks=ranks,
+    )
 
 
 def _alike(labels: torch.Tensor, num_cells: int) -> int:
