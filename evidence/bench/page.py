@@ -172,7 +172,8 @@ def markdown(records: Sequence[Record], *, figure: str) -> str:
         "of the gradient and a step of Adam inside a training, residuals below 10⁻³: the median wall time "
         f"of the updates after the first {WARM_UP}. Its floor is the least work in which the same numbers "
         "can be had, bare in torch on the same data, pattern and dtype, each piece the median of several "
-        "rounds in which they run one after the other: the policy forward and backward in the best chunk size, one pass of responsibilities, the "
+        "rounds in which they run one after the other: the policy forward and backward in the best chunk "
+        "size, one pass of responsibilities, the "
         "permutation of their values for the transposed matrix, one product of 1 + 2 d_a columns for the "
         "gradient, one product in each direction. What an update takes beyond that are the other products "
         "of its solves, and waste.",
