@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -127,6 +128,13 @@ def _join() -> None:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     fresh = PrefixStore(f"nopg/{attempt}", store)
     dist.init_process_group("gloo", store=fresh, rank=rank, world_size=count, timeout=_PATIENCE)
+    # Left to the end of the interpreter, the threads of the group may end it with an abort.
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 @cache
