@@ -63,7 +63,7 @@ def measure(model: str, rows: int, seed: int, *, updates: int, precision: str = 
 def markdown(records: list[dict[str, Any]]) -> str:
     """Return the page."""
     lines = [
-        "# More data help",
+        "# What more data bring",
         "",
         "Made by `python -m evidence.growth_study` from `results/growth.json`; do not edit. Uniformly random "
         f"pendulum transitions, γ = {_DISCOUNT}, only the discount given: undiscounted return of 500 steps "
