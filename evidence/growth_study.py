@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 import nopg
+from evidence.study import write_records
 from nopg.environments import Pendulum
 from nopg.rollouts import collect_uniform, simulate
 
@@ -138,7 +139,7 @@ def main() -> None:
                 continue
             records.append(measure(model, rows, seed, updates=options.updates, precision=precision))
             print(records[-1], flush=True)
-            _RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+            write_records(_RECORDS, records)
     _PAGE.write_text(markdown(records))
 
 

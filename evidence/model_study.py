@@ -33,6 +33,7 @@ from evidence.model_tasks import (
     failures,
     probes,
 )
+from evidence.study import write_records
 
 __all__ = ["models"]
 
@@ -138,10 +139,7 @@ def _save(key: Key, record: Record) -> None:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         store = _load() | {key: record}
-        lines = [json.dumps({**each._asdict(), **store[each]}, ensure_ascii=False) for each in sorted(store)]
-        unfinished = _RECORDS.with_suffix(".unfinished")
-        unfinished.write_text("[\n" + ",\n".join(lines) + "\n]\n")
-        unfinished.replace(_RECORDS)
+        write_records(_RECORDS, [{**each._asdict(), **store[each]} for each in sorted(store)])
     finally:
         os.close(folder)
 

@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from evidence.study import write_records
+
 __all__ = ["markdown", "measure"]
 
 _ROOT = Path(__file__).parent.parent
@@ -166,7 +168,7 @@ def main() -> None:
                 new = measure(rows, ranks)
                 print(new, flush=True)
                 records = [one for one in records if (one["rows"], one["ranks"]) != (rows, ranks)] + new
-                _RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+                write_records(_RECORDS, records)
     bench = json.loads(_BENCH.read_text()) if _BENCH.exists() else []
     center = next((record for record in bench if record["name"] == _CENTER), None)
     _PAGE.write_text(markdown(records, center))

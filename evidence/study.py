@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["run_study"]
+__all__ = ["run_study", "write_records"]
 
 _ROOT = Path(__file__).parent.parent
+
+
+def write_records(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Write records, one to a line; the file is the old one or the new one, never half of it."""
+    lines = [json.dumps(record, ensure_ascii=False) for record in records]
+    path.parent.mkdir(exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    unfinished.replace(path)
 
 
 def run_study(

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from evidence.study import write_records
+
 __all__ = ["Record", "load", "save"]
 
 Record = dict[str, Any]
@@ -20,8 +22,4 @@ def load(path: Path) -> list[Record]:
 def save(path: Path, record: Record) -> None:
     """Put a record into the file, in the place of an older one of the same case; all or nothing."""
     kept = [old for old in load(path) if (old["name"], old["threads"]) != (record["name"], record["threads"])]
-    lines = [json.dumps(each, ensure_ascii=False) for each in [*kept, record]]
-    path.parent.mkdir(exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text("[\n" + ",\n".join(lines) + "\n]\n")
-    unfinished.replace(path)
+    write_records(path, [*kept, record])

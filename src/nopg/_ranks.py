@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
+from types import FrameType
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
-from torch.distributed.rendezvous import rendezvous
 
 from nopg.errors import RankError
 
@@ -123,6 +124,9 @@ def current_ranks() -> Ranks:
 
 def _join() -> None:
     """Meet the other ranks where torchrun says."""
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
     store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
     # After a restart the addresses of the ranks that are gone are still in the store.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -130,6 +134,11 @@ def _join() -> None:
     dist.init_process_group("gloo", store=fresh, rank=rank, world_size=count, timeout=_PATIENCE)
     # Left to the end of the interpreter, the threads of the group may end it with an abort.
     atexit.register(_leave)
+    # When a rank is gone torchrun ends the others, perhaps before they have missed it: let them say so too.
+    by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    in_main = threading.current_thread() is threading.main_thread()
+    if by_torchrun and in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _ended)
 
 
 def _leave() -> None:
@@ -147,9 +156,16 @@ def _guarded(work: Callable[[], _T]) -> _T:
     try:
         return work()
     except RuntimeError as error:
-        rank = dist.get_rank() if dist.is_initialized() else os.environ.get("RANK", "?")
-        reason = str(error).split("] ", 1)[-1].split(". ", 1)[0]
-        raise RankError(
-            f"rank {rank}: another rank is gone or silent ({reason}); start again from the last checkpoint, "
-            "or let torchrun do it with --max-restarts"
-        ) from error
+        raise _lost(str(error).split("] ", 1)[-1].split(". ", 1)[0]) from error
+
+
+def _ended(_signal: int, _frame: FrameType | None) -> None:
+    raise _lost("torchrun ended this one")
+
+
+def _lost(reason: str) -> RankError:
+    rank = dist.get_rank() if dist.is_initialized() else os.environ.get("RANK", "?")
+    return RankError(
+        f"rank {rank}: another rank is gone or silent ({reason}); start again from the last checkpoint, "
+        "or let torchrun do it with --max-restarts"
+    )

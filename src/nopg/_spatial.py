@@ -66,7 +66,7 @@ class SpatialCells:
 
     @property
     def depth(self) -> int:
-        """K."""
+        """How often boxes are split."""
         return (len(self.sides) + 1).bit_length() - 1
 
     def number(self, points: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nopg._memory import free_memory, gigabytes
+from nopg.data import Transitions
 from nopg.errors import ArgumentError, MemoryBudgetError
 
 __all__ = ["Footprint", "memory_budget"]
@@ -36,6 +37,11 @@ class Footprint:
 
     queries: int
     columns: int
+
+    @classmethod
+    def of(cls, data: Transitions, queries: int) -> Footprint:
+        """Return the footprint of so many rows of a graph over data like these."""
+        return cls(queries, 2 * data.states.shape[1] + data.actions.shape[1] + 1)
 
     @property
     def per_candidate(self) -> int:

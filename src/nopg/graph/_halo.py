@@ -28,7 +28,7 @@ class Halo:
 
     @property
     def num_remote(self) -> int:
-        """H."""
+        """How many entries of others are needed."""
         return sum(self._coming)
 
     def extend(self, x: torch.Tensor) -> torch.Tensor:

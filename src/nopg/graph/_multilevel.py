@@ -26,7 +26,7 @@ from nopg._ranks import ALONE, Ranks
 from nopg._spatial import SpatialCells, spatial_order
 from nopg.graph._halo import localize
 from nopg.graph._interpolation import centered_weights
-from nopg.graph._rows import RowPattern, SparsePattern, SparseRows
+from nopg.graph._rows import RowPattern, SparsePattern, SparseRows, row_starts
 from nopg.graph._samples import SampleIndex
 from nopg.solvers import CALL, Preconditioner
 
@@ -53,7 +53,7 @@ class _Level:
 
     Attributes:
         labels: The cell of each row above, numbered on this rank, shape (m,).
-        gathered: The pattern of the matrix (c, m) that sums over the rows of each cell.
+        num_cells: How many cells have rows here.
         pattern: Where entries between cells stand, (c, c).
         row_of: The row of each entry above, shape (e,).
         target: The entry of this level that each entry above goes into, shape (e,).
@@ -64,7 +64,7 @@ class _Level:
     """
 
     labels: torch.Tensor
-    gathered: SparsePattern
+    num_cells: int
     pattern: SparsePattern
     row_of: torch.Tensor
     target: torch.Tensor
@@ -72,6 +72,12 @@ class _Level:
     first: int
     counts: list[int]
     ranks: Ranks
+
+    def summed(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the sums of x (m,) over the rows of each cell that has rows here."""
+        if self.each:
+            return x.view(-1, self.each).sum(dim=1)
+        return x.new_zeros(self.num_cells).index_add_(0, self.labels, x)
 
     def everywhere(self, x: torch.Tensor) -> torch.Tensor:
         """Return a vector over the cells that have rows here as one over all cells."""
@@ -112,10 +118,8 @@ class CellHierarchy:
         self._interpolate(places, pattern)
 
         self.levels: list[_Level] = []
-        row_of, columns, begun = self._between, self._columns, finest
-        labels_everywhere = ranks.gather(cell + (int(firsts[ranks.number]) << finest))
-        columns = labels_everywhere[columns]
-        first = int(firsts[ranks.number])
+        first, row_of, begun = int(firsts[ranks.number]), self._between, finest
+        columns = ranks.gather(cell + (first << finest))[self._columns]
         for depth, split in enumerate([*range(max(finest - _COARSENING, 0), 0, -_COARSENING), 0]):
             shift, total = begun - split, cells.count << split
             if depth == 0:  # the representatives are shared, the cells below are few: every rank has them all
@@ -125,7 +129,7 @@ class CellHierarchy:
             else:
                 level = _level(torch.arange(cells.count << begun) >> shift, total, row_of, columns >> shift)
             self.levels.append(level)
-            columns, begun, row_of = level.pattern.columns.long(), split, _row_of(level.pattern)
+            columns, begun, row_of = level.pattern.columns.long(), split, level.pattern.row_of
 
     def approximate(
         self, values: torch.Tensor, continues: torch.Tensor, discount: float, visits: torch.Tensor | None
@@ -157,7 +161,7 @@ class CellHierarchy:
             P = torch.zeros(level.pattern.num_entries, dtype=dtype)
             P.index_add_(0, level.target, entries * weights[level.row_of])
             P = level.ranks.sum(P)
-            steps.append(_Step.of(level, weights, P))
+            steps.append(_Step(level, weights, SparseRows(level.pattern, P)))
             entries = P
         coarsest = steps[-1].P.to_dense()
         inverse = torch.linalg.inv(torch.eye(len(coarsest), dtype=dtype) - discount * coarsest)
@@ -178,25 +182,20 @@ class CellHierarchy:
         distances, near = index.nearest(places, count)
         width = _WIDTH * _typical(distances[:, min(1, count - 1)], ranks)
         local, across, halo = localize(near, index.starts, ranks)
-        there = places[chosen] if halo is None else halo.extend(places[chosen])
-        self._weights = torch.cat(
-            [
-                centered_weights((there[j.long()] - z[:, None]) / width, z.new_zeros(j.shape), _SLACK)[
-                    0
-                ].float()
-                for z, j in zip(places.split(1 << 16), local.split(1 << 16), strict=True)
-            ]
-        )
         self._interpolation = RowPattern(local, across, halo=halo)
+        there, parts = self._interpolation.extend(places[chosen]), []
+        for z, j in zip(places.split(1 << 16), local.split(1 << 16), strict=True):
+            weights, _ = centered_weights(
+                (there[j.long()] - z[:, None]) / width, z.new_zeros(j.shape), _SLACK
+            )
+            parts.append(weights.float())
+        self._weights = torch.cat(parts)
 
         # SZ: of every candidate of a representative, the representatives that stand for it.
         indices = pattern.indices[chosen * self.group_size]
         starts = torch.arange(len(chosen) + 1, dtype=torch.int32) * indices.shape[1]
         self._sampled = SparsePattern(starts, indices.reshape(-1), pattern.num_columns, pattern.halo)
-        of_node, self._node_weights = near.long(), self._weights
-        if pattern.halo is not None:
-            of_node = pattern.halo.extend(of_node)
-            self._node_weights = pattern.halo.extend(self._weights)
+        of_node, self._node_weights = pattern.extend(near.long()), pattern.extend(self._weights)
         self._products: list[tuple[slice, torch.Tensor, torch.Tensor]] = []
         keys, found, total = [], 0, index.num_samples
         for start in range(0, len(chosen), _REPRESENTATIVES_AT_ONCE):
@@ -210,7 +209,9 @@ class CellHierarchy:
         key = torch.cat(keys) if keys else torch.zeros(0, dtype=torch.int64)
         self._between, self._columns = key // total, key % total
         counts = torch.bincount(self._between, minlength=len(chosen))
-        self._pattern, place = _arranged(self._between, self._columns, _counted(counts), index.starts, ranks)
+        self._pattern, place = _arranged(
+            self._between, self._columns, row_starts(counts), index.starts, ranks
+        )
         self._products = [
             (rows, place[target.long()].int(), columns) for rows, target, columns in self._products
         ]
@@ -224,33 +225,16 @@ class _Step:
 
     level: _Level
     weights: torch.Tensor
-    means: SparseRows
-    sums: SparseRows
     P: SparseRows
-
-    @classmethod
-    def of(cls, level: _Level, weights: torch.Tensor, entries: torch.Tensor) -> _Step:
-        """Bind weights (m,) of the rows above and the entries between cells."""
-        rows = level.gathered
-        return cls(
-            level,
-            weights,
-            SparseRows(rows, weights[rows.columns]),
-            SparseRows(rows, torch.ones_like(weights)),
-            SparseRows(level.pattern, entries),
-        )
 
     def restrict(self, x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
         """Return Wᵀx, or Yᵀx."""
-        if self.level.each:
-            x = x if transposed else x * self.weights
-            return self.level.everywhere(x.view(-1, self.level.each).sum(dim=1))
-        return self.level.everywhere((self.sums if transposed else self.means).apply(x))
+        return self.level.everywhere(self.level.summed(x if transposed else x * self.weights))
 
     def prolong(self, y: torch.Tensor, *, transposed: bool) -> torch.Tensor:
         """Return Yy, or Wy."""
         first = self.level.first
-        y = y[first : first + self.level.gathered.num_rows]
+        y = y[first : first + self.level.num_cells]
         if self.level.each:
             x = y[:, None].expand(-1, self.level.each).reshape(-1)
         else:
@@ -349,14 +333,13 @@ def _level(
     firsts = [*ranks.gather(torch.tensor([first])).tolist(), num_cells]
     own_cells = firsts[ranks.number + 1] - first
     pattern = SparsePattern(
-        _counted(torch.bincount(keys // num_cells, minlength=num_cells)), (keys % num_cells).int(), num_cells
-    )
-    gathered = SparsePattern(
-        _counted(torch.bincount(labels, minlength=own_cells)), labels.argsort(stable=True).int(), len(labels)
+        row_starts(torch.bincount(keys // num_cells, minlength=num_cells)),
+        (keys % num_cells).int(),
+        num_cells,
     )
     return _Level(
         labels=labels.int(),
-        gathered=gathered,
+        num_cells=own_cells,
         pattern=pattern,
         row_of=row_of.int(),
         target=target.int(),
@@ -385,9 +368,8 @@ def _typical(distances: torch.Tensor, ranks: Ranks) -> float:
 
 def _shares(level: _Level, shape: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the weight of each row in its cell, `shape` (m,) but for an even share, and the cells' sums."""
-    labels, none = level.labels, shape.new_zeros(level.gathered.num_rows)
-    even = 1.0 / none.index_add(0, labels, torch.ones_like(shape))[labels]
-    total = none.index_add(0, labels, shape)
+    labels, total = level.labels, level.summed(shape)
+    even = 1.0 / level.summed(torch.ones_like(shape))[labels]
     share = shape / torch.where(total > 0, total, 1.0)[labels]
     return torch.where(total[labels] > 0, (1 - _SHARED) * share + _SHARED * even, even), total
 
@@ -402,14 +384,3 @@ def _arranged(
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order))
     return SparsePattern(starts, local[order].int(), width, halo), place
-
-
-def _row_of(pattern: SparsePattern) -> torch.Tensor:
-    starts = pattern.starts.long()
-    return torch.repeat_interleave(torch.arange(pattern.num_rows), starts[1:] - starts[:-1])
-
-
-def _counted(counts: torch.Tensor) -> torch.Tensor:
-    starts = torch.zeros(len(counts) + 1, dtype=torch.int32)
-    starts[1:] = counts.cumsum(0)
-    return starts

@@ -40,7 +40,7 @@ class NadarayaWatson(TransitionModel):
     the data cannot account for goes to an unknown state. Kernels have peak 1, so β counts samples. The
     weights wⱼ of the data, if any, say how many transitions a sample stands for.
 
-    Products are fastest where rows that lead to near places stand near each other (`shard_rows`).
+    Products are fastest where rows that lead to near places stand near each other (`share_rows`).
 
     Args:
         data: The transitions; on several ranks those of this one.
@@ -100,8 +100,8 @@ class NadarayaWatson(TransitionModel):
     @property
     def predicted_bytes(self) -> int:
         """What the process takes at its peak by `Footprint`."""
-        columns = 2 * self.data.states.shape[1] + self.num_actions + 1
-        return Footprint(len(self.node_queries.features), columns).bytes(self.node_queries.pattern.row_length)
+        nodes = self.node_queries
+        return Footprint.of(self.data, len(nodes.features)).bytes(nodes.pattern.row_length)
 
     def bind(self, features: torch.Tensor) -> NadarayaWatsonQueries:
         """Return queries at any state features (m, d_f); on several ranks all of them ask together."""
@@ -144,20 +144,17 @@ class NadarayaWatsonQueries(Queries):
         self._places = features  # in full precision
         self.features = features.to(model.dtype)
         indices, width, halo = localize(graph.indices, model.samples.starts, model.space.ranks)
-        present = graph.present
-        self.pattern = RowPattern(indices, width, present, halo)
-        actions, weights = model.scaled_actions, model.data.weights
-        if halo is not None:
-            actions = halo.extend(actions)
-            weights = None if weights is None else halo.extend(weights)
-        log_psi = graph.log_psi
-        if weights is not None:
-            log_psi = log_psi + weights.log().to(model.dtype)[indices.long()]
-        self.hold(log_psi, actions)
+        self.pattern = RowPattern(indices, width, graph.present, halo)
+        self.hold(graph.log_psi)
 
-    def hold(self, log_psi: torch.Tensor, actions: torch.Tensor) -> None:
-        """Take log wψ (m, K) and the actions (n + h, d_a), in bandwidths, of all columns."""
-        self._log_psi, flat = log_psi, self.pattern.indices.reshape(-1)
+    def hold(self, log_psi: torch.Tensor) -> None:
+        """Take log ψ (m, K) of the candidates, and what goes with it in its precision."""
+        model, indices = self.model, self.pattern.indices
+        if model.data.weights is not None:
+            log_weights = self.pattern.extend(model.data.weights).log().to(log_psi.dtype)
+            log_psi = log_psi + log_weights[indices.long()]
+        self._log_psi, flat = log_psi, indices.reshape(-1)  # with log w
+        actions = self.pattern.extend(model.scaled_actions)
         self._sample_actions = actions.T.to(log_psi.dtype).contiguous()  # (d_a, n + h)
         self._candidate_actions: list[torch.Tensor] | None = None  # d_a × (m, K)
         if self.model.num_actions * log_psi.numel() <= _ACTIONS_KEPT:
@@ -167,24 +164,17 @@ class NadarayaWatsonQueries(Queries):
     def to(self, model: NadarayaWatson) -> NadarayaWatsonQueries:
         """Return the same queries of the model in another precision; ψ is computed anew."""
         dtype, kernel = model.dtype, model.bandwidths.state_kernel
-        samples = kernel.scale(model.data.features)
-        actions, weights, halo = model.scaled_actions, model.data.weights, self.pattern.halo
-        if halo is not None:
-            samples, actions = halo.extend(samples), halo.extend(actions)
-            weights = None if weights is None else halo.extend(weights)
+        samples = self.pattern.extend(kernel.scale(model.data.features))
         places, padding = kernel.scale(self._places), self.graph.log_psi.isinf()
         log_psi = torch.empty(padding.shape, dtype=dtype)
         for rows in self._blocks():
             candidates = self.pattern.indices[rows].long()
             part = -0.5 * (places[rows, None] - samples[candidates]).square().sum(dim=2)
-            if weights is not None:
-                part += weights.log()[candidates]
             log_psi[rows] = part.masked_fill_(padding[rows], -math.inf).to(dtype)
         queries = copy.copy(self)
         queries.model, queries.features = model, self._places.to(dtype)
-        if weights is None:
-            queries.graph = replace(self.graph, log_psi=log_psi)  # lets go of the other precision
-        queries.hold(log_psi, actions)
+        queries.graph = replace(self.graph, log_psi=log_psi)
+        queries.hold(log_psi)
         return queries
 
     def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:

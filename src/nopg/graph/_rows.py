@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from nopg.graph._halo import Halo
 
-__all__ = ["RowPattern", "SparsePattern", "SparseRows"]
+__all__ = ["RowPattern", "SparsePattern", "SparseRows", "row_starts"]
 
 with warnings.catch_warnings():
     # torch says once that compressed sparse rows are in beta; users need not hear it.
@@ -36,7 +36,7 @@ class SparsePattern:
 
     @property
     def num_entries(self) -> int:
-        """E."""
+        """How many entries there are."""
         return len(self.columns)
 
     @cached_property
@@ -67,6 +67,16 @@ class SparsePattern:
             for part in (by_column.indptr, by_column.indices, by_column.data)
         )
         return starts, rows, self._positions_of(order)
+
+    @property
+    def row_of(self) -> torch.Tensor:
+        """The row of each entry, shape (e,)."""
+        lengths = (self.starts[1:] - self.starts[:-1]).long()
+        return torch.repeat_interleave(torch.arange(self.num_rows, device=lengths.device), lengths)
+
+    def extend(self, x: torch.Tensor) -> torch.Tensor:
+        """Return x, one row per column that this rank owns, as one row per column of the matrix."""
+        return x if self.halo is None else self.halo.extend(x)
 
     def entries(self, values: torch.Tensor) -> torch.Tensor:
         """Return the values of the entries, row after row, shape (e,)."""
@@ -101,7 +111,7 @@ class RowPattern(SparsePattern):
         if present is not None and not bool(present.all()):
             lengths = present.sum(dim=1)
             self.positions = _compact(present.flatten().nonzero()[:, 0], m * K)
-        super().__init__(_starts(lengths), self.entries(indices), num_columns, halo)
+        super().__init__(row_starts(lengths), self.entries(indices), num_columns, halo)
 
     @cached_property
     def row_length(self) -> int:
@@ -140,8 +150,7 @@ class SparseRows:
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return the product with a vector (n,) or several columns (n, c)."""
-        halo = self.pattern.halo
-        return self._forward @ (x if halo is None else halo.extend(x))
+        return self._forward @ self.pattern.extend(x)
 
     def apply_transposed(self, y: torch.Tensor) -> torch.Tensor:
         """Return the transposed product with a vector (m,) or several columns (m, c)."""
@@ -160,10 +169,6 @@ class SparseRows:
         return self._forward @ torch.eye(
             self.pattern.num_columns, dtype=self.values.dtype, device=self.values.device
         )
-
-    def transpose(self) -> None:
-        """Put the values in the order of the transposed matrix, if that has not been done."""
-        assert self._backward.layout == torch.sparse_csr
 
     @cached_property
     def _forward(self) -> torch.Tensor:
@@ -191,7 +196,7 @@ class SparseRows:
         )
 
 
-def _starts(counts: torch.Tensor) -> torch.Tensor:
+def row_starts(counts: torch.Tensor) -> torch.Tensor:
     """Return where rows of these lengths start, one after the other, int32."""
     starts = torch.zeros(len(counts) + 1, dtype=torch.int32, device=counts.device)
     starts[1:] = counts.cumsum(0)

@@ -60,11 +60,11 @@ class Auto(Solver):
         if self._small(system):
             return DenseLU().solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
 
-        known = self._chosen is not None and self._kin is system.operator.kin
-        solver = self._chosen if known and self._chosen is not None else GMRES()
+        chosen = self._chosen if self._kin is system.operator.kin else None
+        solver = chosen or GMRES()
         both = solver.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
         work = _work(solver, system, both)
-        if known:
+        if chosen is not None:
             if work > _GROWN * self._work:
                 self._chosen = None
             return both
@@ -73,8 +73,9 @@ class Auto(Solver):
         step = _total(BiCGSTAB().work(system, 1), system)
         rival = BiCGSTAB(max_steps=max(int(work / (2 * step)), 4), net=False)
         other = rival.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
-        if all(solution.converged for solution in other) and _work(rival, system, other) < work:
-            solver, both, work = BiCGSTAB(), other, _work(rival, system, other)
+        spent = _work(rival, system, other)
+        if all(solution.converged for solution in other) and spent < work:
+            solver, both, work = BiCGSTAB(), other, spent
         self._chosen, self._kin, self._work = solver, system.operator.kin, work
         _log.debug("solver: %s", solver)
         return both

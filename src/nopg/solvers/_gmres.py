@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -52,9 +52,7 @@ class GMRES(Solver):
         if solution.converged:
             return solution
         rest = BiCGSTAB().solve(system, b, tolerance=tolerance, guess=x if x.isfinite().all() else guess)
-        return Solution(
-            rest.value, solution.num_steps + rest.num_steps, rest.residual, rest.error_bound, rest.converged
-        )
+        return replace(rest, num_steps=solution.num_steps + rest.num_steps)
 
     def solve_both(
         self,

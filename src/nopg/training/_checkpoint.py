@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.distributed.checkpoint.state_dict_loader import load as load_together
-from torch.distributed.checkpoint.state_dict_saver import save as save_together
 
 from nopg._ranks import ALONE, Ranks
 from nopg.errors import ArgumentError
@@ -63,6 +61,9 @@ class Checkpoints:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
         self.ranks.wait()
+        # Imported where it is used: it takes a second, a third of `import nopg`.
+        from torch.distributed.checkpoint.state_dict_saver import save as save_together
+
         save_together(
             self._state(policy, optimizer, progress),
             checkpoint_id=str(unfinished),
@@ -87,6 +88,8 @@ class Checkpoints:
         complete = self._complete()
         if not complete:
             return None
+        from torch.distributed.checkpoint.state_dict_loader import load as load_together
+
         last, number = complete[-1], int(complete[-1].name.removeprefix("update-"))
         blank = Update(number, 0, 0.0, 0.0, 0.0, 0)
         vectors = torch.zeros(num_nodes, dtype=torch.float64)

@@ -193,9 +193,8 @@ def _dtype(precision: str, rows: int, ranks: Ranks) -> torch.dtype:
 def _footprint(data: Transitions, integration: IntegrationRule | None, ranks: Ranks) -> Footprint:
     """Return what the paper's model would take on this rank, before rows are shared."""
     rows = int(ranks.sum(torch.tensor(len(data)))) if holds_a_part(data, ranks) else len(data)
-    columns = 2 * data.states.shape[1] + data.actions.shape[1] + 1
     samples = 1 if integration is None else integration.num_samples
-    return Footprint(-(-rows // ranks.count) * samples, columns)
+    return Footprint.of(data, -(-rows // ranks.count) * samples)
 
 
 def _local_linear(
