@@ -24,6 +24,7 @@ from nopg.policies import (
     Standardizer,
     VarianceDecay,
     _policy,
+    imitate,
     policy_actions,
     policy_gradient,
 )
@@ -469,3 +470,23 @@ def test_a_parameter_that_decides_nothing_has_a_gradient_of_zero() -> None:
     gradient = policy_gradient(Bystander(), features, torch.zeros(1, 5, 0), torch.ones_like(features)[None])
     assert gradient[0].tolist() == pytest.approx(features.sum(dim=0).tolist())
     assert gradient[1].tolist() == [0.0] * 4
+
+
+def test_imitation_recovers_a_linear_policy() -> None:
+    rng = torch.Generator().manual_seed(0)
+    states = torch.randn(500, 2, generator=rng, dtype=torch.float64)
+    teacher, pupil = LinearPolicy([[1.0, -2.0]]), LinearPolicy([[0.0, 0.0]])
+    error = imitate(
+        pupil, states, teacher.mode(states), torch.ones(500), rng=rng, steps=600, learning_rate=3e-2
+    )
+    assert error < 1e-6
+    assert next(pupil.parameters()).detach().flatten().tolist() == pytest.approx([1.0, -2.0], abs=1e-2)
+
+
+def test_imitation_follows_the_weights() -> None:
+    """A constant policy between two commands goes to the one that counts."""
+    rng = torch.Generator().manual_seed(0)
+    states, commands = torch.ones(2, 1, dtype=torch.float64), torch.tensor([[0.0], [1.0]]).double()
+    policy = LinearPolicy([[0.5]])
+    imitate(policy, states, commands, torch.tensor([1.0, 9.0]), rng=rng, steps=600)
+    assert policy.mode(states[:1]).item() == pytest.approx(0.9, abs=0.03)

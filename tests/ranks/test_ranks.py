@@ -55,7 +55,7 @@ def apart(one: dict[str, Any], other: dict[str, Any]) -> float:
     ("ranks", "settings"),
     [
         (2, ()),
-        (3, ("--policy", "gaussian", "--updates", "10")),
+        (3, ("--policy", "gaussian", "--begin", "greedy", "--updates", "10")),
     ],
 )
 def test_several_ranks_train_what_one_trains(tmp_path: Path, ranks: int, settings: tuple[str, ...]) -> None:

@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=50)
     parser.add_argument("--policy", default="deterministic")
     parser.add_argument("--solver", default="auto")
+    parser.add_argument("--begin", default="given")
     parser.add_argument("--parquet", type=Path)
     parser.add_argument("--checkpoint", type=Path)
     options = parser.parse_args()
@@ -38,6 +39,7 @@ def main() -> None:
         model="nadaraya-watson",
         prior_mass=1e-3,
         solver=options.solver,
+        start=options.begin,
         updates=options.updates,
         checkpoint=options.checkpoint,
         checkpoint_every=10,

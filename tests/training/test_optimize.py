@@ -245,3 +245,17 @@ def test_an_untuned_user_swings_the_pendulum_up(samples: int, points: tuple[int,
     result = nopg.optimize(collect_grid(environment, points), 0.97, progress=False)
     returned = float(simulate(environment, result.policy, steps=500).returns[0])
     assert returned > {200: -480, 450: -450}[samples]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_greedy_start_begins_where_policy_iteration_ends(grid: Transitions, model: Model) -> None:
+    given, greedy = (
+        nopg.optimize(grid, 0.9, model=model, start=start, updates=5, progress=False).history[0]
+        for start in ("given", "greedy")
+    )
+    assert greedy.expected_return > given.expected_return + 0.3
+
+
+def test_a_start_that_does_not_exist_is_refused(grid: Transitions) -> None:
+    with pytest.raises(ArgumentError, match="there is no start 'warm'; choose 'given' or 'greedy'"):
+        nopg.optimize(grid, 0.9, start="warm")  # type: ignore[arg-type]

@@ -1,6 +1,16 @@
 """The nonparametric Bellman equation, its solution and its certificate."""
 
-from nopg.bellman._equation import BellmanEquation, ControlProblem
+from nopg.bellman._best_actions import BestActions, action_candidates, best_actions
+from nopg.bellman._equation import BellmanEquation, BellmanSystem, ControlProblem
 from nopg.bellman._solution import BellmanSolution, Certificate
 
-__all__ = ["BellmanEquation", "BellmanSolution", "Certificate", "ControlProblem"]
+__all__ = [
+    "BellmanEquation",
+    "BellmanSolution",
+    "BellmanSystem",
+    "BestActions",
+    "Certificate",
+    "ControlProblem",
+    "action_candidates",
+    "best_actions",
+]

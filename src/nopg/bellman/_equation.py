@@ -12,9 +12,9 @@ from nopg.bellman._solution import BellmanSolution
 from nopg.errors import ArgumentError, SolverError
 from nopg.graph import Backup, Queries, TransitionModel, TransitionOperator
 from nopg.policies import ActionTape, Policy, shared_noise
-from nopg.solvers import Auto, Resolvent, Solver, VectorSpace
+from nopg.solvers import Auto, Resolvent, Solution, Solver, VectorSpace
 
-__all__ = ["BellmanEquation", "ControlProblem"]
+__all__ = ["BellmanEquation", "BellmanSystem", "ControlProblem"]
 
 
 @dataclass(frozen=True)
@@ -95,20 +95,16 @@ class ControlProblem:
 
 
 @dataclass(frozen=True)
-class BellmanEquation:
-    """Λq = b and Λᵀμ = ε₀ with Λ = I − γP under one policy.
+class BellmanSystem:
+    """Λq = b and Λᵀμ = ε₀ with Λ = I − γP for given answers of the model.
 
     Attributes:
-        problem: What does not depend on the policy.
-        policy: π.
-        at_nodes, node_backup: Actions and answers at the states that the nodes lead to.
-        at_starts, initial_backup: Actions and answers at the initial states.
+        problem: What does not depend on the actions.
+        node_backup: Answers at the states that the nodes lead to.
+        initial_backup: Answers at the initial states.
     """
 
     problem: ControlProblem
-    policy: Policy
-    at_nodes: ActionTape
-    at_starts: ActionTape
     node_backup: Backup
     initial_backup: Backup
 
@@ -150,17 +146,17 @@ class BellmanEquation:
         """Expected first reward that is not already in the values of the nodes."""
         return self.problem.space.sum(self.initial_backup.reward) / self.problem.num_initial
 
-    def solve(
+    def solve_both(
         self,
         solver: Solver | None = None,
         *,
         tolerance: float = 1e-10,
         start: tuple[torch.Tensor, torch.Tensor] | None = None,
-    ) -> BellmanSolution:
+    ) -> tuple[Solution, Solution]:
         """Solve for q and μ.
 
         Args:
-            solver: LU for small n and BiCGSTAB above, if not given.
+            solver: `Auto` if not given.
             tolerance: Relative residual at which the solver may stop.
             start: q and μ of a nearby equation, such as that of the last update.
         """
@@ -174,4 +170,29 @@ class BellmanEquation:
                     f"{solution.num_steps} products, short of the relative tolerance {tolerance:.0e}; "
                     "allow more steps, ask for less, or use solver='lu'"
                 )
-        return BellmanSolution(self, q, mu)
+        return q, mu
+
+
+@dataclass(frozen=True)
+class BellmanEquation(BellmanSystem):
+    """The system of one policy.
+
+    Attributes:
+        policy: π.
+        at_nodes: Its actions at the states that the nodes lead to.
+        at_starts: Its actions at the initial states.
+    """
+
+    policy: Policy
+    at_nodes: ActionTape
+    at_starts: ActionTape
+
+    def solve(
+        self,
+        solver: Solver | None = None,
+        *,
+        tolerance: float = 1e-10,
+        start: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> BellmanSolution:
+        """Solve for q and μ; see `solve_both`."""
+        return BellmanSolution(self, *self.solve_both(solver, tolerance=tolerance, start=start))

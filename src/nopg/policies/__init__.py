@@ -2,6 +2,7 @@
 
 from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
+from nopg.policies._imitation import imitate
 from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import (
     ActionTape,
@@ -24,6 +25,7 @@ __all__ = [
     "Policy",
     "Standardizer",
     "VarianceDecay",
+    "imitate",
     "policy_actions",
     "policy_gradient",
     "shared_noise",

@@ -52,6 +52,11 @@ class Checkpoints:
         if self.every < 1:
             raise ArgumentError(f"checkpoint_every is {self.every}; give at least 1 update")
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is one to go on from."""
+        return bool(self._complete())
+
     def save(self, policy: Policy, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
         """Write a checkpoint under a name that only complete ones have."""
         number = progress.history[-1].number

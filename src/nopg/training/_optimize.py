@@ -16,7 +16,7 @@ from nopg._ranks import Ranks, current_ranks
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bandwidths import select_bandwidths
-from nopg.bellman import ControlProblem
+from nopg.bellman import ControlProblem, action_candidates
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.gradients import NOPG
@@ -41,6 +41,7 @@ from nopg.training._ascent import ascend
 from nopg.training._checkpoint import Checkpoints
 from nopg.training._choice import ModelChoice, choose_model
 from nopg.training._controller import Controller
+from nopg.training._greedy_start import start_greedily
 from nopg.training._reports import Callback, Plateau, ProgressBar
 from nopg.training._result import TrainingResult
 from nopg.training._starts import start_support
@@ -49,6 +50,8 @@ __all__ = ["optimize"]
 
 # Below this many rows float64 costs little.
 _FLOAT32_ABOVE = 20_000
+# Large steps would leave a start that is good already.
+_LEARNING_RATES = {"given": 1e-2, "greedy": 2e-3}
 
 
 def optimize(
@@ -63,8 +66,9 @@ def optimize(
     unknown_value: float | None = None,
     integration: IntegrationRule | None = None,
     solver: Solver | str = "auto",
+    start: Literal["given", "greedy"] = "given",
     updates: int = 1_500,
-    learning_rate: float = 1e-2,
+    learning_rate: float | None = None,
     seed: int = 0,
     precision: Literal["auto", "float32", "float64"] = "auto",
     memory_budget: int | None = None,
@@ -94,8 +98,11 @@ def optimize(
         unknown_value: v, the value of leaving the data; the worst reward for ever by default.
         integration: How the integral over next states is computed; the paper's N_ϕ = 1 by default.
         solver: 'auto', 'gmres', 'bicgstab', 'lu', 'fixed-point', or a solver.
+        start: Where the ascent begins: 'given' takes the policy as it is, a fresh one at random; 'greedy'
+            first fits it to the best action at every state of the data, found by policy iteration on the
+            model. It takes as long as some fifty updates, and may find an optimum that no gradient climbs to.
         updates: Most updates of the policy; 1 500 in the supplement.
-        learning_rate: Adam's; 10⁻² in the supplement.
+        learning_rate: Adam's; 10⁻² as in the supplement, from a greedy start a fifth of it.
         seed: The one seed of everything random.
         precision: Of the training with the paper's model: 'float32' is faster and takes less memory, 'auto'
             takes it above 20 000 rows. The answer is solved and certified in float64 in any case.
@@ -108,9 +115,10 @@ def optimize(
         progress: Whether to show a progress line, if standard error is a terminal.
     """
     gamma = check_discount(discount)
-    _check_names(model, policy, precision)
+    _check_names(model, policy, precision, start)
     if prior_mass is not None:
         check_prior_mass(prior_mass)
+    rate = _LEARNING_RATES[start] if learning_rate is None else learning_rate
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
     ranks = current_ranks()
     dtype = _dtype(precision, len(data), ranks)
@@ -162,13 +170,17 @@ def optimize(
     )
     saves = None
     if checkpoint is not None:
-        purpose = (gamma, float(updates), learning_rate, float(seed), float(len(whole)), float(ranks.count))
+        purpose = (gamma, float(updates), rate, float(seed), float(len(whole)), float(ranks.count))
         saves = Checkpoints(Path(checkpoint), checkpoint_every, purpose, ranks)
+    if start == "greedy" and not (saves and saves.begun):
+        best = start_greedily(actor, problem, action_candidates(whole.actions), solver=solve, seed=seed)
+        if bar:
+            bar.note(f"best actions after {best.rounds} rounds: expected return {best.expected_return:.4g}")
     history = ascend(
         NOPG(problem, solver=solve),
         actor,
         updates=updates,
-        learning_rate=learning_rate,
+        learning_rate=rate,
         seed=seed,
         callbacks=[*callbacks, *([bar] if bar else [])],
         stop=stop or Plateau(),
@@ -218,8 +230,10 @@ def _build_policy(kind: str, data: Transitions, seed: int) -> Policy:
     return build(data.features, data.actions, rng=rng)
 
 
-def _check_names(model: str, policy: Policy | str, precision: str) -> None:
+def _check_names(model: str, policy: Policy | str, precision: str, start: str) -> None:
     """Refuse a name that does not exist before any work is done."""
+    if start not in {"given", "greedy"}:
+        raise ArgumentError(f"there is no start {start!r}; choose 'given' or 'greedy'")
     if precision not in {"auto", "float32", "float64"}:
         raise ArgumentError(f"there is no precision {precision!r}; choose 'auto', 'float32' or 'float64'")
     if model not in {"auto", "local-linear", "nadaraya-watson"}:

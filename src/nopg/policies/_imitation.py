@@ -1,0 +1,55 @@
+"""Fit a policy to actions."""
+
+from __future__ import annotations
+
+import torch
+
+from nopg.policies._policy import Policy, trainable
+
+__all__ = ["imitate"]
+
+_STATES_PER_STEP = 2_048
+
+
+def imitate(
+    policy: Policy,
+    features: torch.Tensor,
+    actions: torch.Tensor,
+    weights: torch.Tensor,
+    *,
+    rng: torch.Generator,
+    steps: int = 2_000,
+    learning_rate: float = 1e-2,
+) -> float:
+    """Bring the policy's mode near actions, in place, and return the last mean squared error.
+
+    Errors are in units of the spread of each action; Adam, its learning rate falling to 0.
+
+    Args:
+        policy: Changed in place.
+        features: States (m, d_f).
+        actions: What to do there, (m, d_a).
+        weights: How much each state counts, (m,).
+        rng: For the minibatches.
+        steps: Of Adam.
+        learning_rate: The first.
+    """
+    parameters = trainable(policy)
+    dtype = parameters[0].dtype
+    scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12).to(dtype) / 2
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    error = torch.zeros(())
+    cumulative = weights.double().cumsum(0)
+    for _ in range(steps):
+        drawn = torch.rand(_STATES_PER_STEP, generator=rng, dtype=torch.float64) * cumulative[-1]
+        rows = torch.searchsorted(cumulative, drawn).clamp(max=len(weights) - 1)
+        wrong = (policy.mode(features[rows].to(dtype)) - actions[rows].to(dtype)) / scale
+        error = wrong.square().mean()
+        gradients = torch.autograd.grad(error, parameters, allow_unused=True)  # a mode has no variance
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+        schedule.step()
+    optimizer.zero_grad()
+    return float(error.detach())
