@@ -4,10 +4,12 @@ from nopg.data._chains import chains
 from nopg.data._d3rlpy import to_d3rlpy
 from nopg.data._duplicates import duplicate_groups
 from nopg.data._held_out import canonical_order, held_out_groups, spread_rows
+from nopg.data._logged_episodes import LoggedEpisodes
 from nopg.data._schema import Schema
 from nopg.data._transitions import Transitions
 
 __all__ = [
+    "LoggedEpisodes",
     "Schema",
     "Transitions",
     "canonical_order",

@@ -1,5 +1,6 @@
 """Policies: deterministic and Gaussian, linear and small networks, behind one sampling interface."""
 
+from nopg.policies._density import ActionDensity, Gaussian, log_normal
 from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
 from nopg.policies._imitation import imitate
@@ -15,9 +16,11 @@ from nopg.policies._policy import (
 
 __all__ = [
     "MLP",
+    "ActionDensity",
     "ActionRange",
     "ActionTape",
     "Deterministic",
+    "Gaussian",
     "GaussianMLPPolicy",
     "GaussianPolicy",
     "LinearPolicy",
@@ -26,6 +29,7 @@ __all__ = [
     "Standardizer",
     "VarianceDecay",
     "imitate",
+    "log_normal",
     "policy_actions",
     "policy_gradient",
     "shared_noise",

@@ -75,8 +75,13 @@ class GaussianPolicy(Policy):
 
     def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         """Return μ(s) + σ·noise, shape (L, m, d_a)."""
-        sigma: torch.Tensor = self.decay(self.std)
-        return self.mean.mode(features)[None] + sigma * noise
+        mu, sigma = self.moments(features)
+        return mu[None] + sigma[None] * noise
+
+    def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return μ(s) and σ, both (m, d_a)."""
+        mu, sigma = self.mean.mode(features), self.decay(self.std)
+        return mu, sigma.expand_as(mu)
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return μ(s)."""
@@ -144,10 +149,15 @@ class GaussianMLPPolicy(Policy):
 
     def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         """Return μ(s) + σ(s)·noise, shape (L, m, d_a)."""
+        mu, sigma = self.moments(features)
+        return mu[None] + sigma[None] * noise
+
+    def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return μ(s) and σ(s), both (m, d_a)."""
         f, g = self.network(features).split(self.num_actions, dim=-1)
         mu: torch.Tensor = self.action_range(f)
         sigma: torch.Tensor = self.decay(self.largest_std * g.sigmoid())
-        return mu[None] + sigma[None] * noise
+        return mu, sigma
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return μ(s)."""

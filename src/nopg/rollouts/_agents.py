@@ -10,6 +10,7 @@ import torch
 from nopg._typing import as_tensor
 from nopg.environments import Environment
 from nopg.errors import ArgumentError
+from nopg.policies import log_normal
 from nopg.rollouts._simulate import ControlLaw
 
 __all__ = ["MixtureOfGaussians", "RandomAgent", "UniformAgent"]
@@ -73,6 +74,24 @@ class UniformAgent(RandomAgent):
 
         return act
 
+    def log_density(
+        self,
+        states: torch.Tensor,
+        actions: torch.Tensor,
+        *,
+        low: torch.Tensor | None = None,
+        high: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return log π_β(a | s) of each row, (n,); actions clipped to [low, high] if these are given."""
+        del states
+        a, b = as_tensor(self.low), as_tensor(self.high)
+        density = torch.where((actions >= a) & (actions <= b), 1.0, 0.0)
+        if low is not None:
+            density = torch.where(actions <= low, (low - a).clamp(min=0), density)
+        if high is not None:
+            density = torch.where(actions >= high, (b - high).clamp(min=0), density)
+        return (density / (b - a)).log().sum(dim=1)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -123,6 +142,20 @@ class MixtureOfGaussians(RandomAgent):
             return means[k] + sigmas[k] * noise
 
         return act
+
+    def log_density(
+        self,
+        states: torch.Tensor,
+        actions: torch.Tensor,
+        *,
+        low: torch.Tensor | None = None,
+        high: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return log π_β(a | s) of each row, (n,); actions clipped to [low, high] if these are given."""
+        del states
+        means, sigmas, weights = self._tensors()
+        of_each = log_normal(actions[:, None], means, sigmas, low=low, high=high).sum(dim=2)  # (n, k)
+        return torch.logsumexp(of_each + (weights / weights.sum()).log(), dim=1)
 
     def _tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         return as_tensor(self.means), as_tensor(self.standard_deviations), as_tensor(self.weights)
