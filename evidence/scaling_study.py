@@ -146,11 +146,21 @@ _CLOSING = [
     "bandwidths are read off two million rows at most, so they are those of two million; the last level of "
     "the preconditioner has at most 512 cells, whatever the rows.",
     "",
-    "On GPUs the products, the responsibilities and the policy would run where the tensors are: nothing "
-    "between the graph and the gradient goes through numpy. Neighbour search, the order of rows and the "
-    "cells are found on the CPU, once before training; cuVS would take over the search. NCCL instead of gloo "
-    "is a name in `torch.distributed`; halos would stay on the device. None of this has been run: we have no "
-    "GPU, and `optimize` has no `device=` yet.",
+    "## On a GPU",
+    "",
+    "`optimize(…, device='cuda')` computes the updates of the paper's model there: responsibilities, "
+    "products, solves, gradient and policy. Neighbours, the order of rows and the cells are found on the "
+    "CPU, once before training; the noise of a stochastic policy is drawn there, so that every device has "
+    "the same numbers; the answer is solved and certified there, in float64. The local-linear model and "
+    "several ranks stay on CPUs and say so.",
+    "",
+    "**No GPU was at hand: nothing of this has run on one, and we have no timings.** What is tested is that "
+    "every tensor follows its operands. On a pretended device, which computes on the CPU and refuses to meet "
+    "the CPU's tensors, trainings give the same numbers bit by bit (`tests/graph/test_device.py`). Whether "
+    "torch has every sparse product for a given device, in which order it adds there, and how fast it is, "
+    "that cannot show. Blocks of rows are sized for the caches of a CPU. For several GPUs, NCCL instead of "
+    "gloo is a name in `torch.distributed`, and halos would stay on the devices; cuVS could take over the "
+    "search. Neither has been begun.",
 ]
 
 

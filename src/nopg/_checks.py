@@ -2,9 +2,11 @@
 
 import math
 
+import torch
+
 from nopg.errors import ArgumentError
 
-__all__ = ["check_discount"]
+__all__ = ["check_device", "check_discount"]
 
 
 def check_discount(discount: float) -> float:
@@ -15,3 +17,22 @@ def check_discount(discount: float) -> float:
             "Try 0.97, or 0.99 for slower systems"
         )
     return float(discount)
+
+
+def check_device(device: torch.device | str | None, *, several_ranks: bool = False) -> torch.device:
+    """Return the device with its number, the CPU if none is given, else say why it cannot be used.
+
+    Example:
+        >>> check_device(None)
+        device(type='cpu')
+    """
+    try:
+        found = torch.empty(0, device="cpu" if device is None else device).device
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
+        reason = str(error).splitlines()[0].split(". ", 1)[0]
+        raise ArgumentError(f"device {str(device)!r} cannot be used here ({reason}); try 'cpu'") from error
+    if several_ranks and found.type != "cpu":
+        raise ArgumentError(
+            f"several ranks compute on CPUs, not on {str(found)!r}; leave device out, or start one process"
+        )
+    return found

@@ -53,6 +53,10 @@ class Ranks:
         """Return the elementwise maximum of every rank's x."""
         return self._reduce(x, dist.ReduceOp.MAX)
 
+    def total(self, number: float) -> float:
+        """Return the sum of every rank's number."""
+        return float(self.sum(torch.tensor(number, dtype=torch.float64))) if self.several else number
+
     def gather(self, x: torch.Tensor, known: Sequence[int] | None = None) -> torch.Tensor:
         """Return the rows (m₀ + m₁ + …, …) of all ranks, in their order; `known` says how many each has."""
         if not self.several:

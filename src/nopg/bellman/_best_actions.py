@@ -72,9 +72,9 @@ def best_actions(
         raise ArgumentError(
             f"candidates have shape {tuple(candidates.shape)}; give (c, {problem.model.num_actions})"
         )
-    candidates = candidates.to(problem.model.dtype)
-    num_states = int(ranks.sum(torch.tensor(len(nodes.features))))
-    q = torch.zeros(problem.model.num_nodes, dtype=problem.model.dtype)
+    candidates = candidates.to(nodes.features)
+    num_states = int(ranks.total(len(nodes.features)))
+    q = nodes.features.new_zeros(problem.model.num_nodes)
     start, chosen, rounds = None, None, 0
     while True:
         rounds += 1
@@ -110,7 +110,7 @@ def _greedy(
 ) -> torch.Tensor:
     """Return the number of the best candidate at each query, shape (m,); a tie stays as it was chosen."""
     m, v = len(queries.features), problem.unknown_value
-    values, backup = torch.empty(len(candidates), m, dtype=q.dtype), None
+    values, backup = q.new_empty(len(candidates), m), None
     for number, action in enumerate(candidates):
         backup = queries.backup(action.expand(1, m, -1).contiguous(), instead_of=backup)
         values[number] = backup.values(q, v)

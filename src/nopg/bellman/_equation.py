@@ -55,12 +55,14 @@ class ControlProblem:
     @cached_property
     def num_initial(self) -> int:
         """n₀, on all ranks."""
-        return round(self.space.sum(torch.ones(len(self.initial.features))))
+        return int(self.space.ranks.total(len(self.initial.features)))
 
-    def to(self, dtype: torch.dtype) -> ControlProblem:
-        """Return the same problem in another precision."""
-        model = self.model.to(dtype)
-        return replace(self, model=model, initial=self.initial.to(model))
+    def to(
+        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> ControlProblem:
+        """Return the same problem in another precision, or on another device; what is not given stays."""
+        model = self.model.to(dtype, device)
+        return self if model is self.model else replace(self, model=model, initial=self.initial.to(model))
 
     def equation(
         self, policy: Policy, rng: torch.Generator, *, instead_of: BellmanEquation | None = None
@@ -68,8 +70,8 @@ class ControlProblem:
         """Return the equation of this policy; its action noise is drawn from the generator.
 
         Args:
-            policy: π, in the precision of the model.
-            rng: Where its noise comes from.
+            policy: π, in the precision of the model and on its device.
+            rng: Where its noise comes from; drawn where it is, so that every device has the same numbers.
             instead_of: An earlier equation of this problem whose memory may be overwritten.
         """
         if policy.num_actions != self.model.num_actions:
@@ -78,12 +80,10 @@ class ControlProblem:
             )
         nodes, initial = self.model.node_queries, self.initial
         old = instead_of
-        node_noise = shared_noise(policy, len(nodes.features), rng, self.space.ranks).to(self.model.dtype)
-        initial_noise = shared_noise(policy, len(initial.features), rng, self.space.ranks).to(
-            self.model.dtype
-        )
-        at_nodes = ActionTape(policy, nodes.features, node_noise)
-        at_starts = ActionTape(policy, initial.features, initial_noise)
+        node_noise = shared_noise(policy, len(nodes.features), rng, self.space.ranks)
+        initial_noise = shared_noise(policy, len(initial.features), rng, self.space.ranks)
+        at_nodes = ActionTape(policy, nodes.features, node_noise.to(nodes.features))
+        at_starts = ActionTape(policy, initial.features, initial_noise.to(initial.features))
         return BellmanEquation(
             problem=self,
             policy=policy,

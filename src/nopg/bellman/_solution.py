@@ -87,7 +87,7 @@ class BellmanSolution:
         space, stays = equation.problem.space, P.apply(torch.ones_like(b))
 
         # ε₀ᵀq and m₀v are themselves rounded, which counts where ε₀ is small (Higham 2002, section 3.1).
-        terms = space.sum((eps_0 != 0).double()) + 8
+        terms = space.sum(eps_0 != 0) + 8
         unknown = abs(equation.initial_unknown * equation.problem.unknown_value)
         size = space.dot(eps_0, self.q.abs()) + unknown + abs(equation.initial_reward)
         rounding = terms * torch.finfo(P.dtype).eps * size
@@ -116,7 +116,8 @@ class BellmanSolution:
                 f"actions have shape {tuple(actions.shape)}; give one action of "
                 f"{self.equation.problem.model.num_actions} numbers for each of {len(features)} states"
             )
-        backup = self.equation.problem.model.bind(features).backup(actions[None])
+        queries = self.equation.problem.model.bind(features)
+        backup = queries.backup(actions[None].to(queries.features))
         return backup.values(self.q, self.equation.problem.unknown_value)
 
     def visitation(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
@@ -139,4 +140,4 @@ class BellmanSolution:
     def _backup_at(self, features: torch.Tensor, seed: int) -> Backup:
         queries, policy = self.equation.problem.model.bind(features), self.equation.policy
         noise = policy.noise(len(features), generator(seed, "query actions"))
-        return queries.backup(policy_actions(policy, features, noise))
+        return queries.backup(policy_actions(policy, queries.features, noise.to(queries.features)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ class GradientEstimate:
     @property
     def norm(self) -> float:
         """Euclidean norm of the direction."""
-        return float(torch.sqrt(sum((part.square().sum() for part in self.direction), torch.zeros(()))))
+        return math.sqrt(sum(float(part.square().sum()) for part in self.direction))
 
 
 class Clock:

@@ -50,7 +50,8 @@ def solution_gradient(solution: BellmanSolution) -> tuple[torch.Tensor, ...]:
 class NOPG:
     """The paper's estimator: solve the equation, follow its exact gradient.
 
-    The policy stays in its own precision; with a float32 model it acts, and is differentiated, in float32.
+    The policy stays in its own precision and on its device; where the model's are others, a copy acts and is
+    differentiated there, and the direction comes back.
 
     Args:
         problem: Model, initial states, discount.
@@ -93,7 +94,7 @@ class NOPG:
         clock.lap("gradient")
         return GradientEstimate(
             direction=tuple(
-                part.to(parameter.dtype) for part, parameter in zip(direction, trainable(policy), strict=True)
+                part.to(parameter) for part, parameter in zip(direction, trainable(policy), strict=True)
             ),
             expected_return=expected_return,
             diagnostics={
@@ -119,8 +120,8 @@ class NOPG:
 
     def resume(self, start: tuple[torch.Tensor, torch.Tensor] | None) -> None:
         """Go on from q and μ that `pause` returned."""
-        dtype = self.problem.model.dtype
-        self._start = None if start is None else (start[0].to(dtype), start[1].to(dtype))
+        like = self.problem.model.node_rewards
+        self._start = None if start is None else (start[0].to(like), start[1].to(like))
 
     def solve(self, policy: Policy, *, rng: torch.Generator) -> BellmanSolution:
         """Return the solution under this policy, and start the next solve from it."""
@@ -155,12 +156,12 @@ class NOPG:
         return direction, solution
 
     def _acting(self, policy: Policy) -> Policy:
-        """Return the policy in the precision of the model."""
-        dtype = self.problem.model.dtype
-        if all(parameter.dtype == dtype for parameter in policy.parameters()):
+        """Return the policy in the precision of the model and on its device."""
+        dtype, device = self.problem.model.dtype, self.problem.model.device
+        if all((parameter.dtype, parameter.device) == (dtype, device) for parameter in policy.parameters()):
             return policy
         if self._actor is None or self._actor.num_action_samples != policy.num_action_samples:
-            self._actor = copy.deepcopy(policy).to(dtype)
+            self._actor = copy.deepcopy(policy).to(device, dtype)
         self._actor.load_state_dict(policy.state_dict())
         return self._actor
 

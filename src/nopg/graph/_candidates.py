@@ -151,7 +151,7 @@ def _blocks(count: int, ranks: Ranks) -> Iterator[slice]:
 
 
 def _check_queries(queries: torch.Tensor, ranks: Ranks) -> None:
-    if int(ranks.sum(torch.tensor(len(queries)))) == 0:
+    if ranks.total(len(queries)) == 0:
         raise ArgumentError("there are no query states; give at least one")
     wrong = ~queries.square().sum(dim=1).isfinite()
     if bool(wrong.any()):

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from nopg._checks import check_device
 from nopg._spatial import SpatialCells
 from nopg.errors import ArgumentError
 from nopg.graph._multilevel import CellHierarchy
@@ -73,9 +74,12 @@ class Queries(ABC):
         """
 
     def to(self, model: Any) -> Queries:
-        """Return the same queries of the model in another precision."""
-        if model.dtype != self.features.dtype:
-            raise ArgumentError(f"these queries are in {self.features.dtype} only, not in {model.dtype}")
+        """Return the same queries of the model in another precision, or on another device."""
+        here, there = (self.features.dtype, self.features.device), (model.dtype, model.device)
+        if here != there:
+            raise ArgumentError(
+                f"these queries are in {here[0]} on {here[1]} only, not in {there[0]} on {there[1]}"
+            )
         return self
 
     @abstractmethod
@@ -98,6 +102,7 @@ class TransitionModel(ABC):
         node_queries: The states the nodes lead to, g consecutive ones per node, averaged.
         group_size: g.
         dtype: Of all numbers.
+        device: Where an update computes.
         space: How vectors over the nodes are reduced; n is what this rank holds of them.
         cells: The cells by which several ranks share the nodes, or None.
     """
@@ -109,6 +114,7 @@ class TransitionModel(ABC):
     node_queries: Queries
     group_size: int
     dtype: torch.dtype = torch.float64
+    device: torch.device = torch.device("cpu")
     space: VectorSpace = VectorSpace()
     cells: SpatialCells | None = None
 
@@ -119,9 +125,11 @@ class TransitionModel(ABC):
 
     @cached_property
     def hierarchy(self) -> CellHierarchy:
-        """The cells of the nodes, for a preconditioner."""
-        pattern, ranks = self.node_queries.pattern, self.space.ranks
-        return CellHierarchy(pattern, self.group_size, self.node_places, self.cells, ranks)
+        """The cells of the nodes, for a preconditioner; found on the CPU."""
+        pattern, ranks = self.node_queries.pattern.to(torch.device("cpu")), self.space.ranks
+        cells = CellHierarchy(pattern, self.group_size, self.node_places, self.cells, ranks)
+        cells.put(self.device)
+        return cells
 
     def operator(self, backup: Backup) -> TransitionOperator:
         """Return P for the answer at the nodes."""
@@ -133,10 +141,14 @@ class TransitionModel(ABC):
             space=self.space,
         )
 
-    def to(self, dtype: torch.dtype) -> TransitionModel:
-        """Return the same model in another precision."""
-        if dtype != self.dtype:
+    def to(
+        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> TransitionModel:
+        """Return the same model in another precision, or on another device; what is not given stays."""
+        if dtype not in {None, self.dtype}:
             raise ArgumentError(f"this model computes in {self.dtype} only, not in {dtype}")
+        if device is not None and check_device(device) != self.device:
+            raise ArgumentError(f"this model computes on the {self.device} only, not on {str(device)!r}")
         return self
 
     @abstractmethod

@@ -17,7 +17,7 @@ earlier policy, as in iterative aggregation and disaggregation (Takahashi 1975; 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
@@ -73,6 +73,16 @@ class _Level:
     counts: list[int]
     ranks: Ranks
 
+    def to(self, device: torch.device) -> _Level:
+        """Return the same level on a device."""
+        return replace(
+            self,
+            labels=self.labels.to(device),
+            pattern=self.pattern.to(device),
+            row_of=self.row_of.to(device),
+            target=self.target.to(device),
+        )
+
     def summed(self, x: torch.Tensor) -> torch.Tensor:
         """Return the sums of x (m,) over the rows of each cell that has rows here."""
         if self.each:
@@ -104,7 +114,7 @@ class CellHierarchy:
         ranks: Ranks,
     ) -> None:
         self.ranks, self.group_size = ranks, group_size
-        num_nodes = int(ranks.sum(torch.tensor(len(places))))
+        num_nodes = int(ranks.total(len(places)))
         cells = SpatialCells.of(places) if cells is None else cells
         owners = torch.arange(cells.count) * ranks.count // cells.count
         firsts = torch.searchsorted(owners, torch.arange(ranks.count + 1))  # first cell of each rank
@@ -115,11 +125,11 @@ class CellHierarchy:
         finest = max((wanted // cells.count).bit_length() - 1, 0)
         base = cells.number(places) - int(firsts[ranks.number])
         self._representatives, cell = _middles(places, base, own_cells, 1 << finest)
-        self._interpolate(places, pattern)
+        row_of, columns = self._interpolate(places, pattern)
 
         self.levels: list[_Level] = []
-        first, row_of, begun = int(firsts[ranks.number]), self._between, finest
-        columns = ranks.gather(cell + (first << finest))[self._columns]
+        first, begun = int(firsts[ranks.number]), finest
+        columns = ranks.gather(cell + (first << finest))[columns]
         for depth, split in enumerate([*range(max(finest - _COARSENING, 0), 0, -_COARSENING), 0]):
             shift, total = begun - split, cells.count << split
             if depth == 0:  # the representatives are shared, the cells below are few: every rank has them all
@@ -146,25 +156,26 @@ class CellHierarchy:
         sampled = values[chosen * self.group_size] * continues[chosen].to(dtype)[:, None]
         S = SparseRows(self._sampled, sampled.reshape(-1))
         Z = SparseRows(self._interpolation, self._weights.to(dtype).reshape(-1))
-        between = torch.zeros(self._pattern.num_entries, dtype=dtype)
+        between = values.new_zeros(self._pattern.num_entries)
         for rows, target, columns in self._products:
             parts = sampled[rows][:, :, None] * self._node_weights[columns].to(dtype)
             between.index_add_(0, target, parts.reshape(-1))
 
-        shape = torch.ones(len(chosen), dtype=dtype)
+        shape = values.new_ones(len(chosen))
         if visits is not None:
             shape = Z.apply_transposed(visits.abs().to(dtype))
         steps, entries = [], between
         for level in self.levels:
             weights, shape = _shares(level, shape)
             shape = level.everywhere(shape)
-            P = torch.zeros(level.pattern.num_entries, dtype=dtype)
+            P = values.new_zeros(level.pattern.num_entries)
             P.index_add_(0, level.target, entries * weights[level.row_of])
             P = level.ranks.sum(P)
             steps.append(_Step(level, weights, SparseRows(level.pattern, P)))
             entries = P
         coarsest = steps[-1].P.to_dense()
-        inverse = torch.linalg.inv(torch.eye(len(coarsest), dtype=dtype) - discount * coarsest)
+        identity = torch.eye(len(coarsest), dtype=dtype, device=values.device)
+        inverse = torch.linalg.inv(identity - discount * coarsest)
         return MultilevelInverse(
             S,
             Z,
@@ -174,8 +185,8 @@ class CellHierarchy:
             discount=discount,
         )
 
-    def _interpolate(self, places: torch.Tensor, pattern: RowPattern) -> None:
-        """Find the representatives that stand for each node, and where the entries of SZ stand."""
+    def _interpolate(self, places: torch.Tensor, pattern: RowPattern) -> tuple[torch.Tensor, torch.Tensor]:
+        """Find the representatives that stand for each node; return row and column of the entries of SZ."""
         ranks, chosen = self.ranks, self._representatives
         index = SampleIndex(places[chosen], ranks)
         count = min(_INTERPOLATING, index.num_samples)
@@ -207,16 +218,24 @@ class CellHierarchy:
             keys.append(some)
             found += len(some)
         key = torch.cat(keys) if keys else torch.zeros(0, dtype=torch.int64)
-        self._between, self._columns = key // total, key % total
-        counts = torch.bincount(self._between, minlength=len(chosen))
-        self._pattern, place = _arranged(
-            self._between, self._columns, row_starts(counts), index.starts, ranks
-        )
+        row, column = key // total, key % total
+        counts = torch.bincount(row, minlength=len(chosen))
+        self._pattern, place = _arranged(row, column, row_starts(counts), index.starts, ranks)
         self._products = [
             (rows, place[target.long()].int(), columns) for rows, target, columns in self._products
         ]
         order = place.argsort()
-        self._between, self._columns = self._between[order], self._columns[order]
+        return row[order], column[order]
+
+    def put(self, device: torch.device) -> None:
+        """Bring all that `approximate` reads to a device."""
+        self._representatives, self._weights = self._representatives.to(device), self._weights.to(device)
+        self._interpolation, self._sampled = self._interpolation.to(device), self._sampled.to(device)
+        self._pattern, self._node_weights = self._pattern.to(device), self._node_weights.to(device)
+        self._products = [
+            (rows, target.to(device), columns.to(device)) for rows, target, columns in self._products
+        ]
+        self.levels = [level.to(device) for level in self.levels]
 
 
 @dataclass(frozen=True, slots=True)

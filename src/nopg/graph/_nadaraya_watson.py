@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from nopg._checks import check_device
 from nopg._ranks import ALONE, Ranks
 from nopg._spatial import SpatialCells
 from nopg.data import Transitions
@@ -49,6 +50,7 @@ class NadarayaWatson(TransitionModel):
         integration: How ∫ϕᵢ(s′) … ds′ is computed; the paper's default is the mean of the kernel.
         search: How candidates are found.
         dtype: Of the weights and of all that follows from them; float32 halves memory and time.
+        device: Where an update computes; the data stay, and neighbours are found, on the CPU.
         ranks: Who shares the data.
         cells: The cells by which the data were shared.
     """
@@ -64,30 +66,28 @@ class NadarayaWatson(TransitionModel):
         integration: IntegrationRule | None = None,
         search: CandidateSearch | None = None,
         dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
         ranks: Ranks = ALONE,
         cells: SpatialCells | None = None,
     ) -> None:
         _check_sizes(data, bandwidths)
+        there = check_device(device, several_ranks=ranks.several)
         self.data, self.bandwidths, self.prior_mass = data, bandwidths, check_prior_mass(prior_mass)
         self.integration = integration or KernelMean()
         self.search = search or CandidateSearch()
-        self.space, self.cells, self.dtype = VectorSpace(ranks), cells, dtype
-
+        self.space, self.cells = VectorSpace(ranks), cells
         self.num_nodes, self.num_actions = data.actions.shape
         self.group_size = self.integration.num_samples
-        self.node_rewards = data.rewards.to(dtype)
-        self.continues = (~data.terminated).to(dtype)
 
         # Actions enter the gradient as products; from their mean they lose no digits to an offset.
         total = ranks.sum(torch.cat([data.actions.sum(dim=0), torch.tensor([float(len(data))])]))
-        self.action_origin = total[:-1] / total[-1]
-        scaled = bandwidths.action_kernel.scale(data.actions - self.action_origin)  # (n, d_a)
-        if not bool(scaled.square().sum(dim=1).isfinite().all()):
+        self._origin = total[:-1] / total[-1]
+        self.settle(dtype, there)
+        if not bool(self._scaled_actions().square().sum(dim=1).isfinite().all()):
             raise ArgumentError(
                 f"bandwidths.actions is {bandwidths.actions.tolist()}: the actions lie over 1e150 bandwidths "
                 "apart, beyond what numbers can hold; give a wider one"
             )
-        self.scaled_actions = scaled
         self.samples = SampleIndex(bandwidths.state_kernel.scale(data.features), ranks)
         points = self.integration.points(data.next_states, self._next_state_spread())
         self.node_queries = self.bind(data.schema.encode(points))
@@ -105,16 +105,22 @@ class NadarayaWatson(TransitionModel):
 
     def bind(self, features: torch.Tensor) -> NadarayaWatsonQueries:
         """Return queries at any state features (m, d_f); on several ranks all of them ask together."""
+        features = features.cpu()
         graph = self.search.find(self.samples, self.bandwidths.state_kernel, features, dtype=self.dtype)
         return NadarayaWatsonQueries(self, features, graph)
 
-    def to(self, dtype: torch.dtype) -> NadarayaWatson:
-        """Return the same model in another precision; ψ is computed anew, not converted."""
-        if dtype == self.dtype:
+    def to(
+        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> NadarayaWatson:
+        """Return the same model in another precision, for which ψ is computed anew, or on another device."""
+        dtype = self.dtype if dtype is None else dtype
+        there = (
+            self.device if device is None else check_device(device, several_ranks=self.space.ranks.several)
+        )
+        if (dtype, there) == (self.dtype, self.device):
             return self
         model = copy.copy(self)
-        model.dtype = dtype
-        model.node_rewards, model.continues = self.data.rewards.to(dtype), self.continues.to(dtype)
+        model.settle(dtype, there)
         model.node_queries = self.node_queries.to(model)
         model.__dict__.pop("hierarchy", None)
         return model
@@ -125,6 +131,19 @@ class NadarayaWatson(TransitionModel):
         for_ever = worst / (1.0 - discount)
         can_end = self.space.max(self.data.terminated.double()) > 0
         return min(worst, for_ever) if can_end else for_ever
+
+    def settle(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Bring what an update reads into this precision and to this device; the data stay as they are."""
+        self.dtype, self.device = dtype, device
+        self.node_rewards = self.data.rewards.to(device, dtype)
+        self.continues = (~self.data.terminated).to(device, dtype)
+        self.scaled_actions = self._scaled_actions().to(device, dtype)  # (n, d_a)
+        self.action_origin = self._origin.to(device, dtype)
+        self.action_widths = self.bandwidths.actions.to(device, dtype)
+
+    def _scaled_actions(self) -> torch.Tensor:
+        """Return the actions (n, d_a) from their mean, in bandwidths."""
+        return self.bandwidths.action_kernel.scale(self.data.actions - self._origin)
 
     def _next_state_spread(self) -> torch.Tensor:
         """Return h_ϕ per raw state column; a feature of an angle moves by one radian of its period."""
@@ -142,40 +161,49 @@ class NadarayaWatsonQueries(Queries):
     def __init__(self, model: NadarayaWatson, features: torch.Tensor, graph: CandidateGraph) -> None:
         self.model, self.graph = model, graph
         self._places = features  # in full precision
-        self.features = features.to(model.dtype)
+        self.features = features.to(model.device, model.dtype)
         indices, width, halo = localize(graph.indices, model.samples.starts, model.space.ranks)
-        self.pattern = RowPattern(indices, width, graph.present, halo)
+        self.pattern = RowPattern(indices, width, graph.present, halo).to(model.device)
         self.hold(graph.log_psi)
 
     def hold(self, log_psi: torch.Tensor) -> None:
-        """Take log ψ (m, K) of the candidates, and what goes with it in its precision."""
+        """Take log ψ (m, K) of the candidates, and what goes with it in its precision and on the device."""
         model, indices = self.model, self.pattern.indices
+        log_psi = log_psi.to(model.device)
         if model.data.weights is not None:
-            log_weights = self.pattern.extend(model.data.weights).log().to(log_psi.dtype)
+            log_weights = self.pattern.extend(model.data.weights).log().to(log_psi)
             log_psi = log_psi + log_weights[indices.long()]
         self._log_psi, flat = log_psi, indices.reshape(-1)  # with log w
         actions = self.pattern.extend(model.scaled_actions)
-        self._sample_actions = actions.T.to(log_psi.dtype).contiguous()  # (d_a, n + h)
+        self._sample_actions = actions.T.contiguous()  # (d_a, n + h)
         self._candidate_actions: list[torch.Tensor] | None = None  # d_a × (m, K)
         if self.model.num_actions * log_psi.numel() <= _ACTIONS_KEPT:
             columns = self._sample_actions
             self._candidate_actions = [column.index_select(0, flat).view_as(log_psi) for column in columns]
 
     def to(self, model: NadarayaWatson) -> NadarayaWatsonQueries:
-        """Return the same queries of the model in another precision; ψ is computed anew."""
-        dtype, kernel = model.dtype, model.bandwidths.state_kernel
-        samples = self.pattern.extend(kernel.scale(model.data.features))
+        """Return the same queries of the model in another precision, with ψ computed anew, or moved."""
+        if model is self.model:
+            return self
+        queries = copy.copy(self)
+        queries.model, queries.features = model, self._places.to(model.device, model.dtype)
+        queries.pattern = self.pattern.to(model.device)
+        if model.dtype != self.graph.log_psi.dtype:
+            queries.graph = replace(self.graph, log_psi=self._log_psi_in(model.dtype))
+        queries.hold(queries.graph.log_psi)
+        return queries
+
+    def _log_psi_in(self, dtype: torch.dtype) -> torch.Tensor:
+        """Return log ψ (m, K) of the candidates, without log w, computed in full precision."""
+        kernel, pattern = self.model.bandwidths.state_kernel, self.pattern.to(torch.device("cpu"))
+        samples = pattern.extend(kernel.scale(self.model.data.features))
         places, padding = kernel.scale(self._places), self.graph.log_psi.isinf()
         log_psi = torch.empty(padding.shape, dtype=dtype)
         for rows in self._blocks():
-            candidates = self.pattern.indices[rows].long()
+            candidates = pattern.indices[rows].long()
             part = -0.5 * (places[rows, None] - samples[candidates]).square().sum(dim=2)
             log_psi[rows] = part.masked_fill_(padding[rows], -math.inf).to(dtype)
-        queries = copy.copy(self)
-        queries.model, queries.features = model, self._places.to(dtype)
-        queries.graph = replace(self.graph, log_psi=log_psi)
-        queries.hold(log_psi)
-        return queries
+        return log_psi
 
     def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
         """Return the responsibilities under actions (L, m, d_a): the mean of the ratios over the samples."""
@@ -201,7 +229,7 @@ class NadarayaWatsonQueries(Queries):
         space = self.model.space
         center = space.sum(x) / space.sum(torch.ones_like(x))
         x_c, v_c = (x - center)[:, None], unknown_value - center
-        a_n = self.model.scaled_actions.to(x.dtype)
+        a_n = self.model.scaled_actions
         columns = torch.cat([x_c, a_n, x_c * a_n], dim=1)  # (n, 1 + 2 d_a)
         d_a = a_n.shape[1]
 
@@ -216,15 +244,14 @@ class NadarayaWatsonQueries(Queries):
             V = eps_x + unknown[:, None] * v_c
             known = 1.0 - unknown[:, None]
             gradient[sample] = eps_xa - V * eps_a - self._scaled(action) * (eps_x - V * known)
-        return gradient / (self.model.bandwidths.actions.to(x.dtype) * len(actions))
+        return gradient / (self.model.action_widths * len(actions))
 
     def support(self) -> torch.Tensor:
         """Return Σⱼ wⱼ ψ(s, sⱼ): how many samples' worth of data stand at each query, shape (m,)."""
         return self._log_psi.exp().sum(dim=1)
 
     def _scaled(self, actions: torch.Tensor) -> torch.Tensor:
-        origin, h = self.model.action_origin, self.model.bandwidths.actions
-        return (actions - origin.to(actions.dtype)) / h.to(actions.dtype)
+        return (actions - self.model.action_origin) / self.model.action_widths
 
     def _responsibilities(self, actions: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
         """Put ε (m, K) for one action per query (m, d_a) into `out`, and return m (m,)."""

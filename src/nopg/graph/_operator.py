@@ -38,7 +38,7 @@ class TransitionOperator(SubstochasticOperator):
         self.group_size = group_size
         self.size = len(continues)
         self.space = space or VectorSpace()
-        self.dtype = rows.values.dtype
+        self.dtype, self.device = rows.values.dtype, rows.values.device
         self._hierarchy = hierarchy
         self._endless = bool((continues == 1).all())
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from functools import cached_property
+from typing import Self
 
+import numpy as np
 import torch
 from scipy.sparse import csr_array
 
@@ -54,16 +57,12 @@ class SparsePattern:
     def transposition(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Row starts and columns of the transposed matrix, and where its entries stand among the values."""
         # By counting, in the memory of the answer; a sort would take four times as much for a while.
-        numbers = torch.arange(
-            self.num_entries, dtype=torch.int32 if self.num_entries < 2**31 else torch.int64
-        )
+        numbers = np.arange(self.num_entries, dtype=np.int32 if self.num_entries < 2**31 else np.int64)
         shape = (self.num_rows, self.num_columns)
-        matrix = csr_array(
-            (numbers.numpy(), self.columns.cpu().numpy(), self.starts.cpu().numpy()), shape=shape
-        )
+        matrix = csr_array((numbers, self.columns.cpu().numpy(), self.starts.cpu().numpy()), shape=shape)
         by_column = matrix.tocsc()
         starts, rows, order = (
-            torch.as_tensor(part).to(self.columns.device)
+            torch.as_tensor(part, device=self.columns.device)
             for part in (by_column.indptr, by_column.indices, by_column.data)
         )
         return starts, rows, self._positions_of(order)
@@ -73,6 +72,19 @@ class SparsePattern:
         """The row of each entry, shape (e,)."""
         lengths = (self.starts[1:] - self.starts[:-1]).long()
         return torch.repeat_interleave(torch.arange(self.num_rows, device=lengths.device), lengths)
+
+    def to(self, device: torch.device) -> Self:
+        """Return the same pattern on a device."""
+        if device == self.columns.device:
+            return self
+        pattern = copy.copy(self)
+        pattern.put(device)
+        return pattern
+
+    def put(self, device: torch.device) -> None:
+        """Bring this pattern to a device."""
+        self.starts, self.columns = self.starts.to(device), self.columns.to(device)
+        self.__dict__.pop("transposition", None)
 
     def extend(self, x: torch.Tensor) -> torch.Tensor:
         """Return x, one row per column that this rank owns, as one row per column of the matrix."""
@@ -117,6 +129,13 @@ class RowPattern(SparsePattern):
     def row_length(self) -> int:
         """K."""
         return self.indices.shape[1]
+
+    def put(self, device: torch.device) -> None:
+        """Bring this pattern to a device."""
+        super().put(device)
+        self.indices = self.indices.to(device)
+        self.positions = None if self.positions is None else self.positions.to(device)
+        self.columns = self.entries(self.indices)  # without padding a view, not a second copy
 
     def entries(self, values: torch.Tensor) -> torch.Tensor:
         """Return the values (m, K) of the entries that exist, row after row."""
@@ -178,6 +197,7 @@ class SparseRows:
             pattern.columns,
             pattern.entries(self.values),
             (pattern.num_rows, pattern.num_columns),
+            device=self.values.device,
             check_invariants=False,
         )
 
@@ -192,6 +212,7 @@ class SparseRows:
             columns,
             self.transposed_values,
             (self.pattern.num_columns, self.pattern.num_rows),
+            device=self.values.device,
             check_invariants=False,
         )
 

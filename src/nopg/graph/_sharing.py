@@ -81,7 +81,7 @@ def whole_data(data: Transitions, ranks: Ranks) -> Transitions:
     """Return the rows of all ranks, or an even sample of them where they are very many."""
     if not holds_a_part(data, ranks):
         return data
-    total = int(ranks.sum(torch.tensor(len(data))))
+    total = int(ranks.total(len(data)))
     step = -(-total // _MOST_ROWS)
     return _unpacked(data, ranks.gather(_packed(data.take(torch.arange(0, len(data), step)))))
 

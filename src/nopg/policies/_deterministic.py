@@ -21,8 +21,7 @@ class Deterministic(Policy):
 
     def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
         """Return no noise: shape (1, m, 0)."""
-        del rng
-        return torch.zeros(1, num_states, 0, dtype=torch.float64)
+        return torch.zeros(1, num_states, 0, dtype=torch.float64, device=rng.device)
 
     def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         """Return the one action per state, shape (1, m, d_a)."""

@@ -23,7 +23,8 @@ def imitate(
 ) -> float:
     """Bring the policy's mode near actions, in place, and return the last mean squared error.
 
-    Errors are in units of the spread of each action; Adam, its learning rate falling to 0.
+    Errors are in units of the spread of each action; Adam, its learning rate falling to 0. It computes where
+    the policy is.
 
     Args:
         policy: Changed in place.
@@ -35,15 +36,16 @@ def imitate(
         learning_rate: The first.
     """
     parameters = trainable(policy)
-    dtype = parameters[0].dtype
+    dtype, device = parameters[0].dtype, parameters[0].device
+    features, actions, weights = features.to(device), actions.to(device), weights.to(device)
     scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12).to(dtype) / 2
     optimizer = torch.optim.Adam(parameters, lr=learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    error = torch.zeros(())
+    error = actions.new_zeros(())
     cumulative = weights.double().cumsum(0)
     for _ in range(steps):
-        drawn = torch.rand(_STATES_PER_STEP, generator=rng, dtype=torch.float64) * cumulative[-1]
-        rows = torch.searchsorted(cumulative, drawn).clamp(max=len(weights) - 1)
+        drawn = torch.rand(_STATES_PER_STEP, generator=rng, dtype=torch.float64, device=rng.device)
+        rows = torch.searchsorted(cumulative, drawn.to(device) * cumulative[-1]).clamp(max=len(weights) - 1)
         wrong = (policy.mode(features[rows].to(dtype)) - actions[rows].to(dtype)) / scale
         error = wrong.square().mean()
         gradients = torch.autograd.grad(error, parameters, allow_unused=True)  # a mode has no variance

@@ -37,9 +37,9 @@ class Policy(torch.nn.Module, ABC):
         """Return the action (m, d_a) to apply when the policy runs: the mean."""
 
     def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
-        """Draw the standard normal noise (L, m, d_a) that `actions` takes."""
+        """Draw the standard normal noise (L, m, d_a) that `actions` takes, where the generator is."""
         shape = (self.num_action_samples, num_states, self.num_actions)
-        return torch.randn(shape, generator=rng, dtype=torch.float64)
+        return torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
 
     def progress(self, fraction: float) -> None:
         """Hear that this fraction of the training has passed; schedules inside a policy follow it."""

@@ -95,7 +95,7 @@ def _work(solver: Solver, system: Resolvent, both: tuple[Solution, Solution]) ->
 
 
 def _total(work: float, system: Resolvent) -> float:
-    return system.operator.space.sum(torch.tensor(work, dtype=torch.float64))
+    return system.operator.space.ranks.total(work)
 
 
 _SOLVERS: dict[str, type[Solver]] = {

@@ -56,7 +56,7 @@ class DenseLU(Solver):
                 "Use solver='bicgstab' or 'auto', or raise DenseLU(limit=…)"
             )
         P = system.operator
-        Lambda = torch.eye(n, dtype=P.dtype) - system.discount * P.to_dense()
+        Lambda = torch.eye(n, dtype=P.dtype, device=P.device) - system.discount * P.to_dense()
         factors, pivots = torch.linalg.lu_factor(Lambda)  # of Λ itself; Λᵀ uses the same factors
         return factors, pivots
 

@@ -122,7 +122,7 @@ class GMRES(Solver):
                     if system.norm(r) <= target or happy:
                         break
             y = cycle.minimizer()
-            x = x + y.to(b.dtype) @ moved[: len(y)]
+            x = x + b.new_tensor(y) @ moved[: len(y)]
             r = b - system.apply(x)
             steps += 1
             before, norm = norm, system.norm(r)
@@ -177,8 +177,8 @@ class _Cycle:
         last = self._right.pop()
         self._right += [c * last, -s * last]
 
-    def minimizer(self) -> torch.Tensor:
-        """Return y, float64."""
+    def minimizer(self) -> list[float]:
+        """Return y."""
         k = len(self.columns)
         y = [0.0] * k
         for row in reversed(range(k)):
@@ -186,16 +186,16 @@ class _Cycle:
                 self._triangle[column][row] * y[column] for column in range(row + 1, k)
             )
             y[row] = rest / self._triangle[row][row]
-        return torch.tensor(y, dtype=torch.float64)
+        return y
 
     def residual_vector(self, basis: torch.Tensor) -> torch.Tensor:
         """Return V(βe₁ − Hy), the residual of the system without another product."""
-        y, k = self.minimizer().tolist(), len(self.columns)
+        y, k = self.minimizer(), len(self.columns)
         small = [self._beta] + [0.0] * k
         for column, weight in zip(self.columns, y, strict=True):
             for row, entry in enumerate(column):
                 small[row] -= entry * weight
-        return torch.tensor(small, dtype=basis.dtype) @ basis[: k + 1]
+        return basis.new_tensor(small) @ basis[: k + 1]
 
 
 def _orthogonalize(w: torch.Tensor, basis: torch.Tensor, k: int, cycle: _Cycle, space: VectorSpace) -> bool:

@@ -22,12 +22,14 @@ class SubstochasticOperator(ABC):
         terms_per_row: The most products that are added up for one entry of Px or Pᵀx.
         space: How its vectors are reduced.
         dtype: Of its entries and of the vectors it takes.
+        device: Where both are.
     """
 
     size: int
     terms_per_row: int
     space: VectorSpace
     dtype: torch.dtype = torch.float64
+    device: torch.device = torch.device("cpu")
 
     @abstractmethod
     def apply(self, x: torch.Tensor) -> torch.Tensor:
@@ -44,7 +46,7 @@ class SubstochasticOperator(ABC):
     @property
     def total_size(self) -> int:
         """Number of rows on all ranks."""
-        return int(self.space.ranks.sum(torch.tensor(self.size)))
+        return int(self.space.ranks.total(self.size))
 
     @property
     def work_per_product(self) -> int:
@@ -59,7 +61,7 @@ class SubstochasticOperator(ABC):
     @cached_property
     def largest_row_sum(self) -> float:
         """ρ, at most 1 but for rounding."""
-        return self.space.max(self.apply(torch.ones(self.size, dtype=self.dtype)))
+        return self.space.max(self.apply(torch.ones(self.size, dtype=self.dtype, device=self.device)))
 
     def preconditioner(self, discount: float, visits: torch.Tensor | None) -> Preconditioner | None:
         """Return an approximate inverse of Λ = I − γP, or None if this operator knows none.

@@ -143,7 +143,7 @@ class Checkpoints:
         if progress.start is not None:
             rank = self.ranks.number
             q, mu = progress.start
-            state[f"q.{rank}"], state[f"mu.{rank}"] = q.double(), mu.double()
+            state[f"q.{rank}"], state[f"mu.{rank}"] = q.cpu().double(), mu.cpu().double()
         return state
 
 

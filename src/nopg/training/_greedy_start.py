@@ -25,7 +25,7 @@ def start_greedily(
     gradient then finds what this policy can do from there on.
     """
     best, ranks = best_actions(problem, candidates, solver=solver), problem.space.ranks
-    total = int(ranks.sum(torch.tensor(len(best.actions))))
+    total = int(ranks.total(len(best.actions)))
     visits = best.visits / problem.space.sum(best.visits)
     weights = _VISITED * visits + (1 - _VISITED) / total
     # Every rank fits the same policy to the examples of all.

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from nopg._checks import check_discount
+from nopg._checks import check_device, check_discount
 from nopg._memory import gigabytes
 from nopg._ranks import Ranks, current_ranks
 from nopg._seeding import generator
@@ -39,7 +39,7 @@ from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.solvers import Solver, solver_by_name
 from nopg.training._ascent import ascend
 from nopg.training._checkpoint import Checkpoints
-from nopg.training._choice import ModelChoice, choose_model
+from nopg.training._choice import ModelChoice, check_choice, choose_model
 from nopg.training._controller import Controller
 from nopg.training._greedy_start import start_greedily
 from nopg.training._reports import Callback, Plateau, ProgressBar
@@ -71,6 +71,7 @@ def optimize(
     learning_rate: float | None = None,
     seed: int = 0,
     precision: Literal["auto", "float32", "float64"] = "auto",
+    device: torch.device | str | None = None,
     memory_budget: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 20,
@@ -106,6 +107,7 @@ def optimize(
         seed: The one seed of everything random.
         precision: Of the training with the paper's model: 'float32' is faster and takes less memory, 'auto'
             takes it above 20 000 rows. The answer is solved and certified in float64 in any case.
+        device: Where the updates of the paper's model compute, such as 'cuda'; the CPU by default.
         memory_budget: Bytes that the process may take with the paper's model; 60 % of what is free if not
             given.
         checkpoint: A folder for checkpoints. A training that finds one there goes on from it.
@@ -115,12 +117,12 @@ def optimize(
         progress: Whether to show a progress line, if standard error is a terminal.
     """
     gamma = check_discount(discount)
-    _check_names(model, policy, precision, start)
-    if prior_mass is not None:
-        check_prior_mass(prior_mass)
+    _check_settings(model, policy, precision, start, prior_mass)
     rate = _LEARNING_RATES[start] if learning_rate is None else learning_rate
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
     ranks = current_ranks()
+    where = check_device(device, several_ranks=ranks.several)
+    check_choice(model, ranks, where)
     dtype = _dtype(precision, len(data), ranks)
     budget = memory_budget_or_default(memory_budget)
     footprint = _footprint(data, integration, ranks)
@@ -136,7 +138,7 @@ def optimize(
         warnings.warn(message, SupportWarning, stacklevel=2)
 
     bar = ProgressBar() if progress and ranks.number == 0 else None
-    choice = choose_model(model, whole, h, integration, ranks)
+    choice = choose_model(model, whole, h, integration, ranks=ranks, device=where)
     actor = _build_policy(policy, whole, seed) if isinstance(policy, str) else policy
     shared = share_rows(data, h.state_kernel, ranks)
     if bar:
@@ -151,6 +153,7 @@ def optimize(
             integration=integration,
             search=search,
             dtype=dtype,
+            device=where,
             ranks=ranks,
             cells=shared.cells,
         )
@@ -189,9 +192,9 @@ def optimize(
     if bar and len(history) < updates:
         bar.close()
 
-    # Training may be inexact; the answer is solved to its certificate, in float64.
+    # Training may be inexact; the answer is solved to its certificate, in float64 on the CPU.
     solve.forget()
-    problem = problem.to(torch.float64)
+    problem = problem.to(torch.float64, "cpu")
     solution = problem.equation(actor, generator(seed, "actions")).solve(solve)
     return TrainingResult(Controller(actor, data.schema), solution, h, history, choice, support, shared.rows)
 
@@ -230,8 +233,12 @@ def _build_policy(kind: str, data: Transitions, seed: int) -> Policy:
     return build(data.features, data.actions, rng=rng)
 
 
-def _check_names(model: str, policy: Policy | str, precision: str, start: str) -> None:
-    """Refuse a name that does not exist before any work is done."""
+def _check_settings(
+    model: str, policy: Policy | str, precision: str, start: str, prior_mass: float | None
+) -> None:
+    """Refuse what does not exist or cannot be before any work is done."""
+    if prior_mass is not None:
+        check_prior_mass(prior_mass)
     if start not in {"given", "greedy"}:
         raise ArgumentError(f"there is no start {start!r}; choose 'given' or 'greedy'")
     if precision not in {"auto", "float32", "float64"}:
@@ -243,4 +250,8 @@ def _check_names(model: str, policy: Policy | str, precision: str, start: str) -
     if isinstance(policy, str) and policy not in {"deterministic", "gaussian"}:
         raise ArgumentError(
             f"there is no policy {policy!r}; choose 'deterministic' or 'gaussian', or pass a Policy"
+        )
+    if isinstance(policy, Policy) and (away := {str(part.device) for part in policy.parameters()} - {"cpu"}):
+        raise ArgumentError(
+            f"the policy is on {', '.join(sorted(away))}; give it on the CPU, device=… trains a copy of it"
         )
