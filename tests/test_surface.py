@@ -98,7 +98,7 @@ def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
         "import sys, nopg; "
         "extras = {'d3rlpy', 'faiss', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
-        "extras |= {'pyarrow', 'pygame'}; "
+        "extras |= {'pyarrow', 'pygame', 'stable_baselines3'}; "
         "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"
     )
     done = subprocess.run(

@@ -3,7 +3,7 @@
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller. The
 rooms below are public too: `nopg.data`, `nopg.bandwidths`, `nopg.graph`, `nopg.bellman`, `nopg.gradients`,
 `nopg.solvers`, `nopg.policies`, `nopg.training`, `nopg.report`, and for studies `nopg.environments`,
-`nopg.rollouts` and `nopg.theory`.
+`nopg.rollouts`, `nopg.baselines` and `nopg.theory`.
 """
 
 from nopg._version import __version__

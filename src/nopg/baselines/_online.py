@@ -1,0 +1,143 @@
+"""DDPG that may try what it likes in an environment, from Stable-Baselines3."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from nopg._checks import check_discount
+from nopg.baselines._isolation import own_randomness
+from nopg.baselines._snapshot import LibraryController, Snapshot, check_snapshots
+from nopg.data import Schema
+from nopg.environments import Environment
+from nopg.errors import ArgumentError, MissingExtraError
+
+__all__ = ["train_online_ddpg"]
+
+# Random actions before the first update; Stable-Baselines3's default.
+_WARM_UP = 100
+
+
+def train_online_ddpg(
+    environment: Environment,
+    *,
+    discount: float,
+    steps: int = 300_000,
+    episode_steps: int = 1_000,
+    snapshots: int = 10,
+    seed: int = 0,
+    hidden_units: Sequence[int] = (50,),
+    noise: float = 0.1,
+) -> list[Snapshot]:
+    """Train DDPG of Stable-Baselines3 by acting in an environment, with the settings of the supplement.
+
+    One update per step after 100 random steps. Angles are encoded as cosine and sine, other columns scaled
+    so that the box of the environment is ±1. What the supplement does not name (batch, buffer, warm-up) is
+    the library's default.
+
+    Args:
+        environment: Where to act.
+        discount: γ in [0, 1).
+        steps: Actions taken in all; the supplement has 3·10⁵ updates for the pendulum and 2·10⁵ for the
+            cart-pole. A multiple of `snapshots`.
+        episode_steps: After how many steps an episode is cut off; 1 000 in the supplement.
+        snapshots: How many controllers to keep, evenly over the steps; the last is the result.
+        seed: The same seed gives the same controllers.
+        hidden_units: Of actor and critic, layer by layer; one layer of 50 in the supplement.
+        noise: Standard deviation of the Gaussian noise added to actions while training, where actions range
+            over ±1. The supplement gives none, and the library's default would be not to explore.
+
+    Returns:
+        The snapshots, oldest first.
+    """
+    gamma = check_discount(discount)
+    interval = check_snapshots("steps", steps, snapshots)
+    if episode_steps < 1:
+        raise ArgumentError(f"episode_steps must be at least 1, got {episode_steps}")
+    try:
+        from stable_baselines3 import DDPG
+        from stable_baselines3.common.logger import Logger
+        from stable_baselines3.common.noise import NormalActionNoise
+    except ImportError as error:
+        raise MissingExtraError("stable-baselines3", "benchmark") from error
+
+    view = _View(environment)
+    taken, seconds = [], 0.0
+    with own_randomness(seed):
+        spread = np.full(len(environment.action_names), noise)
+        learner = DDPG(
+            "MlpPolicy",
+            view.episodes(episode_steps),
+            gamma=gamma,
+            learning_rate=1e-3,
+            tau=1e-3,
+            buffer_size=min(steps, 1_000_000),
+            learning_starts=_WARM_UP,
+            action_noise=NormalActionNoise(np.zeros_like(spread), spread),
+            policy_kwargs={"net_arch": [*hidden_units]},
+            seed=seed,
+            device="cpu",
+        )
+        # A logger without a folder; the default one makes one.
+        learner.set_logger(Logger(folder=None, output_formats=[]))
+        # The library knows one learning rate and sets it before every update; the supplement has another
+        # for the critic.
+        learner.critic.optimizer.register_step_pre_hook(_critic_learning_rate)
+        for part in range(1, snapshots + 1):
+            begin = time.perf_counter()
+            learner.learn(interval, reset_num_timesteps=False)
+            seconds += time.perf_counter() - begin
+
+            policy, done = copy.deepcopy(learner.policy), part * interval
+            controller = LibraryController(view.predicting(policy), view.schema)
+            taken.append(Snapshot(max(done - _WARM_UP, 0), done, seconds, controller, policy))
+    return taken
+
+
+def _critic_learning_rate(optimizer: torch.optim.Optimizer, args: Any, settings: Any) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = 1e-2
+
+
+class _View:
+    """An environment as the learner sees it.
+
+    Args:
+        environment: Its box of states says what ±1 is.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.schema = Schema(environment.state_names, environment.action_names, dict(environment.angles))
+        angular = [environment.state_names[k] in self.schema.angles for k in self.schema.feature_columns]
+        columns, fixed = list(self.schema.feature_columns), np.array(angular)
+        low, high = environment.state_low.numpy()[columns], environment.state_high.numpy()[columns]
+        self.center = np.where(fixed, 0.0, (low + high) / 2)
+        self.radius = np.where(fixed, 1.0, (high - low) / 2)
+
+    def scaled(self, features: Any) -> Any:
+        """Return observations (…, d_f) of features."""
+        return ((features - self.center) / self.radius).astype(np.float32)
+
+    def episodes(self, steps: int) -> Any:
+        """Return the environment for Gymnasium, cut off after so many steps."""
+        import gymnasium
+
+        from nopg.environments import GymnasiumEnvironment
+
+        space = gymnasium.spaces.Box(-np.inf, np.inf, self.center.shape, np.float32)
+        seen = gymnasium.wrappers.TransformObservation(
+            GymnasiumEnvironment(self.environment),
+            lambda state: self.scaled(self.schema.encode(torch.as_tensor(state)).numpy()),
+            space,
+        )
+        return gymnasium.wrappers.TimeLimit(seen, steps)
+
+    def predicting(self, policy: Any) -> Any:
+        """Return what maps features (m, d_f) to the policy's actions (m, d_a)."""
+        return lambda features: policy.predict(self.scaled(features), deterministic=True)[0]

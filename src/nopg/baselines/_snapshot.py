@@ -1,0 +1,66 @@
+"""A controller as it was after so many updates of another library's training."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nopg._typing import ArrayLike, as_tensor
+from nopg.data import Schema
+from nopg.errors import ArgumentError
+from nopg.rollouts import ControlLaw
+
+__all__ = ["LibraryController", "Snapshot", "check_snapshots"]
+
+Predict = Callable[[npt.NDArray[np.float32]], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryController:
+    """A library's own prediction on raw states: angles are encoded, the rest passes.
+
+    Attributes:
+        predict: Maps observations (m, d_f) to actions (m, d_a), both float32.
+        schema: Turns raw states into observations.
+    """
+
+    predict: Predict
+    schema: Schema
+
+    def __call__(self, states: ArrayLike) -> torch.Tensor:
+        """Return the actions (m, d_a) at raw states (m, d_s)."""
+        observations = self.schema.encode(as_tensor(states)).numpy().astype(np.float32)
+        return as_tensor(self.predict(observations))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a training had reached; training on does not change it.
+
+    Attributes:
+        updates: Updates of the actor so far.
+        transitions: How many transitions it has learned from: all of the data offline, the steps taken so
+            far online.
+        seconds: Of training so far, without the time between snapshots.
+        controller: The policy without exploration: raw states (m, d_s) in, actions (m, d_a) out.
+        model: The library's object behind it, a copy: a d3rlpy algorithm, or the policy of
+            Stable-Baselines3.
+    """
+
+    updates: int
+    transitions: int
+    seconds: float
+    controller: ControlLaw
+    model: Any
+
+
+def check_snapshots(what: str, count: int, snapshots: int) -> int:
+    """Return how many updates or steps lie between two snapshots, or say why there is no such number."""
+    if snapshots < 1 or count < 1 or count % snapshots:
+        raise ArgumentError(
+            f"{what} is {count} and snapshots {snapshots}; give {what} as a positive multiple of snapshots"
+        )
+    return count // snapshots
