@@ -110,6 +110,28 @@ class Schema:
                 columns.append(column)
         return torch.stack(columns, dim=-1)
 
+    def decode(self, features: torch.Tensor) -> torch.Tensor:
+        """Return raw states (..., d_s) with these features (..., d_f), angles within half a period of 0.
+
+        Example:
+            >>> schema = Schema(("angle", "speed"), ("torque",), {"angle": 360.0})
+            >>> schema.decode(schema.encode(torch.tensor([[270.0, 1.0]]))).round()
+            tensor([[-90.,   1.]])
+        """
+        if not self.angles:
+            return features
+
+        columns, k = [], 0
+        for name in self.states:
+            if name in self.angles:
+                radians = torch.atan2(features[..., k + 1], features[..., k])
+                columns.append(radians * (self.angles[name] / (2 * math.pi)))
+                k += 2
+            else:
+                columns.append(features[..., k])
+                k += 1
+        return torch.stack(columns, dim=-1)
+
 
 def resolve_angles(
     angles: Mapping[str, float] | Sequence[str | int] | None, names: tuple[str, ...]

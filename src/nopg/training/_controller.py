@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -49,3 +49,14 @@ class Controller:
             actions = self.policy.mode(self.schema.encode(states.reshape(-1, columns)))
         actions = actions[0] if states.ndim == 1 else actions
         return actions if isinstance(observation, torch.Tensor) else np.asarray(actions.numpy())
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[FloatArray, Any]:
+        """Return the action and no state of its own, as Stable-Baselines3 asks (`evaluate_policy`)."""
+        del episode_start, deterministic
+        return np.asarray(self(np.asarray(observation))), state

@@ -21,6 +21,7 @@ from nopg.data import Transitions
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.gradients import NOPG
 from nopg.graph import (
+    DEFAULT_PRIOR_MASS,
     CandidateSearch,
     Footprint,
     IntegrationRule,
@@ -145,7 +146,7 @@ def optimize(
         bar.note(f"transition model {choice.reason}")
     if choice.name == "nadaraya-watson":
         search = CandidateSearch(most_candidates=footprint.affordable(budget))
-        beta = 1e-6 if prior_mass is None else prior_mass
+        beta = DEFAULT_PRIOR_MASS if prior_mass is None else prior_mass
         transitions: TransitionModel = NadarayaWatson(
             shared.data,
             h,

@@ -1,0 +1,162 @@
+"""Every method of the comparison, from the same data to snapshots of its controller."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from nopg._seeding import generator
+from nopg.baselines import OfflineMethod, Snapshot, train_offline, train_online_ddpg
+from nopg.data import Transitions
+from nopg.experiments._tasks import Task
+from nopg.gradients import PWIS
+from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
+from nopg.training import Controller, Update, ascend, optimize
+
+__all__ = ["METHODS", "Method", "Needs"]
+
+Needs = Literal["transitions", "trajectories", "simulator"]
+"""What a method asks for: any transitions; trajectories with the behaviour's density; the plant itself."""
+
+Train = Callable[[Task, Transitions, int, int], Iterator[Snapshot]]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way to get a controller.
+
+    Attributes:
+        name: As on the command line.
+        label: As in a table.
+        needs: What it must be given.
+        deterministic: Whether it can train deterministic policies.
+        updates: How many by default, online of steps; ten snapshots are taken on the way.
+        source: Whose settings these are.
+        train: Task, data, seed and updates in, snapshots out.
+    """
+
+    name: str
+    label: str
+    needs: Needs
+    deterministic: bool
+    updates: int
+    source: str
+    train: Train
+
+
+_SNAPSHOTS = 10
+
+
+def _nopg(kind: Literal["deterministic", "gaussian"], start: Literal["given", "greedy"]) -> Train:
+    def train(task: Task, data: Transitions, seed: int, updates: int) -> Iterator[Snapshot]:
+        build = MLPPolicy.from_data if kind == "deterministic" else GaussianMLPPolicy.from_data
+        policy: Policy = build(data.features, data.actions, rng=generator(seed, "policy"))
+        taken = _Snapshots(policy, data, updates)
+        optimize(
+            data,
+            task.discount,
+            policy=policy,
+            start=start,
+            updates=updates,
+            seed=seed,
+            callbacks=[taken],
+            progress=False,
+        )
+        return iter(taken.all_of())
+
+    return train
+
+
+def _pwis(task: Task, data: Transitions, seed: int, updates: int) -> Iterator[Snapshot]:
+    policy = GaussianMLPPolicy.from_data(data.features, data.actions, rng=generator(seed, "policy"))
+    taken = _Snapshots(policy, data, updates)
+    plant = task.recorded
+    estimator = PWIS(task.logged(data), task.discount, low=plant.action_low, high=plant.action_high)
+    ascend(estimator, policy, updates=updates, learning_rate=1e-2, seed=seed, callbacks=[taken])
+    return iter(taken.all_of())
+
+
+def _offline(method: OfflineMethod) -> Train:
+    def train(task: Task, data: Transitions, seed: int, updates: int) -> Iterator[Snapshot]:
+        return iter(
+            train_offline(
+                method, data, discount=task.discount, updates=updates, snapshots=_SNAPSHOTS, seed=seed
+            )
+        )
+
+    return train
+
+
+def _online(task: Task, data: Transitions, seed: int, updates: int) -> Iterator[Snapshot]:
+    del data  # it collects its own
+    return iter(
+        train_online_ddpg(
+            task.plant,
+            discount=task.discount,
+            steps=updates,
+            episode_steps=task.episode_steps,
+            snapshots=_SNAPSHOTS,
+            seed=seed,
+        )
+    )
+
+
+class _Snapshots:
+    """A callback that copies the policy ten times in a training, and at its end."""
+
+    def __init__(self, policy: Policy, data: Transitions, updates: int) -> None:
+        self._policy, self._data, self._every = policy, data, max(updates // _SNAPSHOTS, 1)
+        self._taken: list[Snapshot] = []
+        self._done, self._began = 0, time.perf_counter()
+
+    def __call__(self, update: Update) -> bool:
+        self._done = update.number
+        if update.number % self._every == 0:
+            self._take()
+        return False
+
+    def all_of(self) -> list[Snapshot]:
+        """Return them, the last one after the last update."""
+        if not self._taken or self._taken[-1].updates < self._done:
+            self._take()
+        return self._taken
+
+    def _take(self) -> None:
+        controller = Controller(copy.deepcopy(self._policy), self._data.schema)
+        seconds = time.perf_counter() - self._began
+        self._taken.append(Snapshot(self._done, len(self._data), seconds, controller, controller.policy))
+
+
+def _by_name(*methods: Method) -> Mapping[str, Method]:
+    return MappingProxyType({method.name: method for method in methods})
+
+
+_SUPPLEMENT, _D3RLPY = "the supplement", "d3rlpy's defaults, 50 units"
+
+METHODS: Mapping[str, Method] = _by_name(
+    Method(
+        "nopg-d", "NOPG-D", "transitions", True, 1_500, "ours, nothing set", _nopg("deterministic", "given")
+    ),
+    Method("nopg-s", "NOPG-S", "transitions", True, 1_500, "ours, nothing set", _nopg("gaussian", "given")),
+    Method(
+        "nopg-d-greedy",
+        "NOPG-D, greedy start",
+        "transitions",
+        True,
+        1_500,
+        "ours, nothing set",
+        _nopg("deterministic", "greedy"),
+    ),
+    Method("pwis", "PWIS", "trajectories", False, 2_000, _SUPPLEMENT, _pwis),
+    Method("ddpg-offline", "DDPG offline", "transitions", True, 2_000, _SUPPLEMENT, _offline("ddpg")),
+    Method("bc", "BC", "transitions", True, 10_000, _D3RLPY, _offline("bc")),
+    Method("td3+bc", "TD3+BC", "transitions", True, 10_000, _D3RLPY, _offline("td3+bc")),
+    Method("iql", "IQL", "transitions", True, 10_000, _D3RLPY, _offline("iql")),
+    Method("cql", "CQL", "transitions", True, 10_000, _D3RLPY, _offline("cql")),
+    Method("ddpg-online", "DDPG online", "simulator", True, 20_000, _SUPPLEMENT, _online),
+)
+"""By name, in the order of the table."""

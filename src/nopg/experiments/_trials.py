@@ -1,0 +1,120 @@
+"""One trial of one method: train, judge, run, and write down all of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+import warnings
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nopg._version import __version__
+from nopg.baselines import fitted_q_evaluation
+from nopg.errors import SupportWarning
+from nopg.evaluation import Scores, judge, judged_return
+from nopg.experiments._methods import METHODS
+from nopg.experiments._tasks import TASKS
+
+__all__ = ["Record", "Trial", "read_records", "run_trial", "scores"]
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one record is about.
+
+    Attributes:
+        task: Its name.
+        samples: How many transitions are logged.
+        method: Its name.
+        seed: Of the data and of the training.
+        updates: Of the training; the method's own number if absent.
+        fitted_q_updates: Of the evaluation by fitted Q; as many as the discount asks for if absent.
+    """
+
+    task: str
+    samples: int
+    method: str
+    seed: int
+    updates: int | None = None
+    fitted_q_updates: int | None = None
+
+    def path(self, folder: Path) -> Path:
+        """Return where its record is kept."""
+        return folder / f"{self.task}-{self.samples}" / f"{self.method}-{self.seed}.json"
+
+
+def run_trial(trial: Trial, folder: Path) -> Record:
+    """Run one trial and keep its record; a name in the folder is a complete record."""
+    torch.set_num_threads(1)  # trials run side by side
+    task, method = TASKS[trial.task], METHODS[trial.method]
+    data = task.data(trial.samples, trial.seed)
+    began, cpu = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the comparison
+        problem = judge(data, task.discount)
+        snapshots = list(method.train(task, data, trial.seed, trial.updates or method.updates))
+    evaluated = [
+        {
+            "updates": snapshot.updates,
+            "transitions": snapshot.transitions,
+            "seconds": snapshot.seconds,
+            "return": task.evaluate(snapshot.controller, trial.seed).mean,
+            "judged": judged_return(snapshot.controller, problem, data.schema),
+        }
+        for snapshot in snapshots
+    ]
+    last = snapshots[-1]
+    fitted = fitted_q_evaluation(
+        last.controller, data, discount=task.discount, updates=trial.fitted_q_updates, seed=trial.seed
+    )
+    record: Record = {
+        "task": trial.task,
+        "samples": trial.samples,
+        "method": trial.method,
+        "seed": trial.seed,
+        "snapshots": evaluated,
+        "discounted": task.evaluate(last.controller, trial.seed).discounted(task.discount),
+        "fitted_q": fitted.expected_return,
+        "wall_seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu,
+        "versions": _versions(),
+    }
+    path = trial.path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
+    unfinished.write_text(json.dumps(record, indent=1) + "\n")
+    unfinished.replace(path)
+    return record
+
+
+def read_records(folder: Path, task: str, samples: int) -> list[Record]:
+    """Return all records of a task at a size, in order of their names."""
+    paths = sorted((folder / f"{task}-{samples}").glob("*.json"))
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def scores(record: Record) -> Scores:
+    """Return last, best and offline-selected of a record."""
+    snapshots = record["snapshots"]
+    return Scores(
+        tuple(snapshot["return"] for snapshot in snapshots),
+        tuple(snapshot["judged"] for snapshot in snapshots),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"nopg": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    for package in ("d3rlpy", "stable-baselines3", "gymnasium"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found

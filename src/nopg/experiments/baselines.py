@@ -1,0 +1,180 @@
+"""Every method on the same data: `python -m nopg.experiments.baselines --task pendulum-random`."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from nopg.errors import MissingExtraError, NopgError
+from nopg.evaluation import Summary, summarize
+from nopg.experiments._methods import METHODS
+from nopg.experiments._tasks import TASKS
+from nopg.experiments._trials import Record, Trial, read_records, run_trial, scores
+
+__all__ = ["main", "markdown", "table"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing, and print the table."""
+    options = _parser().parse_args(arguments)
+    trials = [
+        Trial(options.task, options.samples, method, seed, options.updates, options.fitted_q_updates)
+        for seed in range(options.trials)
+        for method in options.methods
+    ]
+    missing = [trial for trial in trials if options.fresh or not trial.path(options.out).exists()]
+    try:
+        for number, record in enumerate(_run(missing, options.out, options.workers), start=1):
+            told = f"{record['method']}, seed {record['seed']}: {scores(record).last:.1f}"
+            _say(f"{number} of {len(missing)}: {told} ({record['wall_seconds']:.0f} s)", sys.stderr)
+    except NopgError as error:
+        _say(str(error), sys.stderr)
+        return 1
+    records = read_records(options.out, options.task, options.samples)
+    _say(table(records, options.task), sys.stdout)
+    if options.markdown:
+        options.markdown.write_text(markdown(options.out))
+    return 0
+
+
+def table(records: Sequence[Record], task: str) -> str:
+    """Return the table of one task and size as text."""
+    rows = [["method", "last", "IQM of last [95 %]", "best", "selected", "solved", "seconds", "updates"]]
+    rows += _rows(records, TASKS[task].solved)
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            cell.rjust(w) if k else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    lines.insert(1, "  ".join("-" * w for w in widths))
+    return "\n".join([*lines, "", *_judgements(records)])
+
+
+def markdown(folder: Path) -> str:
+    """Return the page of all records in a folder."""
+    lines = [
+        "# Baselines on the same data",
+        "",
+        "Made by `python -m nopg.experiments.baselines … --markdown docs/baselines.md` from the records in "
+        "`results/baselines`; do not edit. Every method gets the same transitions; nothing is tuned per "
+        "method beyond the supplement's settings and each library's defaults. *last* is the controller at "
+        "the end of training, what a user gets; *best* is the best of ten snapshots by running them on the "
+        "true plant, which nobody can do offline and which the paper reports of its rivals (of itself it "
+        "reports the last); *selected* is the snapshot with the highest return by our Bellman equation of "
+        "the same data. Returns are means over seeds; *solved* counts seeds by their last controller.",
+        "",
+    ]
+    for place in sorted(folder.iterdir()):
+        task, _, samples = place.name.rpartition("-")
+        records = read_records(folder, task, int(samples))
+        if not records:
+            continue
+        lines += [f"## {task}, {samples} transitions", ""]
+        lines += ["| method | last | IQM of last, 95 % | best | selected | solved | seconds | updates |"]
+        lines += ["|---|---|---|---|---|---|---|---|"]
+        lines += ["| " + " | ".join(row) + " |" for row in _rows(records, TASKS[task].solved)]
+        lines += ["", *_judgements(records), ""]
+    return "\n".join([*lines, *_applicability()]) + "\n"
+
+
+def _rows(records: Sequence[Record], solved: float) -> Iterator[list[str]]:
+    for name, method in METHODS.items():
+        mine = [record for record in records if record["method"] == name]
+        if not mine:
+            continue
+        each = [scores(record) for record in mine]
+        last = summarize([score.last for score in each])
+        yield [
+            method.label,
+            f"{last.mean:.1f}",
+            _interval(last),
+            f"{statistics.fmean(score.best for score in each):.1f}",
+            f"{statistics.fmean(score.selected for score in each):.1f}",
+            f"{sum(score.last >= solved for score in each)} of {len(each)}",
+            f"{statistics.fmean(record['snapshots'][-1]['seconds'] for record in mine):.0f}",
+            f"{statistics.fmean(record['snapshots'][-1]['updates'] for record in mine):.0f}",
+        ]
+
+
+def _interval(summary: Summary) -> str:
+    low, high = summary.iqm_interval
+    return f"{summary.iqm:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def _judgements(records: Sequence[Record]) -> list[str]:
+    """Return how far two judges from data alone are from the true discounted return."""
+    if not records:
+        return []
+    errors = {
+        "our Bellman equation": [abs(r["snapshots"][-1]["judged"] - r["discounted"]) for r in records],
+        "FQE": [abs(r["fitted_q"] - r["discounted"]) for r in records],
+    }
+    told = "; ".join(f"{name} {statistics.median(values):.1f}" for name, values in errors.items())
+    return [
+        f"Discounted return of the last controllers from the data alone, median error over {len(records)}: "
+        f"{told}."
+    ]
+
+
+def _applicability() -> list[str]:
+    """Return the paper's table of what each method can be used on, as the code behaves."""
+    lines = [
+        "## What each method needs",
+        "",
+        "| method | unknown behaviour | unconnected transitions | deterministic policies | settings |",
+        "|---|---|---|---|---|",
+    ]
+    for method in METHODS.values():
+        offline = "no data: it asks for the plant" if method.needs == "simulator" else ""
+        free = "yes" if method.needs == "transitions" else "no"
+        lines.append(
+            f"| {method.label} | {offline or free} | {offline or free} | "
+            f"{'yes' if method.deterministic else 'no'} | {method.source} |"
+        )
+    return lines
+
+
+def _run(trials: Sequence[Trial], folder: Path, workers: int) -> Iterator[Record]:
+    """Run trials side by side, and yield records as they come."""
+    if not trials:
+        return
+    try:
+        import d3rlpy  # noqa: F401
+        import joblib
+        import stable_baselines3  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "benchmark") from None
+    pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+    yield from pool(joblib.delayed(run_trial)(trial, folder) for trial in trials)
+
+
+def _say(text: str, stream: Any) -> None:
+    stream.write(text + "\n")
+    stream.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m nopg.experiments.baselines", description=__doc__)
+    parser.add_argument("--task", choices=sorted(TASKS), default="pendulum-random")
+    parser.add_argument("--samples", type=int, default=1_000, help="logged transitions")
+    parser.add_argument("--trials", type=int, default=3, help="seeds")
+    parser.add_argument(
+        "--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="METHOD"
+    )
+    parser.add_argument("--updates", type=int, help="of every method instead of its own number")
+    parser.add_argument("--fitted-q-updates", type=int, help="of FQE instead of what the discount asks for")
+    parser.add_argument("--workers", type=int, default=2, help="trials at a time, one thread each")
+    parser.add_argument("--out", type=Path, default=Path("results/baselines"), help="folder of the records")
+    parser.add_argument("--fresh", action="store_true", help="run again what is recorded already")
+    parser.add_argument("--markdown", type=Path, help="write the page of all records here")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
