@@ -13,7 +13,7 @@ from nopg._seeding import generator
 from nopg.data import LoggedEpisodes, Transitions
 from nopg.environments import CartPole, CartPoleParameters, Environment, Pendulum
 from nopg.evaluation import Evaluation, evaluate
-from nopg.rollouts import MixtureOfGaussians, UniformAgent, collect
+from nopg.rollouts import AgentWithDensity, MixtureOfGaussians, UniformAgent, collect
 
 __all__ = ["TASKS", "Task"]
 
@@ -38,7 +38,7 @@ class Task:
     name: str
     recorded: Environment
     plant: Environment
-    agent: MixtureOfGaussians | UniformAgent
+    agent: AgentWithDensity
     episode_steps: int
     discount: float
     steps: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -144,14 +145,21 @@ def _run(trials: Sequence[Trial], folder: Path, workers: int) -> Iterator[Record
     """Run trials side by side, and yield records as they come."""
     if not trials:
         return
-    try:
-        import d3rlpy  # noqa: F401
-        import joblib
-        import stable_baselines3  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(str(error.name), "benchmark") from None
+    for package in ("d3rlpy", "stable_baselines3", "joblib"):
+        if not _installed(package):
+            raise MissingExtraError(package, "benchmark")
+    import joblib
+
     pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
     yield from pool(joblib.delayed(run_trial)(trial, folder) for trial in trials)
+
+
+def _installed(package: str) -> bool:
+    """Return whether a package can be imported, without importing it: these take seconds, and one prints."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # blocked by whoever started us
+        return False
 
 
 def _say(text: str, stream: Any) -> None:

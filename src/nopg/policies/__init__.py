@@ -1,6 +1,6 @@
 """Policies: deterministic and Gaussian, linear and small networks, behind one sampling interface."""
 
-from nopg.policies._density import ActionDensity, Gaussian, log_normal
+from nopg.policies._density import Gaussian, log_normal
 from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
 from nopg.policies._imitation import imitate
@@ -16,7 +16,6 @@ from nopg.policies._policy import (
 
 __all__ = [
     "MLP",
-    "ActionDensity",
     "ActionRange",
     "ActionTape",
     "Deterministic",

@@ -1,4 +1,4 @@
-"""Densities of actions: what importance sampling asks of a policy and of a behaviour."""
+"""Densities of actions: what importance sampling asks of a policy."""
 
 from __future__ import annotations
 
@@ -7,26 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-__all__ = ["ActionDensity", "Gaussian", "log_normal"]
-
-
-class ActionDensity(Protocol):
-    """How likely a behaviour is to act so."""
-
-    def log_density(
-        self,
-        states: torch.Tensor,
-        actions: torch.Tensor,
-        *,
-        low: torch.Tensor | None = None,
-        high: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return log π_β(a | s), shape (n,), at states (n, d) and actions (n, d_a).
-
-        With `low` and `high`, (d_a,), the actions were clipped to this box: an action at a bound has the
-        probability of everything beyond it.
-        """
-        ...
+__all__ = ["Gaussian", "log_normal"]
 
 
 @runtime_checkable

@@ -1,12 +1,13 @@
 """Running controllers in environments, and collecting datasets from them."""
 
-from nopg.rollouts._agents import MixtureOfGaussians, RandomAgent, UniformAgent
+from nopg.rollouts._agents import AgentWithDensity, MixtureOfGaussians, RandomAgent, UniformAgent
 from nopg.rollouts._collect import FrameSkip, collect, collect_grid, collect_uniform
 from nopg.rollouts._operator import ClumsyOperator, synthetic_demonstrations
 from nopg.rollouts._record import record
 from nopg.rollouts._simulate import ControlLaw, Trajectories, simulate
 
 __all__ = [
+    "AgentWithDensity",
     "ClumsyOperator",
     "ControlLaw",
     "FrameSkip",

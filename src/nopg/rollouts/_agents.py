@@ -13,7 +13,7 @@ from nopg.errors import ArgumentError
 from nopg.policies import log_normal
 from nopg.rollouts._simulate import ControlLaw
 
-__all__ = ["MixtureOfGaussians", "RandomAgent", "UniformAgent"]
+__all__ = ["AgentWithDensity", "MixtureOfGaussians", "RandomAgent", "UniformAgent"]
 
 
 class RandomAgent(ABC):
@@ -29,9 +29,30 @@ class RandomAgent(ABC):
         """
 
 
+class AgentWithDensity(RandomAgent):
+    """A behaviour of which the density is known, as importance sampling must know it; a person's is not."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def log_density(
+        self,
+        states: torch.Tensor,
+        actions: torch.Tensor,
+        *,
+        low: torch.Tensor | None = None,
+        high: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return log π_β(a | s) of each row, (n,), at raw states (n, d_s) and actions (n, d_a).
+
+        With `low` and `high`, (d_a,), the actions were clipped to this box: an action at a bound has the
+        probability of everything beyond it.
+        """
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class UniformAgent(RandomAgent):
+class UniformAgent(AgentWithDensity):
     """Actions drawn uniformly from a box, whatever the state.
 
     The default is the paper's on the cart-pole: uniform, in the ±5 V that its policies are allowed
@@ -82,7 +103,7 @@ class UniformAgent(RandomAgent):
         low: torch.Tensor | None = None,
         high: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return log π_β(a | s) of each row, (n,); actions clipped to [low, high] if these are given."""
+        """Return the same everywhere in the box, −∞ outside."""
         del states
         a, b = as_tensor(self.low), as_tensor(self.high)
         density = torch.where((actions >= a) & (actions <= b), 1.0, 0.0)
@@ -95,7 +116,7 @@ class UniformAgent(RandomAgent):
 
 @final
 @dataclass(frozen=True, slots=True)
-class MixtureOfGaussians(RandomAgent):
+class MixtureOfGaussians(AgentWithDensity):
     """Actions drawn from a mixture of Gaussians, whatever the state.
 
     The paper collects its random pendulum data so, from upright, but prints no parameters. The default is
@@ -151,7 +172,7 @@ class MixtureOfGaussians(RandomAgent):
         low: torch.Tensor | None = None,
         high: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return log π_β(a | s) of each row, (n,); actions clipped to [low, high] if these are given."""
+        """Return the log of the mixture's density."""
         del states
         means, sigmas, weights = self._tensors()
         of_each = log_normal(actions[:, None], means, sigmas, low=low, high=high).sum(dim=2)  # (n, k)

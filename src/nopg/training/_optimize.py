@@ -51,8 +51,6 @@ __all__ = ["optimize"]
 
 # Below this many rows float64 costs little.
 _FLOAT32_ABOVE = 20_000
-# Large steps would leave a start that is good already.
-_LEARNING_RATES = {"given": 1e-2, "greedy": 2e-3}
 
 
 def optimize(
@@ -69,7 +67,7 @@ def optimize(
     solver: Solver | str = "auto",
     start: Literal["given", "greedy"] = "given",
     updates: int = 1_500,
-    learning_rate: float | None = None,
+    learning_rate: float = 1e-2,
     seed: int = 0,
     precision: Literal["auto", "float32", "float64"] = "auto",
     device: torch.device | str | None = None,
@@ -104,7 +102,7 @@ def optimize(
             first fits it to the best action at every state of the data, found by policy iteration on the
             model. It takes as long as some fifty updates, and may find an optimum that no gradient climbs to.
         updates: Most updates of the policy; 1 500 in the supplement.
-        learning_rate: Adam's; 10⁻² as in the supplement, from a greedy start a fifth of it.
+        learning_rate: Adam's; 10⁻² in the supplement.
         seed: The one seed of everything random.
         precision: Of the training with the paper's model: 'float32' is faster and takes less memory, 'auto'
             takes it above 20 000 rows. The answer is solved and certified in float64 in any case.
@@ -119,7 +117,6 @@ def optimize(
     """
     gamma = check_discount(discount)
     _check_settings(model, policy, precision, start, prior_mass)
-    rate = _LEARNING_RATES[start] if learning_rate is None else learning_rate
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
     ranks = current_ranks()
     where = check_device(device, several_ranks=ranks.several)
@@ -174,7 +171,7 @@ def optimize(
     )
     saves = None
     if checkpoint is not None:
-        purpose = (gamma, float(updates), rate, float(seed), float(len(whole)), float(ranks.count))
+        purpose = (gamma, float(updates), learning_rate, float(seed), float(len(whole)), float(ranks.count))
         saves = Checkpoints(Path(checkpoint), checkpoint_every, purpose, ranks)
     if start == "greedy" and not (saves and saves.begun):
         best = start_greedily(actor, problem, action_candidates(whole.actions), solver=solve, seed=seed)
@@ -184,7 +181,7 @@ def optimize(
         NOPG(problem, solver=solve),
         actor,
         updates=updates,
-        learning_rate=rate,
+        learning_rate=learning_rate,
         seed=seed,
         callbacks=[*callbacks, *([bar] if bar else [])],
         stop=stop or Plateau(),
