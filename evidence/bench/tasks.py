@@ -14,11 +14,11 @@ import torch
 import nopg
 from evidence.bench.cases import Case
 from nopg import Bandwidths, Transitions
+from nopg._ranks import ALONE
 from nopg._seeding import generator
-from nopg._spatial import spatial_order
 from nopg.bellman import ControlProblem
 from nopg.environments import Pendulum
-from nopg.graph import CandidateSearch, LocalLinear, NadarayaWatson, TransitionModel
+from nopg.graph import CandidateSearch, LocalLinear, NadarayaWatson, TransitionModel, share_rows
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.rollouts import collect_uniform
 
@@ -89,9 +89,8 @@ def select(task: str, rows: int) -> dict[str, list[float]]:
 
 
 def prepared(data: Transitions, bandwidths: Bandwidths) -> Transitions:
-    """Return the rows in spatial order of their next states, the declared starts as they were."""
-    order = spatial_order(bandwidths.state_kernel.scale(data.next_features))
-    return data.starting_at(data.starts).take(order)
+    """Return the rows in the order that `optimize` gives them, the declared starts as they were."""
+    return share_rows(data.starting_at(data.starts), bandwidths.state_kernel, ALONE).data
 
 
 def new_problem(case: Case, data: Transitions, bandwidths: Bandwidths) -> ControlProblem:

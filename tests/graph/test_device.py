@@ -206,7 +206,6 @@ def test_a_solution_on_a_device_answers_at_states_on_the_cpu() -> None:
         assert asked(problem(one, device=device)) == asked(problem(one))
 
 
-@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 @pytest.mark.parametrize("start", ["given", pytest.param("greedy", marks=pytest.mark.slow)])
 def test_training_on_a_device_ends_with_the_same_answer_on_the_cpu(start: str, tmp_path: Path) -> None:
     data = case(rows=600).data

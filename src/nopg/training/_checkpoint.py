@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,11 +72,12 @@ class Checkpoints:
         # Imported where it is used: it takes a second, a third of `import nopg`.
         from torch.distributed.checkpoint.state_dict_saver import save as save_together
 
-        save_together(
-            self._state(policy, optimizer, progress),
-            checkpoint_id=str(unfinished),
-            no_dist=not self.ranks.several,
-        )
+        with _one_process_is_meant():
+            save_together(
+                self._state(policy, optimizer, progress),
+                checkpoint_id=str(unfinished),
+                no_dist=not self.ranks.several,
+            )
         self.ranks.wait()
         if self.ranks.number == 0:
             shutil.rmtree(name, ignore_errors=True)
@@ -105,7 +109,8 @@ class Checkpoints:
                 state[f"optimizer.{name}.{moment}"] = torch.zeros_like(parameter)
             state[f"optimizer.{name}.step"] = torch.zeros(())
         try:
-            load_together(state, checkpoint_id=str(last), no_dist=not self.ranks.several)
+            with _one_process_is_meant():
+                load_together(state, checkpoint_id=str(last), no_dist=not self.ranks.several)
         except Exception as error:
             raise ArgumentError(
                 f"{last} is no checkpoint of this training ({str(error).splitlines()[0]}); "
@@ -145,6 +150,14 @@ class Checkpoints:
             q, mu = progress.start
             state[f"q.{rank}"], state[f"mu.{rank}"] = q.cpu().double(), mu.cpu().double()
         return state
+
+
+@contextmanager
+def _one_process_is_meant() -> Iterator[None]:
+    """Keep torch from warning that there is only one process."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+        yield
 
 
 def _numbers(update: Update) -> tuple[float, ...]:

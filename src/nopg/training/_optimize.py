@@ -12,7 +12,7 @@ import torch
 
 from nopg._checks import check_device, check_discount
 from nopg._memory import gigabytes
-from nopg._ranks import Ranks, current_ranks
+from nopg._ranks import current_ranks
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bandwidths import select_bandwidths
@@ -121,9 +121,12 @@ def optimize(
     ranks = current_ranks()
     where = check_device(device, several_ranks=ranks.several)
     check_choice(model, ranks, where)
-    dtype = _dtype(precision, len(data), ranks)
+    rows = int(ranks.total(len(data))) if holds_a_part(data, ranks) else len(data)
+    dtype = _dtype(precision, rows)
     budget = memory_budget_or_default(memory_budget)
-    footprint = _footprint(data, integration, ranks)
+    # What the paper's model would take on this rank.
+    samples = 1 if integration is None else integration.num_samples
+    footprint = Footprint.of(data, -(-rows // ranks.count) * samples)
     if model == "nadaraya-watson":
         footprint.affordable(budget)  # says no before any work is done
 
@@ -197,17 +200,10 @@ def optimize(
     return TrainingResult(Controller(actor, data.schema), solution, h, history, choice, support, shared.rows)
 
 
-def _dtype(precision: str, rows: int, ranks: Ranks) -> torch.dtype:
+def _dtype(precision: str, rows: int) -> torch.dtype:
     """Return the precision of the training."""
-    many = int(ranks.max(torch.tensor(rows))) > _FLOAT32_ABOVE
+    many = rows > _FLOAT32_ABOVE
     return torch.float32 if precision == "float32" or (precision == "auto" and many) else torch.float64
-
-
-def _footprint(data: Transitions, integration: IntegrationRule | None, ranks: Ranks) -> Footprint:
-    """Return what the paper's model would take on this rank, before rows are shared."""
-    rows = int(ranks.sum(torch.tensor(len(data)))) if holds_a_part(data, ranks) else len(data)
-    samples = 1 if integration is None else integration.num_samples
-    return Footprint.of(data, -(-rows // ranks.count) * samples)
 
 
 def _local_linear(
