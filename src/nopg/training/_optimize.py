@@ -124,9 +124,7 @@ def optimize(
     rows = int(ranks.total(len(data))) if holds_a_part(data, ranks) else len(data)
     dtype = _dtype(precision, rows)
     budget = memory_budget_or_default(memory_budget)
-    # What the paper's model would take on this rank.
-    samples = 1 if integration is None else integration.num_samples
-    footprint = Footprint.of(data, -(-rows // ranks.count) * samples)
+    footprint = _footprint(data, -(-rows // ranks.count), integration)
     if model == "nadaraya-watson":
         footprint.affordable(budget)  # says no before any work is done
 
@@ -204,6 +202,11 @@ def _dtype(precision: str, rows: int) -> torch.dtype:
     """Return the precision of the training."""
     many = rows > _FLOAT32_ABOVE
     return torch.float32 if precision == "float32" or (precision == "auto" and many) else torch.float64
+
+
+def _footprint(data: Transitions, rows: int, integration: IntegrationRule | None) -> Footprint:
+    """Return what the paper's model would take for so many rows of data like these."""
+    return Footprint.of(data, rows * (1 if integration is None else integration.num_samples))
 
 
 def _local_linear(
