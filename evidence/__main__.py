@@ -27,8 +27,15 @@ def _sections() -> dict[str, Callable[[], Iterable[Figure]]]:
     from evidence.cost import cost
     from evidence.model_study import models
     from evidence.pendulum import pendulum
+    from evidence.rivals import rivals
 
-    return {"correctness": correctness, "cost": cost, "pendulum": pendulum, "models": models}
+    return {
+        "correctness": correctness,
+        "cost": cost,
+        "pendulum": pendulum,
+        "models": models,
+        "rivals": rivals,
+    }
 
 
 def _measure(only: str | None) -> list[dict[str, Any]]:
@@ -49,7 +56,7 @@ def _measure(only: str | None) -> list[dict[str, Any]]:
 def main() -> int:
     """Run the command; the exit code says whether every promise was kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    groups = ["correctness", "cost", "pendulum", "models"]
+    groups = ["correctness", "cost", "pendulum", "models", "rivals"]
     parser.add_argument("--only", choices=groups, help="measure one group")
     parser.add_argument("--table-only", action="store_true", help="write the table from the stored records")
     options = parser.parse_args()

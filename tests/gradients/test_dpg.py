@@ -3,34 +3,13 @@
 import pytest
 import torch
 
-from nopg._seeding import generator
-from nopg.data import Transitions
+from gradients.regulator_data import GAMMA, cosine, own_data, papers_data
 from nopg.environments import LQR
 from nopg.errors import ArgumentError, SolverError
 from nopg.gradients import DPG, QuadraticForm
-from nopg.policies import GaussianPolicy, LinearPolicy
-from nopg.rollouts import collect, simulate
+from nopg.policies import LinearPolicy
 
 RNG = torch.Generator()
-GAMMA = 0.9
-
-
-def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    return float((a * b).sum() / (a.norm() * b.norm()))
-
-
-def own_data(gain: tuple[float, float], std: float, seed: int) -> Transitions:
-    return collect(LQR(), GaussianPolicy(LinearPolicy(gain), std), episodes=100, steps=30, seed=seed)
-
-
-def papers_data(seed: int) -> Transitions:
-    """Return the supplement's deterministic data: a gain of (.7, −.7) and one disturbance per episode."""
-    disturbance = torch.randn(100, 1, 1, generator=generator(seed, "gains"), dtype=torch.float64)
-    gains = torch.diag(torch.tensor([0.7, -0.7], dtype=torch.float64)) + disturbance
-    runs = simulate(
-        LQR(), lambda x: torch.einsum("mij,mj->mi", gains, x), steps=30, initial_states=LQR().initial(100)
-    )
-    return runs.transitions(LQR())
 
 
 @pytest.mark.parametrize("gain", [(-3.0, -2.0), (-1.5, -1.0), (-5.0, -3.0)])

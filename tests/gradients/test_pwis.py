@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from gradients.regulator_data import BEHAVIOR, GAMMA, SIGMA, log_behavior, logged_episodes, pwis_policy
 from nopg._seeding import generator
 from nopg.data import LoggedEpisodes, Transitions
 from nopg.environments import LQR, Pendulum
@@ -13,24 +14,6 @@ from nopg.errors import ArgumentError, DataError, SolverError
 from nopg.gradients import PWIS, ExactLQR, Weights
 from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy, Policy, log_normal
 from nopg.rollouts import MixtureOfGaussians, UniformAgent, collect, collect_grid, simulate
-
-GAMMA, SIGMA = 0.9, 0.5
-BEHAVIOR = (0.35, -0.35)
-
-
-def policy(gain: tuple[float, float] = BEHAVIOR) -> GaussianPolicy:
-    return GaussianPolicy(LinearPolicy(gain), SIGMA)
-
-
-def log_behavior(states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-    mean = states * torch.tensor(BEHAVIOR, dtype=torch.float64)
-    return log_normal(actions, mean, torch.full_like(mean, SIGMA)).sum(dim=1)
-
-
-def episodes(count: int, steps: int, seed: int) -> LoggedEpisodes:
-    return LoggedEpisodes.from_transitions(
-        collect(LQR(), policy(), episodes=count, steps=steps, seed=seed), log_behavior
-    )
 
 
 def by_hand(logged: LoggedEpisodes, target: GaussianPolicy, weights: Weights) -> torch.Tensor:
@@ -69,7 +52,7 @@ def by_hand(logged: LoggedEpisodes, target: GaussianPolicy, weights: Weights) ->
 
 @pytest.mark.parametrize("weights", ["plain", "per-decision", "self-normalised"])
 def test_it_equals_explicit_sums_on_three_steps(weights: Weights) -> None:
-    logged, target = episodes(4, 3, seed=0), policy((0.3, -0.42))
+    logged, target = logged_episodes(4, 3, seed=0), pwis_policy((0.3, -0.42))
     (direction,) = PWIS(logged, GAMMA, weights=weights).estimate(target, rng=generator(0, "none")).direction
     expected = by_hand(logged, target, weights)
     assert torch.allclose(direction, expected, rtol=1e-12, atol=1e-12 * float(expected.norm()))
@@ -77,10 +60,12 @@ def test_it_equals_explicit_sums_on_three_steps(weights: Weights) -> None:
 
 @pytest.mark.parametrize("weights", ["plain", "per-decision"])
 def test_it_is_unbiased_on_the_regulator(weights: Weights) -> None:
-    target, steps = policy((0.45, -0.45)), 3
+    target, steps = pwis_policy((0.45, -0.45)), 3
     truth = ExactLQR(LQR(), horizon=steps).estimate(target, rng=generator(0, "none"))
     estimates = [
-        PWIS(episodes(50, steps, seed), GAMMA, weights=weights).estimate(target, rng=generator(0, "none"))
+        PWIS(logged_episodes(50, steps, seed), GAMMA, weights=weights).estimate(
+            target, rng=generator(0, "none")
+        )
         for seed in range(2_000)
     ]
     for values, exact in (
@@ -96,11 +81,11 @@ def test_it_is_unbiased_on_the_regulator(weights: Weights) -> None:
 
 
 def test_its_variance_grows_with_the_horizon() -> None:
-    target = policy((0.6, -0.6))
+    target = pwis_policy((0.6, -0.6))
 
     def variance(steps: int, weights: Weights) -> float:
         directions = [
-            PWIS(episodes(10, steps, seed), GAMMA, weights=weights)
+            PWIS(logged_episodes(10, steps, seed), GAMMA, weights=weights)
             .estimate(target, rng=generator(0, "none"))
             .direction[0]
             for seed in range(300)
@@ -137,9 +122,9 @@ def test_its_gradient_is_that_of_its_return() -> None:
 
 
 def test_weights_of_one_are_the_plain_mean() -> None:
-    logged = episodes(6, 5, seed=0)
+    logged = logged_episodes(6, 5, seed=0)
     for weights in ("plain", "per-decision", "self-normalised"):
-        estimate = PWIS(logged, GAMMA, weights=weights).estimate(policy(), rng=generator(0, "none"))
+        estimate = PWIS(logged, GAMMA, weights=weights).estimate(pwis_policy(), rng=generator(0, "none"))
         rewards = logged.grid(logged.data.rewards)
         mean = float((rewards * GAMMA ** torch.arange(5, dtype=torch.float64)).sum(dim=1).mean())
         assert estimate.expected_return == pytest.approx(mean, rel=1e-12)
@@ -147,9 +132,11 @@ def test_weights_of_one_are_the_plain_mean() -> None:
 
 
 def test_the_effective_sample_size_falls_away_from_the_behavior() -> None:
-    logged = episodes(50, 10, seed=0)
+    logged = logged_episodes(50, 10, seed=0)
     sizes = [
-        PWIS(logged, GAMMA).estimate(policy((0.35 + 5 * step, -0.35)), rng=generator(0, "none")).diagnostics
+        PWIS(logged, GAMMA)
+        .estimate(pwis_policy((0.35 + 5 * step, -0.35)), rng=generator(0, "none"))
+        .diagnostics
         for step in (0.0, 0.05, 0.2)
     ]
     assert [a["effective_sample_size"] > b["effective_sample_size"] for a, b in itertools.pairwise(sizes)]
@@ -193,13 +180,13 @@ def test_data_without_trajectories_are_refused() -> None:
 
 
 def test_episodes_with_gaps_are_refused() -> None:
-    data = collect(LQR(), policy(), episodes=2, steps=5, seed=0)
+    data = collect(LQR(), pwis_policy(), episodes=2, steps=5, seed=0)
     with pytest.raises(DataError, match="2 episodes fall into 3 unbroken stretches"):
         LoggedEpisodes.from_transitions(data.take(torch.tensor([0, 1, 3, 4, 5, 6])), log_behavior)
 
 
 def test_an_unknown_behavior_is_refused() -> None:
-    data = collect(LQR(), policy(), episodes=2, steps=5, seed=0)
+    data = collect(LQR(), pwis_policy(), episodes=2, steps=5, seed=0)
     with pytest.raises(DataError, match="a person's is unknown"):
         LoggedEpisodes.from_transitions(data, None)
     with pytest.raises(DataError, match="10 of 10 logged actions have density 0"):
@@ -211,21 +198,21 @@ def test_an_unknown_behavior_is_refused() -> None:
 @pytest.mark.parametrize("deterministic", [LinearPolicy([0.1, 0.1])])
 def test_a_deterministic_policy_is_refused(deterministic: Policy) -> None:
     with pytest.raises(ArgumentError, match="needs a stochastic policy"):
-        PWIS(episodes(2, 3, 0), GAMMA).estimate(deterministic, rng=generator(0, "none"))
+        PWIS(logged_episodes(2, 3, 0), GAMMA).estimate(deterministic, rng=generator(0, "none"))
 
 
 def test_weights_that_overflow_are_refused() -> None:
     narrow = LoggedEpisodes.from_transitions(
-        collect(LQR(), policy(), episodes=2, steps=5, seed=0),
+        collect(LQR(), pwis_policy(), episodes=2, steps=5, seed=0),
         lambda s, a: log_behavior(s, a) - 1e3,
     )
     with pytest.raises(SolverError, match="the importance weights reach e"):
-        PWIS(narrow, GAMMA).estimate(policy(), rng=generator(0, "none"))
+        PWIS(narrow, GAMMA).estimate(pwis_policy(), rng=generator(0, "none"))
 
 
 def test_other_weights_are_refused() -> None:
     with pytest.raises(ArgumentError, match="there are no weights 'clipped'"):
-        PWIS(episodes(2, 3, 0), GAMMA, weights="clipped")  # type: ignore[arg-type]
+        PWIS(logged_episodes(2, 3, 0), GAMMA, weights="clipped")  # type: ignore[arg-type]
 
 
 def test_densities_of_agents_integrate_to_one() -> None:
@@ -240,8 +227,8 @@ def test_densities_of_agents_integrate_to_one() -> None:
 
 
 def test_the_density_of_a_policy_is_that_of_its_draws() -> None:
-    runs = simulate(LQR(), lambda s: policy().mode(s).detach(), steps=3)
-    mean, std = policy().moments(runs.states[0])
+    runs = simulate(LQR(), lambda s: pwis_policy().mode(s).detach(), steps=3)
+    mean, std = pwis_policy().moments(runs.states[0])
     draws = mean + std * torch.randn(20_000, 2, generator=generator(0, "draws"), dtype=torch.float64)
     entropy = -log_normal(draws, mean, std).sum(dim=1).mean()
     assert float(entropy.detach()) == pytest.approx(

@@ -54,7 +54,7 @@ def table(records: Sequence[Record], task: str) -> str:
         for row in rows
     ]
     lines.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join([*lines, "", *_judgements(records)])
+    return "\n".join([*lines, "", *_winners(records), *_judgements(records)])
 
 
 def markdown(folder: Path) -> str:
@@ -80,7 +80,7 @@ def markdown(folder: Path) -> str:
         lines += ["| method | last | IQM of last, 95 % | best | selected | solved | seconds | updates |"]
         lines += ["|---|---|---|---|---|---|---|---|"]
         lines += ["| " + " | ".join(row) + " |" for row in _rows(records, TASKS[task].solved)]
-        lines += ["", *_judgements(records), ""]
+        lines += ["", *_winners(records), "", *_judgements(records), ""]
     return "\n".join([*lines, *_applicability()]) + "\n"
 
 
@@ -106,6 +106,27 @@ def _rows(records: Sequence[Record], solved: float) -> Iterator[list[str]]:
 def _interval(summary: Summary) -> str:
     low, high = summary.iqm_interval
     return f"{summary.iqm:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def _winners(records: Sequence[Record]) -> list[str]:
+    """Return who came out first by each score, among all and among those that only read data."""
+    if not records:
+        return []
+    told = []
+    for score in ("last", "best", "selected"):
+        means = {
+            name: statistics.fmean(getattr(scores(r), score) for r in records if r["method"] == name)
+            for name in METHODS
+            if any(r["method"] == name for r in records)
+        }
+        offline = {name: mean for name, mean in means.items() if METHODS[name].needs != "simulator"}
+        first = max(means, key=means.__getitem__)
+        words = f"{score}: {METHODS[first].label} ({means[first]:.1f})"
+        if offline and first not in offline:
+            reader = max(offline, key=offline.__getitem__)
+            words += f", of those that only read data {METHODS[reader].label} ({offline[reader]:.1f})"
+        told.append(words)
+    return [f"Highest mean. {'; '.join(told)}."]
 
 
 def _judgements(records: Sequence[Record]) -> list[str]:
@@ -173,7 +194,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--samples", type=int, default=1_000, help="logged transitions")
     parser.add_argument("--trials", type=int, default=3, help="seeds")
     parser.add_argument(
-        "--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="METHOD"
+        "--methods",
+        nargs="+",
+        choices=list(METHODS),
+        default=list(METHODS),
+        metavar="METHOD",
+        help=f"all by default: {', '.join(METHODS)}",
     )
     parser.add_argument("--updates", type=int, help="of every method instead of its own number")
     parser.add_argument("--fitted-q-updates", type=int, help="of FQE instead of what the discount asks for")
