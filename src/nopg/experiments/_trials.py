@@ -36,7 +36,8 @@ class Trial:
         method: Its name.
         seed: Of the data and of the training.
         updates: Of the training; the method's own number if absent.
-        fitted_q_updates: Of the evaluation by fitted Q; as many as the discount asks for if absent.
+        fitted_q: Whether FQE judges the last controller too; it is a training by itself.
+        fitted_q_updates: Of that; as many as the discount asks for if absent.
     """
 
     task: str
@@ -44,6 +45,7 @@ class Trial:
     method: str
     seed: int
     updates: int | None = None
+    fitted_q: bool = True
     fitted_q_updates: int | None = None
 
     def path(self, folder: Path) -> Path:
@@ -72,9 +74,12 @@ def run_trial(trial: Trial, folder: Path) -> Record:
         for snapshot in snapshots
     ]
     last = snapshots[-1]
-    fitted = fitted_q_evaluation(
-        last.controller, data, discount=task.discount, updates=trial.fitted_q_updates, seed=trial.seed
-    )
+    fitted = None
+    if trial.fitted_q:
+        count = trial.fitted_q_updates
+        fitted = fitted_q_evaluation(
+            last.controller, data, discount=task.discount, updates=count, seed=trial.seed
+        ).expected_return
     record: Record = {
         "task": trial.task,
         "samples": trial.samples,
@@ -82,7 +87,7 @@ def run_trial(trial: Trial, folder: Path) -> Record:
         "seed": trial.seed,
         "snapshots": evaluated,
         "discounted": task.evaluate(last.controller, trial.seed).discounted(task.discount),
-        "fitted_q": fitted.expected_return,
+        "fitted_q": fitted,
         "wall_seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu,
         "versions": _versions(),

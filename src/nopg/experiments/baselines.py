@@ -23,7 +23,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, and print the table."""
     options = _parser().parse_args(arguments)
     trials = [
-        Trial(options.task, options.samples, method, seed, options.updates, options.fitted_q_updates)
+        Trial(
+            options.task,
+            options.samples,
+            method,
+            seed,
+            options.updates,
+            seed < options.fitted_q_trials,
+            options.fitted_q_updates,
+        )
         for seed in range(options.trials)
         for method in options.methods
     ]
@@ -63,8 +71,8 @@ def markdown(folder: Path) -> str:
         "# Baselines on the same data",
         "",
         "Made by `python -m nopg.experiments.baselines … --markdown docs/baselines.md` from the records in "
-        "`results/baselines`; do not edit. Every method gets the same transitions; nothing is tuned per "
-        "method beyond the supplement's settings and each library's defaults. *last* is the controller at "
+        "`results/baselines`; do not edit. Every method gets the same transitions, but online DDPG, which "
+        "acts in the plant (its updates are steps there); nothing is tuned per method beyond the supplement's settings and each library's defaults. *last* is the controller at "
         "the end of training, what a user gets; *best* is the best of ten snapshots by running them on the "
         "true plant, which nobody can do offline and which the paper reports of its rivals (of itself it "
         "reports the last); *selected* is the snapshot with the highest return by our Bellman equation of "
@@ -131,15 +139,16 @@ def _winners(records: Sequence[Record]) -> list[str]:
 
 def _judgements(records: Sequence[Record]) -> list[str]:
     """Return how far two judges from data alone are from the true discounted return."""
-    if not records:
+    both = [record for record in records if record["fitted_q"] is not None]
+    if not both:
         return []
     errors = {
-        "our Bellman equation": [abs(r["snapshots"][-1]["judged"] - r["discounted"]) for r in records],
-        "FQE": [abs(r["fitted_q"] - r["discounted"]) for r in records],
+        "our Bellman equation": [abs(r["snapshots"][-1]["judged"] - r["discounted"]) for r in both],
+        "FQE": [abs(r["fitted_q"] - r["discounted"]) for r in both],
     }
     told = "; ".join(f"{name} {statistics.median(values):.1f}" for name, values in errors.items())
     return [
-        f"Discounted return of the last controllers from the data alone, median error over {len(records)}: "
+        f"Discounted return of the last controllers from the data alone, median error over {len(both)}: "
         f"{told}."
     ]
 
@@ -202,6 +211,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"all by default: {', '.join(METHODS)}",
     )
     parser.add_argument("--updates", type=int, help="of every method instead of its own number")
+    parser.add_argument("--fitted-q-trials", type=int, default=1, help="in how many trials FQE judges too")
     parser.add_argument("--fitted-q-updates", type=int, help="of FQE instead of what the discount asks for")
     parser.add_argument("--workers", type=int, default=2, help="trials at a time, one thread each")
     parser.add_argument("--out", type=Path, default=Path("results/baselines"), help="folder of the records")
