@@ -72,7 +72,8 @@ def markdown(folder: Path) -> str:
         "",
         "Made by `python -m nopg.experiments.baselines … --markdown docs/baselines.md` from the records in "
         "`results/baselines`; do not edit. Every method gets the same transitions, but online DDPG, which "
-        "acts in the plant (its updates are steps there); nothing is tuned per method beyond the supplement's settings and each library's defaults. *last* is the controller at "
+        "acts in the plant (its updates are steps there); nothing is tuned per method beyond the "
+        "supplement's settings and each library's defaults. *last* is the controller at "
         "the end of training, what a user gets; *best* is the best of ten snapshots by running them on the "
         "true plant, which nobody can do offline and which the paper reports of its rivals (of itself it "
         "reports the last); *selected* is the snapshot with the highest return by our Bellman equation of "
