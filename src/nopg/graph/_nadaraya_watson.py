@@ -29,6 +29,8 @@ __all__ = ["NadarayaWatson"]
 
 # Few enough to stay in the cache from one operation to the next.
 _ENTRIES_AT_ONCE = 1 << 16
+# Rows filled to this share are taken for full: positions of entries would take more than the padding does.
+_FULL = 0.9
 # Up to so many actions of candidates are kept beside their numbers, which makes a pass faster by a third.
 _ACTIONS_KEPT = 1 << 24
 
@@ -163,7 +165,7 @@ class NadarayaWatsonQueries(Queries):
         self._places = features  # in full precision
         self.features = features.to(model.device, model.dtype)
         indices, width, halo = localize(graph.indices, model.samples.starts, model.space.ranks)
-        self.pattern = RowPattern(indices, width, graph.present, halo).to(model.device)
+        self.pattern = RowPattern(indices, width, _worth_skipping(graph.present), halo).to(model.device)
         self.hold(graph.log_psi)
 
     def hold(self, log_psi: torch.Tensor) -> None:
@@ -293,6 +295,12 @@ class NadarayaWatsonQueries(Queries):
         step = max(_ENTRIES_AT_ONCE // max(K, 1), 1)
         for start in range(0, max(m, 1), step):
             yield slice(start, min(start + step, m))
+
+
+def _worth_skipping(present: torch.Tensor) -> torch.Tensor | None:
+    """Return which entries exist, or None where padding, whose weight is 0, is too little to leave out."""
+    filled = int(present.sum()) / max(present.numel(), 1)
+    return None if filled > _FULL else present
 
 
 def _check_sizes(data: Transitions, bandwidths: Bandwidths) -> None:

@@ -78,9 +78,9 @@ class GMRES(Solver):
         return steps * (P.work_per_product + inverse + 2 * min(steps, self.restart) * P.size + 60 * CALL)
 
     def _preconditioner(self, system: Resolvent, visits: torch.Tensor | None) -> _Kept | None:
-        kept = self._kept
-        if kept is not None and kept.serves(system):
-            return kept
+        if self._kept is not None and self._kept.serves(system):
+            return self._kept
+        self._kept = None  # the old one goes before the new one comes: they are large
         inverse = system.operator.preconditioner(system.discount, visits)
         self._kept = None if inverse is None else _Kept(inverse, system.operator.kin, system.discount)
         return self._kept
