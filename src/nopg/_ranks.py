@@ -138,11 +138,28 @@ def _join() -> None:
     dist.init_process_group("gloo", store=fresh, rank=rank, world_size=count, timeout=_PATIENCE)
     # Left to the end of the interpreter, the threads of the group may end it with an abort.
     atexit.register(_leave)
-    # When a rank is gone torchrun ends the others, perhaps before they have missed it: let them say so too.
-    by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
     in_main = threading.current_thread() is threading.main_thread()
-    if by_torchrun and in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _ended)
+    if "TORCHELASTIC_RUN_ID" in os.environ and in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        _say_when_ended()
+
+
+def _say_when_ended() -> None:
+    """When a rank is gone torchrun ends the others, perhaps before they have missed it: let them say so too.
+
+    A thread says it, for the main one may wait inside a library for a rank that will never answer.
+    """
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.signal(signal.SIGTERM, _ended)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    threading.Thread(target=_listen, args=(heard,), name="nopg: end of ranks", daemon=True).start()
+
+
+def _listen(heard: int) -> None:
+    while number := os.read(heard, 1):
+        if number[0] == signal.SIGTERM:
+            os.write(2, f"{_lost('torchrun ended this one')}\n".encode())
+            return
 
 
 def _leave() -> None:
