@@ -34,6 +34,7 @@ from nopg.environments import (
 from nopg.errors import SupportWarning
 from nopg.gradients import NOPG, solution_gradient
 from nopg.graph import (
+    DEFAULT_PRIOR_MASS,
     CandidateSearch,
     LocalLinear,
     LocalLinearPredictor,
@@ -259,7 +260,7 @@ def build_problem(
         transitions = LocalLinear(data, h.state_kernel)
     else:
         search = CandidateSearch(num_candidates=num_candidates)
-        transitions = NadarayaWatson(data, h, prior_mass=1e-6, search=search)
+        transitions = NadarayaWatson(data, h, prior_mass=DEFAULT_PRIOR_MASS, search=search)
     return ControlProblem.build(transitions, data.schema.encode(data.starts), discount=discount)
 
 

@@ -3,12 +3,11 @@
 from nopg.baselines._fitted_q import FittedQ, fitted_q_evaluation
 from nopg.baselines._offline import OFFLINE_METHODS, OfflineMethod, train_offline
 from nopg.baselines._online import train_online_ddpg
-from nopg.baselines._snapshot import LibraryController, Snapshot
+from nopg.baselines._snapshot import Snapshot
 
 __all__ = [
     "OFFLINE_METHODS",
     "FittedQ",
-    "LibraryController",
     "OfflineMethod",
     "Snapshot",
     "fitted_q_evaluation",

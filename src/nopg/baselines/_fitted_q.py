@@ -14,9 +14,9 @@ from nopg._checks import check_discount
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.baselines._action_range import action_range
 from nopg.baselines._isolation import own_randomness, quiet_d3rlpy, require_d3rlpy
-from nopg.baselines._snapshot import LibraryController
 from nopg.data import Schema, Transitions, to_d3rlpy
 from nopg.errors import ArgumentError, DataError
+from nopg.evaluation import control_law
 from nopg.rollouts import ControlLaw
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ def fitted_q_evaluation(
         raise ArgumentError(f"updates must be at least 1, got {count}")
 
     require_d3rlpy()
-    from d3rlpy.algos import QLearningAlgoBase
     from d3rlpy.logging import NoopAdapterFactory
     from d3rlpy.ope import FQE, FQEConfig
     from d3rlpy.preprocessing import MinMaxActionScaler, StandardObservationScaler
@@ -92,7 +91,7 @@ def fitted_q_evaluation(
     from nopg.baselines._batches import BatchBuffer
     from nopg.baselines._given_policy import GivenPolicy, LeadingColumns
 
-    law = LibraryController(policy.predict, data.schema) if isinstance(policy, QLearningAlgoBase) else policy
+    law = control_law(policy, data.schema)
     buffer = to_d3rlpy(_beside(data, law))
     features = len(data.schema.features)
     config = FQEConfig(

@@ -13,9 +13,10 @@ from nopg._checks import check_discount
 from nopg._typing import ArrayLike
 from nopg.baselines._action_range import action_range
 from nopg.baselines._isolation import own_randomness, quiet_d3rlpy, require_d3rlpy
-from nopg.baselines._snapshot import LibraryController, Snapshot, check_snapshots
+from nopg.baselines._snapshot import Snapshot, check_snapshots
 from nopg.data import Transitions, to_d3rlpy
 from nopg.errors import ArgumentError
+from nopg.evaluation import control_law
 
 __all__ = ["OFFLINE_METHODS", "OfflineMethod", "train_offline"]
 
@@ -88,7 +89,7 @@ def train_offline(
             seconds += time.perf_counter() - begin
 
             model = copy.deepcopy(algorithm)
-            controller = LibraryController(model.predict, data.schema)
+            controller = control_law(model, data.schema)
             taken.append(Snapshot(epoch * interval, len(data), seconds, controller, model))
     return taken
 

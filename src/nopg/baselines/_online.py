@@ -11,11 +11,13 @@ import numpy as np
 import torch
 
 from nopg._checks import check_discount
+from nopg._typing import as_tensor
 from nopg.baselines._isolation import own_randomness
-from nopg.baselines._snapshot import LibraryController, Snapshot, check_snapshots
+from nopg.baselines._snapshot import Snapshot, check_snapshots
 from nopg.data import Schema
 from nopg.environments import Environment
 from nopg.errors import ArgumentError, MissingExtraError
+from nopg.rollouts import ControlLaw
 
 __all__ = ["train_online_ddpg"]
 
@@ -94,8 +96,7 @@ def train_online_ddpg(
             seconds += time.perf_counter() - begin
 
             policy, done = copy.deepcopy(learner.policy), part * interval
-            controller = LibraryController(view.predicting(policy), view.schema)
-            taken.append(Snapshot(max(done - _WARM_UP, 0), done, seconds, controller, policy))
+            taken.append(Snapshot(max(done - _WARM_UP, 0), done, seconds, view.law(policy), policy))
     return taken
 
 
@@ -138,6 +139,11 @@ class _View:
         )
         return gymnasium.wrappers.TimeLimit(seen, steps)
 
-    def predicting(self, policy: Any) -> Any:
-        """Return what maps features (m, d_f) to the policy's actions (m, d_a)."""
-        return lambda features: policy.predict(self.scaled(features), deterministic=True)[0]
+    def law(self, policy: Any) -> ControlLaw:
+        """Return what maps raw states (m, d_s) to the policy's actions (m, d_a)."""
+
+        def act(states: torch.Tensor) -> torch.Tensor:
+            features = self.schema.encode(as_tensor(states)).numpy().astype(np.float32)
+            return as_tensor(policy.predict(self.scaled(features), deterministic=True)[0])
+
+        return act

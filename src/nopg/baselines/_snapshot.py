@@ -1,39 +1,12 @@
 """A controller as it was after so many updates of another library's training."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
-from nopg._typing import ArrayLike, as_tensor
-from nopg.data import Schema
 from nopg.errors import ArgumentError
 from nopg.rollouts import ControlLaw
 
-__all__ = ["LibraryController", "Snapshot", "check_snapshots"]
-
-Predict = Callable[[npt.NDArray[np.float32]], npt.NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryController:
-    """A library's own prediction on raw states: angles are encoded, the rest passes.
-
-    Attributes:
-        predict: Maps observations (m, d_f) to actions (m, d_a), both float32.
-        schema: Turns raw states into observations.
-    """
-
-    predict: Predict
-    schema: Schema
-
-    def __call__(self, states: ArrayLike) -> torch.Tensor:
-        """Return the actions (m, d_a) at raw states (m, d_s)."""
-        observations = self.schema.encode(as_tensor(states)).numpy().astype(np.float32)
-        return as_tensor(self.predict(observations))
+__all__ = ["Snapshot", "check_snapshots"]
 
 
 @dataclass(frozen=True, slots=True)

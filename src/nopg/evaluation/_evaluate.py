@@ -14,7 +14,7 @@ from nopg.data import Schema
 from nopg.environments import Environment
 from nopg.errors import ArgumentError
 from nopg.evaluation._control_law import control_law
-from nopg.rollouts import ControlLaw, simulate
+from nopg.rollouts import ControlLaw, discounted_sums, simulate
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -43,8 +43,7 @@ class Evaluation:
 
     def discounted(self, discount: float) -> float:
         """Return the mean discounted return."""
-        weights = discount ** torch.arange(len(self.rewards), dtype=torch.float64)
-        return float((weights @ self.rewards).mean())
+        return float(discounted_sums(self.rewards, discount).mean())
 
 
 def evaluate(policy: Any, environment: Any, *, episodes: int, steps: int, seed: int) -> Evaluation:

@@ -33,10 +33,6 @@ class _Law(Deterministic):
             actions = as_tensor(self.law(self.schema.decode(features.double())))
         return actions.to(features.dtype)
 
-    def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """Return the same, with a tape that nobody reads."""
-        return super().actions(features, noise).requires_grad_()
-
 
 def judge(data: Transitions, discount: float) -> ControlProblem:
     """Return the data's Bellman equation for any policy: bandwidths and model as the data want them."""

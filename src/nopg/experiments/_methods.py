@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -22,7 +22,7 @@ __all__ = ["METHODS", "Method", "Needs"]
 Needs = Literal["transitions", "trajectories", "simulator"]
 """What a method asks for: any transitions; trajectories with the behaviour's density; the plant itself."""
 
-Train = Callable[[Task, Transitions, int, int], Iterator[Snapshot]]
+Train = Callable[[Task, Transitions, int, int], list[Snapshot]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ _SNAPSHOTS = 10
 
 
 def _nopg(kind: Literal["deterministic", "gaussian"], start: Literal["given", "greedy"]) -> Train:
-    def train(task: Task, data: Transitions, seed: int, updates: int) -> Iterator[Snapshot]:
+    def train(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
         build = MLPPolicy.from_data if kind == "deterministic" else GaussianMLPPolicy.from_data
         policy: Policy = build(data.features, data.actions, rng=generator(seed, "policy"))
         taken = _Snapshots(policy, data, updates)
@@ -66,42 +66,38 @@ def _nopg(kind: Literal["deterministic", "gaussian"], start: Literal["given", "g
             callbacks=[taken],
             progress=False,
         )
-        return iter(taken.all_of())
+        return taken.all_of()
 
     return train
 
 
-def _pwis(task: Task, data: Transitions, seed: int, updates: int) -> Iterator[Snapshot]:
+def _pwis(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
     policy = GaussianMLPPolicy.from_data(data.features, data.actions, rng=generator(seed, "policy"))
     taken = _Snapshots(policy, data, updates)
     plant = task.recorded
     estimator = PWIS(task.logged(data), task.discount, low=plant.action_low, high=plant.action_high)
     ascend(estimator, policy, updates=updates, learning_rate=1e-2, seed=seed, callbacks=[taken])
-    return iter(taken.all_of())
+    return taken.all_of()
 
 
 def _offline(method: OfflineMethod) -> Train:
-    def train(task: Task, data: Transitions, seed: int, updates: int) -> Iterator[Snapshot]:
-        return iter(
-            train_offline(
-                method, data, discount=task.discount, updates=updates, snapshots=_SNAPSHOTS, seed=seed
-            )
+    def train(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
+        return train_offline(
+            method, data, discount=task.discount, updates=updates, snapshots=_SNAPSHOTS, seed=seed
         )
 
     return train
 
 
-def _online(task: Task, data: Transitions, seed: int, updates: int) -> Iterator[Snapshot]:
+def _online(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
     del data  # it collects its own
-    return iter(
-        train_online_ddpg(
-            task.plant,
-            discount=task.discount,
-            steps=updates,
-            episode_steps=task.episode_steps,
-            snapshots=_SNAPSHOTS,
-            seed=seed,
-        )
+    return train_online_ddpg(
+        task.plant,
+        discount=task.discount,
+        steps=updates,
+        episode_steps=task.episode_steps,
+        snapshots=_SNAPSHOTS,
+        seed=seed,
     )
 
 

@@ -62,23 +62,23 @@ def run_trial(trial: Trial, folder: Path) -> Record:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the comparison
         problem = judge(data, task.discount)
-        snapshots = list(method.train(task, data, trial.seed, trial.updates or method.updates))
+        snapshots = method.train(task, data, trial.seed, trial.updates or method.updates)
+    runs = [task.evaluate(snapshot.controller, trial.seed) for snapshot in snapshots]
     evaluated = [
         {
             "updates": snapshot.updates,
             "transitions": snapshot.transitions,
             "seconds": snapshot.seconds,
-            "return": task.evaluate(snapshot.controller, trial.seed).mean,
+            "return": run.mean,
             "judged": judged_return(snapshot.controller, problem, data.schema),
         }
-        for snapshot in snapshots
+        for snapshot, run in zip(snapshots, runs, strict=True)
     ]
-    last = snapshots[-1]
     fitted = None
     if trial.fitted_q:
         count = trial.fitted_q_updates
         fitted = fitted_q_evaluation(
-            last.controller, data, discount=task.discount, updates=count, seed=trial.seed
+            snapshots[-1].controller, data, discount=task.discount, updates=count, seed=trial.seed
         ).expected_return
     record: Record = {
         "task": trial.task,
@@ -86,7 +86,7 @@ def run_trial(trial: Trial, folder: Path) -> Record:
         "method": trial.method,
         "seed": trial.seed,
         "snapshots": evaluated,
-        "discounted": task.evaluate(last.controller, trial.seed).discounted(task.discount),
+        "discounted": runs[-1].discounted(task.discount),
         "fitted_q": fitted,
         "wall_seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu,

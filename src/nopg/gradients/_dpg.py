@@ -75,7 +75,9 @@ class DPG:
         self.data, self.discount = data, check_discount(discount)
         self.tau, self.critic_steps = target_update_rate, critic_steps
         self.critic = critic or QuadraticForm(data.features.shape[1], data.actions.shape[1])
-        self._fit = torch.linalg.pinv(self.critic(data.features, data.actions))  # (p, n)
+        self._features, self._following = data.features, data.next_features
+        self._monomials = self.critic(self._features, data.actions)  # (n, p)
+        self._fit = torch.linalg.pinv(self._monomials)
         self._continues = (~data.terminated).double()
         self._w = torch.zeros(len(self._fit), dtype=torch.float64)
         self._target_w = self._w.clone()
@@ -85,7 +87,7 @@ class DPG:
         """Return the semi-gradient after more steps of the critic; the same for every generator."""
         del rng
         error = self._learn(policy)
-        features, starts = self.data.features, self.data.schema.encode(self.data.starts)
+        features, starts = self._features, self.data.schema.encode(self.data.starts)
         with torch.enable_grad():
             Q = self.critic(features, policy.mode(features)) @ self._w
             direction = torch.autograd.grad(
@@ -99,19 +101,18 @@ class DPG:
 
     def _learn(self, policy: Policy) -> float:
         """Fit the critic, let the targets follow, and return the root mean square temporal difference."""
-        data, following = self.data, self.data.next_features
         if self._target_policy is None:
             self._target_policy = copy.deepcopy(policy)
         target = self._target_policy
         with torch.no_grad():
             for _ in range(self.critic_steps):
-                at_next = self.critic(following, target.mode(following))
-                y = data.rewards + self.discount * self._continues * (at_next @ self._target_w)
+                at_next = self.critic(self._following, target.mode(self._following))
+                y = self.data.rewards + self.discount * self._continues * (at_next @ self._target_w)
                 self._w = self._fit @ y
                 self._target_w = torch.lerp(self._target_w, self._w, self.tau)
                 for old, new in zip(target.parameters(), policy.parameters(), strict=True):
                     old.lerp_(new, self.tau)
-            error = float((self.critic(data.features, data.actions) @ self._w - y).square().mean())
+            error = float((self._monomials @ self._w - y).square().mean())
         if not math.isfinite(error):
             raise SolverError(
                 "the critic diverged: temporal differences away from the behaviour need not converge; give "

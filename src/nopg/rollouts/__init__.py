@@ -4,7 +4,7 @@ from nopg.rollouts._agents import AgentWithDensity, MixtureOfGaussians, RandomAg
 from nopg.rollouts._collect import FrameSkip, collect, collect_grid, collect_uniform
 from nopg.rollouts._operator import ClumsyOperator, synthetic_demonstrations
 from nopg.rollouts._record import record
-from nopg.rollouts._simulate import ControlLaw, Trajectories, simulate
+from nopg.rollouts._simulate import ControlLaw, Trajectories, discounted_sums, simulate
 
 __all__ = [
     "AgentWithDensity",
@@ -18,6 +18,7 @@ __all__ = [
     "collect",
     "collect_grid",
     "collect_uniform",
+    "discounted_sums",
     "record",
     "simulate",
     "synthetic_demonstrations",

@@ -10,7 +10,7 @@ from nopg.data import Transitions
 from nopg.environments import Environment
 from nopg.errors import ArgumentError
 
-__all__ = ["ControlLaw", "Trajectories", "simulate"]
+__all__ = ["ControlLaw", "Trajectories", "discounted_sums", "simulate"]
 
 ControlLaw = Callable[[torch.Tensor], ArrayLike]
 """Maps raw states (m, d_s) to actions (m, d_a)."""
@@ -55,11 +55,7 @@ class Trajectories:
         Args:
             discount: γ, between 0 and 1; 1 is allowed because the episodes are finite.
         """
-        if not 0 <= discount <= 1:
-            raise ArgumentError(f"discount must lie between 0 and 1, got {discount}; try 0.97")
-        rewards = torch.where(self.alive, self.rewards, 0.0)
-        weights = discount ** torch.arange(len(rewards), dtype=rewards.dtype)  # (T,)
-        return weights @ rewards
+        return discounted_sums(torch.where(self.alive, self.rewards, 0.0), discount)
 
     def transitions(
         self, environment: Environment, *, initial_states: ArrayLike | None = None
@@ -91,6 +87,14 @@ class Trajectories:
             angles=environment.angles,
             initial_states=initial_states,
         )
+
+
+def discounted_sums(rewards: torch.Tensor, discount: float) -> torch.Tensor:
+    """Return Σₜ γᵗ rₜ of rewards (T, m), shape (m,); γ may be 1."""
+    if not 0 <= discount <= 1:
+        raise ArgumentError(f"discount must lie between 0 and 1, got {discount}; try 0.97")
+    weights = discount ** torch.arange(len(rewards), dtype=rewards.dtype)  # (T,)
+    return weights @ rewards
 
 
 def simulate(
