@@ -1,7 +1,33 @@
 """The paper's studies and ours: a frozen configuration in, a record out."""
 
-from nopg.experiments._methods import METHODS, Method
-from nopg.experiments._tasks import TASKS, Task
-from nopg.experiments._trials import Trial, read_records, run_trial, scores
+from nopg.experiments._catalogue import EXPERIMENTS
+from nopg.experiments._experiment import Choice, Experiment, Finding, Measurement, Trial
+from nopg.experiments._learning import Curve, LearningStudy
+from nopg.experiments._methods import FAITHFUL, METHODS, Method
+from nopg.experiments._page import page
+from nopg.experiments._run import missing_trials, run_trial, run_trials
+from nopg.experiments._tasks import TASKS, DemonstrationTask, GridTask, PaperRecipe, RandomTask, Task
 
-__all__ = ["METHODS", "TASKS", "Method", "Task", "Trial", "read_records", "run_trial", "scores"]
+__all__ = [
+    "EXPERIMENTS",
+    "FAITHFUL",
+    "METHODS",
+    "TASKS",
+    "Choice",
+    "Curve",
+    "DemonstrationTask",
+    "Experiment",
+    "Finding",
+    "GridTask",
+    "LearningStudy",
+    "Measurement",
+    "Method",
+    "PaperRecipe",
+    "RandomTask",
+    "Task",
+    "Trial",
+    "missing_trials",
+    "page",
+    "run_trial",
+    "run_trials",
+]

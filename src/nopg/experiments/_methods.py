@@ -5,19 +5,22 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+import torch
+
 from nopg._seeding import generator
+from nopg.bandwidths import paper_bandwidths
 from nopg.baselines import OfflineMethod, Snapshot, train_offline, train_online_ddpg
 from nopg.data import Transitions
-from nopg.experiments._tasks import Task
+from nopg.experiments._tasks import RandomTask, Task
 from nopg.gradients import PWIS
-from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
-from nopg.training import Controller, Update, ascend, optimize
+from nopg.policies import MLP, ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
+from nopg.training import Controller, TrainingResult, Update, ascend, optimize
 
-__all__ = ["METHODS", "Method", "Needs"]
+__all__ = ["FAITHFUL", "METHODS", "Method", "Needs"]
 
 Needs = Literal["transitions", "trajectories", "simulator"]
 """What a method asks for: any transitions; trajectories with the behaviour's density; the plant itself."""
@@ -51,12 +54,18 @@ class Method:
 _SNAPSHOTS = 10
 
 
-def _nopg(kind: Literal["deterministic", "gaussian"], start: Literal["given", "greedy"]) -> Train:
+def _ours(kind: Literal["deterministic", "gaussian"], start: Literal["given", "greedy"]) -> Train:
+    """NOPG as a user gets it who sets nothing."""
+
     def train(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
-        build = MLPPolicy.from_data if kind == "deterministic" else GaussianMLPPolicy.from_data
-        policy: Policy = build(data.features, data.actions, rng=generator(seed, "policy"))
+        rng = generator(seed, "policy")
+        policy: Policy = (
+            MLPPolicy.from_data(data.features, data.actions, rng=rng)
+            if kind == "deterministic"
+            else GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
+        )
         taken = _Snapshots(policy, data, updates)
-        optimize(
+        result = optimize(
             data,
             task.discount,
             policy=policy,
@@ -66,7 +75,48 @@ def _nopg(kind: Literal["deterministic", "gaussian"], start: Literal["given", "g
             callbacks=[taken],
             progress=False,
         )
-        return taken.all_of()
+        return taken.all_of(result)
+
+    return train
+
+
+def _faithful(kind: Literal["deterministic", "gaussian"]) -> Train:
+    """NOPG by the supplement: its bandwidths, its network on raw inputs, its number of updates, β = 0."""
+
+    def train(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
+        recipe, rng = task.recipe, generator(seed, "policy")
+        width, num_actions = data.features.shape[1], data.actions.shape[1]
+        as_they_are = Standardizer(torch.zeros(width), torch.ones(width))
+        low, high = task.plant.action_low, task.plant.action_high
+        policy: Policy
+        if kind == "deterministic":
+            policy = MLPPolicy(MLP(as_they_are, num_actions, rng=rng), ActionRange(low, high))
+        else:
+            policy = GaussianMLPPolicy(
+                MLP(as_they_are, 2 * num_actions, rng=rng),
+                ActionRange(low, high),
+                largest_std=recipe.largest_std,
+                num_action_samples=recipe.num_action_samples,
+            )
+        taken = _Snapshots(policy, data, updates)
+        result = optimize(
+            data,
+            task.discount,
+            policy=policy,
+            start="given",
+            model="nadaraya-watson",
+            bandwidths=paper_bandwidths(
+                data, state_factor=recipe.state_factor, action_factor=recipe.action_factor
+            ),
+            prior_mass=0.0,
+            updates=updates,
+            learning_rate=recipe.learning_rate,
+            seed=seed,
+            callbacks=[taken],
+            stop=lambda _: False,  # all updates
+            progress=False,
+        )
+        return taken.all_of(result)
 
     return train
 
@@ -74,7 +124,7 @@ def _nopg(kind: Literal["deterministic", "gaussian"], start: Literal["given", "g
 def _pwis(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
     policy = GaussianMLPPolicy.from_data(data.features, data.actions, rng=generator(seed, "policy"))
     taken = _Snapshots(policy, data, updates)
-    plant = task.recorded
+    plant = task.plant
     estimator = PWIS(task.logged(data), task.discount, low=plant.action_low, high=plant.action_high)
     ascend(estimator, policy, updates=updates, learning_rate=1e-2, seed=seed, callbacks=[taken])
     return taken.all_of()
@@ -91,6 +141,7 @@ def _offline(method: OfflineMethod) -> Train:
 
 def _online(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
     del data  # it collects its own
+    assert isinstance(task, RandomTask)
     return train_online_ddpg(
         task.plant,
         discount=task.discount,
@@ -115,10 +166,12 @@ class _Snapshots:
             self._take()
         return False
 
-    def all_of(self) -> list[Snapshot]:
-        """Return them, the last one after the last update."""
+    def all_of(self, result: TrainingResult | None = None) -> list[Snapshot]:
+        """Return them, the last one after the last update; it may bring the result with it."""
         if not self._taken or self._taken[-1].updates < self._done:
             self._take()
+        if result is not None:
+            self._taken[-1] = replace(self._taken[-1], model=result)
         return self._taken
 
     def _take(self) -> None:
@@ -131,21 +184,19 @@ def _by_name(*methods: Method) -> Mapping[str, Method]:
     return MappingProxyType({method.name: method for method in methods})
 
 
-_SUPPLEMENT, _D3RLPY = "the supplement", "d3rlpy's defaults, 50 units"
+_OURS, _SUPPLEMENT, _D3RLPY = "ours, nothing set", "the supplement", "d3rlpy's defaults, 50 units"
 
 METHODS: Mapping[str, Method] = _by_name(
+    Method("nopg-d", "NOPG-D", "transitions", True, 1_500, _OURS, _ours("deterministic", "greedy")),
+    Method("nopg-s", "NOPG-S", "transitions", True, 1_500, _OURS, _ours("gaussian", "greedy")),
     Method(
-        "nopg-d", "NOPG-D", "transitions", True, 1_500, "ours, nothing set", _nopg("deterministic", "given")
-    ),
-    Method("nopg-s", "NOPG-S", "transitions", True, 1_500, "ours, nothing set", _nopg("gaussian", "given")),
-    Method(
-        "nopg-d-greedy",
-        "NOPG-D, greedy start",
+        "nopg-d-random-start",
+        "NOPG-D, random start",
         "transitions",
         True,
         1_500,
-        "ours, nothing set",
-        _nopg("deterministic", "greedy"),
+        _OURS,
+        _ours("deterministic", "given"),
     ),
     Method("pwis", "PWIS", "trajectories", False, 2_000, _SUPPLEMENT, _pwis),
     Method("ddpg-offline", "DDPG offline", "transitions", True, 2_000, _SUPPLEMENT, _offline("ddpg")),
@@ -156,3 +207,9 @@ METHODS: Mapping[str, Method] = _by_name(
     Method("ddpg-online", "DDPG online", "simulator", True, 20_000, _SUPPLEMENT, _online),
 )
 """By name, in the order of the table."""
+
+FAITHFUL: Mapping[str, Method] = _by_name(
+    Method("nopg-d", "NOPG-D", "transitions", True, 1_500, _SUPPLEMENT, _faithful("deterministic")),
+    Method("nopg-s", "NOPG-S", "transitions", True, 1_500, _SUPPLEMENT, _faithful("gaussian")),
+)
+"""NOPG as the supplement sets it."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nopg.errors import MissingExtraError, NopgError
 from nopg.evaluation import Summary, summarize
+from nopg.experiments._comparison import Entry, read_entries, run_entry, scores
 from nopg.experiments._methods import METHODS
+from nopg.experiments._parallel import installed, run_side_by_side
 from nopg.experiments._tasks import TASKS
-from nopg.experiments._trials import Record, Trial, read_records, run_trial, scores
+from nopg.records import Record
 
 __all__ = ["main", "markdown", "table"]
 
@@ -22,8 +24,8 @@ __all__ = ["main", "markdown", "table"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, and print the table."""
     options = _parser().parse_args(arguments)
-    trials = [
-        Trial(
+    entries = [
+        Entry(
             options.task,
             options.samples,
             method,
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for seed in range(options.trials)
         for method in options.methods
     ]
-    missing = [trial for trial in trials if options.fresh or not trial.path(options.out).exists()]
+    missing = [entry for entry in entries if options.fresh or not entry.path(options.out).exists()]
     try:
         for number, record in enumerate(_run(missing, options.out, options.workers), start=1):
             told = f"{record['method']}, seed {record['seed']}: {scores(record).last:.1f}"
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NopgError as error:
         _say(str(error), sys.stderr)
         return 1
-    records = read_records(options.out, options.task, options.samples)
+    records = read_entries(options.out, options.task, options.samples)
     _say(table(records, options.task), sys.stdout)
     if options.markdown:
         options.markdown.write_text(markdown(options.out))
@@ -82,7 +84,7 @@ def markdown(folder: Path) -> str:
     ]
     for place in sorted(folder.iterdir()):
         task, _, samples = place.name.rpartition("-")
-        records = read_records(folder, task, int(samples))
+        records = read_entries(folder, task, int(samples))
         if not records:
             continue
         lines += [f"## {task}, {samples} transitions", ""]
@@ -172,25 +174,12 @@ def _applicability() -> list[str]:
     return lines
 
 
-def _run(trials: Sequence[Trial], folder: Path, workers: int) -> Iterator[Record]:
-    """Run trials side by side, and yield records as they come."""
-    if not trials:
-        return
-    for package in ("d3rlpy", "stable_baselines3", "joblib"):
-        if not _installed(package):
+def _run(entries: Sequence[Entry], folder: Path, workers: int) -> Iterator[Record]:
+    """Run entries side by side, and yield records as they come."""
+    for package in ("d3rlpy", "stable_baselines3"):
+        if entries and not installed(package):
             raise MissingExtraError(package, "benchmark")
-    import joblib
-
-    pool = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-    yield from pool(joblib.delayed(run_trial)(trial, folder) for trial in trials)
-
-
-def _installed(package: str) -> bool:
-    """Return whether a package can be imported, without importing it: these take seconds, and one prints."""
-    try:
-        return importlib.util.find_spec(package) is not None
-    except ValueError:  # blocked by whoever started us
-        return False
+    yield from run_side_by_side(partial(run_entry, folder=folder), entries, workers=workers)
 
 
 def _say(text: str, stream: Any) -> None:

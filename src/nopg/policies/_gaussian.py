@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 import torch
@@ -43,13 +44,43 @@ class VarianceDecay(torch.nn.Module):
         return sigma * self.factor
 
 
-class GaussianPolicy(Policy):
+class _Sampled(Policy):
+    """What Gaussian policies share: the noise that stands for a normal distribution.
+
+    Attributes:
+        sigma_points: Whether that is the 2·d_a points ±√d_a along the axes rather than random draws: their
+            mean and covariance are the normal distribution's, and so are all its moments of third degree
+            (the unscented transform, which the paper names beside Monte Carlo).
+    """
+
+    sigma_points: bool
+
+    def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
+        """Return the noise (L, m, d_a) that `actions` takes."""
+        if not self.sigma_points:
+            return super().noise(num_states, rng)
+        axes = math.sqrt(self.num_actions) * torch.eye(
+            self.num_actions, dtype=torch.float64, device=rng.device
+        )
+        return torch.cat([axes, -axes])[:, None].expand(-1, num_states, -1)
+
+    def _sample(self, num_action_samples: int | None) -> None:
+        """Take so many random actions per state, or the sigma points."""
+        if num_action_samples is not None and num_action_samples < 1:
+            raise ArgumentError(
+                f"num_action_samples is {num_action_samples}; draw at least one action per state"
+            )
+        self.sigma_points = num_action_samples is None
+        self.num_action_samples = num_action_samples or 2 * self.num_actions
+
+
+class GaussianPolicy(_Sampled):
     """A deterministic mean with a fixed standard deviation (`eq:lqr_diagonal_policy_stochastic`).
 
     Args:
         mean: μ.
         std: σ, one number per action, or one for all.
-        num_action_samples: L, actions drawn per state.
+        num_action_samples: L, actions drawn per state; None for sigma points instead.
         decay: How the variance falls over the training; not at all by default.
     """
 
@@ -60,7 +91,7 @@ class GaussianPolicy(Policy):
         mean: Deterministic,
         std: ArrayLike,
         *,
-        num_action_samples: int = 15,
+        num_action_samples: int | None = 15,
         decay: VarianceDecay | None = None,
     ) -> None:
         super().__init__()
@@ -70,7 +101,8 @@ class GaussianPolicy(Policy):
         if not bool((sigma.isfinite() & (sigma >= 0)).all()):
             raise ArgumentError(f"std is {sigma.tolist()}; give finite numbers of at least 0")
         self.mean, self.decay = mean, decay or VarianceDecay()
-        self.num_actions, self.num_action_samples = mean.num_actions, _at_least_one(num_action_samples)
+        self.num_actions = mean.num_actions
+        self._sample(num_action_samples)
         self.register_buffer("std", sigma.expand(mean.num_actions).clone())
 
     def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
@@ -92,7 +124,7 @@ class GaussianPolicy(Policy):
         self.decay.progress(fraction)
 
 
-class GaussianMLPPolicy(Policy):
+class GaussianMLPPolicy(_Sampled):
     """μ(s) = centre + radius·tanh(f(s)), σ(s) = u·sigmoid(g(s)); f and g are two outputs of one network.
 
     Args:
@@ -100,7 +132,7 @@ class GaussianMLPPolicy(Policy):
         action_range: The interval of the mean.
         largest_std: u, in the unit of the actions, one number or one each; 1 in the supplement, where
             actions lie within ±1, ±2 or ±5.
-        num_action_samples: L, actions drawn per state, 15 in the supplement.
+        num_action_samples: L, actions drawn per state, 15 in the supplement; None for sigma points instead.
         decay: How the variance falls over the training.
     """
 
@@ -112,13 +144,13 @@ class GaussianMLPPolicy(Policy):
         action_range: ActionRange,
         *,
         largest_std: ArrayLike = 1.0,
-        num_action_samples: int = 15,
+        num_action_samples: int | None = 15,
         decay: VarianceDecay | None = None,
     ) -> None:
         super().__init__()
         self.network, self.action_range, self.decay = network, action_range, decay or VarianceDecay()
         self.num_actions = len(action_range.center)
-        self.num_action_samples = _at_least_one(num_action_samples)
+        self._sample(num_action_samples)
         self.register_buffer("largest_std", as_tensor(largest_std).expand(self.num_actions).clone())
 
     @classmethod
@@ -129,7 +161,7 @@ class GaussianMLPPolicy(Policy):
         *,
         rng: torch.Generator,
         hidden: int = 50,
-        num_action_samples: int = 15,
+        num_action_samples: int | None = 15,
         decay: VarianceDecay | None = None,
     ) -> Self:
         """Return an untrained policy with inputs standardised and the mean bounded as in the data.
@@ -167,9 +199,3 @@ class GaussianMLPPolicy(Policy):
     def progress(self, fraction: float) -> None:
         """Decay the variance."""
         self.decay.progress(fraction)
-
-
-def _at_least_one(num_action_samples: int) -> int:
-    if num_action_samples < 1:
-        raise ArgumentError(f"num_action_samples is {num_action_samples}; draw at least one action per state")
-    return num_action_samples

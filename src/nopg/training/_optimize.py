@@ -226,8 +226,9 @@ def _local_linear(
 
 def _build_policy(kind: str, data: Transitions, seed: int) -> Policy:
     rng = generator(seed, "policy")
-    build = MLPPolicy.from_data if kind == "deterministic" else GaussianMLPPolicy.from_data
-    return build(data.features, data.actions, rng=rng)
+    if kind == "deterministic":
+        return MLPPolicy.from_data(data.features, data.actions, rng=rng)
+    return GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
 
 
 def _check_settings(

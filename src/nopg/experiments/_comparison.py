@@ -1,34 +1,31 @@
-"""One trial of one method: train, judge, run, and write down all of it."""
+"""One entry of the comparison: train, judge, run, and write down all of it."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import time
 import warnings
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from nopg._version import __version__
 from nopg.baselines import fitted_q_evaluation
 from nopg.errors import SupportWarning
 from nopg.evaluation import Scores, judge, judged_return
 from nopg.experiments._methods import METHODS
 from nopg.experiments._tasks import TASKS
+from nopg.records import Record, provenance, write_json
 
-__all__ = ["Record", "Trial", "read_records", "run_trial", "scores"]
+__all__ = ["LIBRARIES", "Entry", "read_entries", "run_entry", "scores"]
 
-Record = dict[str, Any]
+LIBRARIES = ("d3rlpy", "stable-baselines3", "gymnasium")
+"""Whose versions matter to a record besides ours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What one record is about.
+class Entry:
+    """What one record of the comparison is about.
 
     Attributes:
         task: Its name.
@@ -53,17 +50,17 @@ class Trial:
         return folder / f"{self.task}-{self.samples}" / f"{self.method}-{self.seed}.json"
 
 
-def run_trial(trial: Trial, folder: Path) -> Record:
-    """Run one trial and keep its record; a name in the folder is a complete record."""
-    torch.set_num_threads(1)  # trials run side by side
-    task, method = TASKS[trial.task], METHODS[trial.method]
-    data = task.data(trial.samples, trial.seed)
+def run_entry(entry: Entry, folder: Path) -> Record:
+    """Run one entry and keep its record; a name in the folder is a complete record."""
+    torch.set_num_threads(1)  # entries run side by side
+    task, method = TASKS[entry.task], METHODS[entry.method]
+    data = task.data(entry.samples, entry.seed)
     began, cpu = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the comparison
         problem = judge(data, task.discount)
-        snapshots = method.train(task, data, trial.seed, trial.updates or method.updates)
-    runs = [task.evaluate(snapshot.controller, trial.seed) for snapshot in snapshots]
+        snapshots = method.train(task, data, entry.seed, entry.updates or method.updates)
+    runs = [task.evaluate(snapshot.controller, entry.seed) for snapshot in snapshots]
     evaluated = [
         {
             "updates": snapshot.updates,
@@ -75,32 +72,28 @@ def run_trial(trial: Trial, folder: Path) -> Record:
         for snapshot, run in zip(snapshots, runs, strict=True)
     ]
     fitted = None
-    if trial.fitted_q:
-        count = trial.fitted_q_updates
+    if entry.fitted_q:
+        count = entry.fitted_q_updates
         fitted = fitted_q_evaluation(
-            snapshots[-1].controller, data, discount=task.discount, updates=count, seed=trial.seed
+            snapshots[-1].controller, data, discount=task.discount, updates=count, seed=entry.seed
         ).expected_return
     record: Record = {
-        "task": trial.task,
-        "samples": trial.samples,
-        "method": trial.method,
-        "seed": trial.seed,
+        "task": entry.task,
+        "samples": entry.samples,
+        "method": entry.method,
+        "seed": entry.seed,
         "snapshots": evaluated,
         "discounted": runs[-1].discounted(task.discount),
         "fitted_q": fitted,
         "wall_seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu,
-        "versions": _versions(),
+        **provenance(LIBRARIES),
     }
-    path = trial.path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
-    unfinished.write_text(json.dumps(record, indent=1) + "\n")
-    unfinished.replace(path)
+    write_json(entry.path(folder), record)
     return record
 
 
-def read_records(folder: Path, task: str, samples: int) -> list[Record]:
+def read_entries(folder: Path, task: str, samples: int) -> list[Record]:
     """Return all records of a task at a size, in order of their names."""
     paths = sorted((folder / f"{task}-{samples}").glob("*.json"))
     return [json.loads(path.read_text()) for path in paths]
@@ -113,13 +106,3 @@ def scores(record: Record) -> Scores:
         tuple(snapshot["return"] for snapshot in snapshots),
         tuple(snapshot["judged"] for snapshot in snapshots),
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {"nopg": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    for package in ("d3rlpy", "stable-baselines3", "gymnasium"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "absent"
-    return found

@@ -1,0 +1,5 @@
+"""`python -m nopg.cli`, where the script is not on the path."""
+
+from nopg.cli import main
+
+main()

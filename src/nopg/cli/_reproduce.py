@@ -1,0 +1,208 @@
+"""`nopg reproduce`: the paper's experiments, from data to figure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from nopg.errors import MissingExtraError, NopgError
+from nopg.experiments import EXPERIMENTS, Choice, Experiment, Trial, missing_trials, page, run_trials
+from nopg.figures import draw, save
+from nopg.records import Record, read_records
+
+__all__ = ["reproduce"]
+
+_STOPPED = 130  # as shells report Ctrl-C
+_TOLD = Console(stderr=True, highlight=False)
+_OUT = Console(highlight=False)
+
+
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(help="An experiment, or `all`; `--list` shows them.", show_default=False)
+    ] = None,
+    *,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments, and end.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Seeds per method and size.", show_default="the experiment's")
+    ] = None,
+    samples: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="A size of the data; may be said again.", show_default="the experiment's"),
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A method; may be said again.", show_default="all")
+    ] = None,
+    faithful: Annotated[
+        bool, typer.Option("--faithful", help="The supplement's settings instead of ours.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Cut everything short, to see that it runs; kept apart.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Trials at a time, one thread each.")] = 2,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Where joblib runs the trials: `ray` or `dask` for a cluster.", show_default="here"
+        ),
+    ] = None,
+    demonstrations: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Drives of the mountain car (CSV) instead of the package's."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results/reproduction"),
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder of the figures.", show_default="OUT/figures")
+    ] = None,
+    draw_only: Annotated[
+        bool, typer.Option("--draw-only", help="Run nothing; draw and tell what is recorded.")
+    ] = False,
+    write_page: Annotated[
+        Path | None, typer.Option("--page", help="Write the page of all experiments here (Markdown).")
+    ] = None,
+) -> None:
+    """Run an experiment of the paper, and draw its figure.
+
+    Every trial is one file below OUT, written when it is done: stop the command at any moment, and the same
+    command goes on where it was.
+    """
+    if list_all:
+        _list()
+        return
+    chosen = _chosen(name)
+    if quick and figures is None:
+        figures = out / "quick" / "figures"
+    try:
+        choice = Choice(
+            modes=("ours", "faithful") if quick else ("faithful",) if faithful else ("ours",),
+            trials=trials,
+            sizes=None if not samples else tuple(samples),
+            methods=None if not method else tuple(method),
+            quick=quick,
+            demonstrations=None if demonstrations is None else str(demonstrations),
+        )
+        if not draw_only:
+            _run(_plan(chosen, choice), out, workers, backend)
+        for experiment in chosen:
+            place = (out / "quick" if quick else out) / experiment.name
+            _show(experiment, read_records(place), figures or out / "figures")
+        if write_page is not None:
+            pictures = os.path.relpath(figures or out / "figures", write_page.parent)
+            write_page.write_text(page(out, pictures), encoding="utf-8")
+            _TOLD.print(f"page: {write_page}")
+    except KeyboardInterrupt:
+        _TOLD.print("[bold]Stopped.[/bold] What is done is kept; the same command goes on from there.")
+        raise typer.Exit(_STOPPED) from None
+    except NopgError as error:
+        _TOLD.print(f"[bold red]error:[/bold red] {error}")
+        raise typer.Exit(1) from None
+
+
+def _chosen(name: str | None) -> list[Experiment]:
+    if name is None:
+        raise typer.BadParameter(f"say which: {', '.join(EXPERIMENTS)}, or all", param_hint="NAME")
+    if name == "all":
+        return list(EXPERIMENTS.values())
+    if name not in EXPERIMENTS:
+        raise typer.BadParameter(
+            f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}, and all", param_hint="NAME"
+        )
+    return [EXPERIMENTS[name]]
+
+
+def _plan(experiments: Sequence[Experiment], choice: Choice) -> list[Trial]:
+    """Return the trials of all; where all are asked for, those that do not fit an experiment are left out."""
+    return [trial for experiment in experiments for trial in experiment.plan(choice)]
+
+
+def _run(trials: Sequence[Trial], out: Path, workers: int, backend: str | None) -> None:
+    todo = missing_trials(trials, out)
+    if len(todo) < len(trials):
+        _TOLD.print(f"{len(trials) - len(todo)} of {len(trials)} trials are recorded already")
+    if not todo:
+        return
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[done]} of {task.fields[of]} trials"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        console=_TOLD,
+        speed_estimate_period=3600,
+    )
+    with _where(backend), bar:
+        total = sum(trial.cost for trial in todo)
+        line = bar.add_task(todo[0].experiment, total=total, done=0, of=len(todo))
+        for number, (trial, record) in enumerate(run_trials(todo, out, workers=workers), start=1):
+            bar.console.print(f"  {_told(trial, record)}")
+            bar.update(line, advance=trial.cost, description=trial.experiment, done=number)
+
+
+def _where(backend: str | None) -> AbstractContextManager[object]:
+    """Return the context in which joblib runs jobs."""
+    try:
+        import joblib
+    except ImportError:
+        raise MissingExtraError("joblib", "cli") from None
+    if backend == "ray":
+        try:
+            from ray.util.joblib import register_ray
+        except ImportError:
+            raise NopgError("the Ray backend needs Ray: pip install ray") from None
+        register_ray()
+    context: AbstractContextManager[object] = joblib.parallel_config(backend=backend or "loky")
+    return context
+
+
+def _told(trial: Trial, record: Record) -> str:
+    words = f"{trial.experiment}, {trial.mode}: {trial.method}, {trial.size}, seed {trial.seed}"
+    evaluations = record["results"].get("evaluations")
+    if evaluations:
+        words += f": returned {evaluations[-1]['return']:.1f}"
+    return f"{words} ({record['wall_seconds']:.0f} s)"
+
+
+def _show(experiment: Experiment, records: Sequence[Record], figures: Path) -> None:
+    """Print what the records say, and draw them."""
+    table = Table(title=f"{experiment.title} ({experiment.place})", title_justify="left")
+    for heading in ("must be", "found", "verdict"):
+        table.add_column(heading, overflow="fold")
+    for finding in experiment.findings(records):
+        table.add_row(finding.claim, finding.found, finding.verdict)
+    _OUT.print(table)
+    try:
+        figure = draw(records, experiment)
+    except MissingExtraError as error:
+        _TOLD.print(f"no figure: {error}")
+        return
+    if figure is not None:
+        for path in save(figure, figures / experiment.name):
+            _TOLD.print(f"figure: {path}")
+
+
+def _list() -> None:
+    table = Table()
+    for heading in ("name", "in the paper", "what it claims"):
+        table.add_column(heading, overflow="fold")
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, experiment.place, experiment.claim)
+    _OUT.print(table)

@@ -1,0 +1,59 @@
+"""Demonstrations of the mountain car from a CSV file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nopg.data import Transitions
+from nopg.environments import MountainCar
+from nopg.errors import DataError
+
+__all__ = ["read_demonstrations"]
+
+# Any of these names will do for a column.
+_NAMES = {
+    "episode": ("episode", "traj", "trajectory"),
+    "position": ("position", "pos"),
+    "velocity": ("velocity", "vel"),
+    "throttle": ("throttle", "action"),
+    "next_position": ("next_position", "next_pos"),
+    "next_velocity": ("next_velocity", "next_vel"),
+}
+
+
+def read_demonstrations(path: str | Path) -> Transitions:
+    """Return recorded drives, −1 per step whatever reward they were recorded with.
+
+    The file has a line of names, then one row per step, drive after drive. A drive that reached the goal is
+    terminated there, any other one only stopped being recorded.
+    """
+    try:
+        table: Any = np.genfromtxt(path, delimiter=",", names=True, dtype=np.float64)
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read demonstrations from {path}: {error}") from None
+    have = table.dtype.names or ()
+    columns = {}
+    for column, names in _NAMES.items():
+        found = [name for name in names if name in have]
+        if not found:
+            raise DataError(f"{path} has the columns {list(have)}; none of them is {' or '.join(names)}")
+        columns[column] = np.atleast_1d(table[found[0]])
+
+    car = MountainCar().parameters
+    last = np.append(np.diff(columns["episode"]) != 0, True)
+    arrived = columns["next_position"] >= car.goal_position
+    terminated = arrived & (columns["next_velocity"] >= car.goal_velocity)
+    return Transitions.from_arrays(
+        np.stack([columns["position"], columns["velocity"]], axis=1),
+        columns["throttle"].clip(-1.0, 1.0),
+        -np.ones(len(last)),
+        np.stack([columns["next_position"], columns["next_velocity"]], axis=1),
+        terminated=terminated,
+        truncated=last & ~terminated,
+        episodes=columns["episode"].astype(np.int64),
+        state_names=MountainCar.state_names,
+        action_names=MountainCar.action_names,
+    )

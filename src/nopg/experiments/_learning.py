@@ -1,0 +1,238 @@
+"""Learning studies: methods on data of growing size, ten trials each, run on the true plant."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nopg.errors import ArgumentError
+from nopg.evaluation import Evaluation, Summary, control_law, summarize
+from nopg.experiments._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
+from nopg.experiments._methods import FAITHFUL, METHODS, Method
+from nopg.experiments._tasks import DemonstrationTask, Task
+from nopg.records import Record
+from nopg.rollouts import simulate
+from nopg.training import TrainingResult
+
+__all__ = ["Curve", "LearningStudy", "last_return", "score_of"]
+
+_QUICK_UPDATES, _QUICK_STEPS = 20, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One method over sizes of data.
+
+    Attributes:
+        method: Its name.
+        sizes: Of the data; of an online method its steps, of which the curve is made.
+        trials: Seeds at each size.
+        mode: Whose settings.
+    """
+
+    method: str
+    sizes: tuple[int, ...]
+    trials: int = 10
+    mode: Mode = "ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningStudy(Experiment):
+    """Methods on one task.
+
+    Attributes:
+        task: The task.
+        curves: What is run.
+        quick_size: Of the data, when cut short.
+        paper: The paper's mean returns by method and size, where it prints them.
+        judged: Turns records into findings.
+        unit: What sizes count.
+    """
+
+    task: Task
+    curves: tuple[Curve, ...]
+    quick_size: int
+    judged: Callable[[LearningStudy, Sequence[Record]], list[Finding]]
+    paper: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    unit: str = "transitions"
+
+    def plan(self, choice: Choice) -> list[Trial]:
+        """Return the trials, small data first."""
+        task = self._task(choice.demonstrations)
+        source = None
+        if isinstance(task, DemonstrationTask):
+            source = task.demonstrations
+            task.all_demonstrations()  # a file that cannot be read is better known now
+        mine = [curve for curve in self.curves if curve.mode in choice.modes]
+        if choice.methods is not None:
+            known = {curve.method for curve in self.curves}
+            if strangers := sorted(set(choice.methods) - known):
+                raise ArgumentError(f"{self.name} has no method {strangers}; it has {sorted(known)}")
+            mine = [curve for curve in mine if curve.method in choice.methods]
+        if choice.quick:
+            mine = [replace(curve, sizes=(self._quick_size(curve),), trials=1) for curve in mine]
+        trials = [
+            Trial(self.name, curve.mode, curve.method, size, seed, choice.quick, source)
+            for curve in mine
+            for size in (curve.sizes if choice.sizes is None else choice.sizes)
+            for seed in range(curve.trials if choice.trials is None else choice.trials)
+        ]
+        return sorted(trials, key=lambda trial: (trial.size, trial.seed))
+
+    def measure(self, trial: Trial) -> Measurement:
+        """Train and run a controller at ten points of its training."""
+        task, method = self._task(trial.demonstrations), self._method(trial)
+        online = method.needs == "simulator"
+        updates = method.updates if trial.mode == "ours" else task.recipe.updates
+        if trial.quick:
+            updates = _QUICK_UPDATES
+        if online:
+            updates = trial.size
+        data = task.data(next(iter(self._sizes())) if online else trial.size, trial.seed)
+        snapshots = method.train(task, data, trial.seed, updates)
+        runs = [task.evaluate(snapshot.controller, trial.seed) for snapshot in snapshots]
+        evaluations = [
+            {
+                "updates": snapshot.updates,
+                "transitions": snapshot.transitions,
+                "seconds": round(snapshot.seconds, 3),
+                "return": run.mean,
+            }
+            for snapshot, run in zip(snapshots, runs, strict=True)
+        ]
+        results: dict[str, Any] = {"evaluations": evaluations, **_last_run(runs[-1], task)}
+        result = snapshots[-1].model
+        if isinstance(result, TrainingResult):
+            results |= {
+                "predicted": result.expected_return,
+                "start_unknown": result.start_unknown,
+                "unknown_mass": result.unknown_mass,
+                "model": result.choice.name,
+            }
+        if isinstance(task, DemonstrationTask):
+            results |= self._beside_the_demonstrator(task, trial, data, snapshots[-1].controller)
+        return Measurement(results, None if online else data, self._config(task, method, updates))
+
+    def tables(self, records: Sequence[Record]) -> list[str]:
+        """Return one table per mode: a row per method and size."""
+        lines: list[str] = []
+        for source, title in self._sources(records):
+            for mode, words in (("ours", "Nothing set"), ("faithful", "The supplement's settings")):
+                mine = [r for r in records if r["mode"] == mode and _source(r) == source]
+                if mine:
+                    lines += ["", f"**{words}{title}.**", "", *self._table(mine)]
+        return lines
+
+    def findings(self, records: Sequence[Record]) -> list[Finding]:
+        """Return what the records say."""
+        return self.judged(self, records)
+
+    def _table(self, records: Sequence[Record]) -> list[str]:
+        lines = [
+            f"| method | {self.unit} | trials | return: mean [95 %] | IQM | worst | solved | the paper's | "
+            "seconds |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        for method in METHODS:
+            for size in sorted({r["size"] for r in records if r["method"] == method}):
+                mine = [r for r in records if r["method"] == method and r["size"] == size]
+                returns = [score_of(r) for r in mine]
+                told = summarize(returns)
+                papers = self.paper.get(method, {}).get(size)
+                label = METHODS[method].label + (_BEST if method in _BY_BEST else "")
+                lines.append(
+                    f"| {label} | {size} | {len(mine)} | {_mean(told)} | {told.iqm:.0f} | "
+                    f"{min(returns):.0f} | "
+                    f"{sum(x >= self.task.solved for x in returns)} | "
+                    f"{'' if papers is None else f'{papers:.0f}'} | "
+                    f"{statistics.fmean(r['cpu_seconds'] for r in mine):.0f} |"
+                )
+        return lines
+
+    def _sources(self, records: Sequence[Record]) -> list[tuple[str | None, str]]:
+        found = sorted({_source(r) for r in records}, key=lambda name: (name is not None, name))
+        return [(name, "" if name is None else f", demonstrations `{name}`") for name in found]
+
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(size for curve in self.curves for size in curve.sizes)
+
+    def _quick_size(self, curve: Curve) -> int:
+        return _QUICK_STEPS if METHODS[curve.method].needs == "simulator" else self.quick_size
+
+    def _method(self, trial: Trial) -> Method:
+        return METHODS[trial.method] if trial.mode == "ours" else FAITHFUL[trial.method]
+
+    def _task(self, demonstrations: str | None) -> Task:
+        if demonstrations is None:
+            return self.task
+        if not isinstance(self.task, DemonstrationTask):
+            raise ArgumentError(f"{self.name} does not learn from demonstrations; leave the file out")
+        return replace(self.task, demonstrations=demonstrations)
+
+    def _config(self, task: Task, method: Method, updates: int) -> dict[str, Any]:
+        source = task.demonstrations if isinstance(task, DemonstrationTask) else None
+        return {
+            "task": task.name,
+            "discount": task.discount,
+            "steps": task.steps,
+            "episodes": task.episodes,
+            "updates": updates,
+            "settings": method.source,
+            "recipe": dataclasses.asdict(task.recipe),
+            "demonstrations": None if source is None else source.rsplit("/", 1)[-1],
+        }
+
+    def _beside_the_demonstrator(
+        self, task: DemonstrationTask, trial: Trial, data: Any, controller: Any
+    ) -> dict[str, Any]:
+        """Return what the demonstrations returned, and of our own ones a drive beside theirs."""
+        lengths = data.episodes.unique(return_counts=True)[1].double()
+        told: dict[str, Any] = {"demonstrator": -float(lengths.mean())}
+        if task.demonstrations is None and trial.seed == 0:
+            first = data.episodes == data.episodes[0]
+            law = control_law(controller, data.schema)
+            run = simulate(task.plant, law, steps=task.steps, initial_states=data.states[first][:1])
+            alive = int(run.alive[:, 0].sum())
+            told["drives"] = {
+                "demonstrated": _rounded(data.states[first].tolist()),
+                "learned": _rounded(run.states[: alive + 1, 0].tolist()),
+            }
+        return told
+
+
+_BY_BEST = ("pwis", "ddpg-offline", "ddpg-online")
+_BEST = " (best on the way)"
+
+
+def last_return(record: Record) -> float:
+    """Return what the last controller returned: what a user gets."""
+    value: float = record["results"]["evaluations"][-1]["return"]
+    return value
+
+
+def score_of(record: Record) -> float:
+    """Return the score by the paper's rule: the last evaluation of NOPG, the best one of its rivals."""
+    if record["method"] in _BY_BEST:
+        return float(max(evaluation["return"] for evaluation in record["results"]["evaluations"]))
+    return last_return(record)
+
+
+def _last_run(run: Evaluation, task: Task) -> dict[str, Any]:
+    return {"returns": run.returns.tolist(), "discounted": run.discounted(task.discount)}
+
+
+def _source(record: Record) -> str | None:
+    name: str | None = record["config"].get("demonstrations")
+    return name
+
+
+def _mean(summary: Summary) -> str:
+    low, high = summary.mean_interval
+    return f"{summary.mean:.0f} [{low:.0f}, {high:.0f}]"
+
+
+def _rounded(path: list[list[float]]) -> list[list[float]]:
+    return [[round(number, 5) for number in point] for point in path]

@@ -1,0 +1,75 @@
+"""The page that puts our figures beside the paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nopg.experiments._catalogue import EXPERIMENTS
+from nopg.experiments._experiment import Experiment
+from nopg.records import Record, read_records
+
+__all__ = ["page"]
+
+_HEAD = """\
+# The paper's experiments
+
+Made by `nopg reproduce all --draw-only --page docs/reproduction.md --figures docs/figures` from the
+records in `results/reproduction`; do not edit. Every experiment is one command: it runs what has no
+record yet, draws the figure, prints what follows here. `nopg reproduce NAME` sets nothing: transition
+model and bandwidths come from the data. `nopg reproduce NAME --faithful` takes the supplement's settings
+instead. Returns are of the last controller of a training; of DDPG and PWIS, as in the paper, of the best
+one on the way, which nobody can know without running them all. Intervals are 95 % bootstrap intervals of
+the mean over trials. Seconds are CPU seconds of one trial, training and evaluation, on one thread.
+"""
+
+
+def page(folder: Path, figures: str) -> str:
+    """Return the page of all records in a folder.
+
+    Args:
+        folder: Of the records.
+        figures: Where the figures are, as seen from the page.
+    """
+    lines = [_HEAD, "## In short", "", *_overview(folder)]
+    for experiment in EXPERIMENTS.values():
+        lines += ["", *_section(experiment, read_records(folder / experiment.name), figures)]
+    return "\n".join(lines) + "\n"
+
+
+def _overview(folder: Path) -> list[str]:
+    lines = ["| experiment | must be | found | verdict |", "|---|---|---|---|"]
+    for experiment in EXPERIMENTS.values():
+        link = f"[{experiment.name}](#{_anchor(experiment)})"
+        lines += [
+            f"| {link} | {finding.claim} | {finding.found} | {_emphasised(finding.verdict)} |"
+            for finding in experiment.findings(read_records(folder / experiment.name))
+        ]
+    return lines
+
+
+def _section(experiment: Experiment, records: list[Record], figures: str) -> list[str]:
+    lines = [f"## {experiment.title}", "", f"{experiment.place} of the paper. *{experiment.claim}*", ""]
+    lines += [f"`nopg reproduce {experiment.name}`{_cost(records)}", ""]
+    if records and experiment.has_figure:
+        lines += [f"![{experiment.title}]({figures}/{experiment.name}.png)", ""]
+    lines += experiment.tables(records)
+    if experiment.deviations:
+        lines += ["", "Differences from the paper's set-up:", ""]
+        lines += [f"{number}. {text}" for number, text in enumerate(experiment.deviations, start=1)]
+    return lines
+
+
+def _cost(records: list[Record]) -> str:
+    if not records:
+        return ", not run yet"
+    hours = sum(record["cpu_seconds"] for record in records) / 3600
+    return f": {len(records)} trials, {hours:.1f} CPU hours"
+
+
+def _anchor(experiment: Experiment) -> str:
+    kept = "".join(letter for letter in experiment.title.lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")
+
+
+def _emphasised(verdict: str) -> str:
+    return f"**{verdict}**" if verdict.startswith(("missed", "not")) else verdict

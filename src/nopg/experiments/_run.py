@@ -1,0 +1,78 @@
+"""Run the trials of experiments, each into its own file."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from nopg.data import Transitions
+from nopg.errors import MissingExtraError, SupportWarning
+from nopg.experiments._catalogue import EXPERIMENTS
+from nopg.experiments._comparison import LIBRARIES
+from nopg.experiments._experiment import Trial
+from nopg.experiments._parallel import installed, run_side_by_side
+from nopg.records import FORMAT, Record, fingerprint, provenance, write_json
+
+__all__ = ["missing_trials", "run_trial", "run_trials"]
+
+_NEEDED_BY = {"d3rlpy": "ddpg-offline", "stable_baselines3": "ddpg-online"}
+
+
+def missing_trials(trials: Sequence[Trial], folder: Path) -> list[Trial]:
+    """Return those that have no record yet: what a run that was stopped has still to do."""
+    return [trial for trial in trials if not trial.path(folder).exists()]
+
+
+def run_trials(trials: Sequence[Trial], folder: Path, *, workers: int) -> Iterator[tuple[Trial, Record]]:
+    """Run trials side by side and yield them with their records as they come."""
+    methods = {trial.method for trial in trials}
+    for package, method in _NEEDED_BY.items():
+        if method in methods and not installed(package):
+            raise MissingExtraError(package, "benchmark")
+    yield from run_side_by_side(partial(run_trial, folder=folder), trials, workers=workers)
+
+
+def run_trial(trial: Trial, folder: Path) -> tuple[Trial, Record]:
+    """Run one trial and keep its record."""
+    torch.set_num_threads(1)  # trials run side by side
+    began, cpu = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the studies
+        measured = EXPERIMENTS[trial.experiment].measure(trial)
+    record: Record = {
+        "format": FORMAT,
+        "experiment": trial.experiment,
+        "mode": trial.mode,
+        "method": trial.method,
+        "size": trial.size,
+        "seed": trial.seed,
+        "quick": trial.quick,
+        "config": measured.config,
+        "data": None if measured.data is None else _identity(measured.data),
+        "results": measured.results,
+        "wall_seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu,
+        **provenance(LIBRARIES),
+    }
+    write_json(trial.path(folder), record)
+    return trial, record
+
+
+def _identity(data: Transitions) -> dict[str, object]:
+    """Return how many rows, and a hash of all that a method may read of them."""
+    parts = (
+        data.states,
+        data.actions,
+        data.rewards,
+        data.next_states,
+        data.terminated,
+        data.truncated,
+        data.episodes,
+        data.starts,
+    )
+    return {"rows": len(data), "sha256": fingerprint(parts)}

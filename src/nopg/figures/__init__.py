@@ -1,0 +1,6 @@
+"""Records in, pictures out (the extra `figures`)."""
+
+from nopg.figures._gallery import FIGURES, draw, save
+from nopg.figures._learning import draw_learning_curves
+
+__all__ = ["FIGURES", "draw", "draw_learning_curves", "save"]

@@ -1,0 +1,7 @@
+"""What a study leaves behind: one trial, one file, enough in it to run the trial again."""
+
+from nopg.records._fingerprint import fingerprint
+from nopg.records._provenance import provenance
+from nopg.records._record import FORMAT, Record, read_records, record_schema, write_json
+
+__all__ = ["FORMAT", "Record", "fingerprint", "provenance", "read_records", "record_schema", "write_json"]

@@ -1,0 +1,46 @@
+"""Which code made a record."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from nopg._version import __version__
+
+__all__ = ["provenance"]
+
+
+def provenance(packages: Sequence[str] = ()) -> dict[str, object]:
+    """Return the commit and the versions: of nopg, Python, torch and other packages, if installed."""
+    versions = {"nopg": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    for package in ("numpy", "scipy", *packages):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {"commit": _commit(), "versions": versions}
+
+
+@cache
+def _commit() -> str | None:
+    """Return the commit of this source tree, marked if the tree differs from it; None if it is installed."""
+    here = Path(__file__).parent.parent
+    try:
+        if _git(here, "ls-files", "--error-unmatch", "__init__.py").returncode:
+            return None  # a repository around an installation is somebody else's
+        head = _git(here, "rev-parse", "HEAD").stdout.strip()
+        changed = _git(here, "status", "--porcelain", "--", ".").stdout.strip()
+    except OSError:
+        return None
+    return f"{head}, changed" if changed else head
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
