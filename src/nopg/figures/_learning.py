@@ -14,6 +14,7 @@ from nopg.records import Record
 __all__ = ["draw_learning_curves"]
 
 _MODES = (("ours", "nothing set"), ("faithful", "the supplement's settings"))
+_MOST_TICKS = 6
 _BY_BEST = frozenset({"pwis", "ddpg-offline", "ddpg-online"})
 
 
@@ -29,10 +30,11 @@ def draw_learning_curves(records: Sequence[Record], experiment: Any) -> Any:
     drives = [r["results"]["drives"] for r in own if r["mode"] == "ours" and "drives" in r["results"]]
     panels = len(modes) + bool(drives)
     figure = new_figure(4.2 * panels + 0.4, 4.0)
+    figure.suptitle(experiment.title, fontsize=12)
     axes = figure.subplots(1, panels, squeeze=False)[0]
     for ax, (mode, words) in zip(axes, modes, strict=False):
         _panel(ax, [r for r in own if r["mode"] == mode], experiment)
-        ax.set_title(f"{experiment.title}: {words}", fontsize=10)
+        ax.set_title(words, fontsize=10)
     if len(modes) == 2:
         lows, highs = zip(*(ax.get_ylim() for ax in axes[:2]), strict=True)
         for ax in axes[:2]:
@@ -69,8 +71,12 @@ def _panel(ax: Any, records: Sequence[Record], experiment: Any) -> None:
         ax.axhline(mean, color="0.3", linestyle=(0, (5, 2)), linewidth=1, label="demonstrator")
     else:
         ax.axhline(experiment.task.solved, color="0.5", linestyle=":", linewidth=1, label="solved")
+    sizes = sorted({r["size"] for r in records})
     if experiment.unit == "transitions":
         ax.set_xscale("log")
+        if len(sizes) <= _MOST_TICKS:
+            ax.set_xticks(sizes, [str(size) for size in sizes])
+            ax.minorticks_off()
     ax.set_xlabel(
         f"{experiment.unit} in the data (online: steps taken)" if _online(records) else _x(experiment)
     )
