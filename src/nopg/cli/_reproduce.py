@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -149,28 +148,13 @@ def _run(trials: Sequence[Trial], out: Path, workers: int, backend: str | None) 
         console=_TOLD,
         speed_estimate_period=3600,
     )
-    with _where(backend), bar:
+    with bar:
         total = sum(trial.cost for trial in todo)
         line = bar.add_task(todo[0].experiment, total=total, done=0, of=len(todo))
-        for number, (trial, record) in enumerate(run_trials(todo, out, workers=workers), start=1):
+        running = run_trials(todo, out, workers=workers, backend=backend)
+        for number, (trial, record) in enumerate(running, start=1):
             bar.console.print(f"  {_told(trial, record)}")
             bar.update(line, advance=trial.cost, description=trial.experiment, done=number)
-
-
-def _where(backend: str | None) -> AbstractContextManager[object]:
-    """Return the context in which joblib runs jobs."""
-    try:
-        import joblib
-    except ImportError:
-        raise MissingExtraError("joblib", "cli") from None
-    if backend == "ray":
-        try:
-            from ray.util.joblib import register_ray
-        except ImportError:
-            raise NopgError("the Ray backend needs Ray: pip install ray") from None
-        register_ray()
-    context: AbstractContextManager[object] = joblib.parallel_config(backend=backend or "loky")
-    return context
 
 
 def _told(trial: Trial, record: Record) -> str:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import torch
 
 from nopg.data import Transitions
-from nopg.errors import MissingExtraError, SupportWarning
+from nopg.errors import MissingExtraError, NopgError, SupportWarning
 from nopg.experiments._catalogue import EXPERIMENTS
 from nopg.experiments._comparison import LIBRARIES
 from nopg.experiments._experiment import Trial
-from nopg.experiments._parallel import installed, run_side_by_side
+from nopg.experiments._parallel import installed, run_side_by_side, streams
 from nopg.records import FORMAT, Record, fingerprint, provenance, write_json
 
 __all__ = ["missing_trials", "run_trial", "run_trials"]
 
+_LOOK_EVERY = 0.5  # seconds
 _NEEDED_BY = {"d3rlpy": "ddpg-offline", "stable_baselines3": "ddpg-online"}
 
 
@@ -28,13 +31,43 @@ def missing_trials(trials: Sequence[Trial], folder: Path) -> list[Trial]:
     return [trial for trial in trials if not trial.path(folder).exists()]
 
 
-def run_trials(trials: Sequence[Trial], folder: Path, *, workers: int) -> Iterator[tuple[Trial, Record]]:
-    """Run trials side by side and yield them with their records as they come."""
+def run_trials(
+    trials: Sequence[Trial], folder: Path, *, workers: int, backend: str | None = None
+) -> Iterator[tuple[Trial, Record]]:
+    """Run trials side by side and yield them with their records as they come.
+
+    Args:
+        trials: What to run.
+        folder: Of the records; on a cluster one that all machines share.
+        workers: How many at a time.
+        backend: One of joblib's, such as 'ray'; processes on this machine if None.
+    """
     methods = {trial.method for trial in trials}
     for package, method in _NEEDED_BY.items():
         if method in methods and not installed(package):
             raise MissingExtraError(package, "benchmark")
-    yield from run_side_by_side(partial(run_trial, folder=folder), trials, workers=workers)
+    run = partial(run_trial, folder=folder)
+    if streams(backend):
+        yield from run_side_by_side(run, trials, workers=workers, backend=backend)
+        return
+    # This backend answers at the end; the records tell earlier.
+    waiting = list(trials)
+    with ThreadPoolExecutor(1) as thread:
+        all_done = thread.submit(
+            lambda: list(run_side_by_side(run, trials, workers=workers, backend=backend))
+        )
+        while waiting:
+            ended = all_done.done()
+            if ended:
+                all_done.result()  # what went wrong there is raised here
+            for trial in [trial for trial in waiting if trial.path(folder).exists()]:
+                waiting.remove(trial)
+                yield trial, json.loads(trial.path(folder).read_text(encoding="utf-8"))
+            if ended and waiting:
+                raise NopgError(
+                    f"{len(waiting)} trials left no record in {folder}; do all machines share it?"
+                )
+            time.sleep(_LOOK_EVERY)
 
 
 def run_trial(trial: Trial, folder: Path) -> tuple[Trial, Record]:
