@@ -2,5 +2,6 @@
 
 from nopg.figures._gallery import FIGURES, draw, save
 from nopg.figures._learning import draw_learning_curves
+from nopg.figures._portrait import draw_portrait
 
-__all__ = ["FIGURES", "draw", "draw_learning_curves", "save"]
+__all__ = ["FIGURES", "draw", "draw_learning_curves", "draw_portrait", "save"]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nopg.figures._learning import draw_learning_curves
+from nopg.figures._portrait import draw_portrait
 from nopg.records import Record
 
 __all__ = ["FIGURES", "draw", "save"]
@@ -17,6 +18,7 @@ FIGURES: Mapping[str, Callable[[Sequence[Record], Any], Any]] = MappingProxyType
         "pendulum-grid": draw_learning_curves,
         "pendulum-random": draw_learning_curves,
         "cart-pole": draw_learning_curves,
+        "pendulum-portrait": lambda records, _: draw_portrait(records),
         "mountain-car": draw_learning_curves,
     }
 )

@@ -1,0 +1,319 @@
+"""Phase portraits of μ̃ and V̂ on the swing-up pendulum, beside what the true pendulum does (`figure:muv`).
+
+The visits of the model are those of the states that its nodes lead to: the start has the share 1 − γ, the
+state of node k the share (1 − γ)γμₖ. The true pendulum visits its state at time t with the share (1 − γ)γᵗ.
+Both are shared out over 20 × 20 cells, and their distance is the total variation.
+
+Each share is split linearly among the four nearest cells, which is the mean over all places that the grid
+might have. Whole cells would not do: both rest states are corners of the 20 × 20 grid over [−π, π] × [−8, 8],
+so that the least move of a pendulum at rest would put it into another cell.
+
+With our defaults, what parts the two is not the learned dynamics but the weights that carry values and visits
+from node to node: they spread every step a little, as a numerical scheme for transport does. Two measurements
+show it. One gives the true pendulum the same spread, kicks drawn from the weights of the model around their
+mean. The other gives the model finer grids, for the same policy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from nopg._seeding import generator
+from nopg.bandwidths import paper_bandwidths
+from nopg.bellman import BellmanSolution, ControlProblem
+from nopg.data import Schema, Transitions
+from nopg.environments import PENDULUM_GRIDS, Pendulum
+from nopg.errors import ArgumentError
+from nopg.evaluation import control_law, judge
+from nopg.policies import MLPPolicy, Policy
+from nopg.rollouts import Trajectories, collect_grid, simulate
+from nopg.training import TrainingResult, optimize
+
+__all__ = ["Visits", "measure_portrait", "portrait_summary", "total_variation"]
+
+Mode = Literal["ours", "faithful"]
+
+_DISCOUNT = 0.97
+_CELLS, _LATTICE = 20, 33
+_UPRIGHT = 0.5  # rad
+_STEPS, _PATH_STEPS = 500, 200
+_FAITHFUL_UPDATES, _QUICK_UPDATES, _QUICK_SIZE = 300, 30, 450
+# γ²⁰⁰ is .002; 500 rollouts leave a total variation of about .02 to chance.
+_KICKED_ROLLOUTS, _KICKED_STEPS = 500, 200
+_FINER_GRIDS = ((60, 60, 2), (100, 100, 2), (160, 160, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """A distribution over states of the pendulum as points with shares.
+
+    Attributes:
+        states: Angle and velocity of each point, shape (m, 2).
+        shares: Of each point, shape (m,); what is missing to 1 has left the data.
+    """
+
+    states: torch.Tensor
+    shares: torch.Tensor
+
+    @classmethod
+    def of_model(cls, solution: BellmanSolution, starts: torch.Tensor, schema: Schema) -> Visits:
+        """Return the discounted visits that the data let us expect from starts (n₀, 2)."""
+        gamma, nodes = solution.equation.discount, solution.equation.problem.model.node_queries
+        first = torch.full((len(starts),), (1 - gamma) / len(starts), dtype=torch.float64)
+        later = (1 - gamma) * gamma * solution.mu.clamp(min=0)  # rounding may leave −10⁻¹⁷
+        return cls(torch.cat([starts, schema.decode(nodes.features)]), torch.cat([first, later]))
+
+    @classmethod
+    def of_paths(cls, states: torch.Tensor, discount: float) -> Visits:
+        """Return the discounted visits along paths (T, m, 2); their end takes nothing away."""
+        T, m, _ = states.shape
+        shares = discount ** torch.arange(T, dtype=torch.float64)
+        each = (shares / (m * shares.sum()))[:, None].expand(T, m)
+        return cls(states.reshape(-1, 2), each.reshape(-1))
+
+    @property
+    def upright(self) -> float:
+        """The share within .5 rad of upright, whatever the velocity."""
+        return float(self.shares[_wrapped(self.states[:, 0]).abs() <= _UPRIGHT].sum())
+
+    def in_cells(self) -> torch.Tensor:
+        """Return the share of every cell, shape (20, 20), by angle and velocity, each point in one cell."""
+        x, y = self._in_units_of_cells()
+        shares = self.shares.new_zeros(_CELLS, _CELLS)
+        at = x.floor().long() % _CELLS, y.floor().long().clamp(0, _CELLS - 1)
+        return shares.index_put_(at, self.shares, accumulate=True)
+
+    def shared_out(self) -> torch.Tensor:
+        """Return the share of every cell, shape (20, 20), each point split among the four nearest ones."""
+        x, y = self._in_units_of_cells()
+        x, y = x - 0.5, (y - 0.5).clamp(0, _CELLS - 1)  # from centre to centre
+        left, low = x.floor(), y.floor()
+        shares = self.shares.new_zeros(_CELLS, _CELLS)
+        for right, along in ((0, left + 1 - x), (1, x - left)):
+            for up, across in ((0, low + 1 - y), (1, y - low)):
+                at = (left.long() + right) % _CELLS, (low.long() + up).clamp(max=_CELLS - 1)
+                shares.index_put_(at, self.shares * along * across, accumulate=True)
+        return shares
+
+    def _in_units_of_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
+        low, high = Pendulum().state_low, Pendulum().state_high
+        x, y = ((self.states - low) / (high - low) * _CELLS).unbind(1)
+        return x, y
+
+
+def total_variation(first: torch.Tensor, second: torch.Tensor) -> float:
+    """Return half the sum of differences of shares by cell; what is missing to 1 is a cell of its own.
+
+    Example:
+        >>> total_variation(torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 0.0]]))
+        0.5
+    """
+    missing = abs(float(first.sum() - second.sum()))
+    return 0.5 * (float((first - second).abs().sum()) + missing)
+
+
+def measure_portrait(
+    size: int, seed: int, *, mode: Mode, quick: bool = False
+) -> tuple[dict[str, Any], Transitions]:
+    """Train on a grid of the pendulum, and return the portraits before and after with the data.
+
+    Args:
+        size: Of the grid, one of `PENDULUM_GRIDS`.
+        seed: Of the training and of the kicks.
+        mode: 'ours' trains with the defaults; 'faithful' is the paper's recipe and its 300 updates.
+        quick: A grid of 450, few updates and few rollouts: seconds.
+    """
+    if mode not in {"ours", "faithful"} or size not in PENDULUM_GRIDS:
+        raise ArgumentError(
+            f"there is no portrait {mode!r} of {size}; give 'ours' or 'faithful', and one of "
+            f"{', '.join(str(known) for known in PENDULUM_GRIDS)}"
+        )
+    plant = Pendulum()
+    data = collect_grid(plant, PENDULUM_GRIDS[_QUICK_SIZE if quick else size])
+    fresh = MLPPolicy.from_data(data.features, data.actions, rng=generator(seed, "policy"))
+    result = _train(data, seed, mode, quick)
+    problem, trained = result.solution.equation.problem, result.policy.policy
+    before = problem.equation(fresh, generator(seed, "actions")).solve()
+
+    rollouts, steps = (20, 60) if quick else (_KICKED_ROLLOUTS, _KICKED_STEPS)
+    results: dict[str, Any] = {
+        when: _portrait(solution, data, rollouts=rollouts, steps=steps, seed=seed)
+        for when, solution in (("before", before), ("after", result.solution))
+    }
+    path = _paths(trained, data).states[:_PATH_STEPS, 0]
+    results["path"] = _rounded(torch.stack([_wrapped(path[:, 0]), path[:, 1]], dim=1), 4)
+    results["updates"] = len(result.history)
+    finer = _FINER_GRIDS if mode == "ours" and not quick else ()
+    results["finer"] = [_on_finer_data(trained, collect_grid(plant, points)) for points in finer]
+    return results, data
+
+
+def portrait_summary(records: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return the rows of a table, the heading first: one row per record."""
+    heading = [
+        "mode",
+        "size",
+        "seed",
+        "upright, before → after",
+        "ratio",
+        "upright in truth",
+        "TV before, after",
+        "in whole cells",
+        "kicked alike",
+        "on finer data",
+        "Ĵ / true return, before",
+        "after",
+    ]
+    return [heading, *(_summary_row(record) for record in records)]
+
+
+def _summary_row(record: dict[str, Any]) -> list[str]:
+    results = record["results"]
+    before, after = results["before"], results["after"]
+
+    def both(name: str) -> str:
+        return f"{before[name]:.2f}, {after[name]:.2f}"
+
+    ratio = after["upright_mass"] / before["upright_mass"] if before["upright_mass"] > 0 else math.inf
+    finer = [f"{found['total_variation']:.2f} ({found['size']})" for found in results["finer"]]
+    return [
+        record["mode"],
+        str(record["size"]),
+        str(record["seed"]),
+        f"{before['upright_mass']:.2g} → {after['upright_mass']:.2g}",
+        f"{ratio:.3g}",
+        f"{before['upright_mass_truth']:.2g} → {after['upright_mass_truth']:.2g}",
+        both("total_variation"),
+        both("total_variation_cells"),
+        both("total_variation_kicked"),
+        ", ".join(finer) or "not asked",
+        *(f"{part['expected_return']:.1f} / {part['discounted_truth']:.1f}" for part in (before, after)),
+    ]
+
+
+def _train(data: Transitions, seed: int, mode: Mode, quick: bool) -> TrainingResult:
+    briefly = [lambda update: update.number >= _QUICK_UPDATES] if quick else []
+    if mode == "ours":
+        return optimize(data, _DISCOUNT, seed=seed, callbacks=briefly, progress=False)
+    return optimize(
+        data,
+        _DISCOUNT,
+        seed=seed,
+        model="nadaraya-watson",
+        bandwidths=paper_bandwidths(data, action_factor=50.0),
+        prior_mass=0.0,
+        updates=_FAITHFUL_UPDATES,
+        callbacks=briefly,
+        stop=lambda update: False,
+        progress=False,
+    )
+
+
+def _portrait(
+    solution: BellmanSolution, data: Transitions, *, rollouts: int, steps: int, seed: int
+) -> dict[str, Any]:
+    """Return what one policy looks like in the model and in truth."""
+    policy, schema = solution.equation.policy, data.schema
+    runs = _paths(policy, data)
+    model = Visits.of_model(solution, data.starts, schema)
+    truth = Visits.of_paths(runs.states[:-1], _DISCOUNT)
+    paths, kick = _kicked_paths(
+        solution.equation.problem, policy, data, rollouts=rollouts, steps=steps, seed=seed
+    )
+    kicked = Visits.of_paths(paths, _DISCOUNT)
+
+    lattice = schema.encode(_lattice())
+    return {
+        "visitation": _rounded(model.shared_out(), 4),
+        "truth": _rounded(truth.shared_out(), 4),
+        "value": _rounded(solution.value(lattice).reshape(_LATTICE, _LATTICE), 4),
+        "unknown": _rounded(solution.unknown_at(lattice).reshape(_LATTICE, _LATTICE), 2),
+        "upright_mass": _number(model.upright),
+        "upright_mass_truth": _number(truth.upright),
+        "upright_mass_kicked": _number(kicked.upright),
+        "total_variation": _number(total_variation(model.shared_out(), truth.shared_out())),
+        "total_variation_cells": _number(total_variation(model.in_cells(), truth.in_cells())),
+        "total_variation_kicked": _number(total_variation(model.shared_out(), kicked.shared_out())),
+        "kick": [_number(part) for part in kick.tolist()],
+        "left_the_data": _number(max(1.0 - float(model.shares.sum()), 0.0)),
+        "expected_return": _number(solution.expected_return),
+        "discounted_truth": _number(runs.discounted_returns(_DISCOUNT).item()),
+        "return": _number(runs.returns.item()),
+    }
+
+
+def _paths(policy: Policy, data: Transitions) -> Trajectories:
+    """Return what the true pendulum does from the start; nothing is drawn, so one path is all there is."""
+    law = control_law(policy, data.schema)
+    return simulate(Pendulum(), law, steps=_STEPS, initial_states=data.starts)
+
+
+def _kicked_paths(
+    problem: ControlProblem, policy: Policy, data: Transitions, *, rollouts: int, steps: int, seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return paths (T, m, 2) of the true pendulum with the spread of the model, and the root mean kick (2,).
+
+    A kick is how far a node, drawn by the weights of the model at the present state and action, lies from
+    their mean: the spread of the model's step without its error.
+    """
+    plant, schema, rng = Pendulum(), data.schema, generator(seed, "kicks")
+    nodes = schema.decode(problem.model.node_queries.features)
+    speed = plant.parameters.max_speed
+    s = data.starts.repeat(-(-rollouts // len(data.starts)), 1)[:rollouts]
+    paths, squares = [s], torch.zeros(2, dtype=torch.float64)
+    for t in range(1, steps):
+        with torch.no_grad():
+            a = policy.mode(schema.encode(s))
+        queries = problem.model.bind(schema.encode(s))
+        P = queries.backup(a[None]).weights.values
+        P = P / P.sum(dim=1, keepdim=True)  # (m, K)
+        away = nodes[queries.pattern.indices.long()] - s[:, None]  # (m, K, 2)
+        away[..., 0] = _wrapped(away[..., 0])
+        drawn = torch.multinomial(P, 1, generator=rng)[..., None].expand(-1, 1, 2)
+        kick = away.gather(1, drawn)[:, 0] - (P[..., None] * away).sum(dim=1)
+
+        s = plant.step(s, plant.applied(a)) + kick
+        s[:, 1] = s[:, 1].clamp(-speed, speed)
+        paths.append(s)
+        squares += (1 - _DISCOUNT) * _DISCOUNT ** (t - 1) * kick.square().mean(dim=0)
+    return torch.stack(paths), (squares / (1 - _DISCOUNT ** (steps - 1))).sqrt()
+
+
+def _on_finer_data(policy: Policy, data: Transitions) -> dict[str, Any]:
+    """Return how near the model of other data comes to the truth, for the same policy."""
+    solution = judge(data, _DISCOUNT).equation(policy, generator(0, "actions")).solve()
+    model = Visits.of_model(solution, data.starts, data.schema)
+    truth = Visits.of_paths(_paths(policy, data).states[:-1], _DISCOUNT)
+    return {
+        "size": len(data),
+        "upright_mass": _number(model.upright),
+        "total_variation": _number(total_variation(model.shared_out(), truth.shared_out())),
+        "total_variation_cells": _number(total_variation(model.in_cells(), truth.in_cells())),
+        "expected_return": _number(solution.expected_return),
+    }
+
+
+def _lattice() -> torch.Tensor:
+    """Return states (33², 2) over the box of the pendulum, the velocity varying fastest."""
+    low, high = Pendulum().state_low.tolist(), Pendulum().state_high.tolist()
+    axes = [torch.linspace(a, b, _LATTICE, dtype=torch.float64) for a, b in zip(low, high, strict=True)]
+    return torch.cartesian_prod(*axes)
+
+
+def _wrapped(angles: torch.Tensor) -> torch.Tensor:
+    return torch.remainder(angles + math.pi, 2 * math.pi) - math.pi
+
+
+def _number(value: float, digits: int = 5) -> float:
+    """Return a number with so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def _rounded(values: torch.Tensor, digits: int) -> list[list[float]]:
+    """Return rows of numbers with so many significant digits, none finer than 10⁻⁶."""
+    return [[round(_number(value, digits), 6) for value in row] for row in values.tolist()]

@@ -1,0 +1,78 @@
+"""The figure of the portraits, from records made by hand."""
+
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nopg.errors import ArgumentError
+from nopg.figures._portrait import draw_portrait
+
+
+def part(unknown: float = 0.0) -> dict[str, Any]:
+    shares = np.full((20, 20), 1 / 400)
+    lattice = np.linspace(-300.0, 0.0, 25).reshape(5, 5)
+    beyond = np.zeros((5, 5))
+    beyond[:, -2:] = unknown
+    return {
+        "visitation": shares.tolist(),
+        "truth": shares.tolist(),
+        "value": lattice.tolist(),
+        "unknown": beyond.tolist(),
+        "upright_mass": 0.16,
+        "upright_mass_truth": 0.15,
+        "total_variation": 0.3,
+        "total_variation_kicked": 0.02,
+        "kick": [0.08, 0.2],
+        "expected_return": -180.0,
+        "discounted_truth": -187.0,
+    }
+
+
+def record(mode: str, size: int, unknown: float = 0.0) -> dict[str, Any]:
+    results = {
+        "before": part(unknown),
+        "after": part(unknown),
+        "path": [[3.1, 0.0], [3.14, 1.0], [-3.1, 1.0], [0.0, 0.0]],
+        "updates": 10,
+        "finer": [{"size": 7200, "total_variation": 0.2}] if mode == "ours" else [],
+    }
+    return {"mode": mode, "size": size, "seed": 3, "results": results}
+
+
+def titles(figure: Any) -> list[str]:
+    return [axes.get_title(loc="left") for axes in figure.axes]
+
+
+def test_there_are_four_portraits_above_the_truth() -> None:
+    figure = draw_portrait([record("ours", 800)])
+    found = titles(figure)
+    assert len(found) == 10  # eight panels and two colour bars
+    assert "before" in found[0]
+    assert "16 % within .5 rad" in found[2]
+    assert "true visits before" in found[4]
+    assert "true path" in found[7]
+    with BytesIO() as file:
+        figure.savefig(file, format="png", dpi=40)
+        assert file.getvalue().startswith(b"\x89PNG")
+
+
+def test_ours_is_drawn_before_the_paper() -> None:
+    assert "800 transitions" in draw_portrait([record("faithful", 450), record("ours", 800)]).get_suptitle()
+    assert "the paper's recipe" in draw_portrait([record("faithful", 450)]).get_suptitle()
+
+
+def test_what_lies_outside_the_data_is_hatched() -> None:
+    assert not any("hatched" in title for title in titles(draw_portrait([record("ours", 800)])))
+    assert sum("hatched" in title for title in titles(draw_portrait([record("ours", 800, 0.9)]))) == 3
+
+
+def test_no_stroke_crosses_the_figure_where_the_angle_wraps() -> None:
+    path = draw_portrait([record("ours", 800)]).axes[7].lines[0].get_xydata()
+    assert np.isnan(np.asarray(path)[2]).all()
+
+
+def test_no_records_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="no records"):
+        draw_portrait([])
