@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 
 from nopg._seeding import generator
-from nopg.bandwidths import paper_bandwidths
+from nopg.bandwidths import released_bandwidths
 from nopg.baselines import OfflineMethod, Snapshot, train_offline, train_online_ddpg
 from nopg.data import Transitions
 from nopg.experiments._tasks import RandomTask, Task
@@ -105,7 +105,7 @@ def _faithful(kind: Literal["deterministic", "gaussian"]) -> Train:
             policy=policy,
             start="given",
             model="nadaraya-watson",
-            bandwidths=paper_bandwidths(
+            bandwidths=released_bandwidths(
                 data, state_factor=recipe.state_factor, action_factor=recipe.action_factor
             ),
             prior_mass=0.0,

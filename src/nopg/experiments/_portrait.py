@@ -19,24 +19,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from nopg._seeding import generator
-from nopg.bandwidths import paper_bandwidths
+from nopg.bandwidths import released_bandwidths
 from nopg.bellman import BellmanSolution, ControlProblem
 from nopg.data import Schema, Transitions
 from nopg.environments import PENDULUM_GRIDS, Pendulum
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law, judge
+from nopg.experiments._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
 from nopg.policies import MLPPolicy, Policy
+from nopg.records import Record
 from nopg.rollouts import Trajectories, collect_grid, simulate
 from nopg.training import TrainingResult, optimize
 
-__all__ = ["Visits", "measure_portrait", "portrait_summary", "total_variation"]
-
-Mode = Literal["ours", "faithful"]
+__all__ = ["PortraitStudy", "Visits", "measure_portrait", "portrait_summary", "total_variation"]
 
 _DISCOUNT = 0.97
 _CELLS, _LATTICE = 20, 33
@@ -153,6 +153,75 @@ def measure_portrait(
     return results, data
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortraitStudy(Experiment):
+    """The portraits of a few trainings, and their distance from the truth.
+
+    Attributes:
+        sizes: Of the grids.
+        trials: Seeds.
+    """
+
+    sizes: tuple[int, ...] = (1_800,)
+    trials: int = 3
+
+    def plan(self, choice: Choice) -> list[Trial]:
+        """Return the trials."""
+        sizes, trials = choice.sizes or self.sizes, choice.trials or self.trials
+        if choice.methods is not None and set(choice.methods) != {"nopg-d"}:
+            raise ArgumentError(f"{self.name} has no method {list(choice.methods)}; it has ['nopg-d']")
+        if choice.quick:
+            sizes, trials = (_QUICK_SIZE,), 1
+        return [
+            Trial(self.name, mode, "nopg-d", size, seed, choice.quick)
+            for size in sizes
+            for seed in range(trials)
+            for mode in choice.modes
+        ]
+
+    def measure(self, trial: Trial) -> Measurement:
+        """Train, and draw up the portraits."""
+        results, data = measure_portrait(trial.size, trial.seed, mode=trial.mode, quick=trial.quick)
+        config = {"discount": _DISCOUNT, "cells": _CELLS, "rollouts": _KICKED_ROLLOUTS}
+        return Measurement(results, data, config)
+
+    def tables(self, records: Sequence[Record]) -> list[str]:
+        """Return one row per record."""
+        if not records:
+            return []
+        heading, *rows = portrait_summary(records)
+        lines = ["| " + " | ".join(heading) + " |", "|---" * len(heading) + "|"]
+        return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]
+
+    def findings(self, records: Sequence[Record]) -> list[Finding]:
+        """Return whether the upright is foreseen, and how near the truth μ̃ is."""
+        claims = (
+            "After training, μ̃ within .5 rad of upright is ten times what it was",
+            "μ̃ after training within .1 of the truth in total variation",
+        )
+        mine = [r["results"] for r in records if r["mode"] == "ours"]
+        if not mine:
+            return [Finding(claim, "not run", "not run in full") for claim in claims]
+        before, after = ([part[when]["upright_mass"] for part in mine] for when in ("before", "after"))
+        risen = all(y >= 10 * x for x, y in zip(before, after, strict=True))
+        apart = [part["after"]["total_variation"] for part in mine]
+        alike = [part["after"]["total_variation_kicked"] for part in mine]
+        finer = [f"{f['total_variation']:.2f} at {f['size']}" for f in mine[0]["finer"]]
+        return [
+            Finding(
+                claims[0],
+                ", ".join(f"{x:.2g} → {y:.2g}" for x, y in zip(before, after, strict=True)),
+                "kept" if risen else "missed",
+            ),
+            Finding(
+                claims[1],
+                f"{', '.join(f'{x:.2f}' for x in apart)}; if the true pendulum is given the spread of the "
+                f"model's weights {', '.join(f'{x:.2f}' for x in alike)}; on finer grids {', '.join(finer)}",
+                "kept" if max(apart) <= 0.1 else "missed",
+            ),
+        ]
+
+
 def portrait_summary(records: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Return the rows of a table, the heading first: one row per record."""
     heading = [
@@ -205,7 +274,7 @@ def _train(data: Transitions, seed: int, mode: Mode, quick: bool) -> TrainingRes
         _DISCOUNT,
         seed=seed,
         model="nadaraya-watson",
-        bandwidths=paper_bandwidths(data, action_factor=50.0),
+        bandwidths=released_bandwidths(data, action_factor=50.0),
         prior_mass=0.0,
         updates=_FAITHFUL_UPDATES,
         callbacks=briefly,
