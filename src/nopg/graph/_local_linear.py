@@ -28,6 +28,8 @@ from nopg.neighbors import neighbor_search
 __all__ = ["LocalLinear"]
 
 _MOST_PROBES, _MOST_WIDER = 41, 16
+# Of so many samples of the actions the weights are kept from answer to gradient.
+_SAMPLES_KEPT = 4
 # In spacings of the next states: the bandwidth of the interpolation, and how far from all of them a place
 # must lie to become a node.
 _INTERPOLATION, _COVER = 0.35, 1.0
@@ -179,17 +181,24 @@ class LocalLinearQueries(Queries):
         self._indices = self.graph.indices.long()  # (m, K)
         self._states = raw_states(model.data.schema, features)  # (m, d_s)
         self._nodes = [column[self._indices] for column in model.node_states.unbind(1)]  # d_s times (m, K)
-        self._tilt: torch.Tensor | None = None  # of the last actions
+        self._tilts: dict[int, torch.Tensor] = {}  # of the last actions, by sample
+        self._last: tuple[Backup, list[torch.Tensor]] | None = None  # with the weights of each sample
 
     def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
         """Return weights, unknown mass and predicted reward under actions (L, m, d_a)."""
         weights, reward = torch.zeros_like(self.graph.log_psi), torch.zeros_like(self.known)
-        for sample in actions:
-            step, _ = self.model.displacements(self.features, self.fit, sample)
-            weights += self._centered(self._offsets(step))
-            reward += self.fit.at(sample)[:, -1].clamp(self.model.reward_low, self.model.reward_high)
+        kept = []
+        for sample, action in enumerate(actions):
+            step, _ = self.model.displacements(self.features, self.fit, action)
+            P = self._centered(self._offsets(step), sample)
+            weights += P
+            reward += self.fit.at(action)[:, -1].clamp(self.model.reward_low, self.model.reward_high)
+            if len(actions) <= _SAMPLES_KEPT:
+                kept.append(P)
         weights *= self.known[:, None] / len(actions)
-        return Backup(SparseRows(self.pattern, weights), self.unknown, reward * self.known / len(actions))
+        answer = Backup(SparseRows(self.pattern, weights), self.unknown, reward * self.known / len(actions))
+        self._last = (answer, kept)
+        return answer
 
     def action_gradient(
         self, actions: torch.Tensor, backup: Backup, x: torch.Tensor, unknown_value: float
@@ -197,11 +206,11 @@ class LocalLinearQueries(Queries):
         """Return ∂V/∂a = (1 − m)(∂r/∂a + ∂(Σ Pₖxₖ)/∂place · ∂place/∂a), shape (L, m, d_a)."""
         gradient, model = torch.empty_like(actions), self.model
         x_k = x[self._indices]  # (m, K)
+        kept = self._last[1] if self._last is not None and self._last[0] is backup else []
         for sample, action in enumerate(actions):
             step, free = model.displacements(self.features, self.fit, action)
             away = self._offsets(step)
-            one = len(actions) == 1
-            P = backup.weights.values / self.known[:, None] if one else self._centered(away)
+            P = kept[sample] if kept else self._centered(away, sample)
             by_place = slope_of_mean(away, P, x_k, model.slack) / self.widths * free  # (m, d_s)
 
             reward, slope = self.fit.at(action)[:, -1], self.fit.slope_at(action)
@@ -211,13 +220,15 @@ class LocalLinearQueries(Queries):
             )
         return gradient * self.known[:, None] / len(actions)
 
-    def _centered(self, away: torch.Tensor) -> torch.Tensor:
-        """Return the weights (m, K) for offsets (m, K, d_s).
+    def _centered(self, away: torch.Tensor, sample: int) -> torch.Tensor:
+        """Return the weights (m, K) for offsets (m, K, d_s) of one sample of the actions.
 
-        The tilt is sought from that of the last actions, which are near; it is solved to rounding each time,
-        so where it starts does not show.
+        The tilt is sought from that of the sample's last actions, which are near; it is solved to rounding
+        each time, so where it starts does not show.
         """
-        weights, self._tilt = centered_weights(away, self.graph.log_psi, self.model.slack, self._tilt)
+        weights, self._tilts[sample] = centered_weights(
+            away, self.graph.log_psi, self.model.slack, self._tilts.get(sample)
+        )
         return weights
 
     def support(self) -> torch.Tensor:
