@@ -27,7 +27,8 @@ from nopg.neighbors import neighbor_search
 
 __all__ = ["LocalLinear"]
 
-_MOST_PROBES, _MOST_WIDER = 41, 16
+# Of a lattice along one action, and of the whole where more than three along each make it so.
+_MOST_PROBES, _LARGEST_LATTICE, _MOST_WIDER = 41, 128, 16
 # Of so many samples of the actions the weights are kept from answer to gradient.
 _SAMPLES_KEPT = 4
 # In spacings of the next states: the bandwidth of the interpolation, and how far from all of them a place
@@ -279,11 +280,12 @@ class LocalLinearQueries(Queries):
         """Return the actions (p, d_a) around whose outcomes nodes are sought: a lattice over all actions.
 
         Neighbouring outcomes are at most about two spacings of the interpolation apart, for all but one query
-        in a hundred.
+        in a hundred. Where that takes too large a lattice, because a few wild rows span the range, half of
+        each axis follows the actions that were taken.
         """
         model, m = self.model, len(self.features)
         low, high = model.action_low, model.action_high
-        middle, axes = (low + high) / 2, []
+        middle, counts = (low + high) / 2, []
         center = model.metric.scale(model.outcomes(self.features, self.fit, middle.expand(m, -1)))
         for k in range(model.num_actions):
             end = middle.clone()
@@ -291,9 +293,33 @@ class LocalLinearQueries(Queries):
             reached = model.metric.scale(model.outcomes(self.features, self.fit, end.expand(m, -1)))
             reach = torch.quantile((reached - center).square().sum(dim=1).sqrt(), 0.99)
             steps = math.ceil(float(reach) / (2.0 * model.interpolation))
-            count = min(2 * max(steps, 1) + 1, _MOST_PROBES)
-            axes.append(torch.linspace(0.0, 1.0, count, dtype=torch.float64) * (high[k] - low[k]) + low[k])
+            counts.append(min(2 * max(steps, 1) + 1, _MOST_PROBES))
+
+        fitting = _shrunk(counts, _LARGEST_LATTICE)
+        axes = [
+            _axis(model.data.actions[:, k], count, by_rank=fitting != counts)
+            for k, count in enumerate(fitting)
+        ]
         return torch.cartesian_prod(*axes).reshape(-1, model.num_actions)
+
+
+def _shrunk(counts: list[int], most: int) -> list[int]:
+    """Return the sizes of a lattice of at most so many points, the largest shortened first, none below 3."""
+    sizes = list(counts)
+    while math.prod(sizes) > most and max(sizes) > 3:
+        sizes[sizes.index(max(sizes))] -= 1
+    return sizes
+
+
+def _axis(column: torch.Tensor, count: int, *, by_rank: bool) -> torch.Tensor:
+    """Return so many values of an action between its ends: evenly spaced, or half of them evenly ranked."""
+    low, high = column.amin(), column.amax()
+    ranked = count // 2 if by_rank else 0
+    even = torch.linspace(0.0, 1.0, count - ranked, dtype=torch.float64) * (high - low) + low
+    if not ranked:
+        return even
+    rows = ((torch.arange(ranked) + 0.5) / ranked * len(column)).long()
+    return torch.cat([even, column.sort().values[rows]]).sort().values
 
 
 def _raw_bounds(data: Transitions) -> dict[int, tuple[int, float, float]]:
