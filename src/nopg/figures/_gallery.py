@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nopg.figures._learning import draw_learning_curves
+from nopg.figures._lqr_gradient import draw_lqr_gradient
 from nopg.figures._portrait import draw_portrait
 from nopg.records import Record
 
@@ -15,6 +16,7 @@ __all__ = ["FIGURES", "draw", "save"]
 
 FIGURES: Mapping[str, Callable[[Sequence[Record], Any], Any]] = MappingProxyType(
     {
+        "lqr-gradient": lambda records, _: draw_lqr_gradient(_of_one_mode(records)),
         "pendulum-grid": draw_learning_curves,
         "pendulum-random": draw_learning_curves,
         "cart-pole": draw_learning_curves,
@@ -23,6 +25,12 @@ FIGURES: Mapping[str, Callable[[Sequence[Record], Any], Any]] = MappingProxyType
     }
 )
 """By the name of the experiment; a table has none."""
+
+
+def _of_one_mode(records: Sequence[Record]) -> list[Record]:
+    """Return the records with the supplement's settings, which are the paper's figure, or else all."""
+    faithful = [record for record in records if record["mode"] == "faithful"]
+    return faithful or list(records)
 
 
 def draw(records: Sequence[Record], experiment: Any) -> Any:
