@@ -98,7 +98,8 @@ def reproduce(
             demonstrations=None if demonstrations is None else str(demonstrations),
         )
         if not draw_only:
-            _run(_plan(chosen, choice), out, workers, backend)
+            trials_of_all = [trial for experiment in chosen for trial in experiment.plan(choice)]
+            _run(trials_of_all, out, workers, backend)
         for experiment in chosen:
             place = (out / "quick" if quick else out) / experiment.name
             _show(experiment, read_records(place), figures or out / "figures")
@@ -124,11 +125,6 @@ def _chosen(name: str | None) -> list[Experiment]:
             f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}, and all", param_hint="NAME"
         )
     return [EXPERIMENTS[name]]
-
-
-def _plan(experiments: Sequence[Experiment], choice: Choice) -> list[Trial]:
-    """Return the trials of all; where all are asked for, those that do not fit an experiment are left out."""
-    return [trial for experiment in experiments for trial in experiment.plan(choice)]
 
 
 def _run(trials: Sequence[Trial], out: Path, workers: int, backend: str | None) -> None:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from nopg.experiments._applicability import ApplicabilityStudy
 from nopg.experiments._experiment import Experiment, Finding
 from nopg.experiments._learning import Curve, LearningStudy, last_return, score_of
 from nopg.experiments._lqr_gradient import LQRStudy
@@ -351,6 +352,16 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                     "The package ships synthetic demonstrations, which return "
                     "about −350 on average; the paper's recordings can be given with `--demonstrations`.",
                     "Returns are means over 20 starts of at most 500 steps.",
+                ),
+            ),
+            ApplicabilityStudy(
+                name="applicability",
+                title="What each method can be used on",
+                place="Table 1",
+                claim="NOPG learns from demonstrations and unconnected transitions, PWIS from neither.",
+                has_figure=False,
+                deviations=(
+                    "NOPG-S stands for NOPG's stochastic policies; deterministic ones are NOPG-D's.",
                 ),
             ),
         )
