@@ -256,3 +256,18 @@ def test_what_a_controller_says_about_an_ended_episode_is_ignored() -> None:
     run = simulate(Corridor(), lambda states: torch.where(states >= 3, math.nan, 1.0), steps=5)
     assert run.returns.tolist() == [-3.0]
     assert run.actions.isfinite().all()
+
+
+def test_when_all_episodes_have_ended_the_controller_is_asked_no_more() -> None:
+    car, asked = MountainCar(), 0
+
+    def push(states: torch.Tensor) -> torch.Tensor:
+        nonlocal asked
+        asked += 1
+        return torch.ones(len(states), 1, dtype=torch.float64)
+
+    near_the_goal = torch.tensor([[0.40, 0.06], [0.30, 0.06]], dtype=torch.float64)
+    runs = simulate(car, push, steps=100, initial_states=near_the_goal)
+    assert asked == int(runs.alive.sum(dim=0).max()) < 10
+    assert torch.equal(runs.states[-1], runs.states[asked])
+    assert float(runs.rewards[asked:].abs().sum()) == 0.0

@@ -111,7 +111,8 @@ def simulate(
     Args:
         environment: The dynamics, rewards and ends.
         controller: Maps raw states (m, d_s) to actions (m, d_a), as a tensor or an array. It always sees all
-            m episodes; what it asks for in one that has ended is ignored.
+            m episodes; what it asks for in one that has ended is ignored. When all have ended it is asked no
+            more.
         steps: T, the length of an episode that does not terminate, at least 1.
         initial_states: One row (m, d_s) per episode; drawn from the environment if absent.
         num_episodes: m, where the environment draws the initial states.
@@ -151,6 +152,9 @@ def simulate(
             terminated[t] = alive & environment.terminal(s_next)
             states[t + 1] = torch.where(alive[:, None], s_next, s)
             alive = alive & ~terminated[t]
+            if not bool(alive.any()):
+                states[t + 2 :] = states[t + 1]  # nothing more can happen
+                break
 
     return Trajectories(states=states, actions=actions, rewards=rewards, terminated=terminated)
 
