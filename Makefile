@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test check-slow evidence evidence-table bench bench-table clean
+.PHONY: help setup check format lint types layers test check-slow evidence evidence-table bench bench-table reproduction-page clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ bench: setup ## measure updates against their floor, write results/bench.json an
 
 bench-table: setup ## write docs/performance.md again from the stored records
 	$(BIN)/python -m evidence.bench --table-only
+
+reproduction-page: setup ## draw the paper's experiments again and write docs/reproduction.md from the stored records
+	$(BIN)/nopg reproduce all --draw-only --figures docs/figures --page docs/reproduction.md
 
 clean: ## remove caches and the environment
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nopg._seeding import generator
-from nopg.environments import Environment, Pendulum
+from nopg.environments import Environment, MountainCar, Pendulum
 from nopg.errors import ArgumentError
 from nopg.rollouts import Trajectories, simulate
 
