@@ -167,11 +167,11 @@ class _Snapshots:
         return False
 
     def all_of(self, result: TrainingResult | None = None) -> list[Snapshot]:
-        """Return them, the last one after the last update; it may bring the result with it."""
+        """Return them, the last one after the last update: what the training returned, if it is given."""
         if not self._taken or self._taken[-1].updates < self._done:
             self._take()
         if result is not None:
-            self._taken[-1] = replace(self._taken[-1], model=result)
+            self._taken[-1] = replace(self._taken[-1], controller=result.policy, model=result)
         return self._taken
 
     def _take(self) -> None:
