@@ -156,7 +156,7 @@ class ControlTask:
         began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the study
-            result = nopg.optimize(data, self.discount, model=model, seed=seed, progress=False)
+            result = nopg.optimize(data, self.discount, start="given", model=model, seed=seed, progress=False)
         seconds = time.process_time() - began
 
         run = self.evaluate(result.policy)
@@ -362,7 +362,7 @@ def _swinger() -> tuple[Controller, float]:
     """Return a policy that swings up, and its discounted return from hanging under noise, by Monte Carlo."""
     plant = Pendulum()
     controller = nopg.optimize(
-        _grid(800, 0), 0.97, model="local-linear", seed=0, updates=300, progress=False
+        _grid(800, 0), 0.97, start="given", model="local-linear", seed=0, updates=300, progress=False
     ).policy
 
     rng, states = generator(0, "evaluation"), plant.initial(2_000)

@@ -242,7 +242,7 @@ def test_training_on_a_device_ends_with_the_same_answer_on_the_cpu(start: str, t
 
 def test_on_a_device_the_model_is_the_paper_s() -> None:
     with other_device() as device:
-        result = optimize(case(rows=300).data, 0.9, updates=1, device=device)
+        result = optimize(case(rows=300).data, 0.9, start="given", updates=1, device=device)
     assert result.choice.reason == "nadaraya-watson, the one that computes on meta"
 
 

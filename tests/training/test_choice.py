@@ -31,7 +31,7 @@ def jumping_plant(n: int = 400) -> Transitions:
 
 
 def trained(data: Transitions, h: Bandwidths, **settings: object) -> nopg.TrainingResult:
-    return nopg.optimize(data, 0.9, bandwidths=h, updates=1, progress=False, **settings)  # type: ignore[arg-type]
+    return nopg.optimize(data, 0.9, start="given", bandwidths=h, updates=1, progress=False, **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

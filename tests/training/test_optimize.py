@@ -62,7 +62,7 @@ def test_one_seed_reproduces_everything_and_another_changes_it(
 
 def test_a_training_leaves_the_global_random_state_alone(grid: Transitions) -> None:
     before = torch.get_rng_state()
-    nopg.optimize(grid, 0.9, updates=2, policy="gaussian", progress=False)
+    nopg.optimize(grid, 0.9, start="given", updates=2, policy="gaussian", progress=False)
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -113,6 +113,7 @@ def test_callbacks_hear_every_update_and_can_stop_the_training(grid: Transitions
     result = nopg.optimize(
         grid,
         0.9,
+        start="given",
         bandwidths=GRID,
         updates=10,
         callbacks=[stop_at_three, lambda update: silent.append(update.number)],
@@ -127,14 +128,16 @@ def test_a_training_prints_nothing_into_a_log(
     grid: Transitions, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="nopg"):
-        nopg.optimize(grid, 0.9, updates=2)
+        nopg.optimize(grid, 0.9, start="given", updates=2)
     assert capfd.readouterr() == ("", "")
     assert "held-out error" in caplog.text
 
 
 def test_declared_initial_states_replace_those_of_the_data(grid: Transitions) -> None:
-    upright = nopg.optimize(grid, 0.9, bandwidths=GRID, initial_states=[0.0, 0.0], updates=1, progress=False)
-    hanging = nopg.optimize(grid, 0.9, bandwidths=GRID, updates=1, progress=False)
+    upright = nopg.optimize(
+        grid, 0.9, start="given", bandwidths=GRID, initial_states=[0.0, 0.0], updates=1, progress=False
+    )
+    hanging = nopg.optimize(grid, 0.9, start="given", bandwidths=GRID, updates=1, progress=False)
     assert upright.expected_return > hanging.expected_return + 10.0
 
 
@@ -148,15 +151,27 @@ def test_wrong_initial_states_are_refused_before_any_work(grid: Transitions) -> 
 def test_every_solver_gives_the_same_answer(
     grid: Transitions, solver: str | FixedPoint, model: Model
 ) -> None:
-    result = nopg.optimize(grid, 0.9, bandwidths=GRID, model=model, solver=solver, updates=1, progress=False)
-    reference = nopg.optimize(grid, 0.9, bandwidths=GRID, model=model, updates=1, progress=False)
+    result = nopg.optimize(
+        grid, 0.9, start="given", bandwidths=GRID, model=model, solver=solver, updates=1, progress=False
+    )
+    reference = nopg.optimize(
+        grid, 0.9, start="given", bandwidths=GRID, model=model, updates=1, progress=False
+    )
     # One step of Adam from gradients that differ by the training tolerance hardly moves Ĵ.
     assert result.expected_return == pytest.approx(reference.expected_return, rel=1e-3)
 
 
 def test_a_solver_that_stops_short_is_an_error_and_not_an_answer(grid: Transitions) -> None:
     with pytest.raises(SolverError, match="stopped at a residual"):
-        nopg.optimize(grid, 0.9, bandwidths=GRID, solver=FixedPoint(max_steps=3), updates=1, progress=False)
+        nopg.optimize(
+            grid,
+            0.9,
+            start="given",
+            bandwidths=GRID,
+            solver=FixedPoint(max_steps=3),
+            updates=1,
+            progress=False,
+        )
 
 
 def test_conjugate_gradient_is_refused_before_any_work(grid: Transitions) -> None:
@@ -186,7 +201,14 @@ def test_a_setting_outside_its_range_is_refused_with_what_it_was(
 
 def test_monte_carlo_next_states_and_gaussian_policies_train(grid: Transitions) -> None:
     result = nopg.optimize(
-        grid, 0.9, bandwidths=GRID, policy="gaussian", integration=MonteCarlo(2), updates=5, progress=False
+        grid,
+        0.9,
+        start="given",
+        bandwidths=GRID,
+        policy="gaussian",
+        integration=MonteCarlo(2),
+        updates=5,
+        progress=False,
     )
     assert result.expected_return > result.history[0].expected_return
     assert isinstance(result.policy.policy, GaussianMLPPolicy)
@@ -211,7 +233,9 @@ def test_the_variance_has_decayed_at_the_end_of_the_training(grid: Transitions) 
 def test_terminal_rows_need_no_next_value(grid: Transitions) -> None:
     ends = replace(grid, terminated=torch.ones(len(grid), dtype=torch.bool))
     paper, sharper = (
-        nopg.optimize(ends, 0.9, bandwidths=GRID, model=model, updates=2, prior_mass=0.0, progress=False)
+        nopg.optimize(
+            ends, 0.9, start="given", bandwidths=GRID, model=model, updates=2, prior_mass=0.0, progress=False
+        )
         for model in MODELS
     )
     assert torch.equal(paper.solution.q, grid.rewards[paper.rows])
@@ -256,6 +280,18 @@ def test_a_greedy_start_begins_where_policy_iteration_ends(grid: Transitions, mo
     assert greedy.expected_return > given.expected_return + 0.3
 
 
+def test_a_built_policy_starts_greedily_and_a_given_one_as_it_is(grid: Transitions) -> None:
+    def first(**settings: object) -> float:
+        found = nopg.optimize(grid, 0.9, model="nadaraya-watson", updates=1, progress=False, **settings)  # type: ignore[arg-type]
+        return found.history[0].expected_return
+
+    def fresh() -> MLPPolicy:
+        return MLPPolicy.from_data(grid.features, grid.actions, rng=generator(0, "policy"))
+
+    assert first() == first(start="greedy") > first(start="given")
+    assert first(policy=fresh()) == first(policy=fresh(), start="given") == first(start="given")
+
+
 def test_a_start_that_does_not_exist_is_refused(grid: Transitions) -> None:
-    with pytest.raises(ArgumentError, match="there is no start 'warm'; choose 'given' or 'greedy'"):
+    with pytest.raises(ArgumentError, match="there is no start 'warm'; choose 'auto', 'given' or 'greedy'"):
         nopg.optimize(grid, 0.9, start="warm")  # type: ignore[arg-type]

@@ -38,6 +38,7 @@ def trained(data: Transitions, start: list[float], **others: object) -> nopg.Tra
     return nopg.optimize(
         data,
         0.9,
+        start="given",
         bandwidths=GRID,
         initial_states=[start],
         progress=False,
@@ -159,7 +160,13 @@ def test_the_nearest_state_is_that_of_the_smallest_distance_written_out(grid: Tr
 def test_the_unknown_start_is_the_mean_over_the_starts(grid: Transitions) -> None:
     with pytest.warns(SupportWarning, match="1 of 2 initial states"):
         result = nopg.optimize(
-            grid, 0.9, bandwidths=GRID, initial_states=[INSIDE, OUTSIDE], updates=1, progress=False
+            grid,
+            0.9,
+            start="given",
+            bandwidths=GRID,
+            initial_states=[INSIDE, OUTSIDE],
+            updates=1,
+            progress=False,
         )
     known, unknown = result.start_support.unknown.tolist()
     assert known < 0.01

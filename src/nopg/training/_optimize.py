@@ -51,6 +51,8 @@ __all__ = ["optimize"]
 
 # Below this many rows float64 costs little.
 _FLOAT32_ABOVE = 20_000
+# Above this many rows a greedy start, which asks the model for every candidate action, is a choice.
+_GREEDY_UP_TO = 100_000
 
 
 def optimize(
@@ -65,7 +67,7 @@ def optimize(
     unknown_value: float | None = None,
     integration: IntegrationRule | None = None,
     solver: Solver | str = "auto",
-    start: Literal["given", "greedy"] = "given",
+    start: Literal["auto", "given", "greedy"] = "auto",
     updates: int = 1_500,
     learning_rate: float = 1e-2,
     seed: int = 0,
@@ -103,7 +105,8 @@ def optimize(
             model. It takes as long as some fifty updates, and may find an optimum that no gradient climbs to.
             With the local-linear model the policy is tried along predicted paths: where it earns less there
             than the equation says, actions last longer in the training, which takes some hundred and fifty
-            updates more, and an ascent that ends worse than it began is undone.
+            updates more, and an ascent that ends worse than it began is undone. 'auto' is greedy for a policy
+            that is built here, and takes a given one as it is; above 100 000 rows it is 'given'.
         updates: Most updates of the policy; 1 500 in the supplement.
         learning_rate: Adam's; 10⁻² in the supplement.
         seed: The one seed of everything random.
@@ -178,7 +181,7 @@ def optimize(
     )
     begun: GreedyStart | None = None
     # A training that goes on still has to know where it started, if it is to be measured by that.
-    if start == "greedy" and not (saves and saves.begun and choice.name == "nadaraya-watson"):
+    if _greedy(start, policy, rows) and not (saves and saves.begun and choice.name == "nadaraya-watson"):
         begun = start_greedily(actor, problem, action_candidates(whole.actions), solver=solve, seed=seed)
         if bar:
             bar.note(f"best actions {begun}")
@@ -202,6 +205,11 @@ def optimize(
     problem = problem.to(torch.float64, "cpu")
     solution = problem.equation(actor, generator(seed, "actions")).solve(solve)
     return TrainingResult(Controller(actor, data.schema), solution, h, history, choice, support, shared.rows)
+
+
+def _greedy(start: str, policy: Policy | str, rows: int) -> bool:
+    """Return whether the ascent begins at the best actions of the model."""
+    return start == "greedy" or (start == "auto" and isinstance(policy, str) and rows <= _GREEDY_UP_TO)
 
 
 def _dtype(precision: str, rows: int) -> torch.dtype:
@@ -243,8 +251,8 @@ def _check_settings(
     """Refuse what does not exist or cannot be before any work is done."""
     if prior_mass is not None:
         check_prior_mass(prior_mass)
-    if start not in {"given", "greedy"}:
-        raise ArgumentError(f"there is no start {start!r}; choose 'given' or 'greedy'")
+    if start not in {"auto", "given", "greedy"}:
+        raise ArgumentError(f"there is no start {start!r}; choose 'auto', 'given' or 'greedy'")
     if precision not in {"auto", "float32", "float64"}:
         raise ArgumentError(f"there is no precision {precision!r}; choose 'auto', 'float32' or 'float64'")
     if model not in {"auto", "local-linear", "nadaraya-watson"}:
