@@ -34,6 +34,7 @@ class Local:
     shape: FitShape | None = TWENTY
     num_candidates: int = 8
     cover: bool = True
+    hold: int = 1
 
     @property
     def model(self) -> LocalLinear:
@@ -44,6 +45,8 @@ class Local:
             num_candidates=self.num_candidates,
             prior_mass=self.case.prior_mass,
             cover=self.cover,
+            hold=self.hold,
+            discount=self.case.discount,
         )
 
     def problem(self) -> ControlProblem:
@@ -102,6 +105,8 @@ def _cases() -> dict[str, Local]:
 
 
 CASES = _cases()
+# The reference knows nothing of actions that last.
+WITH_HELD = CASES | {"held": Local(random_case(18, terminals=True), hold=3)}
 
 
 def flat(parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -230,9 +235,9 @@ def test_the_cases_have_what_they_are_meant_to_have() -> None:
     assert 0 < int((free == 0).sum()) < len(free)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", WITH_HELD)
 def test_the_gradient_agrees_with_central_differences(name: str) -> None:
-    local, step = CASES[name], 1e-5
+    local, step = WITH_HELD[name], 1e-5
     problem = local.problem()
     analytic = flat(solution_gradient(local.solution(problem)))
     entries = [
@@ -660,9 +665,10 @@ def test_predicted_rewards_keep_to_those_that_were_seen_and_no_gradient_crosses_
 
 
 @pytest.mark.parametrize("solver", [DenseLU(), BiCGSTAB()])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", WITH_HELD)
 def test_the_certificate_of_a_solution_converges_and_holds(name: str, solver: DenseLU | BiCGSTAB) -> None:
-    equation = CASES[name].problem().equation(CASES[name].case.policy, generator(0, "actions"))
+    local = WITH_HELD[name]
+    equation = local.problem().equation(local.case.policy, generator(0, "actions"))
     solution = equation.solve(solver, tolerance=1e-8)
     certificate = solution.certificate
 
@@ -802,6 +808,8 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         LocalLinear(data, unit, num_candidates=0)
     with pytest.raises(ArgumentError, match="neighbours and ridge must be positive"):
         LocalLinear(data, unit, shape=FitShape(4, ridge=0.0))
+    with pytest.raises(ArgumentError, match="hold is 0; an action lasts at least 1 step"):
+        LocalLinear(data, unit, hold=0)
     with pytest.raises(ArgumentError, match="the metric has 2 bandwidths"):
         LocalLinear(data, metric(1.0, 1.0))
 

@@ -59,12 +59,14 @@ class LocalFit:
         slope: At action 0, shape (m, d_s + 1, d_a).
         curvature: Coefficients of the squares of the actions, shape (m, d_s + 1, d_a); 0 where linear.
         variance: Of the displacement around the fit, shape (m, d_s).
+        by_state: Slope by the state, shape (m, d_s + 1, d_s).
     """
 
     shift: torch.Tensor
     slope: torch.Tensor
     curvature: torch.Tensor
     variance: torch.Tensor
+    by_state: torch.Tensor
 
     def at(self, actions: torch.Tensor) -> torch.Tensor:
         """Return displacement and reward (m, d_s + 1) for actions (m, d_a)."""
@@ -75,6 +77,35 @@ class LocalFit:
     def slope_at(self, actions: torch.Tensor) -> torch.Tensor:
         """Return the derivative (m, d_s + 1, d_a) of `at` by the actions (m, d_a)."""
         return self.slope + 2.0 * self.curvature * actions[:, None]
+
+    def held(self, steps: int, discount: float) -> LocalFit:
+        """Return displacement after, and discounted reward over, so many steps of one action.
+
+        With d_j the displacement after j steps and u(a), r(a) those of one step, the fit itself says
+        d_{j+1} = d_j + u(a) + A d_j and r_j = r(a) + α·d_j, so d_j = N_j u(a) with N_{j+1} = N_j + A N_j + I.
+        Errors of the steps are independent of each other.
+        """
+        A, alpha = self.by_state[:, :-1], self.by_state[:, -1:]  # (m, d_s, d_s), (m, 1, d_s)
+        eye = torch.eye(A.shape[1], dtype=A.dtype, device=A.device).expand_as(A)
+        N, N_discounted, weight = torch.zeros_like(A), torch.zeros_like(A), 0.0
+        grown, variance = eye, torch.zeros_like(self.variance)  # (I + A)ʲ
+        for step in range(steps):
+            N_discounted, weight = N_discounted + discount**step * N, weight + discount**step
+            variance = variance + torch.einsum("mst,mt->ms", grown.square(), self.variance)
+            N, grown = N + A @ N + eye, grown + A @ grown
+
+        def after_all(one: torch.Tensor) -> torch.Tensor:  # (m, d_s + 1, ·)
+            moved, reward = one[:, :-1], one[:, -1:]
+            return torch.cat([N @ moved, weight * reward + alpha @ N_discounted @ moved], dim=1)
+
+        return replace(
+            self,
+            shift=after_all(self.shift[:, :, None])[:, :, 0],
+            slope=after_all(self.slope),
+            curvature=after_all(self.curvature),
+            variance=variance,
+            by_state=after_all(self.by_state),
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[LocalFit]) -> LocalFit:
@@ -130,7 +161,9 @@ def fit_locally(
     slope = by_action - 2.0 * curvature * center
     shift = coefficients[:, 0] - torch.einsum("mta,a->mt", by_action - curvature * center, center)
     missed = (targets - design @ coefficients)[:, :, :d_s]
-    return LocalFit(shift, slope, curvature, _residual_variance(missed, w, design.shape[2]))
+    variance = _residual_variance(missed, w, design.shape[2])
+    by_state = coefficients[:, -d_s:].transpose(1, 2) / raw_units(data.schema, metric)
+    return LocalFit(shift, slope, curvature, variance, by_state)
 
 
 def fit_at(

@@ -9,6 +9,7 @@ signed weights only place a point, non-negative ones interpolate the value there
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import torch
 
@@ -23,7 +24,7 @@ from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
 from nopg.graph._state_support import StateSupport, cell_corners
 from nopg.kernels import GaussianKernel
-from nopg.neighbors import neighbor_search
+from nopg.neighbors import NeighborSearch, neighbor_search
 
 __all__ = ["LocalLinear"]
 
@@ -50,6 +51,9 @@ class LocalLinear(TransitionModel):
         num_candidates: Nodes that can carry the value around each place an action may lead to.
         prior_mass: β; by default from the rule of `StateSupport.prior_mass`.
         cover: Whether places one step away that no sample covers become nodes.
+        hold: Steps that an action lasts. The value then is that of decisions so many steps apart, the
+            discount of the equation γ to the power of `hold`.
+        discount: γ of one step, for the rewards while an action is held.
     """
 
     def __init__(
@@ -63,11 +67,15 @@ class LocalLinear(TransitionModel):
         num_candidates: int = 16,
         prior_mass: float | None = None,
         cover: bool = True,
+        hold: int = 1,
+        discount: float = 1.0,
     ) -> None:
         if interpolation is not None and not interpolation > 0:
             raise ArgumentError(f"interpolation is {interpolation}; give a positive number, or None")
         if not slack > 0 or num_candidates < 1:
             raise ArgumentError(f"slack = {slack}, num_candidates = {num_candidates}; both must be positive")
+        if hold < 1:
+            raise ArgumentError(f"hold is {hold}; an action lasts at least 1 step")
         if shape is not None and (shape.num_neighbors < 1 or not shape.ridge > 0):
             raise ArgumentError(f"the shape is {shape}; neighbours and ridge must be positive")
         if len(metric.bandwidth) != len(data.schema.features):
@@ -76,10 +84,12 @@ class LocalLinear(TransitionModel):
                 f"{list(data.schema.features)}; give one each"
             )
         self.data, self.metric, self.slack = data, metric, slack
+        self.hold, self.discount = hold, discount
         self.num_actions, self.num_candidates, self.group_size = data.actions.shape[1], num_candidates, 1
         self.action_low, self.action_high = data.actions.amin(dim=0), data.actions.amax(dim=0)
-        self.reward_low, self.reward_high = float(data.rewards.min()), float(data.rewards.max())
-        self.bounds = _raw_bounds(data)
+        rewards = sum(discount**step for step in range(hold)) * data.rewards
+        self.reward_low, self.reward_high = float(rewards.min()), float(rewards.max())
+        self.bounds, self.cover = _raw_bounds(data), cover
         self.units = raw_units(data.schema, metric)
 
         self.samples = neighbor_search(metric.scale(data.features))
@@ -100,7 +110,7 @@ class LocalLinear(TransitionModel):
         self.periods = [data.schema.angles.get(name) for name in data.schema.states]
         self.num_nodes = len(self.node_features)
         self.node_rewards = torch.zeros(self.num_nodes, dtype=torch.float64)
-        self.continues = torch.cat([(~data.terminated).double(), 1.0 - self._ended_share(extra)])
+        self.continues = torch.cat([(~data.terminated).double(), 1.0 - self.ended_share(extra)])
         self.node_tree = neighbor_search(metric.scale(self.node_features))
         self.node_queries = LocalLinearQueries(self, self.node_features, fit)
 
@@ -120,7 +130,23 @@ class LocalLinear(TransitionModel):
 
     def fit_at(self, features: torch.Tensor) -> LocalFit:
         """Return the local fits at state features (m, d_f)."""
-        return fit_at(self.data, self.metric, self.samples, features, self.shape)
+        fit = fit_at(self.data, self.metric, self.samples, features, self.shape)
+        return fit if self.hold == 1 else fit.held(self.hold, self.discount)
+
+    def holding(self, steps: int, discount: float) -> LocalLinear:
+        """Return this model with actions that last so many steps; γ is that of one step."""
+        return LocalLinear(
+            self.data,
+            self.metric,
+            shape=self.shape,
+            interpolation=self.interpolation,
+            slack=self.slack,
+            num_candidates=self.num_candidates,
+            prior_mass=self.prior_mass,
+            cover=self.cover,
+            hold=steps,
+            discount=discount,
+        )
 
     def outcomes(self, features: torch.Tensor, fit: LocalFit, actions: torch.Tensor) -> torch.Tensor:
         """Return the features (m, d_f) that actions (m, d_a) lead to from state features (m, d_f)."""
@@ -155,15 +181,18 @@ class LocalLinear(TransitionModel):
         )
         return places[chosen]
 
-    def _ended_share(self, features: torch.Tensor) -> torch.Tensor:
+    def ended_share(self, features: torch.Tensor) -> torch.Tensor:
         """Return how much of the data around state features (m, d_f) ended the task, shape (m,)."""
         if len(features) == 0 or not bool(self.data.terminated.any()):
             return torch.zeros(len(features), dtype=torch.float64)
-        tree = neighbor_search(self.metric.scale(self.data.next_features))
-        distances, near = tree.nearest(self.metric.scale(features), cell_corners(self.data.schema))
+        distances, near = self._ends.nearest(self.metric.scale(features), cell_corners(self.data.schema))
         share = torch.softmax(-0.5 * (distances / self.state_support.width).square(), dim=1)
         ended = (share * self.data.terminated[near.long()].double()).sum(dim=1)
         return ended.clamp(max=1.0)  # shares sum to 1 but for rounding
+
+    @cached_property
+    def _ends(self) -> NeighborSearch:
+        return neighbor_search(self.metric.scale(self.data.next_features))
 
 
 class LocalLinearQueries(Queries):
