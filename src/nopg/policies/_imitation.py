@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from nopg.policies._policy import Policy, trainable
 
 __all__ = ["imitate"]
 
-_STATES_PER_STEP = 2_048
+_LEAST_STATES_PER_STEP, _MOST_STATES_PER_STEP = 256, 2_048
 
 
 def imitate(
@@ -40,11 +42,13 @@ def imitate(
     features, actions, weights = features.to(device), actions.to(device), weights.to(device)
     scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12).to(dtype) / 2
     optimizer = torch.optim.Adam(parameters, lr=learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     error = actions.new_zeros(())
     cumulative = weights.double().cumsum(0)
-    for _ in range(steps):
-        drawn = torch.rand(_STATES_PER_STEP, generator=rng, dtype=torch.float64, device=rng.device)
+    batch = min(_MOST_STATES_PER_STEP, max(_LEAST_STATES_PER_STEP, len(features) // 2))
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
+        drawn = torch.rand(batch, generator=rng, dtype=torch.float64, device=rng.device)
         rows = torch.searchsorted(cumulative, drawn.to(device) * cumulative[-1]).clamp(max=len(weights) - 1)
         wrong = (policy.mode(features[rows].to(dtype)) - actions[rows].to(dtype)) / scale
         error = wrong.square().mean()
@@ -52,6 +56,5 @@ def imitate(
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
         optimizer.step()
-        schedule.step()
     optimizer.zero_grad()
     return float(error.detach())
