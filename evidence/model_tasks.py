@@ -12,7 +12,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
 import torch
 
 import nopg
@@ -32,6 +31,7 @@ from nopg.environments import (
     PendulumParameters,
 )
 from nopg.errors import SupportWarning
+from nopg.experiments import read_demonstrations
 from nopg.gradients import NOPG, solution_gradient
 from nopg.graph import (
     DEFAULT_PRIOR_MASS,
@@ -292,20 +292,7 @@ def _recordings(source: str, path: Path | None) -> Transitions:
         return synthetic_demonstrations()
     if path is None:
         raise ValueError("the human demonstrations are no part of the package; say --demonstrations PATH")
-    table = np.genfromtxt(path, delimiter=",", names=True)
-    terminated = (table["done"] > 0) & (table["next_pos"] >= 0.45)
-    last = np.append(np.diff(table["traj"]) != 0, True)
-    return Transitions.from_arrays(
-        np.stack([table["pos"], table["vel"]], axis=1),
-        table["action"].clip(-1.0, 1.0),
-        -np.ones(len(table)),
-        np.stack([table["next_pos"], table["next_vel"]], axis=1),
-        terminated=terminated,
-        truncated=last & ~terminated,
-        episodes=table["traj"].astype(np.int64),
-        state_names=MountainCar.state_names,
-        action_names=MountainCar.action_names,
-    )
+    return read_demonstrations(path)
 
 
 def _drives(source: str, path: Path | None, count: int, seed: int) -> Transitions:

@@ -1,6 +1,7 @@
 """The paper's studies and ours: a frozen configuration in, a record out."""
 
 from nopg.experiments._catalogue import EXPERIMENTS
+from nopg.experiments._demonstrations import read_demonstrations
 from nopg.experiments._experiment import Choice, Experiment, Finding, Measurement, Trial
 from nopg.experiments._learning import Curve, LearningStudy
 from nopg.experiments._methods import FAITHFUL, METHODS, Method
@@ -28,6 +29,7 @@ __all__ = [
     "Trial",
     "missing_trials",
     "page",
+    "read_demonstrations",
     "run_trial",
     "run_trials",
 ]

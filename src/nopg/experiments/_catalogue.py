@@ -229,8 +229,9 @@ def _nopg_curves(sizes: tuple[int, ...], faithful: tuple[int, ...]) -> tuple[Cur
 
 _NOTHING_SET = (
     "Ours: the transition model (local-linear or the paper's) and the bandwidths come from the data, the "
-    "network sees standardised inputs, the ascent starts at the best actions of the model and ends on a "
-    "plateau of Ĵ; NOPG-S integrates over its actions by sigma points instead of random draws."
+    "network sees standardised inputs, the ascent starts at the best actions of the model, which are "
+    "rehearsed on it, and ends on a plateau of Ĵ; NOPG-S integrates over its actions by sigma points instead "
+    "of random draws."
 )
 _FAITHFUL = (
     "The supplement's settings: bandwidths of single columns by cross-validation times its factors, β = 0, "
@@ -256,6 +257,42 @@ _PORTRAIT = (
     "states at rest, which lie on corners of that grid, by the least rounding.",
 )
 
+_RIVALS = (
+    "Rivals are d3rlpy's and Stable-Baselines3's DDPG with the supplement's networks and rates, and our own "
+    "PWIS; the best of ten snapshots counts, as in the paper; of NOPG the last.",
+    "Offline and online DDPG run in five trials, PWIS in three; online DDPG for 30 000 steps instead of "
+    "300 000 and 200 000.",
+)
+
+
+def _random_study(
+    task: str,
+    title: str,
+    place: str,
+    *,
+    sizes: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+    deviations: tuple[str, ...],
+) -> LearningStudy:
+    """Return the study of a task that a random agent logged; sizes of our mode, the other, and rivals."""
+    ours, faithful, rivals = sizes
+    return LearningStudy(
+        name=task,
+        title=title,
+        place=place,
+        claim="NOPG needs less than a tenth of the samples that DDPG and PWIS need.",
+        task=TASKS[task],
+        curves=(
+            *_nopg_curves(ours, faithful),
+            Curve("pwis", rivals, trials=3),
+            Curve("ddpg-offline", rivals, trials=5),
+            Curve("ddpg-online", (30_000,), trials=5),
+        ),
+        quick_size=500,
+        judged=_random_findings,
+        deviations=(_NOTHING_SET, _FAITHFUL, *deviations, *_RIVALS),
+    )
+
+
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
     {
         study.name: study
@@ -279,53 +316,21 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 paper=_PAPER_GRID,
                 deviations=(_NOTHING_SET, _FAITHFUL, "The grid is the same in all trials; seeds differ."),
             ),
-            LearningStudy(
-                name="pendulum-random",
-                title="Pendulum, random agent",
-                place="Figure 2, centre-left",
-                claim="NOPG needs less than a tenth of the samples that DDPG and PWIS need.",
-                task=TASKS["pendulum-random"],
-                curves=(
-                    *_nopg_curves(_PENDULUM_SIZES, _PENDULUM_SIZES[:6]),
-                    Curve("pwis", _PENDULUM_RIVALS, trials=3),
-                    Curve("ddpg-offline", _PENDULUM_RIVALS, trials=5),
-                    Curve("ddpg-online", (30_000,), trials=5),
-                ),
-                quick_size=500,
-                judged=_random_findings,
-                deviations=(
-                    _NOTHING_SET,
-                    _FAITHFUL,
-                    "The mixture of Gaussians is not given; ours is `MixtureOfGaussians()`.",
-                    "Rivals are d3rlpy's and Stable-Baselines3's DDPG with the supplement's networks and "
-                    "rates; the best of ten snapshots counts, as in the paper; of NOPG the last.",
-                    "Offline DDPG and online DDPG run in five trials, PWIS in three; online DDPG for 30 000 "
-                    "steps instead of 300 000.",
-                ),
+            _random_study(
+                "pendulum-random",
+                "Pendulum, random agent",
+                "Figure 2, centre-left",
+                sizes=(_PENDULUM_SIZES, _PENDULUM_SIZES[:6], _PENDULUM_RIVALS),
+                deviations=("The mixture of Gaussians is not given; ours is `MixtureOfGaussians()`.",),
             ),
-            LearningStudy(
-                name="cart-pole",
-                title="Cart-pole, random agent",
-                place="Figure 2, centre-right",
-                claim="NOPG needs less than a tenth of the samples that DDPG and PWIS need.",
-                task=TASKS["cart-pole"],
-                curves=(
-                    *_nopg_curves(_CART_POLE_SIZES, _CART_POLE_SIZES[:5]),
-                    Curve("pwis", _CART_POLE_RIVALS, trials=3),
-                    Curve("ddpg-offline", _CART_POLE_RIVALS, trials=5),
-                    Curve("ddpg-online", (30_000,), trials=5),
-                ),
-                quick_size=500,
-                judged=_random_findings,
+            _random_study(
+                "cart-pole",
+                "Cart-pole, random agent",
+                "Figure 2, centre-right",
+                sizes=(_CART_POLE_SIZES, _CART_POLE_SIZES[:5], _CART_POLE_RIVALS),
                 deviations=(
-                    _NOTHING_SET,
-                    _FAITHFUL,
                     "50 Hz, reset within .1 rad and end at .25 rad as in the public simulator of the plant, "
                     "where the text has an end at 3°; the track ends too.",
-                    "Rivals are d3rlpy's and Stable-Baselines3's DDPG with the supplement's networks and "
-                    "rates; the best of ten snapshots counts, as in the paper; of NOPG the last.",
-                    "Offline DDPG and online DDPG run in five trials, PWIS in three; online DDPG for 30 000 "
-                    "steps instead of 200 000.",
                 ),
             ),
             PortraitStudy(
