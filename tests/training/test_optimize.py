@@ -32,7 +32,7 @@ def grid() -> Transitions:
 
 @pytest.fixture(scope="module")
 def result(grid: Transitions) -> nopg.TrainingResult:
-    return nopg.optimize(grid, 0.9, updates=30, progress=False)
+    return nopg.optimize(grid, 0.9, start="given", updates=30, progress=False)
 
 
 def test_training_raises_the_expected_return(result: nopg.TrainingResult) -> None:
@@ -53,8 +53,8 @@ def test_the_answer_is_solved_to_its_certificate(result: nopg.TrainingResult) ->
 def test_one_seed_reproduces_everything_and_another_changes_it(
     grid: Transitions, result: nopg.TrainingResult
 ) -> None:
-    again = nopg.optimize(grid, 0.9, updates=30, progress=False)
-    other = nopg.optimize(grid, 0.9, updates=30, progress=False, seed=1)
+    again = nopg.optimize(grid, 0.9, start="given", updates=30, progress=False)
+    other = nopg.optimize(grid, 0.9, start="given", updates=30, progress=False, seed=1)
     assert again.history == result.history
     assert np.array_equal(again.policy(HANGING), result.policy(HANGING))
     assert other.history != result.history
@@ -290,6 +290,13 @@ def test_a_built_policy_starts_greedily_and_a_given_one_as_it_is(grid: Transitio
 
     assert first() == first(start="greedy") > first(start="given")
     assert first(policy=fresh()) == first(policy=fresh(), start="given") == first(start="given")
+
+
+@pytest.mark.slow
+def test_one_seed_reproduces_a_greedy_start_too(grid: Transitions) -> None:
+    first, again = (nopg.optimize(grid, 0.9, updates=10, progress=False) for _ in range(2))
+    assert first.history == again.history
+    assert first.expected_return == again.expected_return
 
 
 def test_a_start_that_does_not_exist_is_refused(grid: Transitions) -> None:

@@ -13,7 +13,13 @@ from nopg.policies import Policy, trainable
 from nopg.training._checkpoint import Checkpoints, Progress
 from nopg.training._reports import Callback, Update
 
-__all__ = ["ascend"]
+__all__ = ["ascend", "check_ascent"]
+
+
+def check_ascent(updates: int, learning_rate: float) -> None:
+    """Refuse what no ascent can be made with."""
+    if updates < 1 or not learning_rate > 0:
+        raise ArgumentError(f"updates = {updates}, learning_rate = {learning_rate}; both must be positive")
 
 
 def ascend(
@@ -41,8 +47,7 @@ def ascend(
         stop: Like a callback; after a restart it also hears of the updates before.
         checkpoints: Where to begin, if there is one, and where to leave them.
     """
-    if updates < 1 or not learning_rate > 0:
-        raise ArgumentError(f"updates = {updates}, learning_rate = {learning_rate}; both must be positive")
+    check_ascent(updates, learning_rate)
     parameters = trainable(policy)
     optimizer = torch.optim.Adam(parameters, lr=learning_rate, maximize=True)
     history: list[Update] = []

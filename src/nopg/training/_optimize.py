@@ -38,7 +38,7 @@ from nopg.graph import memory_budget as memory_budget_or_default
 from nopg.kernels import Bandwidths
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.solvers import Solver, solver_by_name
-from nopg.training._ascent import ascend
+from nopg.training._ascent import ascend, check_ascent
 from nopg.training._checkpoint import Checkpoints
 from nopg.training._choice import ModelChoice, check_choice, choose_model
 from nopg.training._controller import Controller
@@ -122,7 +122,7 @@ def optimize(
         progress: Whether to show a progress line, if standard error is a terminal.
     """
     gamma = check_discount(discount)
-    _check_settings(model, policy, precision, start, prior_mass)
+    _check_settings(model, policy, precision, start, prior_mass, ascent=(updates, learning_rate))
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
     ranks = current_ranks()
     where = check_device(device, several_ranks=ranks.several)
@@ -246,9 +246,16 @@ def _build_policy(kind: str, data: Transitions, seed: int) -> Policy:
 
 
 def _check_settings(
-    model: str, policy: Policy | str, precision: str, start: str, prior_mass: float | None
+    model: str,
+    policy: Policy | str,
+    precision: str,
+    start: str,
+    prior_mass: float | None,
+    *,
+    ascent: tuple[int, float],
 ) -> None:
     """Refuse what does not exist or cannot be before any work is done."""
+    check_ascent(*ascent)
     if prior_mass is not None:
         check_prior_mass(prior_mass)
     if start not in {"auto", "given", "greedy"}:
