@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from experiments.study_records import learning_record, study
 from nopg.figures import draw, save
 
@@ -59,3 +61,18 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     written = [save(draw(records, study("cart-pole")), tmp_path / name) for name in ("a", "b")]
     for one, other in zip(*written, strict=True):
         assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("modes", [("ours",), ("ours", "faithful")])
+def test_the_legend_fits_below_the_panels(modes: tuple[str, ...]) -> None:
+    methods = ("nopg-d", "nopg-s", "pwis", "ddpg-offline", "ddpg-online")
+    records = [
+        learning_record("pendulum-random", method, 500, 0, -400.0, mode=mode)
+        for method in methods
+        for mode in modes
+    ]
+    figure = draw(records, study("pendulum-random"))
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width

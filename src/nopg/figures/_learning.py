@@ -46,7 +46,12 @@ def draw_learning_curves(records: Sequence[Record], experiment: Any) -> Any:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     figure.legend(
-        list(entries.values()), list(entries), loc="outside lower center", ncols=4, fontsize=8, frameon=False
+        list(entries.values()),
+        list(entries),
+        loc="outside lower center",
+        ncols=2 if panels == 1 else 4,  # what fits below them
+        fontsize=8,
+        frameon=False,
     )
     return figure
 
