@@ -124,14 +124,16 @@ def test_nopg_is_scored_by_its_last_and_rivals_by_their_best_controller() -> Non
 
 
 def test_the_grid_is_beaten_only_if_every_size_is() -> None:
-    def verdicts(last: float) -> list[str]:
+    def verdicts(last: float, trials: int = 10) -> list[str]:
         records = [
-            learning_record("pendulum-grid", "nopg-d", size, 0, value)
+            learning_record("pendulum-grid", "nopg-d", size, seed, value)
             for size, value in zip((200, 450, 800, 1250, 1800, 3200), [-370.0] * 5 + [last], strict=True)
+            for seed in range(trials)
         ]
         return [f.verdict for f in study("pendulum-grid").findings(records)]
 
     assert verdicts(-380.0) == ["beaten", "kept", "not run in full", "not run in full"]
+    assert verdicts(-380.0, trials=9)[:2] == ["not run in full"] * 2
     assert verdicts(-420.0)[:2] == ["beaten", "missed"]
     assert verdicts(-440.0)[:2] == ["not reproduced", "missed"]
     assert [f.verdict for f in study("pendulum-grid").findings([])] == ["not run in full"] * 4
@@ -143,23 +145,25 @@ def test_the_samples_a_rival_needs_are_counted_against_ours() -> None:
         learning_record(name, "nopg-d", 1000, seed, -400.0 if seed < 8 else -3000.0, start_unknown=1.0)
         for seed in range(10)
     ]
+    sizes = next(curve.sizes for curve in study(name).curves if curve.method == "ddpg-offline")
     offline = [
         learning_record(name, "ddpg-offline", size, seed, -3000.0, -450.0 if size == 20_000 else -3000.0)
-        for size in (1000, 20_000)
-        for seed in range(3)
+        for size in sizes
+        for seed in range(5)
     ]
     steps = (3000, 6000, 9000)
     online = [
         learning_record(name, "ddpg-online", 9000, seed, -3000.0, value, -3000.0, transitions=steps)
-        for seed, value in enumerate((-400.0, -400.0, -3000.0))
+        for seed, value in enumerate((-400.0, -400.0, -400.0, -3000.0, -3000.0))
     ]
     never = [learning_record(name, "pwis", 25_000, 0, -4000.0)]
     found = {f.claim.split(" needs")[0]: f for f in study(name).findings([*ours, *offline, *online, *never])}
-    assert found["DDPG offline"].found == "20000: 3 of 3; 20 times"
+    assert found["DDPG offline"].found == "20000: 5 of 5; 20 times"
     assert found["DDPG offline"].verdict == "reproduced"
-    assert "6000, 6000, never; 6 times" in found["DDPG online"].found
+    assert "6000, 6000, 6000, never, never; 6 times" in found["DDPG online"].found
     assert found["DDPG online"].verdict == "not reproduced"
     assert found["PWIS"].found == "never, up to 25000; more than 25 times"
+    assert found["PWIS"].verdict == "not run in full"
     announced = found["The support of the start tells failures beforehand"]
     assert announced.found == "2 of 2 failures announced, 8 of 10 false alarms"
 
@@ -168,10 +172,11 @@ def test_the_mountain_car_is_judged_by_means_and_against_its_demonstrator() -> N
     records = [
         learning_record("mountain-car", "nopg-d", size, seed, value, demonstrator=-350.0)
         for size, value in ((2, -100.0), (5, -95.0))
-        for seed in range(2)
+        for seed in range(10)
     ]
     records += [
-        learning_record("mountain-car", "nopg-d", 2, 0, -90.0, demonstrations="p.csv", demonstrator=-359.0)
+        learning_record("mountain-car", "nopg-d", 2, k, -90.0, demonstrations="p.csv", demonstrator=-359.0)
+        for k in range(10)
     ]
     found = study("mountain-car").findings(records)[:4]
     assert [f.verdict for f in found] == ["kept", "missed", "kept", "beaten"]

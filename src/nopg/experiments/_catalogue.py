@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from nopg.experiments._applicability import ApplicabilityStudy
@@ -16,7 +18,7 @@ from nopg.records import Record
 
 __all__ = ["EXPERIMENTS"]
 
-_BEST_POLICY = -369.0
+_BEST_POLICY, _TRIALS = -369.0, 10
 _GRID_SIZES = (200, 450, 800, 1_250, 1_800, 3_200)
 _PENDULUM_SIZES = (100, 500, 1_000, 1_500, 2_000, 3_000, 5_000, 7_000, 9_000, 10_000)
 _CART_POLE_SIZES = (100, 250, 500, 1_000, 1_500, 2_500, 3_000, 5_000, 6_000, 8_000, 10_000)
@@ -37,31 +39,23 @@ _PAPER_CAR = {
 }
 
 
-def _of(
-    records: Sequence[Record], mode: str, method: str, size: int | None = None, *, own: bool = True
-) -> list[Record]:
-    """Return the records of a mode, method and size; by default those on data of our own."""
+def _of(records: Sequence[Record], mode: str, method: str, *, own: bool = True) -> list[Record]:
+    """Return the records of a mode and method; by default those on data of our own."""
     return [
         r
         for r in records
-        if r["mode"] == mode
-        and r["method"] == method
-        and size in {None, r["size"]}
-        and (r["config"].get("demonstrations") is None) == own
+        if r["mode"] == mode and r["method"] == method and (r["config"].get("demonstrations") is None) == own
     ]
 
 
 def _grid_findings(study: LearningStudy, records: Sequence[Record]) -> list[Finding]:
     found = []
     for method, name in (("nopg-d", "NOPG-D"), ("nopg-s", "NOPG-S")):
-        means = {
-            size: statistics.fmean(score_of(r) for r in mine)
-            for size in _GRID_SIZES
-            if (mine := _of(records, "ours", method, size))
-        }
+        mine = _of(records, "ours", method)
+        means = _means(mine)
         told = ", ".join(f"{size}: {mean:.0f}" for size, mean in means.items())
         better = all(mean > study.paper[method][size] for size, mean in means.items())
-        done = len(means) == len(_GRID_SIZES)
+        done = set(means) >= set(_GRID_SIZES) and _complete(mine)
         found.append(
             Finding(
                 f"{name}: mean above the paper's at every size",
@@ -86,7 +80,7 @@ def _random_findings(study: LearningStudy, records: Sequence[Record]) -> list[Fi
     found, fewest = [], {}
     for method, name in (("nopg-d", "NOPG-D"), ("nopg-s", "NOPG-S")):
         counts = _solved(study, _of(records, "ours", method))
-        enough = [size for size, (won, of) in counts.items() if of >= 10 and won >= wanted[0]]
+        enough = [size for size, (won, of) in counts.items() if of >= _TRIALS and won >= wanted[0]]
         told = ", ".join(f"{size}: {won} of {of}" for size, (won, of) in counts.items())
         kept = bool(enough) and min(enough) <= wanted[1]
         if enough:
@@ -95,12 +89,14 @@ def _random_findings(study: LearningStudy, records: Sequence[Record]) -> list[Fi
             Finding(
                 f"{name}: solved in {wanted[0]} of 10 trials from {wanted[1]} transitions or fewer",
                 told or "not run",
-                _word(bool(counts), kept),
+                _word(any(of >= _TRIALS for _, of in counts.values()), kept),
             )
         )
     for method, name in (("ddpg-offline", "DDPG offline"), ("pwis", "PWIS"), ("ddpg-online", "DDPG online")):
         mine = _of(records, "ours", method)
-        found.append(_rival(study, name, mine, fewest.get("NOPG-D")))
+        rival = _rival(study, name, mine, fewest.get("NOPG-D"))
+        planned = sum(len(curve.sizes) * curve.trials for curve in study.curves if curve.method == method)
+        found.append(rival if len(mine) >= planned else replace(rival, verdict="not run in full"))
     if study.name == "pendulum-random":
         found.append(_announced(records))
     return found
@@ -110,7 +106,7 @@ def _rival(study: LearningStudy, name: str, records: Sequence[Record], ours: int
     """Return how many samples a rival needs, by the best snapshot of most trials, as the paper counts."""
     claim = f"{name} needs more than ten times the samples of NOPG-D"
     if not records:
-        return Finding(claim, "not run", "not run")
+        return Finding(claim, "not run", "not run in full")
     if name == "DDPG online":
         needed = [
             min(
@@ -161,18 +157,15 @@ def _car_findings(study: LearningStudy, records: Sequence[Record]) -> list[Findi
     for method, name in (("nopg-d", "NOPG-D"), ("nopg-s", "NOPG-S")):
         mine = _of(records, "ours", method)
         for low, high, bound in ((2, 4, -110.0), (5, 10, -90.0)):
-            means = {
-                size: statistics.fmean(score_of(r) for r in mine if r["size"] == size)
-                for size in sorted({r["size"] for r in mine})
-                if low <= size <= high
-            }
+            some = [r for r in mine if low <= r["size"] <= high]
+            means = _means(some)
             told = ", ".join(f"{size}: {mean:.0f}" for size, mean in means.items())
             ok = all(mean >= bound for mean in means.values())
             found.append(
                 Finding(
                     f"{name}, own demonstrations: mean ≥ {bound:.0f} from {low} on",
                     told or "not run",
-                    _word(bool(means), ok),
+                    _word(_complete(some), ok),
                 )
             )
         several = [r for r in mine if r["size"] >= 2]
@@ -181,24 +174,35 @@ def _car_findings(study: LearningStudy, records: Sequence[Record]) -> list[Findi
             Finding(
                 f"{name}, own demonstrations: above its demonstrator in every trial from 2 on",
                 f"{beaten} of {len(several)}" if several else "not run",
-                _word(bool(several), beaten == len(several)),
+                _word(_complete(several), beaten == len(several)),
             )
         )
         theirs = _of(records, "ours", method, own=False)
-        means = {
-            size: statistics.fmean(score_of(r) for r in theirs if r["size"] == size)
-            for size in sorted({r["size"] for r in theirs})
-        }
+        means = _means(theirs)
         told = ", ".join(f"{k}: {mean:.0f} ({study.paper[method][k]:.0f})" for k, mean in means.items())
         ok = all(mean >= study.paper[method][k] for k, mean in means.items())
         found.append(
             Finding(
                 f"{name}, the paper's demonstrations: mean at least the paper's (in brackets)",
                 told or "not run",
-                _word(bool(means), ok, yes="beaten", no="not reproduced"),
+                _word(_complete(theirs), ok, yes="beaten", no="not reproduced"),
             )
         )
     return found
+
+
+def _means(records: Sequence[Record]) -> dict[int, float]:
+    """Return size → mean score."""
+    return {
+        size: statistics.fmean(score_of(r) for r in records if r["size"] == size)
+        for size in sorted({r["size"] for r in records})
+    }
+
+
+def _complete(records: Sequence[Record]) -> bool:
+    """Return whether there is a size, and at every size all trials."""
+    counts = Counter(r["size"] for r in records)
+    return bool(counts) and min(counts.values()) >= _TRIALS
 
 
 def _solved(study: LearningStudy, records: Sequence[Record]) -> dict[int, tuple[int, int]]:
