@@ -3,7 +3,8 @@
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller. The
 rooms below are public too: `nopg.data`, `nopg.bandwidths`, `nopg.graph`, `nopg.bellman`, `nopg.gradients`,
 `nopg.solvers`, `nopg.policies`, `nopg.training`, `nopg.evaluation`, `nopg.report`, and for studies
-`nopg.environments`, `nopg.rollouts`, `nopg.baselines`, `nopg.experiments` and `nopg.theory`.
+`nopg.environments`, `nopg.rollouts`, `nopg.baselines`, `nopg.experiments`, `nopg.records`, `nopg.figures` and
+`nopg.theory`.
 """
 
 from nopg._version import __version__

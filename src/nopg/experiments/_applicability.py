@@ -10,7 +10,7 @@ from typing import Any
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.environments import Pendulum
-from nopg.errors import ArgumentError, NopgError
+from nopg.errors import NopgError
 from nopg.experiments._experiment import Choice, Experiment, Finding, Measurement, Trial
 from nopg.experiments._methods import METHODS
 from nopg.experiments._tasks import MOUNTAIN_CAR, TASKS
@@ -43,9 +43,7 @@ class ApplicabilityStudy(Experiment):
 
     def plan(self, choice: Choice) -> list[Trial]:
         """Return one trial per method."""
-        methods = choice.methods or tuple(_PAPER)
-        if strangers := sorted(set(methods) - set(_PAPER)):
-            raise ArgumentError(f"{self.name} has no method {strangers}; it has {list(_PAPER)}")
+        methods = self.chosen_methods(choice, list(_PAPER))
         return [Trial(self.name, "ours", method, _ROWS, 0, choice.quick) for method in methods]
 
     def measure(self, trial: Trial) -> Measurement:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from nopg.data import Transitions
+from nopg.errors import ArgumentError
 from nopg.records import Record
 
 __all__ = ["MODES", "Choice", "Experiment", "Finding", "Measurement", "Mode", "Trial"]
@@ -124,6 +125,14 @@ class Experiment(ABC):
     claim: str
     deviations: tuple[str, ...] = ()
     has_figure: bool = True
+
+    def chosen_methods(self, choice: Choice, known: Sequence[str]) -> tuple[str, ...]:
+        """Return the methods asked for, all of them if none was; one that there is not is refused."""
+        if choice.methods is None:
+            return tuple(known)
+        if strangers := sorted(set(choice.methods) - set(known)):
+            raise ArgumentError(f"{self.name} has no method {strangers}; it has {list(known)}")
+        return choice.methods
 
     @abstractmethod
     def plan(self, choice: Choice) -> list[Trial]:

@@ -17,8 +17,10 @@ from nopg.records import Record
 from nopg.rollouts import simulate
 from nopg.training import TrainingResult
 
-__all__ = ["Curve", "LearningStudy", "last_return", "score_of"]
+__all__ = ["BY_BEST", "Curve", "LearningStudy", "last_return", "score_of"]
 
+# As in the paper: of NOPG the last controller counts.
+BY_BEST = ("pwis", "ddpg-offline", "ddpg-online")
 _QUICK_UPDATES, _QUICK_STEPS = 20, 1_000
 
 
@@ -50,6 +52,7 @@ class LearningStudy(Experiment):
         paper: The paper's mean returns by method and size, where it prints them.
         judged: Turns records into findings.
         unit: What sizes count.
+        by_best: Methods that count by their best controller on the way, as in the paper; others by the last.
     """
 
     task: Task
@@ -58,6 +61,7 @@ class LearningStudy(Experiment):
     judged: Callable[[LearningStudy, Sequence[Record]], list[Finding]]
     paper: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     unit: str = "transitions"
+    by_best: tuple[str, ...] = BY_BEST
 
     def plan(self, choice: Choice) -> list[Trial]:
         """Return the trials, small data first."""
@@ -67,11 +71,8 @@ class LearningStudy(Experiment):
             source = task.demonstrations
             task.all_demonstrations()  # a file that cannot be read is better known now
         mine = [curve for curve in self.curves if curve.mode in choice.modes]
-        if choice.methods is not None:
-            known = {curve.method for curve in self.curves}
-            if strangers := sorted(set(choice.methods) - known):
-                raise ArgumentError(f"{self.name} has no method {strangers}; it has {sorted(known)}")
-            mine = [curve for curve in mine if curve.method in choice.methods]
+        methods = self.chosen_methods(choice, sorted({curve.method for curve in self.curves}))
+        mine = [curve for curve in mine if curve.method in methods]
         if choice.quick:
             mine = [replace(curve, sizes=(self._quick_size(curve),), trials=1) for curve in mine]
         trials = [
@@ -91,7 +92,7 @@ class LearningStudy(Experiment):
             updates = _QUICK_UPDATES
         if online:
             updates = trial.size
-        data = task.data(next(iter(self._sizes())) if online else trial.size, trial.seed)
+        data = task.data(self.quick_size if online else trial.size, trial.seed)
         snapshots = method.train(task, data, trial.seed, updates)
         runs = [task.evaluate(snapshot.controller, trial.seed) for snapshot in snapshots]
         evaluations = [
@@ -142,7 +143,7 @@ class LearningStudy(Experiment):
                 returns = [score_of(r) for r in mine]
                 told = summarize(returns)
                 papers = self.paper.get(method, {}).get(size)
-                label = METHODS[method].label + (_BEST if method in _BY_BEST else "")
+                label = METHODS[method].label + (_BEST if method in BY_BEST else "")
                 lines.append(
                     f"| {label} | {size} | {len(mine)} | {_mean(told)} | {told.iqm:.0f} | "
                     f"{min(returns):.0f} | "
@@ -155,9 +156,6 @@ class LearningStudy(Experiment):
     def _sources(self, records: Sequence[Record]) -> list[tuple[str | None, str]]:
         found = sorted({_source(r) for r in records}, key=lambda name: (name is not None, name))
         return [(name, "" if name is None else f", demonstrations `{name}`") for name in found]
-
-    def _sizes(self) -> tuple[int, ...]:
-        return tuple(size for curve in self.curves for size in curve.sizes)
 
     def _quick_size(self, curve: Curve) -> int:
         return _QUICK_STEPS if METHODS[curve.method].needs == "simulator" else self.quick_size
@@ -203,7 +201,6 @@ class LearningStudy(Experiment):
         return told
 
 
-_BY_BEST = ("pwis", "ddpg-offline", "ddpg-online")
 _BEST = " (best on the way)"
 
 
@@ -215,7 +212,7 @@ def last_return(record: Record) -> float:
 
 def score_of(record: Record) -> float:
     """Return the score by the paper's rule: the last evaluation of NOPG, the best one of its rivals."""
-    if record["method"] in _BY_BEST:
+    if record["method"] in BY_BEST:
         return float(max(evaluation["return"] for evaluation in record["results"]["evaluations"]))
     return last_return(record)
 

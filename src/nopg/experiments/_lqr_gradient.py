@@ -333,9 +333,7 @@ class LQRStudy(Experiment):
         """Return the trials; the size of the data is the supplement's."""
         if choice.sizes is not None and set(choice.sizes) != {_EPISODES * _STEPS}:
             raise ArgumentError(f"{self.name} has {_EPISODES * _STEPS} transitions; leave the size out")
-        methods = choice.methods or tuple(_SETTINGS)
-        if strangers := sorted(set(methods) - set(_SETTINGS)):
-            raise ArgumentError(f"{self.name} has no method {strangers}; it has {list(_SETTINGS)}")
+        methods = self.chosen_methods(choice, list(_SETTINGS))
         return [
             Trial(self.name, mode, method, _EPISODES * _STEPS, seed, choice.quick)
             for seed in range(1 if choice.quick else choice.trials or self.trials)

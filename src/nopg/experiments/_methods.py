@@ -18,7 +18,7 @@ from nopg.data import Transitions
 from nopg.experiments._tasks import RandomTask, Task
 from nopg.gradients import PWIS
 from nopg.policies import MLP, ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
-from nopg.training import Controller, TrainingResult, Update, ascend, optimize
+from nopg.training import Controller, TrainingResult, Update, ascend, build_policy, optimize
 
 __all__ = ["FAITHFUL", "METHODS", "Method", "Needs"]
 
@@ -58,12 +58,7 @@ def _ours(kind: Literal["deterministic", "gaussian"], start: Literal["given", "g
     """NOPG as a user gets it who sets nothing."""
 
     def train(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
-        rng = generator(seed, "policy")
-        policy: Policy = (
-            MLPPolicy.from_data(data.features, data.actions, rng=rng)
-            if kind == "deterministic"
-            else GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
-        )
+        policy = build_policy(kind, data, seed)
         taken = _Snapshots(policy, data, updates)
         result = optimize(
             data,

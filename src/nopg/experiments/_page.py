@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from nopg.experiments._catalogue import EXPERIMENTS
@@ -30,19 +31,20 @@ def page(folder: Path, figures: str) -> str:
         folder: Of the records.
         figures: Where the figures are, as seen from the page.
     """
-    lines = [_HEAD, "## In short", "", *_overview(folder)]
-    for experiment in EXPERIMENTS.values():
-        lines += ["", *_section(experiment, read_records(folder / experiment.name), figures)]
+    records = {name: read_records(folder / name) for name in EXPERIMENTS}
+    lines = [_HEAD, "## In short", "", *_overview(records)]
+    for name, experiment in EXPERIMENTS.items():
+        lines += ["", *_section(experiment, records[name], figures)]
     return "\n".join(lines) + "\n"
 
 
-def _overview(folder: Path) -> list[str]:
+def _overview(records: Mapping[str, list[Record]]) -> list[str]:
     lines = ["| experiment | must be | found | verdict |", "|---|---|---|---|"]
     for experiment in EXPERIMENTS.values():
         link = f"[{experiment.name}](#{_anchor(experiment)})"
         lines += [
             f"| {link} | {finding.claim} | {finding.found} | {_emphasised(finding.verdict)} |"
-            for finding in experiment.findings(read_records(folder / experiment.name))
+            for finding in experiment.findings(records[experiment.name])
         ]
     return lines
 

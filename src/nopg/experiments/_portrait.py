@@ -168,12 +168,11 @@ class PortraitStudy(Experiment):
     def plan(self, choice: Choice) -> list[Trial]:
         """Return the trials."""
         sizes, trials = choice.sizes or self.sizes, choice.trials or self.trials
-        if choice.methods is not None and set(choice.methods) != {"nopg-d"}:
-            raise ArgumentError(f"{self.name} has no method {list(choice.methods)}; it has ['nopg-d']")
         if choice.quick:
             sizes, trials = (_QUICK_SIZE,), 1
         return [
-            Trial(self.name, mode, "nopg-d", size, seed, choice.quick)
+            Trial(self.name, mode, method, size, seed, choice.quick)
+            for method in self.chosen_methods(choice, ["nopg-d"])
             for size in sizes
             for seed in range(trials)
             for mode in choice.modes

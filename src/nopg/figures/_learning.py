@@ -15,7 +15,6 @@ __all__ = ["draw_learning_curves"]
 
 _MODES = (("ours", "nothing set"), ("faithful", "the supplement's settings"))
 _MOST_TICKS = 6
-_BY_BEST = frozenset({"pwis", "ddpg-offline", "ddpg-online"})
 
 
 def draw_learning_curves(records: Sequence[Record], experiment: Any) -> Any:
@@ -23,7 +22,8 @@ def draw_learning_curves(records: Sequence[Record], experiment: Any) -> Any:
 
     Args:
         records: Of the study; of several sources of demonstrations, the package's own.
-        experiment: The study: name, title, paper's numbers, what solves the task, unit of the sizes.
+        experiment: The study: name, title, paper's numbers, what solves the task, unit of the sizes, and
+            which methods count by their best controller.
     """
     own = [r for r in records if r["config"].get("demonstrations") is None]
     modes = [mode for mode in _MODES if any(r["mode"] == mode[0] for r in own)]
@@ -60,7 +60,7 @@ def _panel(ax: Any, records: Sequence[Record], experiment: Any) -> None:
     for method, style in STYLES.items():
         mine = [r for r in records if r["method"] == method]
         if mine:
-            _curve(ax, mine, style, best=method in _BY_BEST)
+            _curve(ax, mine, style, best=method in experiment.by_best)
         if papers := experiment.paper.get(method):
             ax.plot(
                 list(papers),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nopg.environments import LQR
-from nopg.errors import ArgumentError, MissingExtraError
+from nopg.errors import ArgumentError
+from nopg.figures._style import STYLES, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,27 +29,10 @@ _GRID = 41
 _LEVELS = (0.86, 0.95, 1.2, 2.0, 5.0, 20.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
-    """How a method looks, also without colour."""
-
-    label: str
-    color: str
-    line: str
-    marker: str
-
-
-# Okabe and Ito's colours.
 _PANELS: tuple[tuple[str, tuple[str, str]], ...] = (
     ("deterministic policies", ("nopg-d", "dpg")),
     ("Gaussian policies", ("nopg-s", "pwis")),
 )
-_STYLES = {
-    "nopg-d": _Style("NOPG-D", "#0072B2", "-", "o"),
-    "dpg": _Style("DPG", "#D55E00", "--", "s"),
-    "nopg-s": _Style("NOPG-S", "#009E73", "-", "o"),
-    "pwis": _Style("PWIS", "#CC79A7", "--", "s"),
-}
 _MISSING = ("+", "x")
 
 
@@ -60,15 +43,11 @@ def draw_lqr_gradient(records: Sequence[Mapping[str, Any]]) -> Figure:
         records: Each with `method`, `seed` and `results` as `measure_lqr_gradient` returns them; all of one
             `mode`.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "figures") from error
     modes = sorted({record["mode"] for record in records})
     if len(modes) != 1:
         raise ArgumentError(f"the records are of the modes {modes}; give those of one")
 
-    figure = Figure(figsize=(10.0, 9.0), layout="constrained")
+    figure: Figure = new_figure(10.0, 9.0)
     axes = figure.subplots(2, 2, height_ratios=(1.35, 1.0))
     for column, (title, methods) in enumerate(_PANELS):
         mine = {name: [r["results"] for r in records if r["method"] == name] for name in methods}
@@ -88,13 +67,14 @@ def _paths(axes: Axes, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> No
     if start is not None:
         axes.plot(*start, "D", color="white", markeredgecolor="black", markersize=9, label="start")
     for name, runs in results.items():
-        style = _STYLES[name]
+        style = STYLES[name]
         for number, run in enumerate(runs):
             path = np.array(run["own_path"], dtype=float)
             label = f"{style.label}: path and end" if number == 0 else None
             axes.plot(
                 *path.T,
-                style.line + style.marker,
+                linestyle=style.line,
+                marker=style.marker,
                 color=style.color,
                 linewidth=1.3,
                 markersize=5,
@@ -131,7 +111,7 @@ def _cosines(axes: Axes, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> 
     for lane, (name, runs) in enumerate(results.items()):
         if not runs:
             continue
-        style = _STYLES[name]
+        style = STYLES[name]
         shares = np.array(runs[0]["shares"], dtype=float)
         # None becomes NaN, which is not drawn.
         table = np.array([[math.nan if c is None else c for c in run["cosines"]] for run in runs])
@@ -142,7 +122,8 @@ def _cosines(axes: Axes, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> 
         axes.plot(
             x,
             mean,
-            style.line + style.marker,
+            linestyle=style.line,
+            marker=style.marker,
             color=style.color,
             markersize=4,
             label=f"{style.label}: mean, range",

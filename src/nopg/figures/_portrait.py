@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nopg._typing import FloatArray
-from nopg.errors import ArgumentError, MissingExtraError
+from nopg.errors import ArgumentError
+from nopg.figures._style import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,13 +35,10 @@ def draw_portrait(records: Sequence[dict[str, Any]]) -> Figure:
         records: Of `measure_portrait`, each with its mode, size, seed and results; the first of our mode is
             drawn, or the first of all.
     """
-    try:
-        from matplotlib.colors import LogNorm, Normalize
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "figures") from error
     if not records:
         raise ArgumentError("there are no records to draw; run the portrait experiment first")
+    figure: Figure = new_figure(13.0, 6.6)
+    from matplotlib.colors import LogNorm, Normalize
 
     record = next((one for one in records if one["mode"] == "ours"), records[0])
     results = record["results"]
@@ -49,7 +47,6 @@ def draw_portrait(records: Sequence[dict[str, Any]]) -> Figure:
     shares = LogNorm(_LEAST_SHARE, max(float(highest), 10 * _LEAST_SHARE))
     values = Normalize(*_range([part["value"] for part in both]))
 
-    figure = Figure(figsize=(13.0, 6.6), layout="constrained")
     panels = figure.subplots(2, 4)
     for k, (when, part) in enumerate(zip(("before", "after"), both, strict=True)):
         model, value, truth = panels[0, 2 * k], panels[0, 2 * k + 1], panels[1, 2 * k]

@@ -3,7 +3,7 @@
 from nopg.training._ascent import ascend
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
-from nopg.training._optimize import optimize
+from nopg.training._optimize import build_policy, optimize
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport
@@ -18,5 +18,6 @@ __all__ = [
     "TrainingResult",
     "Update",
     "ascend",
+    "build_policy",
     "optimize",
 ]

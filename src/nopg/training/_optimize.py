@@ -47,7 +47,7 @@ from nopg.training._reports import Callback, Plateau, ProgressBar
 from nopg.training._result import TrainingResult
 from nopg.training._starts import start_support
 
-__all__ = ["optimize"]
+__all__ = ["build_policy", "optimize"]
 
 # Below this many rows float64 costs little.
 _FLOAT32_ABOVE = 20_000
@@ -143,7 +143,7 @@ def optimize(
 
     bar = ProgressBar() if progress and ranks.number == 0 else None
     choice = choose_model(model, whole, h, integration, ranks=ranks, device=where)
-    actor = _build_policy(policy, whole, seed) if isinstance(policy, str) else policy
+    actor = build_policy(policy, whole, seed) if isinstance(policy, str) else policy
     shared = share_rows(data, h.state_kernel, ranks)
     if bar:
         bar.note(f"transition model {choice.reason}")
@@ -238,7 +238,8 @@ def _local_linear(
     return LocalLinear(data, bandwidths.state_kernel, shape=shape, prior_mass=prior_mass)
 
 
-def _build_policy(kind: str, data: Transitions, seed: int) -> Policy:
+def build_policy(kind: str, data: Transitions, seed: int) -> Policy:
+    """Return the fresh policy that `optimize` trains: the supplement's network, of this kind."""
     rng = generator(seed, "policy")
     if kind == "deterministic":
         return MLPPolicy.from_data(data.features, data.actions, rng=rng)
