@@ -17,6 +17,7 @@ from nopg.evaluation import judge
 from nopg.experiments._portrait import Visits, measure_portrait, portrait_summary, total_variation
 from nopg.policies import LinearPolicy
 from nopg.rollouts import collect_grid
+from nopg.training import PredictedPaths
 
 # A torque −8 sin(angle) − 2 velocity lets nothing fall that stands nearly upright.
 BALANCE = LinearPolicy([[0.0, -8.0, -2.0]]).requires_grad_(False)
@@ -74,6 +75,21 @@ def test_visits_of_paths_are_discounted_and_sum_to_one() -> None:
     path = torch.tensor([[[math.pi, 0.0]], [[0.0, 0.0]]], dtype=torch.float64)
     assert Visits.of_paths(path, 0.5).shares.tolist() == pytest.approx([2 / 3, 1 / 3])
     assert Visits.of_paths(path, 0.5).upright == pytest.approx(1 / 3)
+
+
+def test_visits_along_predicted_paths_miss_what_has_left_the_data() -> None:
+    states = torch.zeros(2, 1, 2, dtype=torch.float64)
+    left = torch.tensor([[1.0], [0.4]], dtype=torch.float64)
+    paths = PredictedPaths(states, states[..., :1], left, left)
+    assert Visits.of_prediction(paths, 0.5).shares.tolist() == pytest.approx([2 / 3, 0.4 / 3])
+
+
+def test_visits_along_predicted_paths_are_nearer_the_truth_than_those_of_the_equation(
+    records: list[dict[str, Any]],
+) -> None:
+    ours, faithful = (record["results"]["after"] for record in records)
+    assert ours["total_variation_paths"] < 0.5 * ours["total_variation"]
+    assert "total_variation_paths" not in faithful
 
 
 def test_what_has_left_the_data_counts_as_elsewhere() -> None:

@@ -9,13 +9,14 @@ import torch
 from nopg._seeding import generator
 from nopg.bellman import ControlProblem, action_candidates
 from nopg.data import Transitions
-from nopg.graph import FitShape, LocalLinear
-from nopg.kernels import GaussianKernel
+from nopg.errors import ArgumentError
+from nopg.graph import FitShape, LocalLinear, NadarayaWatson
+from nopg.kernels import Bandwidths, GaussianKernel
 from nopg.policies import MLPPolicy
 from nopg.solvers import DenseLU
 from nopg.training import _greedy_start
 from nopg.training._greedy_start import GreedyStart, keep_the_better, start_greedily
-from nopg.training._rehearsal import rehearse, value_range
+from nopg.training._rehearsal import predict_paths, rehearse, value_range
 
 GAMMA = 0.9
 
@@ -60,6 +61,35 @@ def test_a_rehearsal_that_begins_where_nothing_is_known_is_worth_the_unknown_val
     # One part in a million is known.
     assert rehearse(problem, model, network(data)) == pytest.approx(problem.unknown_value, rel=1e-4)
     assert value_range(problem, model) == pytest.approx(float(data.rewards.max() - data.rewards.min()) * 10)
+
+
+def test_predicted_paths_go_where_the_plant_goes_and_keep_count_of_what_is_left() -> None:
+    problem, _ = problem_of(line(400), prior_mass=0.0)
+    towards_zero = SimpleNamespace(mode=lambda features: -features)
+    paths = predict_paths(problem, towards_zero, problem.initial.features, 20)  # type: ignore[arg-type]
+    assert paths.states.shape == (20, 1, 1)
+    expected = 0.5 * 0.9 ** torch.arange(20, dtype=torch.float64)
+    # All is linear; the ridge of the fits draws a little.
+    assert torch.allclose(paths.states[:, 0, 0], expected, atol=1e-3)
+    assert torch.allclose(paths.actions, -paths.states)
+    assert bool((paths.left == 1).all())
+
+
+def test_a_path_that_starts_where_nothing_is_known_is_soon_gone() -> None:
+    data = line().starting_at([[40.0]])
+    problem, _ = problem_of(data)
+    paths = predict_paths(problem, network(data), problem.initial.features, 5)
+    assert paths.left[:, 0].tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0, 0.0], abs=1e-5)
+    with pytest.raises(ArgumentError, match="at least 1"):
+        predict_paths(problem, network(data), problem.initial.features, 0)
+
+
+def test_the_papers_model_predicts_no_paths() -> None:
+    data = line()
+    model = NadarayaWatson(data, Bandwidths.from_values([0.05], [0.5]))
+    problem = ControlProblem.build(model, data.features[:1], discount=GAMMA)
+    with pytest.raises(ArgumentError, match="only the local-linear model"):
+        predict_paths(problem, network(data), data.features[:1], 5)
 
 
 def test_actions_last_one_step_where_the_policy_earns_what_the_equation_says() -> None:

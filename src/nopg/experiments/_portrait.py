@@ -34,7 +34,7 @@ from nopg.experiments._experiment import Choice, Experiment, Finding, Measuremen
 from nopg.policies import MLPPolicy, Policy
 from nopg.records import Record
 from nopg.rollouts import Trajectories, collect_grid, simulate
-from nopg.training import TrainingResult, optimize
+from nopg.training import PredictedPaths, TrainingResult, optimize
 
 __all__ = ["PortraitStudy", "Visits", "measure_portrait", "portrait_summary", "total_variation"]
 
@@ -75,6 +75,14 @@ class Visits:
         shares = discount ** torch.arange(T, dtype=torch.float64)
         each = (shares / (m * shares.sum()))[:, None].expand(T, m)
         return cls(states.reshape(-1, 2), each.reshape(-1))
+
+    @classmethod
+    def of_prediction(cls, paths: PredictedPaths, discount: float) -> Visits:
+        """Return the discounted visits along predicted paths; what has left the data is missing."""
+        T, m = paths.left.shape
+        shares = discount ** torch.arange(T, dtype=torch.float64)
+        each = (shares / (m * shares.sum()))[:, None] * paths.left
+        return cls(paths.states.reshape(-1, 2), each.reshape(-1))
 
     @property
     def upright(self) -> float:
@@ -145,6 +153,8 @@ def measure_portrait(
         when: _portrait(solution, data, rollouts=rollouts, steps=steps, seed=seed)
         for when, solution in (("before", before), ("after", result.solution))
     }
+    if mode == "ours":
+        results["after"] |= _along_predicted_paths(result, data)
     path = _paths(trained, data).states[:_PATH_STEPS, 0]
     results["path"] = _rounded(torch.stack([_wrapped(path[:, 0]), path[:, 1]], dim=1), 4)
     results["updates"] = len(result.history)
@@ -197,6 +207,7 @@ class PortraitStudy(Experiment):
         claims = (
             "After training, μ̃ within .5 rad of upright is ten times what it was",
             "μ̃ after training within .1 of the truth in total variation",
+            "Visits along predicted paths within .1 of the truth in total variation",
         )
         mine = [r["results"] for r in records if r["mode"] == "ours"]
         if not mine:
@@ -205,6 +216,7 @@ class PortraitStudy(Experiment):
         risen = all(y >= 10 * x for x, y in zip(before, after, strict=True))
         apart = [part["after"]["total_variation"] for part in mine]
         alike = [part["after"]["total_variation_kicked"] for part in mine]
+        along = [part["after"]["total_variation_paths"] for part in mine]
         finer = [f"{f['total_variation']:.2f} at {f['size']}" for f in mine[0]["finer"]]
         return [
             Finding(
@@ -217,6 +229,11 @@ class PortraitStudy(Experiment):
                 f"{', '.join(f'{x:.2f}' for x in apart)}; if the true pendulum is given the spread of the "
                 f"model's weights {', '.join(f'{x:.2f}' for x in alike)}; on finer grids {', '.join(finer)}",
                 "kept" if max(apart) <= 0.1 else "missed",
+            ),
+            Finding(
+                claims[2],
+                ", ".join(f"{x:.3f}" for x in along),
+                "kept" if max(along) <= 0.1 else "missed",
             ),
         ]
 
@@ -233,6 +250,7 @@ def portrait_summary(records: Sequence[dict[str, Any]]) -> list[list[str]]:
         "TV before, after",
         "in whole cells",
         "kicked alike",
+        "along predicted paths",
         "on finer data",
         "Ĵ / true return, before",
         "after",
@@ -259,6 +277,7 @@ def _summary_row(record: dict[str, Any]) -> list[str]:
         both("total_variation"),
         both("total_variation_cells"),
         both("total_variation_kicked"),
+        f"{after['total_variation_paths']:.3f}" if "total_variation_paths" in after else "no paths",
         ", ".join(finer) or "not asked",
         *(f"{part['expected_return']:.1f} / {part['discounted_truth']:.1f}" for part in (before, after)),
     ]
@@ -312,6 +331,20 @@ def _portrait(
         "expected_return": _number(solution.expected_return),
         "discounted_truth": _number(runs.discounted_returns(_DISCOUNT).item()),
         "return": _number(runs.returns.item()),
+    }
+
+
+def _along_predicted_paths(result: TrainingResult, data: Transitions) -> dict[str, Any]:
+    """Return how near the truth the visits along predicted paths come."""
+    paths = result.predicted_paths(_STEPS)
+    visits = Visits.of_prediction(paths, _DISCOUNT)
+    truth = Visits.of_paths(_paths(result.policy.policy, data).states[:-1], _DISCOUNT)
+    shares = _DISCOUNT ** torch.arange(_STEPS, dtype=torch.float64)
+    return {
+        "upright_mass_paths": _number(visits.upright),
+        "total_variation_paths": _number(total_variation(visits.shared_out(), truth.shared_out())),
+        "total_variation_paths_cells": _number(total_variation(visits.in_cells(), truth.in_cells())),
+        "expected_return_paths": _number(float((shares[:, None] * paths.left * paths.rewards).sum(0).mean())),
     }
 
 

@@ -4,6 +4,7 @@ from nopg.training._ascent import ascend
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
 from nopg.training._optimize import build_policy, optimize
+from nopg.training._rehearsal import PredictedPaths
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport
@@ -13,6 +14,7 @@ __all__ = [
     "Controller",
     "ModelChoice",
     "Plateau",
+    "PredictedPaths",
     "ProgressBar",
     "StartSupport",
     "TrainingResult",

@@ -1,16 +1,19 @@
-"""What a policy earns where the fits lead it, step by step and without interpolation."""
+"""What a policy does and earns where the fits lead it, step by step and without interpolation."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 
 from nopg.bellman import ControlProblem
+from nopg.errors import ArgumentError
 from nopg.graph import LocalLinear
 from nopg.policies import Policy
 
-__all__ = ["rehearse", "value_range"]
+__all__ = ["PredictedPaths", "predict_paths", "rehearse", "value_range"]
 
 # In units of 1/(1 − γ): what comes later counts for less than a hundredth.
 _HORIZON = 5.0
@@ -19,14 +22,55 @@ _MOST_STARTS = 100
 _LEAST_LEFT = 1e-6
 
 
+@dataclass(frozen=True, slots=True)
+class PredictedPaths:
+    """Where a policy is expected to go, one path from each start.
+
+    Attributes:
+        states: Raw states, angles within half a period of 0, shape (T, m, d_s).
+        actions: Taken there, shape (T, m, d_a).
+        rewards: Expected there, shape (T, m).
+        left: The share of the path that has neither left the data nor ended before, shape (T, m).
+    """
+
+    states: torch.Tensor
+    actions: torch.Tensor
+    rewards: torch.Tensor
+    left: torch.Tensor
+
+
+def predict_paths(
+    problem: ControlProblem, policy: Policy, features: torch.Tensor, steps: int
+) -> PredictedPaths:
+    """Return the paths of the policy's mode from state features (m, d_f).
+
+    Each goes where the fit at its present place says, so errors do not spread from step to step as the
+    weights of the equation on its nodes do; but there is one path from each start, and no certificate.
+    """
+    model = problem.model
+    if not isinstance(model, LocalLinear):
+        raise ArgumentError(
+            "only the local-linear model predicts paths; the paper's knows visits (`visitation`) but no way"
+        )
+    if steps < 1:
+        raise ArgumentError(f"steps is {steps}; give at least 1")
+    taken = list(_walk(model, policy, features, steps))
+    gone = replace(taken[-1], left=torch.zeros_like(taken[-1].left))
+    taken += [gone] * (steps - len(taken))
+    return PredictedPaths(
+        states=model.data.schema.decode(torch.stack([step.places for step in taken])),
+        actions=torch.stack([step.actions for step in taken]),
+        rewards=torch.stack([step.rewards for step in taken]),
+        left=torch.stack([step.left for step in taken]),
+    )
+
+
 @torch.no_grad()
 def rehearse(problem: ControlProblem, model: LocalLinear, policy: Policy) -> float:
     """Return the discounted return of the policy's mode along predicted paths from the initial states.
 
-    Each path goes where the fit at its present place says. It is left to the unknown value by the share that
-    the data do not know there, and to the end of the task by the share that ended there. Nothing is
-    interpolated, so errors do not spread from step to step as the weights on nodes do; but there is one path
-    from each start, and no certificate.
+    Each path is left to the unknown value by the share that the data do not know at its present place, and to
+    the end of the task by the share that ended there.
 
     Args:
         problem: Where the task starts, γ of one step, the unknown value.
@@ -35,20 +79,10 @@ def rehearse(problem: ControlProblem, model: LocalLinear, policy: Policy) -> flo
     """
     starts = problem.initial.features
     places = starts[:: -(-len(starts) // _MOST_STARTS)]
-    left = torch.ones(len(places), dtype=places.dtype)
-    total = torch.zeros_like(left)
-    for step in range(math.ceil(_HORIZON / (1.0 - problem.discount))):
-        known, unknown = model.state_support.split(places, model.prior_mass)
-        fit, actions = model.fit_at(places), policy.mode(places)
-        reward = fit.at(actions)[:, -1].clamp(model.reward_low, model.reward_high)
-        total += problem.discount**step * left * (known * reward + unknown * problem.unknown_value)
-
-        left = left * known
-        going = left > _LEAST_LEFT
-        if not bool(going.any()):
-            break
-        places = torch.where(going[:, None], model.outcomes(places, fit, actions), places)
-        left = left * (1.0 - model.ended_share(places))
+    total = torch.zeros(len(places), dtype=places.dtype)
+    for t, step in enumerate(_walk(model, policy, places, math.ceil(_HORIZON / (1.0 - problem.discount)))):
+        earned = step.known * step.rewards + step.unknown * problem.unknown_value
+        total += problem.discount**t * step.left * earned
     return float(total.mean())
 
 
@@ -58,3 +92,33 @@ def value_range(problem: ControlProblem, model: LocalLinear) -> float:
     if bool(model.data.terminated.any()):
         best = max(best, 0.0)
     return max(best - problem.unknown_value, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step of all paths: the state features, what is done and earned there, and which share is there."""
+
+    places: torch.Tensor
+    actions: torch.Tensor
+    rewards: torch.Tensor
+    known: torch.Tensor
+    unknown: torch.Tensor
+    left: torch.Tensor
+
+
+@torch.no_grad()
+def _walk(model: LocalLinear, policy: Policy, places: torch.Tensor, steps: int) -> Iterator[_Step]:
+    """Follow the fits from places (m, d_f) until nothing is left of any path."""
+    left = torch.ones(len(places), dtype=places.dtype)
+    for _ in range(steps):
+        known, unknown = model.state_support.split(places, model.prior_mass)
+        fit, actions = model.fit_at(places), policy.mode(places)
+        rewards = fit.at(actions)[:, -1].clamp(model.reward_low, model.reward_high)
+        yield _Step(places, actions, rewards, known, unknown, left)
+
+        left = left * known
+        going = left > _LEAST_LEFT
+        if not bool(going.any()):
+            break
+        places = torch.where(going[:, None], model.outcomes(places, fit, actions), places)
+        left = left * (1.0 - model.ended_share(places))

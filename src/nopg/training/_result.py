@@ -12,6 +12,7 @@ from nopg.data import Schema
 from nopg.kernels import Bandwidths
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
+from nopg.training._rehearsal import PredictedPaths, predict_paths
 from nopg.training._reports import Update
 from nopg.training._starts import StartSupport
 
@@ -83,6 +84,15 @@ class TrainingResult:
     def support(self, states: ArrayLike) -> FloatArray:
         """Return how many samples' worth of data stand at raw states (m, d_s)."""
         return self.solution.support(self._features(states)).numpy()
+
+    def predicted_paths(self, steps: int, states: ArrayLike | None = None) -> PredictedPaths:
+        """Return where the controller is expected to go in so many steps from raw states (m, d_s).
+
+        By default from the initial states. Only the local-linear model can say.
+        """
+        problem = self.solution.equation.problem
+        features = problem.initial.features if states is None else self._features(states)
+        return predict_paths(problem, self.policy.policy, features, steps)
 
     def __repr__(self) -> str:
         proof = self.certificate
