@@ -22,6 +22,7 @@ PUBLIC_NAMES = [
     "Transitions",
     "__version__",
     "describe",
+    "load",
     "optimize",
     "paper_bandwidths",
     "select_bandwidths",
@@ -50,8 +51,17 @@ def test_the_names_of_the_package_are_these() -> None:
 def test_every_name_of_the_package_exists_and_is_listed_once() -> None:
     assert all(hasattr(nopg, name) for name in nopg.__all__)
     assert len(set(nopg.__all__)) == len(nopg.__all__)
-    public = {name for name in vars(nopg) if not name.startswith("_") and name not in ROOMS}
-    assert public == set(nopg.__all__) - {"__version__"}
+    ours = {name for name, value in vars(nopg).items() if getattr(value, "__module__", "").startswith("nopg")}
+    assert {name for name in ours if not name.startswith("_")} == set(nopg.__all__) - {"__version__"}
+    assert set(nopg.__all__) <= set(dir(nopg))
+    with pytest.raises(AttributeError, match="optimise"):
+        nopg.optimise  # noqa: B018
+
+
+def test_what_needs_no_torch_does_not_import_it() -> None:
+    script = "import sys, nopg, nopg.bundles, nopg.errors; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_the_rooms_that_everyone_needs_are_there() -> None:
@@ -96,7 +106,7 @@ def test_every_module_says_what_it_owns() -> None:
 
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
-        "import sys, nopg; "
+        "import sys, nopg; [getattr(nopg, name) for name in nopg.__all__]; "
         "extras = {'d3rlpy', 'faiss', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
         "extras |= {'pyarrow', 'pygame', 'stable_baselines3'}; "
         "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"

@@ -1,18 +1,25 @@
 """Offline reinforcement learning in closed form.
 
-`describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller. The
-rooms below are public too: `nopg.data`, `nopg.bandwidths`, `nopg.graph`, `nopg.bellman`, `nopg.gradients`,
-`nopg.solvers`, `nopg.policies`, `nopg.training`, `nopg.evaluation`, `nopg.report`, and for studies
-`nopg.environments`, `nopg.rollouts`, `nopg.baselines`, `nopg.experiments`, `nopg.records`, `nopg.figures` and
-`nopg.theory`.
+`describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
+`load` brings back one that was saved. The rooms below are public too: `nopg.data`, `nopg.bandwidths`,
+`nopg.graph`, `nopg.bellman`, `nopg.gradients`, `nopg.solvers`, `nopg.policies`, `nopg.training`,
+`nopg.evaluation`, `nopg.report`, `nopg.bundles`, and for studies `nopg.environments`, `nopg.rollouts`,
+`nopg.baselines`, `nopg.experiments`, `nopg.records`, `nopg.figures` and `nopg.theory`.
+
+Names are imported when they are first used, so that what needs no torch does not import it.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from nopg._version import __version__
-from nopg.bandwidths import paper_bandwidths, select_bandwidths
-from nopg.data import Schema, Transitions
-from nopg.kernels import Bandwidths
-from nopg.report import describe
-from nopg.training import TrainingResult, optimize
+
+if TYPE_CHECKING:
+    from nopg.bandwidths import paper_bandwidths, select_bandwidths
+    from nopg.data import Schema, Transitions
+    from nopg.kernels import Bandwidths
+    from nopg.report import describe
+    from nopg.training import TrainingResult, load, optimize
 
 __all__ = [
     "Bandwidths",
@@ -21,7 +28,33 @@ __all__ = [
     "Transitions",
     "__version__",
     "describe",
+    "load",
     "optimize",
     "paper_bandwidths",
     "select_bandwidths",
 ]
+
+_HOMES = {
+    "Bandwidths": "kernels",
+    "Schema": "data",
+    "TrainingResult": "training",
+    "Transitions": "data",
+    "describe": "report",
+    "load": "training",
+    "optimize": "training",
+    "paper_bandwidths": "bandwidths",
+    "select_bandwidths": "bandwidths",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for from its room."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'nopg' has no attribute {name!r}")
+    value = getattr(import_module(f"nopg.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

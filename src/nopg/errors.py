@@ -2,6 +2,7 @@
 
 NopgError
 ├── DataError (ValueError)       logged data that cannot be used as given
+├── BundleError (ValueError)     a saved controller that cannot be read
 ├── ArgumentError (ValueError)   a setting outside its range
 ├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
 ├── MemoryBudgetError (MemoryError)  what was asked does not fit the budget
@@ -13,6 +14,7 @@ SupportWarning (UserWarning)     an answer that the data cannot back
 
 __all__ = [
     "ArgumentError",
+    "BundleError",
     "DataError",
     "MemoryBudgetError",
     "MissingExtraError",
@@ -29,6 +31,10 @@ class NopgError(Exception):
 
 class DataError(NopgError, ValueError):
     """The logged data cannot be used as given."""
+
+
+class BundleError(NopgError, ValueError):
+    """A saved controller is incomplete, changed, or not one of ours."""
 
 
 class ArgumentError(NopgError, ValueError):

@@ -196,3 +196,12 @@ class BellmanEquation(BellmanSystem):
     ) -> BellmanSolution:
         """Solve for q and μ; see `solve_both`."""
         return BellmanSolution(self, *self.solve_both(solver, tolerance=tolerance, start=start))
+
+    def certify(self, q: torch.Tensor, mu: torch.Tensor, *, tolerance: float = 1e-10) -> BellmanSolution:
+        """Return the solution that q and μ, found elsewhere, are; what they are off by is computed anew."""
+        Lambda = Resolvent(self.operator, self.discount)
+        return BellmanSolution(
+            self,
+            Lambda.certify(q, self.targets, num_steps=0, tolerance=tolerance),
+            Lambda.T.certify(mu, self.initial_responsibilities, num_steps=0, tolerance=tolerance),
+        )

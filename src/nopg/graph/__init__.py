@@ -20,13 +20,14 @@ from nopg.graph._prior_mass import DEFAULT_PRIOR_MASS, check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
 from nopg.graph._samples import SampleIndex
 from nopg.graph._sharing import SharedRows, holds_a_part, share_rows, whole_data, whole_starts
-from nopg.graph._state_support import StateSupport
+from nopg.graph._state_support import CondensedSupport, StateSupport
 
 __all__ = [
     "DEFAULT_PRIOR_MASS",
     "Backup",
     "CandidateGraph",
     "CandidateSearch",
+    "CondensedSupport",
     "FitShape",
     "Footprint",
     "IntegrationRule",

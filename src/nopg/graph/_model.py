@@ -11,6 +11,7 @@ import torch
 
 from nopg._checks import check_device
 from nopg._spatial import SpatialCells
+from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.graph._multilevel import CellHierarchy
 from nopg.graph._operator import TransitionOperator
@@ -95,6 +96,7 @@ class TransitionModel(ABC):
     nodes are the samples, c = r and x = q. A model that predicts rewards itself has c = 0.
 
     Attributes:
+        data: The transitions that it rests on; on several ranks those of this one.
         num_nodes: n.
         num_actions: d_a.
         node_rewards: c, shape (n,).
@@ -107,6 +109,7 @@ class TransitionModel(ABC):
         cells: The cells by which several ranks share the nodes, or None.
     """
 
+    data: Transitions
     num_nodes: int
     num_actions: int
     node_rewards: torch.Tensor

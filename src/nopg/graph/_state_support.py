@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
@@ -11,7 +12,7 @@ from nopg.graph._prior_mass import known_and_unknown
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import neighbor_search
 
-__all__ = ["StateSupport", "cell_corners", "node_spacing"]
+__all__ = ["CondensedSupport", "StateSupport", "cell_corners", "node_spacing"]
 
 _NEIGHBORS = 64
 _ROWS_SAMPLED = 1_000
@@ -20,6 +21,7 @@ _WIDTH = 0.5
 # A state as lonely as the loneliest twentieth of the data counts as unknown to one part in ten thousand.
 _LONELY, _UNKNOWN_THERE = 0.05, 1e-4
 _LEAST_PRIOR_MASS = _LEAST_KNOWN = 1e-6
+_MOST_REPRESENTATIVES = 2_000
 
 
 class StateSupport:
@@ -43,6 +45,11 @@ class StateSupport:
         self._tree = neighbor_search(metric.scale(data.schema.encode(self._seen)))
         log_w = torch.zeros_like(data.rewards) if data.weights is None else data.weights.log()
         self._log_weights = torch.cat([log_w, log_w[data.terminated]])
+
+    @property
+    def seen(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The raw states (m, d_s) that were seen, and how many transitions each stands for (m,)."""
+        return self._seen, self._log_weights.exp()
 
     def log_mass(self, features: torch.Tensor) -> torch.Tensor:
         """Return log S (m,) at state features (m, d_f), from the 64 nearest."""
@@ -84,6 +91,47 @@ class StateSupport:
     def _log_kernel(self, distances: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
         """Return log wⱼ − ½d²/w² (m, K) of the states seen at these distances."""
         return self._log_weights[near.long()] - 0.5 * (distances / self.width).square()
+
+
+@dataclass(frozen=True, slots=True)
+class CondensedSupport:
+    """S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²) over few representatives, to be carried along with a controller.
+
+    Attributes:
+        places: State features of the representatives, shape (r, d_f).
+        weights: How many states each stands for, shape (r,).
+        width: h of each feature, shape (d_f,).
+        prior_mass: β; a state of support S counts as unknown to the share β/(β + S).
+    """
+
+    places: torch.Tensor
+    weights: torch.Tensor
+    width: torch.Tensor
+    prior_mass: float
+
+    @classmethod
+    def of(
+        cls, data: Transitions, metric: GaussianKernel, *, most: int = _MOST_REPRESENTATIVES
+    ) -> CondensedSupport:
+        """Return the support of the data by at most so many rows that stand for all of them.
+
+        Width and β are those of these rows, which lie farther apart than the data do.
+        """
+        few = data.condense(most)
+        support = StateSupport(few, metric)
+        states, weights = support.seen
+        return cls(
+            few.schema.encode(states), weights, support.width * metric.bandwidth, support.prior_mass(few)
+        )
+
+    def mass(self, features: torch.Tensor) -> torch.Tensor:
+        """Return S (m,) at state features (m, d_f)."""
+        scaled, places = features / self.width, self.places / self.width
+        return torch.exp(-0.5 * torch.cdist(scaled, places).square()) @ self.weights
+
+    def unknown(self, features: torch.Tensor) -> torch.Tensor:
+        """Return β/(β + S), the unknown share (m,) at state features (m, d_f)."""
+        return self.prior_mass / (self.prior_mass + self.mass(features))
 
 
 def cell_corners(schema: Schema) -> int:

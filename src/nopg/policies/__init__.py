@@ -1,6 +1,7 @@
 """Policies: deterministic and Gaussian, linear and small networks, behind one sampling interface."""
 
 from nopg.policies._density import Gaussian, log_normal
+from nopg.policies._description import describe_policy, policy_from
 from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
 from nopg.policies._imitation import imitate
@@ -27,9 +28,11 @@ __all__ = [
     "Policy",
     "Standardizer",
     "VarianceDecay",
+    "describe_policy",
     "imitate",
     "log_normal",
     "policy_actions",
+    "policy_from",
     "policy_gradient",
     "shared_noise",
     "trainable",

@@ -3,23 +3,27 @@
 from nopg.training._ascent import ascend
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
+from nopg.training._loading import load
 from nopg.training._optimize import build_policy, optimize
 from nopg.training._rehearsal import PredictedPaths
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
-from nopg.training._result import TrainingResult
+from nopg.training._result import Answer, ResultSource, TrainingResult
 from nopg.training._starts import StartSupport
 
 __all__ = [
+    "Answer",
     "Callback",
     "Controller",
     "ModelChoice",
     "Plateau",
     "PredictedPaths",
     "ProgressBar",
+    "ResultSource",
     "StartSupport",
     "TrainingResult",
     "Update",
     "ascend",
     "build_policy",
+    "load",
     "optimize",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,13 +17,14 @@ from nopg._ranks import current_ranks
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bandwidths import select_bandwidths
-from nopg.bellman import ControlProblem, action_candidates
+from nopg.bellman import BellmanSolution, ControlProblem, action_candidates
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.gradients import NOPG
 from nopg.graph import (
     DEFAULT_PRIOR_MASS,
     CandidateSearch,
+    CondensedSupport,
     Footprint,
     IntegrationRule,
     LocalLinear,
@@ -44,7 +46,7 @@ from nopg.training._choice import ModelChoice, check_choice, choose_model
 from nopg.training._controller import Controller
 from nopg.training._greedy_start import GreedyStart, keep_the_better, start_greedily
 from nopg.training._reports import Callback, Plateau, ProgressBar
-from nopg.training._result import TrainingResult
+from nopg.training._result import Answer, TrainingResult
 from nopg.training._starts import start_support
 
 __all__ = ["build_policy", "optimize"]
@@ -204,7 +206,32 @@ def optimize(
     solve.forget()
     problem = problem.to(torch.float64, "cpu")
     solution = problem.equation(actor, generator(seed, "actions")).solve(solve)
-    return TrainingResult(Controller(actor, data.schema), solution, h, history, choice, support, shared.rows)
+    return TrainingResult(
+        policy=Controller(actor, data.schema),
+        answer=Answer.of(solution),
+        bandwidths=h,
+        history=history,
+        choice=choice,
+        start_support=support,
+        rows=shared.rows,
+        seed=seed,
+        source=_Trained(solution, h),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Trained:
+    """The parts of a result that are at hand after a training."""
+
+    solved: BellmanSolution
+    bandwidths: Bandwidths
+
+    def solution(self) -> BellmanSolution:
+        return self.solved
+
+    def support(self) -> CondensedSupport:
+        model = self.solved.equation.problem.model
+        return CondensedSupport.of(whole_data(model.data, model.space.ranks), self.bandwidths.state_kernel)
 
 
 def _greedy(start: str, policy: Policy | str, rows: int) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
 
 import torch
 
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.bellman import BellmanSolution, Certificate
-from nopg.data import Schema
+from nopg.data import Schema, Transitions
+from nopg.graph import CondensedSupport
 from nopg.kernels import Bandwidths
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
@@ -16,7 +21,44 @@ from nopg.training._rehearsal import PredictedPaths, predict_paths
 from nopg.training._reports import Update
 from nopg.training._starts import StartSupport
 
-__all__ = ["TrainingResult"]
+__all__ = ["Answer", "ResultSource", "TrainingResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The numbers that a training ends with.
+
+    Attributes:
+        discount: γ that they hold for.
+        expected_return: Ĵ.
+        unknown_mass: U.
+        certificate: The proven numerical error.
+    """
+
+    discount: float
+    expected_return: float
+    unknown_mass: float
+    certificate: Certificate
+
+    @classmethod
+    def of(cls, solution: BellmanSolution) -> Answer:
+        """Return those of a solution."""
+        return cls(
+            solution.equation.discount,
+            solution.expected_return,
+            solution.unknown_mass,
+            solution.certificate,
+        )
+
+
+class ResultSource(Protocol):
+    """Where the large parts of a result come from: a training, or a file."""
+
+    def solution(self) -> BellmanSolution:
+        """Return the Bellman solution."""
+
+    def support(self) -> CondensedSupport:
+        """Return what a controller carries along to know where it is."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,22 +67,46 @@ class TrainingResult:
 
     Attributes:
         policy: The controller: numpy observation in, numpy action out.
-        solution: The Bellman solution under it, solved to its certificate.
+        answer: The numbers that the training ended with.
         bandwidths: Of the kernels, with where they come from.
         history: Every update of the training.
         choice: Which transition model it rests on, and why.
         start_support: What the data know of the initial states.
         rows: The row of the data that each of the first nodes of the solution comes from, shape (n,); on
             several ranks the nodes of this one.
+        seed: The one seed of everything random.
+        source: Where solution and support come from.
     """
 
     policy: Controller
-    solution: BellmanSolution
+    answer: Answer
     bandwidths: Bandwidths
     history: tuple[Update, ...]
     choice: ModelChoice
     start_support: StartSupport
     rows: torch.Tensor
+    seed: int
+    source: ResultSource
+
+    @cached_property
+    def solution(self) -> BellmanSolution:
+        """The Bellman solution under the controller, solved to its certificate."""
+        return self.source.solution()
+
+    @cached_property
+    def condensed_support(self) -> CondensedSupport:
+        """The support of the data by few representatives, which is saved and exported with the controller."""
+        return self.source.support()
+
+    @property
+    def data(self) -> Transitions:
+        """The transitions that the solution rests on, in the order of its nodes."""
+        return self.solution.equation.problem.model.data
+
+    @property
+    def discount(self) -> float:
+        """γ."""
+        return self.answer.discount
 
     @property
     def start_unknown(self) -> float:
@@ -53,17 +119,17 @@ class TrainingResult:
     @property
     def expected_return(self) -> float:
         """Ĵ, the discounted return that the data let us expect from the initial states."""
-        return self.solution.expected_return
+        return self.answer.expected_return
 
     @property
     def unknown_mass(self) -> float:
         """U, the discounted probability of leaving the data."""
-        return self.solution.unknown_mass
+        return self.answer.unknown_mass
 
     @property
     def certificate(self) -> Certificate:
         """The proven numerical error of the solution."""
-        return self.solution.certificate
+        return self.answer.certificate
 
     def value(self, states: ArrayLike) -> FloatArray:
         """Return V̂ at raw states (m, d_s); see `BellmanSolution.value`."""
@@ -93,6 +159,22 @@ class TrainingResult:
         problem = self.solution.equation.problem
         features = problem.initial.features if states is None else self._features(states)
         return predict_paths(problem, self.policy.policy, features, steps)
+
+    def save(self, path: str | os.PathLike[str], *, data: bool = True, overwrite: bool = False) -> Path:
+        """Write the result to a folder, or to one file if the path ends in `.zip`; `nopg.load` reads it.
+
+        It holds JSON and safetensors, never a pickle. It appears under its name whole or not at all. On
+        several ranks all of them call this together, and the first one writes.
+
+        Args:
+            path: Must not exist yet.
+            data: Whether to put the transitions in. Without them controller and numbers remain, but not what
+                is asked of the model anywhere else: `value`, `visitation`, `support`, `predicted_paths`.
+            overwrite: Whether an older result at the path is replaced.
+        """
+        from nopg.training._saving import save_result
+
+        return save_result(self, path, with_data=data, overwrite=overwrite)
 
     def __repr__(self) -> str:
         proof = self.certificate

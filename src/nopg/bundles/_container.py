@@ -1,0 +1,92 @@
+"""Where the members of a bundle lie: a folder or a zip, read without trust.
+
+A bundle comes by mail or from a stick. Only names that we write are read, only regular files, never through a
+link, never more bytes than a file has, and a zip must hold its members as they are: what is not compressed
+cannot swell.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from nopg.errors import BundleError
+
+__all__ = ["Container", "open_container"]
+
+_MOST_MEMBERS = 32
+
+
+class Container(ABC):
+    """Members by name, as bytes.
+
+    Attributes:
+        path: Of the folder or zip, for messages.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @abstractmethod
+    def read(self, name: str, most: int) -> bytes:
+        """Return a member of at most so many bytes."""
+
+    def refuse(self, name: str, why: str) -> BundleError:
+        """Return the error that says what is wrong with a member."""
+        return BundleError(f"{self.path}: {name} {why}; save the controller again, or take another copy")
+
+
+def open_container(path: Path) -> Container:
+    """Return the folder or the zip at a path."""
+    if path.is_dir():
+        return _Folder(path)
+    if path.is_file():
+        return _Zip(path)
+    raise BundleError(f"there is no saved controller at {path}; give a folder or zip that save() wrote")
+
+
+class _Folder(Container):
+    def read(self, name: str, most: int) -> bytes:
+        try:
+            # Not through a link, and without waiting for a pipe that nobody writes to.
+            member = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            raise self.refuse(name, f"cannot be read ({error.strerror})") from None
+        with os.fdopen(member, "rb") as stream:
+            found = os.fstat(stream.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise self.refuse(name, "is no regular file")
+            if found.st_size > most:
+                raise self.refuse(name, f"has {found.st_size} bytes, over {most}")
+            return stream.read(most)
+
+
+class _Zip(Container):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                entries = archive.infolist()
+        except Exception as error:  # the reader of zips was not written for hostile ones
+            raise BundleError(f"{path} is no zip that can be read ({error}); take another copy") from None
+        self._entries = {entry.filename: entry for entry in entries}
+        if len(entries) > _MOST_MEMBERS or len(self._entries) < len(entries):
+            raise BundleError(f"{path} holds {len(entries)} members, or one twice; it is no saved controller")
+
+    def read(self, name: str, most: int) -> bytes:
+        if name not in self._entries:
+            raise self.refuse(name, "is missing")
+        entry = self._entries[name]
+        plain = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
+        if not plain or entry.flag_bits & 1:
+            raise self.refuse(name, "is compressed or encrypted")
+        if entry.file_size > min(most, self.path.stat().st_size):
+            raise self.refuse(name, f"claims {entry.file_size} bytes")
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(entry) as stream:
+                return stream.read(most)
+        except Exception as error:
+            raise self.refuse(name, f"cannot be read ({error})") from None

@@ -1,0 +1,134 @@
+"""Writing a bundle: whole under its name, or not there at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nopg.bundles._bundle import FORMAT, KIND, MANIFEST, Array
+from nopg.errors import ArgumentError
+
+__all__ = ["write_bundle"]
+
+
+def write_bundle(
+    path: str | os.PathLike[str],
+    *,
+    documents: Mapping[str, Mapping[str, Any]],
+    arrays: Mapping[str, Mapping[str, Array]],
+    about: Mapping[str, Any],
+    overwrite: bool = False,
+) -> Path:
+    """Write a controller to a folder, or to one file if the path ends in `.zip`; return the path.
+
+    It is written under another name, flushed to the disk, and renamed: who looks sees all of it or none.
+
+    Args:
+        path: Must not exist, unless it may be overwritten.
+        documents: JSON members by name.
+        arrays: Members of arrays by name.
+        about: What else the manifest says.
+        overwrite: Whether another bundle at the path is replaced.
+    """
+    from safetensors.numpy import save
+
+    target = Path(path)
+    _check_target(target, overwrite)
+    members = {name: _json(document) for name, document in documents.items()}
+    for name, group in arrays.items():
+        members[name] = save({key: np.ascontiguousarray(array) for key, array in group.items()})
+    listed = {
+        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in members.items()
+    }
+    manifest = {"format": FORMAT, "kind": KIND, **about, "members": listed}
+    members = {MANIFEST: _json(manifest), **members}
+
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        (_write_zip if target.suffix == ".zip" else _write_folder)(unfinished, members)
+        _put_in_place(unfinished, target)
+    finally:
+        _remove(unfinished)
+    return target
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    if not target.name:
+        raise ArgumentError(f"{str(target)!r} names no folder; give one, such as 'pump-controller'")
+    if not target.exists():
+        return
+    if not overwrite:
+        raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
+    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).exists():
+        raise ArgumentError(f"{target} is a folder of something else; give another name")
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: a number that is not finite becomes text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_folder(folder: Path, members: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    for name, content in members.items():
+        with (folder / name).open("wb") as stream:
+            stream.write(content)
+            _flush(stream.fileno())
+    _flush_folder(folder)
+
+
+def _write_zip(path: Path, members: Mapping[str, bytes]) -> None:
+    with path.open("wb") as stream:
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in members.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+        stream.flush()
+        _flush(stream.fileno())
+
+
+def _put_in_place(unfinished: Path, target: Path) -> None:
+    """Rename to the final name; an older folder steps aside first, since a full one cannot be replaced."""
+    aside = target.with_name(f".{target.name}.{os.getpid()}.replaced")
+    if target.is_dir():
+        target.rename(aside)
+    unfinished.replace(target)
+    _flush_folder(target.parent)
+    _remove(aside)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,127 @@
+"""Policies as plain values and arrays, and back: what is saved of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from nopg._seeding import generator
+from nopg.errors import ArgumentError
+from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
+from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
+from nopg.policies._networks import MLP, ActionRange, Standardizer
+from nopg.policies._policy import Policy
+
+__all__ = ["describe_policy", "policy_from"]
+
+Parameters = Mapping[str, torch.Tensor]
+
+
+def describe_policy(policy: Policy) -> dict[str, Any]:
+    """Return what `policy_from` needs beside the parameters (`state_dict`) to build the policy again.
+
+    Example:
+        >>> describe_policy(LinearPolicy([[-1.0, -2.0]]))
+        {'kind': 'linear'}
+    """
+    # A subclass may act in another way, so the type itself has to be one of ours.
+    if type(policy) is LinearPolicy:
+        return {"kind": "linear"}
+    if type(policy) is MLPPolicy:
+        return {"kind": "mlp"}
+    if isinstance(policy, (GaussianMLPPolicy, GaussianPolicy)):
+        drawn = {
+            "num_action_samples": None if policy.sigma_points else policy.num_action_samples,
+            "final_variance": policy.decay.final,
+        }
+        if type(policy) is GaussianMLPPolicy:
+            return {"kind": "gaussian-mlp", **drawn}
+        if type(policy) is GaussianPolicy:
+            return {"kind": "gaussian", "mean": describe_policy(policy.mean)["kind"], **drawn}
+    raise ArgumentError(
+        f"a policy of class {type(policy).__name__} cannot be saved; the policies of nopg.policies can. Save "
+        "its state_dict() yourself"
+    )
+
+
+def policy_from(description: Mapping[str, Any], parameters: Parameters) -> Policy:
+    """Return the policy of a description with these parameters; what does not fit is refused.
+
+    Sizes are those of the parameters, so that nothing is larger than what was read.
+    """
+    for name, value in parameters.items():
+        if not value.is_floating_point() or not bool(value.isfinite().all()):
+            raise ArgumentError(f"the parameter {name} of the policy holds what is no finite number")
+    policy = _build(description, parameters)
+    try:
+        policy.load_state_dict(dict(parameters))
+    except RuntimeError as error:
+        raise ArgumentError(f"the parameters do not fit the policy: {str(error).splitlines()[-1]}") from None
+    return policy
+
+
+def _build(description: Mapping[str, Any], parameters: Parameters) -> Policy:
+    kind = description.get("kind")
+    if kind in {"linear", "mlp"}:
+        return _deterministic(str(kind), parameters)
+    if kind not in {"gaussian", "gaussian-mlp"}:
+        raise ArgumentError(f"there is no policy of kind {kind!r}")
+    count, final = description.get("num_action_samples"), description.get("final_variance")
+    if not (count is None or isinstance(count, int)) or not isinstance(final, (int, float)):
+        raise ArgumentError(f"the policy draws {count!r} actions, with {final!r} of the variance at the end")
+    decay = VarianceDecay(final)
+    if kind == "gaussian":
+        inner = {
+            name.removeprefix("mean."): value
+            for name, value in parameters.items()
+            if name.startswith("mean.")
+        }
+        mean = _deterministic(str(description.get("mean")), inner)
+        std = _vector(parameters, "std")
+        return GaussianPolicy(mean, std, num_action_samples=count, decay=decay)
+    return GaussianMLPPolicy(
+        _network(parameters),
+        _action_range(parameters),
+        largest_std=_vector(parameters, "largest_std"),
+        num_action_samples=count,
+        decay=decay,
+    )
+
+
+def _deterministic(kind: str, parameters: Parameters) -> Deterministic:
+    if kind == "linear":
+        gain = parameters.get("gain")
+        if gain is None:
+            raise ArgumentError("the parameter gain of the policy is missing")
+        return LinearPolicy(gain)
+    if kind == "mlp":
+        return MLPPolicy(_network(parameters), _action_range(parameters))
+    raise ArgumentError(f"there is no deterministic policy of kind {kind!r}")
+
+
+def _network(parameters: Parameters) -> MLP:
+    mean, std = (_vector(parameters, f"network.standardizer.{name}") for name in ("mean", "std"))
+    if not bool((std > 0).all()):
+        raise ArgumentError("the inputs of the policy are scaled by a number that is not positive")
+    standardizer = Standardizer(mean, std)
+    hidden, outputs = (_vector(parameters, f"network.{layer}.bias").numel() for layer in ("hidden", "output"))
+    size = max(hidden * (len(standardizer.mean) + 1), outputs * (hidden + 1))
+    if size > 2 * sum(value.numel() for value in parameters.values()):
+        raise ArgumentError("the parameters of the network do not fit each other")
+    return MLP(standardizer, outputs, hidden=hidden, rng=generator(0, "read"))
+
+
+def _action_range(parameters: Parameters) -> ActionRange:
+    center, radius = (_vector(parameters, f"action_range.{name}") for name in ("center", "radius"))
+    if center.shape != radius.shape:
+        raise ArgumentError("centre and radius of the actions differ in shape")
+    return ActionRange(center - radius, center + radius)
+
+
+def _vector(parameters: Parameters, name: str) -> torch.Tensor:
+    value = parameters.get(name)
+    if value is None or value.ndim != 1 or value.numel() == 0:
+        raise ArgumentError(f"the parameter {name} of the policy is missing or has another shape")
+    return value

@@ -1,0 +1,216 @@
+"""Results on disk and back: the same controller, the same numbers, the same answers anywhere."""
+
+import json
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import nopg
+from nopg.data import Transitions
+from nopg.environments import Pendulum
+from nopg.errors import ArgumentError, BundleError, DataError
+from nopg.graph import CondensedSupport, MonteCarlo, StateSupport
+from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy, describe_policy, policy_from
+from nopg.rollouts import collect_grid, collect_uniform
+from nopg.training import TrainingResult, optimize
+
+ASKED = [[3.0, 0.5], [0.1, -1.0], [-2.0, 4.0]]
+
+
+def trained(model: str = "local-linear", policy: str = "deterministic", **settings: object) -> TrainingResult:
+    data = collect_grid(Pendulum(), (9, 9, 2))
+    return optimize(
+        data,
+        0.95,
+        model=model,  # type: ignore[arg-type]
+        policy=policy,  # type: ignore[arg-type]
+        start="given",
+        updates=4,
+        seed=3,
+        progress=False,
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(scope="module")
+def result() -> TrainingResult:
+    return trained()
+
+
+@pytest.fixture(scope="module")
+def saved(result: TrainingResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return result.save(tmp_path_factory.mktemp("saved") / "pendulum")
+
+
+def assert_same(one: TrainingResult, other: TrainingResult) -> None:
+    assert np.array_equal(one.policy(ASKED), other.policy(ASKED))
+    for method in ("value", "visitation", "unknown_at", "support"):
+        assert np.array_equal(getattr(one, method)(ASKED), getattr(other, method)(ASKED)), method
+    assert np.array_equal(one.action_value(ASKED, [[1.0]] * 3), other.action_value(ASKED, [[1.0]] * 3))
+    assert one.answer == other.answer
+    assert one.history == other.history
+    assert one.choice == other.choice
+    assert repr(one) == repr(other)
+    assert repr(one.bandwidths) == repr(other.bandwidths)
+    assert torch.equal(one.rows, other.rows)
+    assert torch.equal(one.start_support.unknown, other.start_support.unknown)
+    assert one.policy.schema == other.policy.schema
+
+
+def test_a_loaded_result_answers_bit_for_bit_as_the_one_that_was_saved(
+    result: TrainingResult, saved: Path
+) -> None:
+    assert_same(result, nopg.load(saved))
+
+
+@pytest.mark.parametrize(
+    ("model", "policy", "settings"),
+    [
+        ("nadaraya-watson", "deterministic", {}),
+        ("nadaraya-watson", "gaussian", {"integration": MonteCarlo(2, seed=5)}),
+        ("local-linear", "gaussian", {}),
+        ("auto", "deterministic", {"initial_states": [[3.14, 0.0], [2.0, 0.0]]}),
+    ],
+)
+def test_every_model_and_policy_comes_back(
+    model: str, policy: str, settings: dict[str, object], tmp_path: Path
+) -> None:
+    one = trained(model, policy, **settings)
+    assert_same(one, nopg.load(one.save(tmp_path / "one.zip")))
+
+
+def test_random_actions_of_a_policy_come_back_too(tmp_path: Path) -> None:
+    data = collect_grid(Pendulum(), (9, 9, 2))
+    policy = GaussianPolicy(LinearPolicy([[0.0, -8.0, -2.0]]), 0.3, num_action_samples=4)
+    one = optimize(data, 0.95, policy=policy, model="nadaraya-watson", updates=2, seed=8, progress=False)
+    assert_same(one, nopg.load(one.save(tmp_path / "one")))
+
+
+def test_units_bounds_episodes_and_weights_come_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    levels, valve = rng.uniform(0, 1, (60, 1)), rng.uniform(-1, 1, (60, 1))
+    data = Transitions.from_arrays(
+        levels,
+        valve,
+        -levels[:, 0],
+        levels + 0.1 * valve,
+        episodes=np.arange(60) // 10,
+        weights=np.full(60, 2.0),
+        state_names=["level"],
+        action_names=["valve"],
+        units={"level": "m", "reward": "€"},
+        bounds={"valve": (-1.0, 1.0)},
+    )
+    one = optimize(data, 0.9, start="given", updates=2, progress=False)
+    other = nopg.load(one.save(tmp_path / "one"))
+    assert other.policy.schema == data.schema
+    assert other.data.schema.units == {"level": "m", "reward": "€"}
+    back = other.data.take(torch.argsort(other.rows))
+    assert back.episodes is not None
+    assert torch.equal(back.states, data.states)
+    assert back.episodes.tolist() == (np.arange(60) // 10).tolist()
+    assert back.weights is not None
+
+
+def test_without_its_data_a_result_still_acts_and_tells_its_numbers(
+    result: TrainingResult, tmp_path: Path
+) -> None:
+    other = nopg.load(result.save(tmp_path / "bare", data=False))
+    assert not (tmp_path / "bare" / "data.safetensors").exists()
+    assert np.array_equal(other.policy(ASKED), result.policy(ASKED))
+    assert other.answer == result.answer
+    assert torch.equal(other.condensed_support.places, result.condensed_support.places)
+    with pytest.raises(DataError, match="saved without its data"):
+        other.value(ASKED)
+
+
+def test_a_loaded_result_can_be_saved_again(saved: Path, tmp_path: Path) -> None:
+    again = nopg.load(nopg.load(saved).save(tmp_path / "again.zip"))
+    assert_same(nopg.load(saved), again)
+    with zipfile.ZipFile(tmp_path / "again.zip") as archive:
+        assert all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
+
+
+def test_nothing_is_overwritten_unless_asked(result: TrainingResult, tmp_path: Path) -> None:
+    path = result.save(tmp_path / "one")
+    with pytest.raises(ArgumentError, match="exists already"):
+        result.save(path)
+    result.save(path, overwrite=True)
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "thesis.tex").write_text("mine")
+    with pytest.raises(ArgumentError, match="something else"):
+        result.save(tmp_path / "papers", overwrite=True)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["one", "papers"]
+
+
+def test_a_manifest_says_what_made_it(saved: Path, result: TrainingResult) -> None:
+    manifest = json.loads((saved / "manifest.json").read_text())
+    assert manifest["format"] == 1
+    assert manifest["data"]["rows"] == len(result.data)
+    assert manifest["versions"]["nopg"] == nopg.__version__
+    assert set(manifest["members"]) == {file.name for file in saved.iterdir()} - {"manifest.json"}
+
+
+def test_a_solution_that_is_not_one_is_found_out(saved: Path, tmp_path: Path) -> None:
+    other = nopg.load(saved)
+    q = other.solution.q
+    forged = other.solution.equation.certify(q + 1.0, other.solution.mu)
+    assert not forged.certificate.converged
+    assert forged.certificate.q_error >= 1.0
+
+
+def test_a_policy_of_ones_own_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    class Mine(MLPPolicy):
+        pass
+
+    data = collect_grid(Pendulum(), (5, 5, 2))
+    policy = Mine.from_data(data.features, data.actions, rng=torch.Generator().manual_seed(0))
+    one = optimize(data, 0.9, policy=policy, updates=1, progress=False)
+    with pytest.raises(ArgumentError, match="class Mine cannot be saved"):
+        one.save(tmp_path / "mine")
+    assert not list(tmp_path.iterdir())
+
+
+def test_parameters_that_do_not_fit_are_refused() -> None:
+    policy = LinearPolicy([[1.0, 2.0]])
+    assert describe_policy(policy_from({"kind": "linear"}, policy.state_dict())) == {"kind": "linear"}
+    with pytest.raises(ArgumentError, match="no policy of kind"):
+        policy_from({"kind": "oracle"}, {})
+    with pytest.raises(ArgumentError, match="missing"):
+        policy_from({"kind": "mlp"}, policy.state_dict())
+    with pytest.raises(ArgumentError, match="finite"):
+        policy_from({"kind": "linear"}, {"gain": torch.tensor([[float("nan")]])})
+
+
+def test_a_condensed_support_of_few_states_is_their_support() -> None:
+    data = collect_uniform(Pendulum(), 60, seed=0)
+    metric = nopg.select_bandwidths(data).state_kernel
+    few, all_of_them = CondensedSupport.of(data, metric), StateSupport(data, metric)
+    features = data.features[:20] + 0.1
+    assert torch.allclose(few.mass(features), all_of_them.log_mass(features).exp(), rtol=1e-9)
+    _, unknown = all_of_them.split(features, all_of_them.prior_mass(data))
+    assert torch.allclose(few.unknown(features), unknown, rtol=1e-6)
+
+
+def test_a_condensed_support_of_many_states_knows_where_the_data_are() -> None:
+    data = collect_uniform(Pendulum(), 6_000, seed=0)
+    metric = nopg.select_bandwidths(data).state_kernel
+    few = CondensedSupport.of(data, metric, most=500)
+    assert len(few.places) == 500
+    assert float(few.unknown(data.features[::50]).max()) < 0.5
+    far = data.schema.encode(torch.tensor([[0.0, 20.0]], dtype=torch.float64))
+    assert float(few.unknown(far)) > 0.999
+
+
+def test_a_certificate_is_written_down_number_by_number(saved: Path, result: TrainingResult) -> None:
+    told = json.loads((saved / "result.json").read_text())["answer"]["certificate"]
+    assert told == asdict(result.certificate)
+
+
+def test_what_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="there is no saved controller"):
+        nopg.load(tmp_path / "nowhere")
