@@ -3,18 +3,22 @@
 from nopg.training._ascent import ascend
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
+from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
 from nopg.training._optimize import build_policy, optimize
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport
 
 __all__ = [
+    "CSVLogger",
     "Callback",
     "Controller",
+    "JSONLinesLogger",
     "ModelChoice",
     "Plateau",
     "ProgressBar",
     "StartSupport",
+    "TensorBoardLogger",
     "TrainingResult",
     "Update",
     "ascend",
