@@ -13,6 +13,7 @@ from nopg._typing import FloatArray
 from nopg.bellman import BellmanSolution
 from nopg.data import Schema
 from nopg.errors import ArgumentError
+from nopg.kernels import GaussianKernel
 
 __all__ = ["StateSlice", "slice_states"]
 
@@ -53,6 +54,21 @@ class StateSlice:
         for k, name in enumerate(self.schema.states):
             states[:, k] = torch.as_tensor(varied[name]) if name in varied else self.held[name]
         return states
+
+    def project(self, states: torch.Tensor) -> FloatArray:
+        """Return where raw states (m, d_s) lie on the axes, angles on their turn, shape (m, axes)."""
+        places = []
+        for name, axis in zip(self.columns, self.axes, strict=True):
+            column, period = states[:, self.schema.states.index(name)].numpy(), self.schema.angles.get(name)
+            places.append(column if period is None else axis[0] + (column - axis[0]) % period)
+        return np.stack(places, axis=1)
+
+    def near(self, states: torch.Tensor, kernel: GaussianKernel, *, within: float) -> torch.Tensor:
+        """Return which raw states (m, d_s) lie within so many bandwidths of the held values, shape (m,)."""
+        columns = [self.schema.states[column] in self.held for column in self.schema.feature_columns]
+        here = self.schema.encode(self.states()[:1])
+        away = kernel.scale(self.schema.encode(states) - here)[:, columns]
+        return away.square().sum(dim=1).sqrt() <= within
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -83,8 +83,12 @@ class StateMap:
             table |= zip(self.schema.actions, columns, strict=True)
         taken = {*self.schema.states, *self.schema.actions}
         for name in (*(name for name in asked if name != "actions"), "unknown", "support"):
-            table[f"{name}_" if name in taken else name] = getattr(self, name).ravel()
+            table[_free(name, taken)] = getattr(self, name).ravel()
         return table
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name
 
 
 def _log(x: FloatArray) -> FloatArray:
