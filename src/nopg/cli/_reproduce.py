@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
@@ -19,18 +19,16 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from nopg.errors import MissingExtraError, NopgError
-from nopg.experiments import EXPERIMENTS, Choice, Experiment, Trial, missing_trials, page, run_trials
+from nopg.cli._screen import OUT, TOLD, guarded, print_json
+from nopg.errors import MissingExtraError
+from nopg.experiments import EXPERIMENTS, Choice, Experiment, Finding, Trial, missing_trials, page, run_trials
 from nopg.figures import draw, save
 from nopg.records import Record, read_records
 
 __all__ = ["reproduce"]
 
-_STOPPED = 130  # as shells report Ctrl-C
-_TOLD = Console(stderr=True, highlight=False)
-_OUT = Console(highlight=False)
 
-
+@guarded
 def reproduce(
     name: Annotated[
         str | None, typer.Argument(help="An experiment, or `all`; `--list` shows them.", show_default=False)
@@ -76,6 +74,7 @@ def reproduce(
     write_page: Annotated[
         Path | None, typer.Option("--page", help="Write the page of all experiments here (Markdown).")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
     """Run an experiment of the paper, and draw its figure.
 
@@ -83,36 +82,47 @@ def reproduce(
     command goes on where it was.
     """
     if list_all:
-        _list()
+        _list(as_json)
         return
     chosen = _chosen(name)
     if quick and figures is None:
         figures = out / "quick" / "figures"
-    try:
-        choice = Choice(
-            modes=("ours", "faithful") if quick else ("faithful",) if faithful else ("ours",),
-            trials=trials,
-            sizes=None if not samples else tuple(samples),
-            methods=None if not method else tuple(method),
-            quick=quick,
-            demonstrations=None if demonstrations is None else str(demonstrations),
-        )
-        if not draw_only:
-            trials_of_all = [trial for experiment in chosen for trial in experiment.plan(choice)]
+    choice = Choice(
+        modes=("ours", "faithful") if quick else ("faithful",) if faithful else ("ours",),
+        trials=trials,
+        sizes=None if not samples else tuple(samples),
+        methods=None if not method else tuple(method),
+        quick=quick,
+        demonstrations=None if demonstrations is None else str(demonstrations),
+    )
+    if not draw_only:
+        trials_of_all = [trial for experiment in chosen for trial in experiment.plan(choice)]
+        try:
             _run(trials_of_all, out, workers, backend)
-        for experiment in chosen:
-            place = (out / "quick" if quick else out) / experiment.name
-            _show(experiment, read_records(place), figures or out / "figures")
-        if write_page is not None:
-            pictures = os.path.relpath(figures or out / "figures", write_page.parent)
-            write_page.write_text(page(out, pictures), encoding="utf-8")
-            _TOLD.print(f"page: {write_page}")
-    except KeyboardInterrupt:
-        _TOLD.print("[bold]Stopped.[/bold] What is done is kept; the same command goes on from there.")
-        raise typer.Exit(_STOPPED) from None
-    except NopgError as error:
-        _TOLD.print(f"[bold red]error:[/bold red] {error}")
-        raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("what is done is kept; the same command goes on from there") from None
+    told = []
+    for experiment in chosen:
+        place = (out / "quick" if quick else out) / experiment.name
+        records = read_records(place)
+        findings = experiment.findings(records)
+        if not as_json:
+            _show(experiment, findings)
+        drawn = _draw(experiment, records, figures or out / "figures")
+        told.append(
+            {
+                "experiment": experiment.name,
+                "records": len(records),
+                "findings": [asdict(finding) for finding in findings],
+                "figures": [str(path) for path in drawn],
+            }
+        )
+    if as_json:
+        print_json({"experiments": told})
+    if write_page is not None:
+        pictures = os.path.relpath(figures or out / "figures", write_page.parent)
+        write_page.write_text(page(out, pictures), encoding="utf-8")
+        TOLD.print(f"page: {write_page}")
 
 
 def _chosen(name: str | None) -> list[Experiment]:
@@ -130,7 +140,7 @@ def _chosen(name: str | None) -> list[Experiment]:
 def _run(trials: Sequence[Trial], out: Path, workers: int, backend: str | None) -> None:
     todo = missing_trials(trials, out)
     if len(todo) < len(trials):
-        _TOLD.print(f"{len(trials) - len(todo)} of {len(trials)} trials are recorded already")
+        TOLD.print(f"{len(trials) - len(todo)} of {len(trials)} trials are recorded already")
     if not todo:
         return
     bar = Progress(
@@ -141,7 +151,7 @@ def _run(trials: Sequence[Trial], out: Path, workers: int, backend: str | None) 
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(elapsed_when_finished=False),
-        console=_TOLD,
+        console=TOLD,
         speed_estimate_period=3600,
     )
     with bar:
@@ -161,28 +171,38 @@ def _told(trial: Trial, record: Record) -> str:
     return f"{words} ({record['wall_seconds']:.0f} s)"
 
 
-def _show(experiment: Experiment, records: Sequence[Record], figures: Path) -> None:
-    """Print what the records say, and draw them."""
+def _show(experiment: Experiment, findings: Sequence[Finding]) -> None:
+    """Print what the records say."""
     table = Table(title=f"{experiment.title} ({experiment.place})", title_justify="left")
     for heading in ("must be", "found", "verdict"):
         table.add_column(heading, overflow="fold")
-    for finding in experiment.findings(records):
+    for finding in findings:
         table.add_row(finding.claim, finding.found, finding.verdict)
-    _OUT.print(table)
+    OUT.print(table)
+
+
+def _draw(experiment: Experiment, records: Sequence[Record], figures: Path) -> list[Path]:
+    """Draw the records, if there is something to draw with; return what was written."""
     try:
         figure = draw(records, experiment)
     except MissingExtraError as error:
-        _TOLD.print(f"no figure: {error}")
+        TOLD.print(f"no figure: {error}")
+        return []
+    if figure is None:
+        return []
+    written = save(figure, figures / experiment.name)
+    for path in written:
+        TOLD.print(f"figure: {path}")
+    return written
+
+
+def _list(as_json: bool) -> None:
+    if as_json:
+        print_json({one.name: {"place": one.place, "claim": one.claim} for one in EXPERIMENTS.values()})
         return
-    if figure is not None:
-        for path in save(figure, figures / experiment.name):
-            _TOLD.print(f"figure: {path}")
-
-
-def _list() -> None:
     table = Table()
     for heading in ("name", "in the paper", "what it claims"):
         table.add_column(heading, overflow="fold")
     for experiment in EXPERIMENTS.values():
         table.add_row(experiment.name, experiment.place, experiment.claim)
-    _OUT.print(table)
+    OUT.print(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ __all__ = ["load"]
 Tensors = Mapping[str, torch.Tensor]
 
 _MOST_DRAWS = 1_000
+_COUNTS = ("number", "planned", "products")
 
 
 def load(path: str | os.PathLike[str]) -> TrainingResult:
@@ -198,15 +199,15 @@ def _answer(told: Fields) -> Answer:
 
 
 def _history(numbers: Tensors) -> tuple[Update, ...]:
-    table = _get(numbers, "history", 2, finite=False)
-    if table.shape[1] != 6:
-        raise ArgumentError(f"an update has 6 numbers, not {table.shape[1]}")
-    if not bool(table[:, [0, 1, 5]].isfinite().all()):
-        raise ArgumentError("an update has no number")
-    return tuple(
-        Update(int(number), int(planned), J, norm, unknown, int(products))
-        for number, planned, J, norm, unknown, products in table.tolist()
-    )
+    columns = {
+        part.name: _get(numbers, f"history.{part.name}", 1, finite=part.name in _COUNTS)
+        for part in fields(Update)
+    }
+    if len({len(column) for column in columns.values()}) != 1:
+        raise ArgumentError("the columns of the history differ in length")
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    named = (dict(zip(columns, row, strict=True)) for row in rows)
+    return tuple(Update(**row | {name: int(row[name]) for name in _COUNTS}) for row in named)
 
 
 def _choice(told: Fields) -> ModelChoice:

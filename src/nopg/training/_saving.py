@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from nopg.graph import KernelMean, LocalLinear, MonteCarlo, NadarayaWatson, Tran
 from nopg.policies import describe_policy
 from nopg.records import fingerprint, provenance
 from nopg.training._choice import ModelChoice
+from nopg.training._reports import Update
 
 if TYPE_CHECKING:
     from nopg.training._result import TrainingResult
@@ -82,13 +83,11 @@ def save_result(
                 }
             ),
             NUMBERS: _arrays(
-                {
+                _history(result.history)
+                | {
                     "q": q,
                     "mu": mu,
                     "rows": rows,
-                    "history": torch.tensor(
-                        [list(asdict(update).values()) for update in result.history], dtype=torch.float64
-                    ).reshape(-1, 6),
                     "bandwidths.states": result.bandwidths.states,
                     "bandwidths.actions": result.bandwidths.actions,
                     "bandwidths.next_states": result.bandwidths.next_states,
@@ -138,6 +137,16 @@ def model_settings(model: TransitionModel) -> dict[str, Any]:
             "num_candidates": model.search.num_candidates,
         }
     raise ArgumentError("a result with a transition model or integration rule of your own cannot be saved")
+
+
+def _history(updates: Sequence[Update]) -> dict[str, torch.Tensor]:
+    """Return one array for each field of an update."""
+    return {
+        f"history.{part.name}": torch.tensor(
+            [getattr(update, part.name) for update in updates], dtype=torch.float64
+        )
+        for part in fields(Update)
+    }
 
 
 def _schema(schema: Schema) -> dict[str, Any]:

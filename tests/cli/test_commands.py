@@ -1,0 +1,221 @@
+"""The everyday commands on a CSV of a tank, as a user types them."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nopg.cli._app import app
+from nopg.training import load
+
+COMMAND = [sys.executable, "-m", "nopg.cli"]
+COLUMNS = ["--state", "level", "--action", "valve", "--cost", "cost", "--time", "t"]
+BRIEF = ["--discount", "0.9", "--updates", "3", "--no-greedy"]
+
+
+@pytest.fixture(scope="module")
+def tank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tank whose level should stay at 1, under a clumsy operator."""
+    file = tmp_path_factory.mktemp("tank") / "tank.csv"
+    level, lines = 0.2, ["t,level,valve,cost"]
+    for t in range(120):
+        valve = 0.5 + 0.5 * math.sin(0.9 * t) * math.cos(0.13 * t)
+        lines.append(f"{t},{level!r},{valve!r},{(level - 1) ** 2!r}")
+        level += 0.3 * valve - 0.15 * math.sqrt(level)
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def fitted(tank: Path) -> Path:
+    out = tank.parent / "fitted"
+    result = CliRunner().invoke(app, ["fit", str(tank), *COLUMNS, *BRIEF, "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    return out
+
+
+@pytest.fixture
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: object) -> "tuple[int, str, str]":
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, " ".join(result.stderr.split())
+
+
+def test_describe_prints_what_to_mend(tank: Path) -> None:
+    code, out, _ = run("describe", tank, *COLUMNS)
+    assert code == 0
+    assert "level" in out
+    assert "Coverage" in out
+
+
+def test_describe_speaks_json_alone(tank: Path, tmp_path: Path) -> None:
+    code, out, told = run("describe", tank, *COLUMNS, "--json", "--figure", tmp_path / "look.png")
+    assert code == 0
+    found = json.loads(out)
+    assert [column["name"] for column in found["columns"]] == ["level", "valve", "reward"]
+    assert found["columns"][2]["high"] <= 0  # a cost is a negative reward
+    assert (tmp_path / "look.png").stat().st_size > 1_000
+    assert "figure:" in told
+
+
+def test_describe_ends_with_its_own_code_where_data_must_be_mended(tmp_path: Path) -> None:
+    stuck = tmp_path / "stuck.csv"
+    stuck.write_text("level,valve,cost\n" + "\n".join(f"{k},1,{k}" for k in range(40)))
+    asked = ("describe", stuck, "--state", "level", "--action", "valve", "--cost", "cost")
+    assert run(*asked)[0] == 0
+    assert run(*asked, "--strict")[0] == 3
+
+
+def test_fit_writes_a_controller_and_says_what_matters(tank: Path, tmp_path: Path) -> None:
+    code, out, told = run("fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "tank.zip", "--unit", "level=m")
+    assert code == 0
+    for word in ("predicted return", "leaves the data", "transition model", "3 updates"):
+        assert word in out
+    assert "next: nopg plot" in told
+    assert load(tmp_path / "tank.zip").policy.schema.units == {"level": "m"}
+    assert [path.name for path in tmp_path.iterdir()] == ["tank.zip"]  # nothing unfinished is left
+
+
+def test_fit_speaks_json_alone_and_logs_updates(tank: Path, tmp_path: Path) -> None:
+    code, out, _ = run(
+        "fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "run", "--json", "--log", tmp_path / "log.csv",
+        "--start", "0.2", "--start", "0.5",
+    )  # fmt: skip
+    assert code == 0
+    told, result = json.loads(out), load(tmp_path / "run")
+    assert told["expected_return"] == result.expected_return
+    assert told["updates"] == 3
+    assert result.start_support.states[:, 0].tolist() == [0.2, 0.5]
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 4
+
+
+def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path, tmp_path: Path) -> None:
+    config = tmp_path / "tank.toml"
+    config.write_text(
+        'state = ["level"]\naction = ["valve"]\ncost = "cost"\ndiscount = 0.5\nupdates = 2\ngreedy = false\n'
+        f'out = "{tmp_path / "run"}"\nunit = ["level=m"]\n'
+    )
+    code, _, told = run("fit", tank, "--config", config, "--discount", "0.9")
+    assert code == 0, told
+    result = load(tmp_path / "run")
+    assert (result.discount, len(result.history)) == (0.9, 2)
+    config.write_text('states = ["level"]\n')
+    code, _, told = run("fit", tank, "--config", config)
+    assert code == 2
+    assert "says 'states'" in told.replace("│", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["describe", "TANK"], "say which are which with --state, --action, --reward or --cost"),
+        (["describe", "missing.csv", *COLUMNS], "there is no file missing.csv"),
+        (["describe", "TANK", *COLUMNS, "--reward", "cost"], "name one of them"),
+        (["describe", "TANK", "--state", "depth", "--action", "valve", "--cost", "cost"], "depth"),
+        (["describe", "TANK", *COLUMNS, "--bound", "valve=1"], "write --bound valve=0:1"),
+        (["describe", "TANK", *COLUMNS, "--angle", "level=full"], "write --angle theta=360"),
+        (["fit", "TANK", *COLUMNS, "--discount", "1.5", "-o", "x"], "it must lie in [0, 1)"),
+        (["fit", "TANK", *COLUMNS, *BRIEF, "-o", "TANK"], "exists already"),
+        (["fit", "TANK", *COLUMNS, *BRIEF, "-o", "x", "--start", "1,2"], "is not 1 numbers (level)"),
+        (["evaluate", "TANK", "--env", "nopg/Pendulum-v0"], "is no zip"),
+        (["evaluate", "FITTED", "--env", "nopg/Pendulums-v0"], "of ours there are nopg/"),
+        (["evaluate", "FITTED", "--env", "nopg/Pendulum-v0"], "an observation has 1 numbers (level)"),
+        (["plot", "FITTED", "--column", "depth"], "depth"),
+        (["plot", "FITTED", "--hold", "depth"], "write --hold speed=0"),
+        (["plot", "nowhere"], "there is no saved controller at nowhere"),
+    ],
+)
+@pytest.mark.usefixtures("_elsewhere")
+def test_an_error_is_one_line_with_a_hint(arguments: list[str], words: str, tank: Path, fitted: Path) -> None:
+    places = {"TANK": str(tank), "FITTED": str(fitted)}
+    code, out, told = run(*(places.get(argument, argument) for argument in arguments))
+    assert code == 1
+    assert words in told
+    assert "Traceback" not in told + out
+    assert told.count("error:") == 1
+
+
+def test_the_traceback_is_behind_debug(tmp_path: Path) -> None:
+    code, _, told = run("--debug", "plot", tmp_path / "nowhere")
+    assert code == 1
+    assert "Traceback" in told
+
+
+def test_plot_writes_pictures_and_their_numbers(fitted: Path, tmp_path: Path) -> None:
+    code, out, _ = run("plot", fitted, "--out", tmp_path)
+    assert code == 0
+    assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".pdf", ".csv"}
+    assert "policy.png" in out.replace("\n", "")
+
+
+def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
+    from nopg.environments import Pendulum
+    from nopg.rollouts import collect_grid
+
+    collect_grid(Pendulum(), (9, 9, 2)).to_csv(tmp_path / "grid.csv")
+    names = ["--state", "angle", "--state", "velocity", "--action", "torque", "--reward", "reward"]
+    run_, angle = tmp_path / "run", ["--angle", "angle", "--start", "3.14159,0"]
+    code, _, told = run("fit", tmp_path / "grid.csv", *names, *angle, *BRIEF, "-o", run_)
+    assert code == 0, told
+    asked = ("evaluate", run_, "--env", "nopg/Pendulum-v0", "--episodes", 1, "--steps", 50)
+    assert "predicted" in run(*asked)[1]
+    found = json.loads(run(*asked, "--json")[1])
+    assert len(found["returns"]) == 1
+    assert found["expected_return"] == load(run_).expected_return
+
+
+def test_info_names_versions_and_extras() -> None:
+    code, out, _ = run("info", "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert told["extras"]["cli"] is True
+    assert told["free_bytes"] > 0
+    assert "torch" in run("info")[1]
+
+
+def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp_path: Path) -> None:
+    asked = [
+        *COMMAND,
+        "fit",
+        str(tank),
+        *COLUMNS,
+        "--discount",
+        "0.9",
+        "--updates",
+        "60",
+        "--model",
+        "local-linear",
+    ]
+    whole, out = tmp_path / "whole", tmp_path / "stopped"
+    subprocess.run([*asked, "-o", str(whole)], check=True, capture_output=True)
+    log = tmp_path / "log.csv"
+    with subprocess.Popen(
+        [*asked, "-o", str(out), "--log", str(log)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (log.exists() and len(log.read_text().splitlines()) > 3):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    if process.returncode != 0:  # it may have been through already
+        assert process.returncode == 130
+        assert "--resume" in told
+        assert not out.exists()
+        subprocess.run(
+            [*asked, "-o", str(out), "--log", str(log), "--resume"], check=True, capture_output=True
+        )
+    one, other = load(whole), load(out)
+    assert one.history == other.history
+    assert all(
+        bool((a == b).all())
+        for a, b in zip(one.policy.policy.parameters(), other.policy.policy.parameters(), strict=True)
+    )
