@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test check-slow evidence evidence-table bench bench-table reproduction-page clean
+.PHONY: help setup check format lint types layers test check-slow evidence evidence-table promise bench bench-table reproduction-page clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ evidence: setup ## measure the promised figures, print them, write results/ and 
 
 evidence-table: setup ## write docs/evidence.md again from the stored records
 	$(BIN)/python -m evidence --table-only
+
+promise: setup ## train, predict, run, and draw the picture of the README
+	$(BIN)/python -m evidence.promise
 
 bench: setup ## measure updates against their floor, write results/bench.json and docs/performance.md
 	$(BIN)/python -m evidence.bench --threads 2

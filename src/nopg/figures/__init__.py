@@ -7,6 +7,7 @@ from nopg.figures._maps import draw_policy, draw_value, draw_visitation
 from nopg.figures._pictures import Picture, result_figures, result_pictures, save_pictures
 from nopg.figures._portrait import draw_portrait
 from nopg.figures._state_marks import Marks
+from nopg.figures._style import new_figure
 from nopg.figures._training import draw_training, training_table
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "draw_training",
     "draw_value",
     "draw_visitation",
+    "new_figure",
     "result_figures",
     "result_pictures",
     "save",

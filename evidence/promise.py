@@ -1,0 +1,110 @@
+"""The picture of the README: what was predicted from 450 logged steps, and what the pendulum then did.
+
+`python -m evidence.promise` trains with the discount alone, keeps the prediction and the true run in
+results/promise.json, and draws docs/figures/promise.png; `--draw-only` draws the stored record again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import nopg
+from nopg.environments import PENDULUM_GRIDS, Pendulum
+from nopg.figures import new_figure, save
+from nopg.records import provenance, write_json
+from nopg.rollouts import collect_grid, simulate
+
+__all__ = ["draw", "measure"]
+
+_ROOT = Path(__file__).parent.parent
+_RECORD, _PICTURE = _ROOT / "results" / "promise.json", _ROOT / "docs" / "figures" / "promise"
+_DISCOUNT, _ROWS, _STEPS, _SHOWN = 0.97, 450, 500, 150
+_PREDICTED, _TRUE = "#0072B2", "#D55E00"
+
+
+def measure() -> dict[str, Any]:
+    """Train, predict, run, and return the record."""
+    plant = Pendulum()
+    result = nopg.optimize(collect_grid(plant, PENDULUM_GRIDS[_ROWS]), _DISCOUNT, progress=False)
+    paths = result.predicted_paths(_STEPS)
+    run = simulate(plant, result.policy, steps=_STEPS)
+    shares = _DISCOUNT ** torch.arange(_STEPS, dtype=torch.float64)
+    true_angle = torch.remainder(run.states[:_SHOWN, 0, 0] + math.pi, 2 * math.pi) - math.pi
+    return {
+        "rows": _ROWS,
+        "discount": _DISCOUNT,
+        "seconds_per_step": plant.parameters.time_step,
+        "expected_return": result.expected_return,
+        "predicted_return": float((shares * paths.left[:, 0] * paths.rewards[:, 0]).sum()),
+        "true_return": float(run.discounted_returns(_DISCOUNT)[0]),
+        "undiscounted_return": float(run.returns[0]),
+        "unknown_mass": result.unknown_mass,
+        "predicted": {
+            "angle": [round(x, 4) for x in paths.states[:_SHOWN, 0, 0].tolist()],
+            "torque": [round(x, 4) for x in paths.actions[:_SHOWN, 0, 0].tolist()],
+        },
+        "true": {
+            "angle": [round(x, 4) for x in true_angle.tolist()],
+            "torque": [round(x, 4) for x in run.actions[:_SHOWN, 0, 0].tolist()],
+        },
+        **provenance(),
+    }
+
+
+def draw(record: dict[str, Any]) -> Any:
+    """Return the figure of a record."""
+    figure = new_figure(8.0, 3.2)
+    axes = figure.subplots(1, 2, sharex=True)
+    seconds = [record["seconds_per_step"] * t for t in range(len(record["true"]["angle"]))]
+    for axis, name, label in (
+        (axes[0], "angle", "angle"),
+        (axes[1], "torque", "torque (N m)"),
+    ):
+        axis.plot(
+            seconds, _unbroken(record["true"][name], name), color=_TRUE, lw=3, alpha=0.6, label="then run"
+        )
+        axis.plot(
+            seconds, _unbroken(record["predicted"][name], name), color=_PREDICTED, ls="--", label="predicted"
+        )
+        axis.set(xlabel="time (s)", ylabel=label)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_yticks([0, math.pi, 2 * math.pi], ["upright", "hanging", "upright"])
+    axes[0].set_ylim(-0.3, 2 * math.pi + 0.3)
+    axes[1].legend(frameon=False, loc="upper right")
+    figure.suptitle(
+        f"Swing-up from {record['rows']} logged steps: discounted return predicted "
+        f"{record['predicted_return']:.1f}, then measured {record['true_return']:.1f}",
+        fontsize=11,
+    )
+    return figure
+
+
+def _unbroken(values: list[float], name: str) -> list[float]:
+    """Return angles without the jump from π to −π."""
+    if name != "angle":
+        return values
+    angles = np.unwrap(values)
+    return [float(angle) for angle in angles + 2 * math.pi * (angles[0] < 0)]  # −π hangs as π does
+
+
+def main() -> None:
+    """Measure unless told not to, and draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draw-only", action="store_true")
+    if not parser.parse_args().draw_only:
+        write_json(_RECORD, measure())
+    record = json.loads(_RECORD.read_text(encoding="utf-8"))
+    for path in save(draw(record), _PICTURE):
+        print(path.relative_to(_ROOT))
+    print(f"predicted {record['predicted_return']:.2f}, true {record['true_return']:.2f}")
+
+
+if __name__ == "__main__":
+    main()
