@@ -108,7 +108,7 @@ def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
         "import sys, nopg; [getattr(nopg, name) for name in nopg.__all__]; "
         "extras = {'d3rlpy', 'faiss', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
-        "extras |= {'pyarrow', 'pygame', 'stable_baselines3'}; "
+        "extras |= {'pyarrow', 'pygame', 'safetensors', 'stable_baselines3', 'tensorboard'}; "
         "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"
     )
     done = subprocess.run(
@@ -166,10 +166,11 @@ def test_every_warning_is_shown_by_default_and_is_no_error_of_ours(warning: type
         (errors.SolverError, RuntimeError),
         (errors.MemoryBudgetError, MemoryError),
         (errors.MissingExtraError, ImportError),
+        (errors.TrainingInterrupted, KeyboardInterrupt),
     ],
 )
 def test_every_exception_is_caught_as_the_builtin_it_specialises(
-    error: type[Exception], builtin: type[Exception]
+    error: type[Exception], builtin: type[BaseException]
 ) -> None:
     assert issubclass(error, builtin)
 

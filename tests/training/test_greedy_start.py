@@ -15,7 +15,7 @@ from nopg.kernels import Bandwidths, GaussianKernel
 from nopg.policies import MLPPolicy
 from nopg.solvers import DenseLU
 from nopg.training import _greedy_start
-from nopg.training._greedy_start import GreedyStart, keep_the_better, start_greedily
+from nopg.training._greedy_start import GreedyStart, hold_actions, keep_the_better, start_greedily
 from nopg.training._rehearsal import predict_paths, rehearse, value_range
 
 GAMMA = 0.9
@@ -39,12 +39,13 @@ def network(data: Transitions) -> MLPPolicy:
     return MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
 
 
-def started() -> tuple[GreedyStart, MLPPolicy, ControlProblem]:
+def started() -> tuple[GreedyStart, ControlProblem, MLPPolicy, ControlProblem]:
+    """Return the start, the problem to ascend in, the policy and the problem of single steps."""
     data = line()
     problem, _ = problem_of(data)
     policy = network(data)
-    start = start_greedily(policy, problem, action_candidates(data.actions), solver=DenseLU(), seed=0)
-    return start, policy, problem
+    start, held = start_greedily(policy, problem, action_candidates(data.actions), solver=DenseLU(), seed=0)
+    return start, held, policy, problem
 
 
 def test_a_rehearsal_is_the_return_of_the_plant_where_the_fits_are_right() -> None:
@@ -93,10 +94,10 @@ def test_the_papers_model_predicts_no_paths() -> None:
 
 
 def test_actions_last_one_step_where_the_policy_earns_what_the_equation_says() -> None:
-    start, policy, problem = started()
+    start, held, policy, problem = started()
     assert start.hold == 1
-    assert start.problem is problem
-    assert rehearse(problem, start.problem.model, policy) == start.rehearsed  # type: ignore[arg-type]
+    assert held is problem
+    assert rehearse(problem, problem.model, policy) == start.rehearsed  # type: ignore[arg-type]
 
 
 def test_actions_last_longer_where_it_earns_less_and_the_best_rehearsed_is_taken(
@@ -104,11 +105,11 @@ def test_actions_last_longer_where_it_earns_less_and_the_best_rehearsed_is_taken
 ) -> None:
     earned = iter([-50.0, -30.0, -40.0])
     monkeypatch.setattr(_greedy_start, "rehearse", lambda *_: next(earned))
-    start, policy, problem = started()
+    start, held, policy, problem = started()
     assert start.hold == 2
     assert start.rehearsed == -30.0
-    assert start.problem.discount == GAMMA**2
-    assert start.problem.unknown_value == problem.unknown_value
+    assert held.discount == hold_actions(problem, 2).discount == GAMMA**2
+    assert held.unknown_value == problem.unknown_value
     for name, value in policy.state_dict().items():
         assert torch.equal(value, start.parameters[name])
     assert "each for 2 steps" in str(start)
@@ -118,7 +119,7 @@ def test_actions_last_longer_where_it_earns_less_and_the_best_rehearsed_is_taken
 def test_a_policy_that_rehearses_worse_than_its_start_is_put_back(
     monkeypatch: pytest.MonkeyPatch, better: bool
 ) -> None:
-    start, policy, problem = started()
+    start, _, policy, problem = started()
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(0.5)

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 from nopg.training import Plateau, ProgressBar, Update
 
@@ -26,6 +27,24 @@ def test_the_bar_is_silent_where_the_stream_is_not_a_terminal() -> None:
 def test_the_bar_shows_return_gradient_unknown_mass_and_time_left() -> None:
     line = ProgressBar(Terminal()).line(update(1), seconds=30.0)
     assert line == "1/4 ━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌ Ĵ -10  ‖∇‖ 5.0e-01  unknown 1.00%  1:30 left"
+
+
+def test_the_bar_of_a_training_that_goes_on_counts_its_own_updates_only() -> None:
+    bar = ProgressBar(Terminal())
+    bar(update(51, planned=100))
+    # One update in 30 seconds, 49 to come.
+    assert bar.line(update(51, planned=100), seconds=30.0).endswith("24:30 left")
+
+
+def test_updates_that_differ_only_in_their_time_are_equal() -> None:
+    assert replace(update(1), seconds=1.0) == replace(update(1), seconds=2.0)
+    assert update(1).metrics == {
+        "expected_return": -10.0,
+        "gradient_norm": 0.5,
+        "unknown_mass": 0.01,
+        "products": 7,
+        "seconds": 0.0,
+    }
 
 
 def test_the_bar_ends_with_the_time_it_took() -> None:

@@ -1,0 +1,87 @@
+"""Trainings to be killed: every line of standard input asks for one, in a process of its own.
+
+The interpreter starts once and forks, so a life begins with the training and not with imports. The first
+and the last life of a training make the same call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import nopg
+from nopg.data import Transitions
+from nopg.environments import Pendulum
+from nopg.kernels import Bandwidths
+from nopg.rollouts import collect_grid
+from nopg.training import CSVLogger
+
+CASES: dict[str, dict[str, Any]] = {
+    "paper": {"model": "nadaraya-watson", "policy": "gaussian", "solver": "gmres", "start": "given"},
+    "local-linear": {"model": "local-linear", "start": "given"},
+    "greedy": {"model": "local-linear", "start": "greedy"},
+}
+
+
+def train(data: Transitions, case: str, folder: Path) -> None:
+    """Train, and write down every bit of what came out."""
+    result = nopg.optimize(
+        data,
+        0.9,
+        bandwidths=Bandwidths.from_values([0.25, 0.25, 0.6], [2.0]),
+        updates=20,
+        progress=False,
+        checkpoint=folder / "run",
+        checkpoint_every=1,
+        callbacks=[CSVLogger(folder / "log.csv")],
+        **CASES[case],
+    )
+    came_out = {
+        "parameters": [part.flatten().tolist() for part in result.policy.policy.state_dict().values()],
+        "expected_return": result.expected_return,
+        "history": [(update.expected_return, update.gradient_norm) for update in result.history],
+        "q": result.solution.q.tolist(),
+    }
+    (folder / "came-out.json").write_text(json.dumps(came_out))
+
+
+def live(data: Transitions, case: str, folder: Path, seconds: float | None) -> dict[str, object]:
+    """Train in a child, killed after some seconds if it still lives; return whether it was."""
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        try:
+            train(data, case, folder)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)  # it is not waited for yet, so the number is still its own
+    _, status = os.waitpid(child, 0)
+    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    return {"killed": killed, "status": status, "seconds": time.monotonic() - began}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    data = collect_grid(Pendulum(), (6, 6, 2))
+    for line in sys.stdin:
+        asked = json.loads(line)
+        answer = live(data, asked["case"], Path(asked["folder"]), asked["seconds"])
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

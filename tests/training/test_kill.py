@@ -1,0 +1,101 @@
+"""SIGKILL at any moment: what is under a name is whole, and the training ends as if nobody had killed it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nopg._ranks import ALONE
+from nopg.training._checkpoint_files import complete_folders, read_folder
+
+SCRIPT = Path(__file__).parent / "survivor.py"
+
+
+@dataclass
+class Lives:
+    """A process that trains in children of its own."""
+
+    process: subprocess.Popen[str]
+
+    def one(self, case: str, folder: Path, seconds: float | None) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        folder.mkdir(exist_ok=True)
+        asked = {"case": case, "folder": str(folder), "seconds": seconds}
+        self.process.stdin.write(f"{json.dumps(asked)}\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        assert answer["killed"] or answer["status"] == 0
+        return answer
+
+
+@pytest.fixture(scope="module")
+def lives() -> Iterator[Lives]:
+    with subprocess.Popen(
+        [sys.executable, str(SCRIPT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as process:
+        yield Lives(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def kill_until(lives: Lives, folder: Path, case: str, *, kills: int, seed: int) -> dict[str, int]:
+    """Kill so many lives at random moments, start again each time, and compare every training that ends."""
+    steady = lives.one(case, folder / "steady", None)
+    expected = (folder / "steady" / "came-out.json").read_text()
+    draw, killed, ended, unfinished, at = random.Random(seed), 0, 0, 0, set[int]()
+    shaken = folder / "shaken"
+    while killed < kills or shaken.exists():
+        # The last training comes to its end; until then a life ends anywhere, or just after its work.
+        seconds = draw.uniform(0.0, 1.2 * steady["seconds"]) if killed < kills else None
+        if lives.one(case, shaken, seconds)["killed"]:
+            killed += 1
+            complete = complete_folders(shaken / "run")
+            for path in complete.values():
+                read_folder(path, ALONE)
+            at.add(max(complete, default=-1))
+            unfinished += any((shaken / "run").glob(".*-update-*"))
+            continue
+        ended += 1
+        assert (shaken / "came-out.json").read_text() == expected
+        with (shaken / "log.csv").open(newline="") as stream:
+            assert [int(row["number"]) for row in csv.DictReader(stream)] == list(range(1, 21))
+        shutil.rmtree(shaken)
+    return {"kills": killed, "while writing": unfinished, "trainings": ended, "moments": len(at)}
+
+
+def test_a_training_survives_three_kills(lives: Lives, tmp_path: Path) -> None:
+    assert kill_until(lives, tmp_path, "paper", kills=3, seed=0)["kills"] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_trainings_survive_a_hundred_kills(
+    lives: Lives, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    total = 0
+    for seed, (case, kills) in enumerate({"paper": 40, "local-linear": 40, "greedy": 20}.items()):
+        (tmp_path / case).mkdir()
+        counted = kill_until(lives, tmp_path / case, case, kills=kills, seed=seed)
+        with capsys.disabled():
+            sys.stdout.write(f"\n{case}: {counted}")
+        assert counted["while writing"] > 0
+        total += counted["kills"]
+    with capsys.disabled():
+        sys.stdout.write(f"\n{total} kills survived\n")
+    assert total == 100
