@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["dress", "foot", "head", "named", "rounded"]
+__all__ = ["dress", "foot", "head", "named", "plain", "rounded"]
 
-_LETTERS_PER_INCH = 12.5  # at 10 points
-_LONGEST_NAME = 40
+_LETTERS_PER_INCH = 13.5  # at 10 points
+_LETTERS_PER_LABEL = 36  # along the height of a panel
+_LONGEST_NAME, _MOST_HELD = 60, 12
 _QUARTERS = {0: "0", 1: "π/2", 2: "π", 3: "3π/2", 4: "2π"}
 
 
@@ -31,17 +32,19 @@ def rounded(number: float) -> str:
 
 def named(name: str, schema: Schema) -> str:
     """Return the label of a column: its name, and its unit where somebody declared one."""
-    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return _plain(short) + (f" in {_plain(schema.units[name])}" if name in schema.units else "")
+    label = _short(name) + (f" in {schema.units[name]}" if name in schema.units else "")
+    return plain("\n".join(textwrap.wrap(label, _LETTERS_PER_LABEL)))
 
 
 def head(figure: Figure, title: str, state_map: StateMap) -> None:
     """Write the title, and below it where the columns that are not drawn are held."""
     units = state_map.schema.units
     held = [
-        f"{_plain(name)} = {rounded(value)} {_plain(units.get(name, ''))}".rstrip()
+        f"{plain(_short(name))} = {rounded(value)} {plain(units.get(name, ''))}".rstrip()
         for name, value in state_map.slice.held.items()
     ]
+    if len(held) > _MOST_HELD:
+        held = [*held[:_MOST_HELD], f"and {len(held) - _MOST_HELD} more columns held"]
     lines = [title, *([f"at {', '.join(held)}"] if held else [])]
     figure.suptitle(_folded(lines, figure), fontsize=10, x=0.01, ha="left")
 
@@ -84,6 +87,10 @@ def _folded(lines: Sequence[str], figure: Figure) -> str:
     return "\n".join(part for line in lines for part in textwrap.wrap(line, width))
 
 
-def _plain(text: str) -> str:
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+
+
+def plain(text: str) -> str:
     """Return a text of the user's that matplotlib shall not read as mathematics."""
     return text.replace("$", r"\$")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Marks", "hatch_outside", "mark_states"]
 
-_MOST_DOTS, _MOST_STARTS = 2_000, 20
+_MOST_DOTS, _MOST_STARTS = 1_000, 20
 # A logged state is drawn where its other columns are so near to those of the map, in bandwidths.
 _NEAR = 2.0
 _PAPER, _STROKE = "0.93", "0.62"
@@ -99,7 +99,7 @@ def mark_states(axes: Axes, marks: Marks) -> None:
     """Draw logged states as faint dots and initial ones as circles; on a curve they lie on its floor."""
     for places, marker, size, edge, alpha in (
         (marks.logged, ".", 3.5, 0.25, 0.55),
-        (marks.starts, "o", 8.0, 1.2, 1.0),
+        (marks.starts, "o", 8.0 if len(marks.starts) == 1 else 6.0, 1.2, 1.0),
     ):
         flat = places.shape[1] == 1
         axes.plot(
@@ -113,4 +113,5 @@ def mark_states(axes: Axes, marks: Marks) -> None:
             markeredgewidth=edge,
             alpha=alpha,
             zorder=3,
+            clip_on=marker == ".",  # a start at the frame shows whole
         )
