@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["dress", "foot", "head", "named", "plain", "rounded"]
 
-_LETTERS_PER_INCH = 13.5  # at 10 points
 _LETTERS_PER_LABEL = 36  # along the height of a panel
-_LONGEST_NAME, _MOST_HELD = 60, 12
+_LONGEST_NAME, _MOST_HELD = 40, 12
 _QUARTERS = {0: "0", 1: "π/2", 2: "π", 3: "3π/2", 4: "2π"}
 
 
@@ -45,14 +44,14 @@ def head(figure: Figure, title: str, state_map: StateMap) -> None:
     ]
     if len(held) > _MOST_HELD:
         held = [*held[:_MOST_HELD], f"and {len(held) - _MOST_HELD} more columns held"]
-    lines = [title, *([f"at {', '.join(held)}"] if held else [])]
-    figure.suptitle(_folded(lines, figure), fontsize=10, x=0.01, ha="left")
+    text = f"{title}\nat {', '.join(held)}" if held else title
+    figure.suptitle(text, fontsize=10, x=0.01, ha="left", wrap=True)
 
 
 def foot(figure: Figure, notes: Sequence[str]) -> None:
     """Say below the panels what the marks on them are."""
     if notes:
-        figure.supxlabel(_folded(["; ".join(notes)], figure), fontsize=9, x=0.01, ha="left", color="0.25")
+        figure.supxlabel("; ".join(notes), fontsize=9, x=0.01, ha="left", color="0.25", wrap=True)
 
 
 def dress(axes: Axes, state_map: StateMap) -> None:
@@ -82,13 +81,10 @@ def _angle(value: float, period: float) -> str:
     return rounded(value)
 
 
-def _folded(lines: Sequence[str], figure: Figure) -> str:
-    width = int(figure.get_figwidth() * _LETTERS_PER_INCH)
-    return "\n".join(part for line in lines for part in textwrap.wrap(line, width))
-
-
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    """Return a name with its beginning and its end kept."""
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def plain(text: str) -> str:

@@ -21,6 +21,7 @@ __all__ = ["draw_training", "training_table"]
 _LINE, _ANSWER = "#0072B2", "#D55E00"
 # With so few updates each one is marked; a range so wide asks for a log scale.
 _FEW, _WIDE = 40, 30.0
+_LAST = 20
 _PARTED = (
     "The answer parts from the curve: it decides at every step, while actions may last longer in the "
     "training; and where the training began better than it ended, the answer is its beginning."
@@ -58,7 +59,7 @@ def draw_training(result: TrainingResult) -> Figure:
     _course(middle, updates, 100 * table["unknown_mass"])
     _course(below, updates, table["gradient_norm"])
     above.set_ylabel(r"return $\hat J$" + (f" in {plain(reward)}" if reward else ""), fontsize=9)
-    middle.set_ylabel("unknown mass $U$ in %", fontsize=9)
+    middle.set_ylabel("unknown $U$ in %", fontsize=9)
     below.set_ylabel(r"gradient $\|\nabla\hat J\|$", fontsize=9)
     below.set_xlabel("updates made", fontsize=9)
     above.legend(fontsize=9, loc="best", frameon=False)
@@ -74,9 +75,9 @@ def draw_training(result: TrainingResult) -> Figure:
 
 
 def _parted(returns: FloatArray) -> bool:
-    """Return whether the answer lies off the end of the curve by more than the curve itself moves there."""
-    reach = float(np.ptp(returns[:-1]))
-    return abs(float(returns[-1] - returns[-2])) > 0.05 * reach + 1e-6 * abs(float(returns[-1]))
+    """Return whether the answer lies farther from the end of the curve than the last updates led."""
+    steps, gap = np.abs(np.diff(returns[:-1][-_LAST:])), abs(float(returns[-1] - returns[-2]))
+    return len(steps) > 0 and gap > 3 * float(steps.max()) + 1e-6 * abs(float(returns[-1]))
 
 
 def _course(axes: Axes, updates: FloatArray, values: FloatArray) -> None:
