@@ -130,8 +130,7 @@ def slice_states(
     """
     if points is not None and points < 2:
         raise ArgumentError(f"points is {points}; an axis needs at least 2")
-    given = dict(held or {})
-    _check_known(list(given), schema)
+    given = _checked(held or {}, schema)
     places = _Places.of(solution, schema)
     if columns is None:
         chosen = _widest(places, schema, [name for name in schema.states if name not in given])
@@ -142,14 +141,22 @@ def slice_states(
     default = _typical(places, schema, [name for name in others if name not in given])
     count = points or _POINTS[len(chosen)]
     axes = tuple(_axis(places, schema, name, count) for name in chosen)
-    values = {name: float(given[name]) if name in given else default[name] for name in others}
-    return StateSlice(schema, chosen, axes, values)
+    values = given | default
+    return StateSlice(schema, chosen, axes, {name: values[name] for name in others})
 
 
 def _check_known(names: Sequence[str], schema: Schema) -> None:
     for name in names:
         if name not in schema.states:
             raise ArgumentError(f"there is no state column {name!r}; the columns are {list(schema.states)}")
+
+
+def _checked(held: Mapping[str, float], schema: Schema) -> dict[str, float]:
+    _check_known(list(held), schema)
+    for name, value in held.items():
+        if not math.isfinite(value):
+            raise ArgumentError(f"{name!r} is held at {value}; give a finite number")
+    return {name: float(value) for name, value in held.items()}
 
 
 def _check_columns(columns: tuple[str, ...], held: Mapping[str, float], schema: Schema) -> None:

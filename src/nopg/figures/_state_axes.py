@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["dress", "foot", "head", "named", "rounded"]
+__all__ = ["dress", "foot", "head", "named", "plain", "rounded"]
 
-_LETTERS_PER_INCH = 12.5  # at 10 points
-_LONGEST_NAME = 40
+_LETTERS_PER_LABEL = 36  # along the height of a panel
+_LONGEST_NAME, _MOST_HELD = 40, 12
 _QUARTERS = {0: "0", 1: "π/2", 2: "π", 3: "3π/2", 4: "2π"}
 
 
@@ -31,25 +31,27 @@ def rounded(number: float) -> str:
 
 def named(name: str, schema: Schema) -> str:
     """Return the label of a column: its name, and its unit where somebody declared one."""
-    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return _plain(short) + (f" in {_plain(schema.units[name])}" if name in schema.units else "")
+    label = _short(name) + (f" in {schema.units[name]}" if name in schema.units else "")
+    return plain("\n".join(textwrap.wrap(label, _LETTERS_PER_LABEL)))
 
 
 def head(figure: Figure, title: str, state_map: StateMap) -> None:
     """Write the title, and below it where the columns that are not drawn are held."""
     units = state_map.schema.units
     held = [
-        f"{_plain(name)} = {rounded(value)} {_plain(units.get(name, ''))}".rstrip()
+        f"{plain(_short(name))} = {rounded(value)} {plain(units.get(name, ''))}".rstrip()
         for name, value in state_map.slice.held.items()
     ]
-    lines = [title, *([f"at {', '.join(held)}"] if held else [])]
-    figure.suptitle(_folded(lines, figure), fontsize=10, x=0.01, ha="left")
+    if len(held) > _MOST_HELD:
+        held = [*held[:_MOST_HELD], f"and {len(held) - _MOST_HELD} more columns held"]
+    text = f"{title}\nat {', '.join(held)}" if held else title
+    figure.suptitle(text, fontsize=10, x=0.01, ha="left", wrap=True)
 
 
 def foot(figure: Figure, notes: Sequence[str]) -> None:
     """Say below the panels what the marks on them are."""
     if notes:
-        figure.supxlabel(_folded(["; ".join(notes)], figure), fontsize=9, x=0.01, ha="left", color="0.25")
+        figure.supxlabel("; ".join(notes), fontsize=9, x=0.01, ha="left", color="0.25", wrap=True)
 
 
 def dress(axes: Axes, state_map: StateMap) -> None:
@@ -79,11 +81,12 @@ def _angle(value: float, period: float) -> str:
     return rounded(value)
 
 
-def _folded(lines: Sequence[str], figure: Figure) -> str:
-    width = int(figure.get_figwidth() * _LETTERS_PER_INCH)
-    return "\n".join(part for line in lines for part in textwrap.wrap(line, width))
+def _short(name: str) -> str:
+    """Return a name with its beginning and its end kept."""
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text of the user's that matplotlib shall not read as mathematics."""
     return text.replace("$", r"\$")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Marks", "hatch_outside", "mark_states"]
 
-_MOST_DOTS, _MOST_STARTS = 2_000, 20
+_MOST_DOTS, _MOST_STARTS = 1_000, 20
 # A logged state is drawn where its other columns are so near to those of the map, in bandwidths.
 _NEAR = 2.0
 _PAPER, _STROKE = "0.93", "0.62"
@@ -61,12 +61,14 @@ class Marks:
                 notes.append(f"no logged state lies{near_words}")
 
         starts = torch.as_tensor(state_map.starts)
-        starts = starts[where.near(starts, kernel, within=_NEAR)]
-        if 0 < len(starts) <= _MOST_STARTS:
-            notes.append("circle: start" if len(starts) == 1 else "circles: starts")
+        circles = where.project(starts[where.near(starts, kernel, within=_NEAR)])
+        inside = [(x >= axis[0]) & (x <= axis[-1]) for x, axis in zip(circles.T, where.axes, strict=True)]
+        circles = circles[np.all(inside, axis=0)]
+        if 0 < len(circles) <= _MOST_STARTS:
+            notes.append("circle: start" if len(circles) == 1 else "circles: starts")
         else:
-            starts = starts[:0]
-        return cls(where.project(logged), where.project(starts), tuple(notes))
+            circles = circles[:0]
+        return cls(where.project(logged), circles, tuple(notes))
 
 
 def hatch_outside(axes: Axes, state_map: StateMap) -> list[str]:
@@ -99,8 +101,10 @@ def mark_states(axes: Axes, marks: Marks) -> None:
     """Draw logged states as faint dots and initial ones as circles; on a curve they lie on its floor."""
     for places, marker, size, edge, alpha in (
         (marks.logged, ".", 3.5, 0.25, 0.55),
-        (marks.starts, "o", 8.0, 1.2, 1.0),
+        (marks.starts, "o", 8.0 if len(marks.starts) == 1 else 6.0, 1.2, 1.0),
     ):
+        if len(places) == 0:
+            continue
         flat = places.shape[1] == 1
         axes.plot(
             places[:, 0],
@@ -113,4 +117,5 @@ def mark_states(axes: Axes, marks: Marks) -> None:
             markeredgewidth=edge,
             alpha=alpha,
             zorder=3,
+            clip_on=marker == ".",  # a start at the frame shows whole
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nopg._typing import FloatArray
-from nopg.figures._state_axes import rounded
+from nopg.figures._state_axes import foot, plain, rounded
 from nopg.figures._style import new_figure
 from nopg.training import TrainingResult
 
@@ -21,6 +21,11 @@ __all__ = ["draw_training", "training_table"]
 _LINE, _ANSWER = "#0072B2", "#D55E00"
 # With so few updates each one is marked; a range so wide asks for a log scale.
 _FEW, _WIDE = 40, 30.0
+_LAST = 20
+_PARTED = (
+    "The answer parts from the curve: it decides at every step, while actions may last longer in the "
+    "training; and where the training began better than it ended, the answer is its beginning."
+)
 
 
 def training_table(result: TrainingResult) -> dict[str, FloatArray]:
@@ -53,8 +58,8 @@ def draw_training(result: TrainingResult) -> Figure:
     _course(above, updates, table["expected_return"])
     _course(middle, updates, 100 * table["unknown_mass"])
     _course(below, updates, table["gradient_norm"])
-    above.set_ylabel(r"return $\hat J$" + (f" in {reward}" if reward else ""), fontsize=9)
-    middle.set_ylabel("unknown mass $U$ in %", fontsize=9)
+    above.set_ylabel(r"return $\hat J$" + (f" in {plain(reward)}" if reward else ""), fontsize=9)
+    middle.set_ylabel("unknown $U$ in %", fontsize=9)
     below.set_ylabel(r"gradient $\|\nabla\hat J\|$", fontsize=9)
     below.set_xlabel("updates made", fontsize=9)
     above.legend(fontsize=9, loc="best", frameon=False)
@@ -64,7 +69,15 @@ def draw_training(result: TrainingResult) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
     below.xaxis.get_major_locator().set_params(integer=True)
     figure.align_ylabels()
+    if _parted(table["expected_return"]):
+        foot(figure, [_PARTED])
     return figure
+
+
+def _parted(returns: FloatArray) -> bool:
+    """Return whether the answer lies farther from the end of the curve than the last updates led."""
+    steps, gap = np.abs(np.diff(returns[:-1][-_LAST:])), abs(float(returns[-1] - returns[-2]))
+    return len(steps) > 0 and gap > 3 * float(steps.max()) + 1e-6 * abs(float(returns[-1]))
 
 
 def _course(axes: Axes, updates: FloatArray, values: FloatArray) -> None:
