@@ -3,6 +3,9 @@
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from sphinx.application import Sphinx
+
 import nopg
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -21,7 +24,6 @@ extensions = [
     "mathml",
 ]
 exclude_patterns = ["_build"]
-suppress_warnings = ["toc.empty_glob"]
 
 # Pages.
 myst_enable_extensions = ["dollarmath"]
@@ -33,7 +35,7 @@ default_role = "py:obj"
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autosummary_context = {"top": nopg.__all__}
-autodoc_default_options = {"members": True, "no-value": True, "show-inheritance": True}
+autodoc_default_options = {"members": True, "no-value": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_type_aliases = {"ArrayLike": "ArrayLike", "FloatArray": "FloatArray"}
@@ -57,3 +59,15 @@ html_css_files = ["nopg.css"]
 html_math_renderer = "mathml"
 templates_path = ["_templates"]
 html_copy_source = False
+html_show_copyright = False
+
+
+def setup(app: Sphinx) -> None:
+    """Drop the blank line that ends a doctest, for doctest's sake, inside its fence."""
+
+    def trim(app: Sphinx, doctree: nodes.document) -> None:
+        del app
+        for block in doctree.findall(nodes.literal_block):
+            block[:] = [nodes.Text(block.astext().rstrip())]
+
+    app.connect("doctree-read", trim)

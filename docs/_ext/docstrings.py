@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.domains.python import PyObject
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.typing import ExtensionMetadata
 
@@ -66,14 +67,18 @@ def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
 def _sign(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """Return a signature in which `ArrayLike | None` reads so."""
+    """Return a signature without what no reader would write: forward references, factories of defaults."""
     del app, what, name, obj, options
     aliased = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
-    return signature and aliased.sub(r"\1", signature), returned and aliased.sub(r"\1", returned)
+    signature = signature and aliased.sub(r"\1", signature).replace("<factory>", "...")
+    return signature, returned and aliased.sub(r"\1", returned)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Register the translation."""
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"
     app.connect("autodoc-process-docstring", _process, priority=_BEFORE_NAPOLEON)
     app.connect("autodoc-process-signature", _sign)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
@@ -9,13 +11,28 @@ from sphinx.util.typing import ExtensionMetadata
 from sphinx.writers.html5 import HTML5Translator
 
 
+_ACCENT = re.compile(
+    r'<mover accent="true">\s*<mi>(\w)</mi>\s*<mo stretchy="false">([ˆ~])</mo>\s*</mover>', re.DOTALL
+)
+_COMBINING = {"ˆ": "\N{COMBINING CIRCUMFLEX ACCENT}", "~": "\N{COMBINING TILDE}"}
+
+
+def _mathml(tex: str, *, block: bool) -> str:
+    """Return the formula; accents are part of their letter, since only fonts for mathematics place them else."""
+
+    def letter(match: re.Match[str]) -> str:
+        return f'<mi class="accented">{match[1]}{_COMBINING[match[2]]}</mi>'
+
+    return _ACCENT.sub(letter, tex2mathml(tex, as_block=block))
+
+
 def _inline(translator: HTML5Translator, node: nodes.math) -> None:
-    translator.body.append(tex2mathml(node.astext()))
+    translator.body.append(_mathml(node.astext(), block=False))
     raise nodes.SkipNode
 
 
 def _block(translator: HTML5Translator, node: nodes.math_block) -> None:
-    translator.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    translator.body.append(f'<div class="math">{_mathml(node.astext(), block=True)}</div>')
     raise nodes.SkipNode
 
 
