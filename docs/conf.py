@@ -42,8 +42,8 @@ autodoc_type_aliases = {"ArrayLike": "ArrayLike", "FloatArray": "FloatArray"}
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
-# With -n, every class in a signature must be found, but those of other packages and our private ones; a name in
-# a docstring need not be, for much of what stands in code type is no name of ours.
+# Every class in a signature must be found, but those of other packages and our private ones; what stands in
+# code type in a docstring need not be, for much of it is no name of ours.
 nitpick_ignore_regex = [
     ("py:obj", r".*"),
     ("py:class", r"(abc|collections|enum|gymnasium|minari|numpy|os|pathlib|torch)\..*"),
@@ -68,6 +68,7 @@ def setup(app: Sphinx) -> None:
     def trim(app: Sphinx, doctree: nodes.document) -> None:
         del app
         for block in doctree.findall(nodes.literal_block):
-            block[:] = [nodes.Text(block.astext().rstrip())]
+            block.rawsource = block.astext().rstrip()  # what differs from it would not be highlighted
+            block[:] = [nodes.Text(block.rawsource)]
 
     app.connect("doctree-read", trim)

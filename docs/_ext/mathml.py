@@ -10,15 +10,15 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 from sphinx.writers.html5 import HTML5Translator
 
-
-_ACCENT = re.compile(
-    r'<mover accent="true">\s*<mi>(\w)</mi>\s*<mo stretchy="false">([ˆ~])</mo>\s*</mover>', re.DOTALL
-)
-_COMBINING = {"ˆ": "\N{COMBINING CIRCUMFLEX ACCENT}", "~": "\N{COMBINING TILDE}"}
+_ACCENT = re.compile(r'<mover accent="true">\s*<mi>(\w)</mi>\s*<mo stretchy="false">(.)</mo>\s*</mover>')
+_COMBINING = {
+    "\N{MODIFIER LETTER CIRCUMFLEX ACCENT}": "\N{COMBINING CIRCUMFLEX ACCENT}",
+    "~": "\N{COMBINING TILDE}",
+}
 
 
 def _mathml(tex: str, *, block: bool) -> str:
-    """Return the formula; accents are part of their letter, since only fonts for mathematics place them else."""
+    """Return the formula; accents become part of their letter, for not every font can place them."""
 
     def letter(match: re.Match[str]) -> str:
         return f'<mi class="accented">{match[1]}{_COMBINING[match[2]]}</mi>'
