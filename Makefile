@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test check-slow evidence evidence-table promise bench bench-table reproduction-page clean
+.PHONY: help setup check format lint types layers test docs check-slow evidence evidence-table promise bench bench-table reproduction-page clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -22,7 +22,7 @@ $(VENV)/.ready: pyproject.toml
 	@if [ -d .git ] && [ -z "$$CI" ]; then $(BIN)/pre-commit install >/dev/null; fi
 	@touch $@
 
-check: format lint types layers test ## all that must pass before a push
+check: format lint types layers test docs ## all that must pass before a push
 
 format: setup ## check the formatting
 	$(BIN)/ruff format --check .
@@ -38,6 +38,9 @@ layers: setup ## check that imports point down the house
 
 test: setup ## run the tests and doctests
 	$(BIN)/pytest --cov --cov-report=term
+
+docs: setup ## build the documentation into docs/_build/html, where warnings are errors
+	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html
 
 check-slow: setup ## the tests that take minutes
 	$(BIN)/pytest -m slow
@@ -61,4 +64,4 @@ reproduction-page: setup ## draw the paper's experiments again and write docs/re
 	$(BIN)/nopg reproduce all --draw-only --figures docs/figures --page docs/reproduction.md
 
 clean: ## remove caches and the environment
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist docs/_build docs/reference/rooms

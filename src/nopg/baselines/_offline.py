@@ -24,6 +24,7 @@ OfflineMethod = Literal["bc", "ddpg", "td3+bc", "iql", "cql"]
 """Behaviour cloning, DDPG as it is, and three methods made for logged data."""
 
 OFFLINE_METHODS: tuple[OfflineMethod, ...] = get_args(OfflineMethod)
+"""All of them, in the order of the tables."""
 
 _UPDATES = dict.fromkeys(OFFLINE_METHODS, 10_000) | {"ddpg": 2_000}
 

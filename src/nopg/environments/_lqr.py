@@ -240,7 +240,7 @@ class LQR(Environment):
             horizon: How many rewards to sum; all of them if absent.
 
         Returns:
-            The gradient in the shape of the gain: of all its entries, or of its diagonal.
+            The gradient in the shape of the gain, by all its entries or by its diagonal.
 
         Raises:
             UnstableGainError: If the sum is infinite and √γ(A + BK) has an eigenvalue outside the unit disc.

@@ -16,6 +16,7 @@ from nopg.policies import Gaussian, Policy, log_normal, trainable
 __all__ = ["PWIS", "Weights"]
 
 Weights = Literal["plain", "per-decision", "self-normalised"]
+"""How returns are weighed: by the whole path, by the path so far, or by that divided by its mean."""
 
 
 class PWIS:

@@ -12,8 +12,8 @@ from nopg.solvers._solution import Solution
 
 __all__ = ["CALL", "Solver"]
 
-# What one call of a torch operation costs before it touches anything, in entries of a product.
 CALL = 5_000
+"""What one call of a torch operation costs before it touches anything, in entries of a product."""
 
 
 class Solver(ABC):

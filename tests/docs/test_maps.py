@@ -1,0 +1,50 @@
+"""The maps among the pages lead somewhere: the code map to names and tests, the reference to every room."""
+
+import ast
+import importlib
+import pkgutil
+import re
+from functools import cache
+
+import pytest
+
+import nopg
+from docs.pages import ROOT
+
+ROW = re.compile(r"^\|(?:.*\|)? (?P<code>[^|]*) \| `(?P<file>test_\w+)` (?P<fact>[^|]*) \|$", re.MULTILINE)
+ROWS = [
+    (row["code"], row["file"], row["fact"])
+    for row in ROW.finditer((ROOT / "docs/method/code-map.md").read_text(encoding="utf-8"))
+]
+
+
+@cache
+def facts(file: str) -> set[str]:
+    """The tests of a file, by name."""
+    (path,) = (ROOT / "tests").rglob(f"{file}.py")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_code_map_has_rows() -> None:
+    text = (ROOT / "docs/method/code-map.md").read_text(encoding="utf-8")
+    headings = 2 * len(re.findall(r"^\|---", text, re.MULTILINE))
+    assert len(ROWS) == len(re.findall(r"^\|", text, re.MULTILINE)) - headings > 20
+
+
+@pytest.mark.parametrize(("code", "file", "fact"), ROWS)
+def test_every_name_and_test_of_the_code_map_exists(code: str, file: str, fact: str) -> None:
+    names = re.findall(r"`([\w.]+)`", code)
+    assert names
+    for name in names:
+        room, _, last = name.removeprefix("nopg.").rpartition(".")
+        module = importlib.import_module(f"nopg.{room}" if room else "nopg")
+        assert last in module.__all__
+    assert "test_" + fact.strip().replace(" ", "_") in facts(file)
+
+
+def test_the_reference_lists_every_room() -> None:
+    text = (ROOT / "docs/reference/index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^   (nopg[\w.]*)$", text, re.MULTILINE)
+    rooms = [m.name for m in pkgutil.iter_modules(nopg.__path__) if not m.name.startswith("_")]
+    assert sorted(listed) == ["nopg", *(f"nopg.{room}" for room in rooms)]
