@@ -45,7 +45,7 @@ def write_bundle(
     _check_target(target, overwrite)
     members = {name: _json(document) for name, document in documents.items()}
     for name, group in arrays.items():
-        members[name] = save({key: np.ascontiguousarray(array) for key, array in group.items()})
+        members[name] = save({key: np.asarray(array, order="C") for key, array in group.items()})
     listed = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in members.items()

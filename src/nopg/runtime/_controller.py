@@ -51,23 +51,20 @@ class RuntimeController:
         if not np.isfinite(wanted).all():
             raise ObservationError("the observation is so large that the policy has no number for it")
         actions = np.minimum(np.maximum(wanted, self.low), self.high)
-        return actions[0] if np.ndim(observation) == 1 else actions
+        return actions.reshape(*np.shape(observation)[:-1], len(self.low))
 
-    def support(self, observation: npt.ArrayLike) -> Numbers | np.float64:
-        """Return how many samples' worth of data stand at an observation, or at several (m,)."""
+    def support(self, observation: npt.ArrayLike) -> Numbers:
+        """Return how many samples' worth of data stand at an observation, shape (), or at several, (m,)."""
         return self.support_and_unknown(observation)[0]
 
-    def unknown(self, observation: npt.ArrayLike) -> Numbers | np.float64:
-        """Return β/(β + S), the share of an observation, or of several (m,), that the data do not know."""
+    def unknown(self, observation: npt.ArrayLike) -> Numbers:
+        """Return β/(β + S), the share of an observation that the data do not know, shape () or (m,)."""
         return self.support_and_unknown(observation)[1]
 
-    def support_and_unknown(
-        self, observation: npt.ArrayLike
-    ) -> tuple[Numbers | np.float64, Numbers | np.float64]:
+    def support_and_unknown(self, observation: npt.ArrayLike) -> tuple[Numbers, Numbers]:
         """Return both at the cost of one."""
-        mass = self._support.mass(self._features(observation))
-        unknown = self._support.unknown(mass)
-        return (mass[0], unknown[0]) if np.ndim(observation) == 1 else (mass, unknown)
+        mass = self._support.mass(self._features(observation)).reshape(np.shape(observation)[:-1])
+        return mass, self._support.unknown(mass)
 
     def check(self, observation: npt.ArrayLike) -> Numbers:
         """Return one observation (d_s,) as numbers, finite or not; another shape is refused."""

@@ -39,8 +39,8 @@ class RuntimeSupport:
         return np.concatenate(parts)
 
     def unknown(self, mass: Numbers) -> Numbers:
-        """Return the unknown share β/(β + S) of supports S (m,)."""
-        return self.prior_mass / (self.prior_mass + mass)
+        """Return the unknown share β/(β + S) of supports S, in their shape."""
+        return np.divide(self.prior_mass, self.prior_mass + mass)
 
     def _mass(self, features: Numbers) -> Numbers:
         # A state too far away to be squared is as far away as one can be.

@@ -109,7 +109,7 @@ class TrainingResult:
 
     @cached_property
     def data_identity(self) -> Mapping[str, object]:
-        """How many rows the data have, and a hash by which they are known again; asked by all ranks together."""
+        """How many rows the data have, and a hash by which they are known again; a question to all ranks."""
         return self.source.data_identity()
 
     @property
