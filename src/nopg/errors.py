@@ -10,6 +10,7 @@ NopgError
 ├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
 ├── MemoryBudgetError (MemoryError)  what was asked does not fit the budget
 ├── RankError (RuntimeError)     another process of the run is gone
+├── TrainingInterrupted (KeyboardInterrupt)  stopped by Ctrl-C, with a checkpoint to go on from
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 
 SupportWarning (UserWarning)     an answer that the data cannot back
@@ -28,6 +29,7 @@ __all__ = [
     "RankError",
     "SolverError",
     "SupportWarning",
+    "TrainingInterrupted",
 ]
 
 
@@ -69,6 +71,27 @@ class MemoryBudgetError(NopgError, MemoryError):
 
 class RankError(NopgError, RuntimeError):
     """Another process of a run on several ranks is gone or silent."""
+
+
+class TrainingInterrupted(NopgError, KeyboardInterrupt):  # noqa: N818 (nothing went wrong)
+    """Ctrl-C stopped a training after an update; its checkpoint is in a folder.
+
+    Whoever handles Ctrl-C as Python has it, by `except KeyboardInterrupt`, catches it too.
+
+    Attributes:
+        update: The last update that was made.
+        folder: Where the checkpoint is.
+    """
+
+    def __init__(self, update: int, folder: str) -> None:
+        super().__init__(update, folder)
+        self.update, self.folder = update, folder
+
+    def __str__(self) -> str:
+        return (
+            f"stopped by Ctrl-C after update {self.update}; to go on, make the same call with "
+            f"resume={self.folder!r}: nopg.optimize(…, resume={self.folder!r})"
+        )
 
 
 class MissingExtraError(NopgError, ImportError):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from neighbors.clouds import cloud
+from nopg.errors import ArgumentError
 from nopg.neighbors import NeighborTree, _tree
 
 
@@ -29,3 +30,11 @@ def test_besides_its_answer_a_call_holds_a_chunk(monkeypatch: pytest.MonkeyPatch
     # numpy's arrays are seen, torch's answer is not: distances, indices twice, and the order of the queries.
     assert peak < chunk * k * (8 + 8 + 4) + m * 3 * 8 + 1_000_000
     assert peak < m * k * 8 / 2
+
+
+def test_points_beyond_what_numbers_hold_have_no_neighbours() -> None:
+    far = torch.tensor([[0.0], [float("inf")]], dtype=torch.float64)
+    with pytest.raises(ArgumentError, match="more bandwidths apart"):
+        NeighborTree(far)
+    with pytest.raises(ArgumentError, match="more bandwidths apart"):
+        NeighborTree(far[:1]).nearest(far, 1)

@@ -2,7 +2,7 @@
 
 from nopg.bellman._best_actions import BestActions, action_candidates, best_actions
 from nopg.bellman._equation import BellmanEquation, BellmanSystem, ControlProblem
-from nopg.bellman._solution import BellmanSolution, Certificate
+from nopg.bellman._solution import BellmanSolution, Certificate, StateEstimates
 
 __all__ = [
     "BellmanEquation",
@@ -11,6 +11,7 @@ __all__ = [
     "BestActions",
     "Certificate",
     "ControlProblem",
+    "StateEstimates",
     "action_candidates",
     "best_actions",
 ]

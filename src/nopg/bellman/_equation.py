@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
 from nopg._checks import check_discount
+from nopg._nesting import nested, part_of
 from nopg.bellman._solution import BellmanSolution
 from nopg.errors import ArgumentError, SolverError
 from nopg.graph import Backup, Queries, TransitionModel, TransitionOperator
@@ -63,6 +65,15 @@ class ControlProblem:
         """Return the same problem in another precision, or on another device; what is not given stays."""
         model = self.model.to(dtype, device)
         return self if model is self.model else replace(self, model=model, initial=self.initial.to(model))
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return what the last bits of the next equation depend on beside the policy."""
+        return nested(nodes=self.model.node_queries.memory(), starts=self.initial.memory())
+
+    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
+        """Go on as the problem whose memory this is would; with an empty one as if new."""
+        self.model.node_queries.remember(part_of("nodes", memory))
+        self.initial.remember(part_of("starts", memory))
 
     def equation(
         self, policy: Policy, rng: torch.Generator, *, instead_of: BellmanEquation | None = None

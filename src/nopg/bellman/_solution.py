@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
-from nopg.graph import Backup
+from nopg.graph import Backup, Queries
 from nopg.policies import policy_actions
 from nopg.solvers import Solution
 
 if TYPE_CHECKING:
     from nopg.bellman._equation import BellmanEquation
 
-__all__ = ["BellmanSolution", "Certificate"]
+__all__ = ["BellmanSolution", "Certificate", "StateEstimates"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,17 @@ class BellmanSolution:
             converged=self.q_solution.converged and self.mu_solution.converged,
         )
 
+    def at(self, features: torch.Tensor, *, seed: int = 0) -> StateEstimates:
+        """Return all that is known at state features (m, d_f); the model is asked once for all of it."""
+        return StateEstimates(self, self.equation.problem.model.bind(features), seed)
+
     def value(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
         """Return V̂ under the policy at state features (m, d_f), shape (m,).
 
         Far from all data this tends to the unknown value if the model has prior mass, and to the value
         of the nearest sample if not; `unknown_at` and `support` say which values to trust.
         """
-        return self._backup_at(features, seed).values(self.q, self.equation.problem.unknown_value)
+        return self.at(features, seed=seed).value
 
     def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,)."""
@@ -126,18 +131,54 @@ class BellmanSolution:
         It is never a bare 0 outside the data: there it is what the nearest data say, which is no
         evidence about s; read it beside `unknown_at`.
         """
-        backup = self._backup_at(features, seed)
-        return backup.weights.apply(self.mu) / backup.weights.sums()
+        return self.at(features, seed=seed).visitation
 
     def unknown_at(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
         """Return m(s), the mass at state features (m, d_f) that the data cannot account for, shape (m,)."""
-        return self._backup_at(features, seed).unknown
+        return self.at(features, seed=seed).unknown
 
     def support(self, features: torch.Tensor) -> torch.Tensor:
         """Return how many samples' worth of data stand at state features (m, d_f), shape (m,)."""
-        return self.equation.problem.model.bind(features).support()
+        return self.at(features).support
 
-    def _backup_at(self, features: torch.Tensor, seed: int) -> Backup:
-        queries, policy = self.equation.problem.model.bind(features), self.equation.policy
-        noise = policy.noise(len(features), generator(seed, "query actions"))
+
+@dataclass(frozen=True)
+class StateEstimates:
+    """What a solution says at some states, each computed when it is asked for.
+
+    Attributes:
+        solution: The solution.
+        queries: The states, bound to its model.
+        seed: Of the noise of a stochastic policy.
+    """
+
+    solution: BellmanSolution
+    queries: Queries
+    seed: int = 0
+
+    @cached_property
+    def backup(self) -> Backup:
+        """The model's answer under the policy."""
+        queries, policy = self.queries, self.solution.equation.policy
+        noise = policy.noise(len(queries.features), generator(self.seed, "query actions"))
         return queries.backup(policy_actions(policy, queries.features, noise.to(queries.features)))
+
+    @property
+    def value(self) -> torch.Tensor:
+        """V̂, shape (m,); see `BellmanSolution.value`."""
+        return self.backup.values(self.solution.q, self.solution.equation.problem.unknown_value)
+
+    @property
+    def visitation(self) -> torch.Tensor:
+        """μ̃, shape (m,); see `BellmanSolution.visitation`."""
+        return self.backup.weights.apply(self.solution.mu) / self.backup.weights.sums()
+
+    @property
+    def unknown(self) -> torch.Tensor:
+        """m(s), the mass that the data cannot account for, shape (m,)."""
+        return self.backup.unknown
+
+    @property
+    def support(self) -> torch.Tensor:
+        """How many samples' worth of data stand there, shape (m,)."""
+        return self.queries.support()

@@ -55,13 +55,16 @@ class _Folder(Container):
             member = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             raise self.refuse(name, f"cannot be read ({error.strerror})") from None
-        with os.fdopen(member, "rb") as stream:
-            found = os.fstat(stream.fileno())
+        try:
+            found = os.fstat(member)
             if not stat.S_ISREG(found.st_mode):
                 raise self.refuse(name, "is no regular file")
             if found.st_size > most:
                 raise self.refuse(name, f"has {found.st_size} bytes, over {most}")
-            return stream.read(most)
+            with os.fdopen(member, "rb", closefd=False) as stream:
+                return stream.read(most)
+        finally:
+            os.close(member)
 
 
 class _Zip(Container):

@@ -63,15 +63,10 @@ class GradientEstimator(Protocol):
 class Resumable(Protocol):
     """An estimator whose estimates depend on earlier ones, which can be interrupted all the same."""
 
-    @property
-    def num_nodes(self) -> int:
-        """The length of the vectors that `pause` returns; 0 if there are none."""
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return all of the past that the next estimate depends on; asking changes nothing."""
         ...
 
-    def pause(self) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Forget all that the next estimate need not know, and return the rest."""
-        ...
-
-    def resume(self, start: tuple[torch.Tensor, torch.Tensor] | None) -> None:
-        """Go on from what `pause` returned, as if there had been no pause."""
+    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
+        """Go on from what `memory` returned, perhaps in another process, to the last bit."""
         ...

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 
 import torch
 
+from nopg._nesting import nested, part_of
 from nopg.bellman import BellmanEquation, BellmanSolution, ControlProblem
+from nopg.errors import DataError
 from nopg.gradients._estimate import Clock, GradientEstimate
 from nopg.policies import Policy, trainable
 from nopg.solvers import Auto, Solver
@@ -106,22 +109,28 @@ class NOPG:
             seconds=clock.seconds,
         )
 
-    @property
-    def num_nodes(self) -> int:
-        """N of this rank."""
-        return self.problem.model.num_nodes
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return q and μ, from which the next solves start, the tolerance, what solver and model keep."""
+        memory = nested(solver=self.solver.memory(), problem=self.problem.memory())
+        memory["tolerance"] = torch.tensor(self.tolerance, dtype=torch.float64)
+        memory["until_checked"] = torch.tensor(self._until_checked)
+        if self._start is not None:
+            memory["q"], memory["mu"] = (part.cpu() for part in self._start)
+        return memory
 
-    def pause(self) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Let the solver forget what it kept; return q and μ, from which the next solves start."""
-        self.solver.forget()
-        if self._follows:
-            self.tolerance, self._until_checked = _FIRST_TOLERANCE, 0
-        return self._start
-
-    def resume(self, start: tuple[torch.Tensor, torch.Tensor] | None) -> None:
-        """Go on from q and μ that `pause` returned."""
+    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
+        """Go on from what `memory` returned."""
         like = self.problem.model.node_rewards
-        self._start = None if start is None else (start[0].to(like), start[1].to(like))
+        for name in ("q", "mu"):
+            if name in memory and memory[name].shape != like.shape:
+                raise DataError(f"{name} has shape {tuple(memory[name].shape)}, there are {len(like)} nodes")
+        self.tolerance = float(memory["tolerance"])
+        if not 0.0 < self.tolerance <= 1.0:
+            raise DataError(f"the tolerance is {self.tolerance}; it is a positive share")
+        self._until_checked = int(memory["until_checked"])
+        self._start = (memory["q"].to(like), memory["mu"].to(like)) if "q" in memory else None
+        self.solver.remember(part_of("solver", memory))
+        self.problem.remember(part_of("problem", memory))
 
     def solve(self, policy: Policy, *, rng: torch.Generator) -> BellmanSolution:
         """Return the solution under this policy, and start the next solve from it."""

@@ -9,12 +9,13 @@ signed weights only place a point, non-negative ones interpolate the value there
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 
 import torch
 
 from nopg.data import Transitions
-from nopg.errors import ArgumentError
+from nopg.errors import ArgumentError, DataError
 from nopg.graph._candidates import CandidateGraph, tied_with_the_next
 from nopg.graph._cover import uncovered
 from nopg.graph._interpolation import centered_weights, slope_of_mean
@@ -260,6 +261,19 @@ class LocalLinearQueries(Queries):
             away, self.graph.log_psi, self.model.slack, self._tilts.get(sample)
         )
         return weights
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return the tilts of the last actions, by sample."""
+        return {f"tilt.{sample}": tilt for sample, tilt in self._tilts.items()}
+
+    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
+        """Seek the next tilts from these; see `Queries.remember`."""
+        shape = (len(self.features), len(self.model.data.schema.states))
+        for name, tilt in memory.items():
+            if tilt.shape != shape:
+                raise DataError(f"{name} has shape {tuple(tilt.shape)}; these queries have {shape}")
+        self._tilts = {int(name.removeprefix("tilt.")): tilt.clone() for name, tilt in memory.items()}
+        self._last = None
 
     def support(self) -> torch.Tensor:
         """Return S, how many samples' worth of data stand at each query, shape (m,)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -82,6 +83,13 @@ class Queries(ABC):
                 f"these queries are in {here[0]} on {here[1]} only, not in {there[0]} on {there[1]}"
             )
         return self
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return what the last bits of the next answer depend on beside its arguments."""
+        return {}
+
+    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (most keep nothing)
+        """Answer as the queries whose memory this is would; with an empty one as if never asked."""
 
     @abstractmethod
     def support(self) -> torch.Tensor:

@@ -17,6 +17,7 @@ earlier policy, as in iterative aggregation and disaggregation (Takahashi 1975; 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -24,6 +25,7 @@ import torch
 
 from nopg._ranks import ALONE, Ranks
 from nopg._spatial import SpatialCells, spatial_order
+from nopg.errors import DataError
 from nopg.graph._halo import localize
 from nopg.graph._interpolation import centered_weights
 from nopg.graph._rows import RowPattern, SparsePattern, SparseRows, row_starts
@@ -154,27 +156,52 @@ class CellHierarchy:
         """
         dtype, chosen = values.dtype, self._representatives
         sampled = values[chosen * self.group_size] * continues[chosen].to(dtype)[:, None]
-        S = SparseRows(self._sampled, sampled.reshape(-1))
         Z = SparseRows(self._interpolation, self._weights.to(dtype).reshape(-1))
-        between = values.new_zeros(self._pattern.num_entries)
+        shape = values.new_ones(len(chosen))
+        if visits is not None:
+            shape = Z.apply_transposed(visits.abs().to(dtype))
+        return self._inverse(sampled, shape, Z, discount)
+
+    def remembered(
+        self, memory: Mapping[str, torch.Tensor], discount: float, dtype: torch.dtype
+    ) -> MultilevelInverse:
+        """Return M from its memory."""
+        sampled, shape = (memory.get(name, torch.empty(0, 0)) for name in ("sampled", "shape"))
+        entries, rows = self._sampled.num_entries, len(self._representatives)
+        if sampled.shape != (entries,) or shape.shape != (rows,):
+            raise DataError(
+                f"the preconditioner has {entries} entries in {rows} rows, what is remembered of it has "
+                f"{sampled.numel()} in {shape.numel()}; it is that of another model"
+            )
+        sampled = sampled.reshape(rows, entries // max(rows, 1))
+        if not bool((sampled >= 0).all() and (sampled.sum(dim=1) <= 1.01).all() and (shape >= 0).all()):
+            raise DataError("what is remembered of the preconditioner are no probabilities")
+        Z = SparseRows(self._interpolation, self._weights.to(dtype).reshape(-1))
+        where = self._weights.device
+        return self._inverse(sampled.to(where, dtype), shape.to(where, dtype), Z, discount)
+
+    def _inverse(
+        self, sampled: torch.Tensor, shape: torch.Tensor, Z: SparseRows, discount: float
+    ) -> MultilevelInverse:
+        """Return M from the rows (m, K) of the representatives and the shape (m,) of their visits."""
+        dtype, visited = sampled.dtype, shape
+        S = SparseRows(self._sampled, sampled.reshape(-1))
+        between = sampled.new_zeros(self._pattern.num_entries)
         for rows, target, columns in self._products:
             parts = sampled[rows][:, :, None] * self._node_weights[columns].to(dtype)
             between.index_add_(0, target, parts.reshape(-1))
 
-        shape = values.new_ones(len(chosen))
-        if visits is not None:
-            shape = Z.apply_transposed(visits.abs().to(dtype))
         steps, entries = [], between
         for level in self.levels:
             weights, shape = _shares(level, shape)
             shape = level.everywhere(shape)
-            P = values.new_zeros(level.pattern.num_entries)
+            P = sampled.new_zeros(level.pattern.num_entries)
             P.index_add_(0, level.target, entries * weights[level.row_of])
             P = level.ranks.sum(P)
             steps.append(_Step(level, weights, SparseRows(level.pattern, P)))
             entries = P
         coarsest = steps[-1].P.to_dense()
-        identity = torch.eye(len(coarsest), dtype=dtype, device=values.device)
+        identity = torch.eye(len(coarsest), dtype=dtype, device=sampled.device)
         inverse = torch.linalg.inv(identity - discount * coarsest)
         return MultilevelInverse(
             S,
@@ -183,6 +210,7 @@ class CellHierarchy:
             steps=steps,
             inverse=inverse,
             discount=discount,
+            visited=visited,
         )
 
     def _interpolate(self, places: torch.Tensor, pattern: RowPattern) -> tuple[torch.Tensor, torch.Tensor]:
@@ -273,8 +301,10 @@ class MultilevelInverse(Preconditioner):
         steps: list[_Step],
         inverse: torch.Tensor,
         discount: float,
+        visited: torch.Tensor,
     ) -> None:
         self._S, self._Z, self._matrices = S, Z, [between, *(step.P for step in steps)]
+        self._visited = visited
         self._steps, self._inverse, self._discount = steps, inverse, discount
         self._number = max(round(-_STEPS_PER_DECADE * math.log10(1.0 - discount)), 1)
 
@@ -291,6 +321,10 @@ class MultilevelInverse(Preconditioner):
         else:
             moved = self._Z.apply(self._solve(0, self._S.apply(x), transposed))
         return moved.mul_(self._discount).add_(x)
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return the rows and the visits of the representatives, from which all else follows."""
+        return {"sampled": self._S.values.cpu(), "shape": self._visited.cpu()}
 
     def _solve(self, depth: int, y: torch.Tensor, transposed: bool) -> torch.Tensor:
         """Return about (I − γC)⁻¹y, C between representatives or between the cells of this depth."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -63,6 +63,12 @@ class TransitionOperator(SubstochasticOperator):
         if self._hierarchy is None:
             return None
         return self._hierarchy().approximate(self.rows.values, self.continues, discount, visits)
+
+    def remembered(self, discount: float, memory: Mapping[str, torch.Tensor]) -> Preconditioner | None:
+        """Return the approximate inverse whose memory this is."""
+        if self._hierarchy is None:
+            return None
+        return self._hierarchy().remembered(memory, discount, self.dtype)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return Px for a vector (n,) or several columns (n, c)."""

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
+from nopg.errors import ArgumentError
 from nopg.neighbors._search import NeighborSearch
 
 __all__ = ["NeighborTree"]
@@ -25,7 +26,7 @@ class NeighborTree(NeighborSearch):
 
     def __init__(self, points: torch.Tensor) -> None:
         self.num_points = len(points)
-        self._tree = cKDTree(points.numpy())
+        self._tree = cKDTree(_finite(points).numpy())
 
     def nearest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return distances (m, k) and int32 indices (m, k) of the k nearest points, nearest first."""
@@ -34,7 +35,7 @@ class NeighborTree(NeighborSearch):
         indices = torch.empty(len(queries), k, dtype=torch.int32)
 
         # Neighbouring queries walk the same branches: in tree order they find them in the cache.
-        order = torch.as_tensor(cKDTree(queries.numpy(), leafsize=64).indices)
+        order = torch.as_tensor(cKDTree(_finite(queries).numpy(), leafsize=64).indices)
         for rows in order.split(_QUERIES_AT_ONCE):
             d, j = self._tree.query(queries[rows].numpy(), k=k, workers=torch.get_num_threads())
             distances[rows] = torch.as_tensor(np.reshape(d, (len(rows), k)))
@@ -47,3 +48,13 @@ class NeighborTree(NeighborSearch):
             queries.numpy(), radii.numpy(), return_length=True, workers=torch.get_num_threads()
         )
         return torch.as_tensor(np.asarray(counts, dtype=np.int64))
+
+
+def _finite(points: torch.Tensor) -> torch.Tensor:
+    """Return the points if they can have neighbours."""
+    if not bool(points.isfinite().all()):
+        raise ArgumentError(
+            "states lie more bandwidths apart than numbers can hold; give wider bandwidths, or look for "
+            "outliers in the data (nopg.describe)"
+        )
+    return points

@@ -63,9 +63,9 @@ def policy_from(description: Mapping[str, Any], parameters: Parameters) -> Polic
 
 
 def _build(description: Mapping[str, Any], parameters: Parameters) -> Policy:
-    kind = description.get("kind")
+    kind = str(description.get("kind"))
     if kind in {"linear", "mlp"}:
-        return _deterministic(str(kind), parameters)
+        return _deterministic(kind, parameters)
     if kind not in {"gaussian", "gaussian-mlp"}:
         raise ArgumentError(f"there is no policy of kind {kind!r}")
     count, final = description.get("num_action_samples"), description.get("final_variance")

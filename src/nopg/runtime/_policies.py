@@ -78,7 +78,7 @@ def policy_of(saved: SavedController) -> LinearPolicy | NetworkPolicy:
 
 
 def _policy(saved: SavedController, parameters: _Parameters) -> LinearPolicy | NetworkPolicy:
-    kind, mean = saved.policy.get("kind"), saved.policy.get("mean")
+    kind, mean = str(saved.policy.get("kind")), str(saved.policy.get("mean"))
     if kind == "linear":
         return _linear(parameters)
     if kind == "mlp":
@@ -115,7 +115,7 @@ class _Parameters:
     def take_deviation(self, name: str) -> None:
         """Take what only draws need."""
         self.take(name, self.actions)
-        self.take("decay.factor")
+        self.take("decay.factor", *self.shape("decay.factor")[:1])
 
     def refuse_the_rest(self) -> None:
         if self._left:

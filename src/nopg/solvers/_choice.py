@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
+from nopg._nesting import nested, part_of
 from nopg.errors import ArgumentError, SolverError
 from nopg.solvers._bicgstab import BiCGSTAB
 from nopg.solvers._dense import DenseLU
@@ -39,6 +41,7 @@ class Auto(Solver):
     _chosen: Solver | None = field(default=None, init=False, repr=False)
     _kin: object = field(default=None, init=False, repr=False)
     _work: float = field(default=0.0, init=False, repr=False)
+    _told: bool = field(default=False, init=False, repr=False)
 
     def solve(
         self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
@@ -60,6 +63,8 @@ class Auto(Solver):
         if self._small(system):
             return DenseLU().solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
 
+        if self._told:
+            self._kin, self._told = system.operator.kin, False
         chosen = self._chosen if self._kin is system.operator.kin else None
         solver = chosen or GMRES()
         both = solver.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
@@ -82,7 +87,26 @@ class Auto(Solver):
 
     def forget(self) -> None:
         """Drop the choice and what the solvers kept; see `Solver.forget`."""
-        self._chosen = self._kin = None
+        self._chosen, self._kin, self._told = None, None, False
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return the choice, what it rests on, and what the chosen one kept; see `Solver.memory`."""
+        if self._chosen is None:
+            return {}
+        memory = {
+            "gmres": torch.tensor(isinstance(self._chosen, GMRES)),
+            "work": torch.tensor(self._work, dtype=torch.float64),
+        }
+        return memory | nested(chosen=self._chosen.memory())
+
+    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
+        """Take over a choice for the equations to come; see `Solver.remember`."""
+        self.forget()
+        if not memory:
+            return
+        self._chosen = GMRES() if bool(memory["gmres"]) else BiCGSTAB()
+        self._work, self._told = float(memory["work"]), True
+        self._chosen.remember(part_of("chosen", memory))
 
     def _small(self, system: Resolvent) -> bool:
         P = system.operator

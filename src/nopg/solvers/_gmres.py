@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
 
+from nopg._nesting import nested, part_of
 from nopg.solvers._bicgstab import BiCGSTAB
 from nopg.solvers._resolvent import Preconditioner, Resolvent
 from nopg.solvers._solution import Solution
@@ -38,6 +40,7 @@ class GMRES(Solver):
     restart: int = 24
     max_steps: int = 300
     _kept: _Kept | None = field(default=None, init=False, repr=False)
+    _told: dict[str, torch.Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def solve(
         self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
@@ -70,7 +73,19 @@ class GMRES(Solver):
 
     def forget(self) -> None:
         """Drop what was kept of earlier equations; see `Solver.forget`."""
-        self._kept = None
+        self._kept, self._told = None, {}
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return the preconditioner and how well it did when it was new; see `Solver.memory`."""
+        if self._kept is None or self._kept.aged:  # the next solve builds it in any case
+            return dict(self._told)
+        return self._kept.memory()
+
+    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
+        """Take over a preconditioner, which the next solve builds again; see `Solver.remember`."""
+        self._kept, self._told = None, dict(memory)
+        if memory:  # read now what cannot be read later
+            _ = float(memory["discount"]), _fresh(memory)
 
     def work(self, system: Resolvent, steps: int) -> float:
         """Return about how many entries these steps touched; see `Solver.work`."""
@@ -78,6 +93,8 @@ class GMRES(Solver):
         return steps * (P.work_per_product + inverse + 2 * min(steps, self.restart) * P.size + 60 * CALL)
 
     def _preconditioner(self, system: Resolvent, visits: torch.Tensor | None) -> _Kept | None:
+        if self._told:
+            self._kept, self._told = _Kept.remembered(system, self._told), {}
         if self._kept is not None and self._kept.serves(system):
             return self._kept
         self._kept = None  # the old one goes before the new one comes: they are large
@@ -147,6 +164,25 @@ class _Kept:
     def count(self, steps: int, *, transposed: bool) -> None:
         fresh = self.fresh.setdefault(transposed, steps)
         self.aged = self.aged or steps > _AGED_SHARE * fresh + _AGED_STEPS
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        numbers = {f"fresh.{int(transposed)}": torch.tensor(k) for transposed, k in self.fresh.items()}
+        numbers["discount"] = torch.tensor(self.discount, dtype=torch.float64)
+        return numbers | nested(inverse=self.inverse.memory())
+
+    @classmethod
+    def remembered(cls, system: Resolvent, memory: Mapping[str, torch.Tensor]) -> _Kept | None:
+        """Return what was kept for systems like this one; None if it was for others."""
+        if float(memory["discount"]) != system.discount:
+            return None
+        inverse = system.operator.remembered(system.discount, part_of("inverse", memory))
+        if inverse is None:
+            return None
+        return cls(inverse, system.operator.kin, system.discount, _fresh(memory))
+
+
+def _fresh(memory: Mapping[str, torch.Tensor]) -> dict[bool, int]:
+    return {bool(k): int(memory[f"fresh.{k}"]) for k in (0, 1) if f"fresh.{k}" in memory}
 
 
 class _Cycle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -73,6 +74,16 @@ class SubstochasticOperator(ABC):
         del discount, visits
         return None
 
+    def remembered(self, discount: float, memory: Mapping[str, torch.Tensor]) -> Preconditioner | None:
+        """Return the approximate inverse whose `Preconditioner.memory` this is, or None if none is known.
+
+        Args:
+            discount: γ.
+            memory: Of a preconditioner of an operator of the same kin.
+        """
+        del discount, memory
+        return None
+
 
 class Preconditioner(ABC):
     """An approximate inverse of Λ, and of Λᵀ: linear, and the same from one product to the next.
@@ -86,6 +97,10 @@ class Preconditioner(ABC):
     @abstractmethod
     def apply(self, x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
         """Return Mx ≈ Λ⁻¹x, or Mᵀx."""
+
+    @abstractmethod
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return what `SubstochasticOperator.remembered` needs to build it again to the last bit."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import torch
 
@@ -53,3 +54,14 @@ class Solver(ABC):
 
     def forget(self) -> None:  # noqa: B027 (most solvers keep nothing)
         """Drop what was kept of earlier equations: the next solve depends on its arguments alone."""
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Return all that the next solve depends on beside its arguments, on the CPU; see `remember`."""
+        return {}
+
+    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (as above)
+        """Go on, with equations of the same kin, as the solver whose memory this is would, to the last bit.
+
+        Args:
+            memory: What `memory` returned, perhaps in another process.
+        """

@@ -4,6 +4,7 @@ from nopg.training._ascent import ascend
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
 from nopg.training._loading import load
+from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
 from nopg.training._optimize import build_policy, optimize
 from nopg.training._rehearsal import PredictedPaths
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
@@ -12,14 +13,17 @@ from nopg.training._starts import StartSupport
 
 __all__ = [
     "Answer",
+    "CSVLogger",
     "Callback",
     "Controller",
+    "JSONLinesLogger",
     "ModelChoice",
     "Plateau",
     "PredictedPaths",
     "ProgressBar",
     "ResultSource",
     "StartSupport",
+    "TensorBoardLogger",
     "TrainingResult",
     "Update",
     "ascend",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import torch
 
 from nopg._seeding import generator
-from nopg.errors import ArgumentError
-from nopg.gradients import GradientEstimator, Resumable
+from nopg.errors import ArgumentError, TrainingInterrupted
+from nopg.gradients import GradientEstimator
 from nopg.policies import Policy, trainable
-from nopg.training._checkpoint import Checkpoints, Progress
+from nopg.training._checkpoint import Checkpoint, Checkpoints
+from nopg.training._interruption import Interruption
 from nopg.training._reports import Callback, Update
 
 __all__ = ["ascend", "check_ascent"]
@@ -45,46 +47,77 @@ def ascend(
         seed: Of the action noise.
         callbacks: Called after every update; one that returns True ends the training.
         stop: Like a callback; after a restart it also hears of the updates before.
-        checkpoints: Where to begin, if there is one, and where to leave them.
+        checkpoints: Where to begin, if there is one, and where to leave them. With checkpoints the first
+            Ctrl-C ends the ascent after an update, by `TrainingInterrupted`.
     """
     check_ascent(updates, learning_rate)
-    parameters = trainable(policy)
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate, maximize=True)
+    optimizer = torch.optim.Adam(trainable(policy), lr=learning_rate, maximize=True)
     history: list[Update] = []
-    resumable = estimator if isinstance(estimator, Resumable) else None
-    nodes = resumable.num_nodes if resumable else 0
-    if checkpoints and (progress := checkpoints.load(policy, optimizer, nodes)):
-        history += progress.history
-        if resumable:
-            resumable.resume(progress.start)
+
+    def save(*, finished: bool = False) -> None:
+        if checkpoints:
+            checkpoints.write(
+                Checkpoint.of(
+                    policy,
+                    optimizer,
+                    estimator,
+                    history=tuple(history),
+                    finished=finished,
+                    settled=checkpoints.settled,
+                )
+            )
+
+    if checkpoints and (last := checkpoints.restore(policy, optimizer, estimator)):
+        history += last.history
         verdicts = [stop(update) for update in history] if stop else []
-        if any(verdicts):
+        if last.finished or any(verdicts):
             return tuple(history)
+    else:
+        save()
 
-    for number in range(len(history) + 1, updates + 1):
-        policy.progress((number - 1) / max(updates - 1, 1))
-        estimate = estimator.estimate(policy, rng=generator(seed, "actions"))
-        for parameter, part in zip(parameters, estimate.direction, strict=True):
-            parameter.grad = part
-        if number == 1:
-            # Adam's own 10⁻⁸ is a size of gradient; in units of the first one, rewards have no unit, and a
-            # start that the data hardly know still shows the way.
-            optimizer.param_groups[0]["eps"] = 1e-8 * estimate.norm or 1e-8
-        optimizer.step()
-
-        update = Update(
-            number=number,
-            planned=updates,
-            expected_return=estimate.expected_return,
-            gradient_norm=estimate.norm,
-            unknown_mass=estimate.diagnostics.get("unknown_mass", 0.0),
-            products=int(estimate.diagnostics.get("products", 0)),
-        )
-        history.append(update)
-        verdicts = [callback(update) for callback in (*callbacks, *([stop] if stop else []))]  # all hear it
-        if checkpoints and number % checkpoints.every == 0:
-            start = resumable.pause() if resumable else None
-            checkpoints.save(policy, optimizer, Progress(tuple(history), start))
-        if any(verdicts):
-            break
+    with Interruption(heard=checkpoints is not None) as interruption:
+        for number in range(len(history) + 1, updates + 1):
+            update = _step(estimator, policy, optimizer, number=number, planned=updates, seed=seed)
+            history.append(update)
+            verdicts = [callback(update) for callback in (*callbacks, *([stop] if stop else []))]  # all hear
+            ended = any(verdicts) or number == updates
+            if checkpoints:
+                due, interrupted = checkpoints.agree(number, interrupted=interruption.asked)
+                if due or interrupted or ended:
+                    save(finished=ended)
+                if interrupted:
+                    raise TrainingInterrupted(number, str(checkpoints.folder))
+            if ended:
+                break
     return tuple(history)
+
+
+def _step(
+    estimator: GradientEstimator,
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    *,
+    number: int,
+    planned: int,
+    seed: int,
+) -> Update:
+    """Make one update of the policy."""
+    began = time.perf_counter()
+    policy.progress((number - 1) / max(planned - 1, 1))
+    estimate = estimator.estimate(policy, rng=generator(seed, "actions"))
+    for parameter, part in zip(trainable(policy), estimate.direction, strict=True):
+        parameter.grad = part
+    if number == 1:
+        # Adam's own 10⁻⁸ is a size of gradient; in units of the first one, rewards have no unit, and a
+        # start that the data hardly know still shows the way.
+        optimizer.param_groups[0]["eps"] = 1e-8 * estimate.norm or 1e-8
+    optimizer.step()
+    return Update(
+        number=number,
+        planned=planned,
+        expected_return=estimate.expected_return,
+        gradient_norm=estimate.norm,
+        unknown_mass=estimate.diagnostics.get("unknown_mass", 0.0),
+        products=int(estimate.diagnostics.get("products", 0)),
+        seconds=time.perf_counter() - began,
+    )

@@ -1,176 +1,275 @@
-"""Checkpoints of a training: what the next update depends on, written by all ranks together."""
+"""What the next update of a training depends on, and the folder where it is kept."""
 
 from __future__ import annotations
 
-import shutil
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from nopg._nesting import nested, part_of
 from nopg._ranks import ALONE, Ranks
-from nopg.errors import ArgumentError
+from nopg.errors import ArgumentError, DataError
+from nopg.gradients import GradientEstimator, Resumable
 from nopg.policies import Policy
+from nopg.training._checkpoint_files import State, complete_folders, read_folder, write_folder
+from nopg.training._greedy_start import GreedyStart
+from nopg.training._purpose import Purpose, differences
 from nopg.training._reports import Update
 
-__all__ = ["Checkpoints", "Progress"]
+__all__ = ["Checkpoint", "Checkpoints", "Settled", "open_checkpoints"]
 
-_KEPT = 2
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a training has come.
+class Settled:
+    """What was settled before the first update, so that a training that goes on need not settle it again.
+
+    Attributes:
+        most_candidates: The K that memory afforded with the paper's model; None if it was not asked.
+        start: The greedy start; None where the policy was taken as it was.
+    """
+
+    most_candidates: int | None = None
+    start: GreedyStart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A training after some updates: all that its future depends on.
 
     Attributes:
         history: Every update so far.
-        start: q and μ of the last update, from which the next solves start; those of this rank.
+        finished: Whether the training had come to its end.
+        eps: Adam's ε.
+        policy: Parameters and buffers of the policy.
+        moments: Adam's, by parameter.
+        memory: Of the estimator, on this rank.
+        settled: Before the first update.
     """
 
     history: tuple[Update, ...]
-    start: tuple[torch.Tensor, torch.Tensor] | None
+    finished: bool
+    eps: float
+    policy: Mapping[str, torch.Tensor]
+    moments: Mapping[str, torch.Tensor]
+    memory: Mapping[str, torch.Tensor]
+    settled: Settled
+
+    @classmethod
+    def of(
+        cls,
+        policy: Policy,
+        optimizer: torch.optim.Optimizer,
+        estimator: GradientEstimator,
+        *,
+        history: tuple[Update, ...],
+        finished: bool,
+        settled: Settled,
+    ) -> Checkpoint:
+        """Return where a training stands; nothing of it changes."""
+        moments = {
+            f"{name}.{moment}": optimizer.state[parameter][moment]
+            for name, parameter in policy.named_parameters()
+            if parameter in optimizer.state
+            for moment in _MOMENTS
+        }
+        return cls(
+            history=history,
+            finished=finished,
+            eps=optimizer.param_groups[0]["eps"],
+            policy=policy.state_dict(),
+            moments=moments,
+            memory=estimator.memory() if isinstance(estimator, Resumable) else {},
+            settled=settled,
+        )
+
+    def restore(self, policy: Policy, optimizer: torch.optim.Optimizer, estimator: GradientEstimator) -> None:
+        """Bring policy, optimizer and estimator to where the training stood."""
+        _check_alike("the policy", self.policy, policy.state_dict())
+        if self.settled.start:
+            _check_alike("the start", self.settled.start.parameters, policy.state_dict())
+        policy.load_state_dict(self.policy)
+        optimizer.param_groups[0]["eps"] = self.eps
+        for name, parameter in policy.named_parameters():
+            moments = part_of(name, self.moments)
+            if moments:
+                _check_alike(
+                    f"Adam's state of {name}",
+                    moments,
+                    {"step": torch.tensor(0.0), "exp_avg": parameter, "exp_avg_sq": parameter},
+                )
+                optimizer.state[parameter] = moments
+        if isinstance(estimator, Resumable):
+            estimator.remember(self.memory)
 
 
-@dataclass(frozen=True, slots=True)
+def _check_alike(what: str, there: Mapping[str, torch.Tensor], here: Mapping[str, torch.Tensor]) -> None:
+    """Refuse tensors that have other names, shapes or types than those they are to replace."""
+    for name in sorted({*there, *here}):
+        shapes = [
+            f"{tuple(side[name].shape)} {side[name].dtype}" if name in side else "absent"
+            for side in (there, here)
+        ]
+        if shapes[0] != shapes[1]:
+            raise DataError(f"{what} has another {name}: {shapes[0]} there, {shapes[1]} here")
+
+
 class Checkpoints:
-    """A folder of checkpoints of one training, one of them for each so many updates.
+    """The folder of one training's checkpoints, and when to write one.
+
+    Args:
+        folder: Where they are; made if it is not there.
+        purpose: What tells this training from another.
+        every: Updates between two of them.
+        minutes: Minutes after which to write one all the same; None to count updates only.
+        ranks: Who writes them.
 
     Attributes:
-        folder: Where they are; made if it is not there.
-        every: Updates between two of them.
-        purpose: Numbers that tell this training from another, such as its discount and its seed.
-        ranks: Who writes them.
+        last: The one to go on from; None at the beginning of a training.
+        settled: To be written with all that follow.
     """
 
-    folder: Path
-    every: int
-    purpose: tuple[float, ...]
-    ranks: Ranks = ALONE
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        purpose: Purpose,
+        *,
+        every: int = 20,
+        minutes: float | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        if every < 1:
+            raise ArgumentError(f"checkpoint_every is {every}; give at least 1 update")
+        if minutes is not None and not minutes > 0:
+            raise ArgumentError(f"checkpoint_minutes is {minutes}; give a positive number, or None")
+        self.folder, self.purpose, self.every, self.minutes = Path(folder), purpose, every, minutes
+        self.ranks, self._written = ranks, time.monotonic()
+        self.last = self._last()
+        self.settled = self.last.settled if self.last else Settled()
 
-    def __post_init__(self) -> None:
-        if self.every < 1:
-            raise ArgumentError(f"checkpoint_every is {self.every}; give at least 1 update")
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is one to go on from."""
-        return bool(self._complete())
-
-    def save(self, policy: Policy, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-        """Write a checkpoint under a name that only complete ones have."""
-        number = progress.history[-1].number
-        name = self.folder / f"update-{number:06}"
-        unfinished = self.folder / f".unfinished-{number:06}"
-        if self.ranks.number == 0:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(parents=True)
-        self.ranks.wait()
-        # Imported where it is used: it takes a second, a third of `import nopg`.
-        from torch.distributed.checkpoint.state_dict_saver import save as save_together
-
-        with _one_process_is_meant():
-            save_together(
-                self._state(policy, optimizer, progress),
-                checkpoint_id=str(unfinished),
-                no_dist=not self.ranks.several,
-            )
-        self.ranks.wait()
-        if self.ranks.number == 0:
-            shutil.rmtree(name, ignore_errors=True)
-            unfinished.rename(name)
-            for old in self._complete()[:-_KEPT]:
-                shutil.rmtree(old)
-        self.ranks.wait()
-
-    def load(self, policy: Policy, optimizer: torch.optim.Optimizer, num_nodes: int) -> Progress | None:
-        """Bring policy and optimizer to the last checkpoint and return it, or None if there is none.
-
-        Args:
-            policy: Changed in place.
-            optimizer: Changed in place.
-            num_nodes: n of this rank.
-        """
-        complete = self._complete()
-        if not complete:
+    def restore(
+        self, policy: Policy, optimizer: torch.optim.Optimizer, estimator: GradientEstimator
+    ) -> Checkpoint | None:
+        """Bring a training to the last checkpoint and return it; None if there is none."""
+        if self.last is None:
             return None
-        from torch.distributed.checkpoint.state_dict_loader import load as load_together
-
-        last, number = complete[-1], int(complete[-1].name.removeprefix("update-"))
-        blank = Update(number, 0, 0.0, 0.0, 0.0, 0)
-        vectors = torch.zeros(num_nodes, dtype=torch.float64)
-        start = (vectors, vectors.clone()) if num_nodes else None
-        state = self._state(policy, optimizer, Progress((blank,) * number, start))
-        for name, parameter in policy.named_parameters():
-            for moment in ("exp_avg", "exp_avg_sq"):
-                state[f"optimizer.{name}.{moment}"] = torch.zeros_like(parameter)
-            state[f"optimizer.{name}.step"] = torch.zeros(())
         try:
-            with _one_process_is_meant():
-                load_together(state, checkpoint_id=str(last), no_dist=not self.ranks.several)
-        except Exception as error:
-            raise ArgumentError(
-                f"{last} is no checkpoint of this training ({str(error).splitlines()[0]}); "
-                "give another folder, or the same data, policy and number of ranks"
-            ) from error
-        if state["purpose"].tolist() != list(self.purpose):
-            raise ArgumentError(
-                f"{last} belongs to another training: {state['purpose'].tolist()} there, "
-                f"{list(self.purpose)} here; give another folder"
-            )
-        policy.load_state_dict({name: state[f"policy.{name}"] for name in policy.state_dict()})
-        optimizer.param_groups[0]["eps"] = float(state["eps"])
-        for name, parameter in policy.named_parameters():
-            if parameter.requires_grad:
-                optimizer.state[parameter] = {
-                    key: state[f"optimizer.{name}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")
-                }
-        history = tuple(_update(row) for row in state["history"].tolist())
-        rank = self.ranks.number
-        return Progress(history, (state[f"q.{rank}"], state[f"mu.{rank}"]) if start else None)
+            self.last.restore(policy, optimizer, estimator)
+        except (DataError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            path = self._path(len(self.last.history))
+            raise DataError(f"{path} does not fit this training: {error}; {_ADVICE}") from None
+        return self.last
 
-    def _complete(self) -> list[Path]:
-        return sorted(self.folder.glob("update-*"))
-
-    def _state(self, policy: Policy, optimizer: torch.optim.Optimizer, progress: Progress) -> dict[str, Any]:
-        state: dict[str, Any] = {f"policy.{name}": value for name, value in policy.state_dict().items()}
-        for name, parameter in policy.named_parameters():
-            for key, value in optimizer.state.get(parameter, {}).items():
-                state[f"optimizer.{name}.{key}"] = value
-        state["eps"] = torch.tensor(optimizer.param_groups[0]["eps"], dtype=torch.float64)
-        state["purpose"] = torch.tensor(self.purpose, dtype=torch.float64)
-        state["history"] = torch.tensor(
-            [_numbers(update) for update in progress.history], dtype=torch.float64
+    def write(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint, all ranks together, under a name that only complete ones have."""
+        start = checkpoint.settled.start
+        shared = nested(
+            policy=checkpoint.policy, adam=checkpoint.moments, start=start.parameters if start else {}
         )
-        if progress.start is not None:
-            rank = self.ranks.number
-            q, mu = progress.start
-            state[f"q.{rank}"], state[f"mu.{rank}"] = q.cpu().double(), mu.cpu().double()
-        return state
+        state: State = {
+            "purpose": self.purpose,
+            "finished": checkpoint.finished,
+            "eps": checkpoint.eps,
+            "most_candidates": checkpoint.settled.most_candidates,
+            "start": None
+            if start is None
+            else {
+                "hold": start.hold,
+                "rounds": start.rounds,
+                "expected_return": start.expected_return,
+                "rehearsed": start.rehearsed,
+            },
+        }
+        path = self._path(len(checkpoint.history))
+        write_folder(
+            path, state, checkpoint.history, shared=shared, memory=checkpoint.memory, ranks=self.ranks
+        )
+        self._written = time.monotonic()
+
+    def agree(self, number: int, *, interrupted: bool) -> tuple[bool, bool]:
+        """Return whether to write after this update, and whether to stop: the same on all ranks.
+
+        The clock of the first rank rules; Ctrl-C counts wherever it was heard.
+        """
+        late = self.minutes is not None and time.monotonic() - self._written >= 60.0 * self.minutes
+        if self.ranks.several:
+            said = torch.tensor([late and self.ranks.number == 0, interrupted], dtype=torch.float64)
+            late, interrupted = self.ranks.max(said).bool().tolist()
+        return late or number % self.every == 0, interrupted
+
+    def _last(self) -> Checkpoint | None:
+        """Read the last checkpoint; refuse one of another training."""
+        complete = complete_folders(self.folder)
+        number = max(complete, default=-1)
+        if not self.ranks.same(torch.tensor(number)):
+            raise ArgumentError(
+                f"ranks see different checkpoints in {self.folder}; give a folder that all of them share"
+            )
+        if number < 0:
+            return None
+        path = complete[number]
+        state, history, shared, memory = read_folder(path, self.ranks)
+        if differing := differences(state["purpose"], self.purpose):
+            raise ArgumentError(
+                f"{path} belongs to another training: {'; '.join(differing)}. Make the same call again, "
+                "or give another folder"
+            )
+        start = state["start"]
+        return Checkpoint(
+            history=history,
+            finished=state["finished"],
+            eps=state["eps"],
+            policy=part_of("policy", shared),
+            moments=part_of("adam", shared),
+            memory=memory,
+            settled=Settled(
+                state["most_candidates"],
+                None if start is None else GreedyStart(**start, parameters=part_of("start", shared)),
+            ),
+        )
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"update-{number:06}"
 
 
-@contextmanager
-def _one_process_is_meant() -> Iterator[None]:
-    """Keep torch from warning that there is only one process."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
-        yield
+def open_checkpoints(
+    checkpoint: str | os.PathLike[str] | None,
+    resume: str | os.PathLike[str] | None,
+    purpose: Callable[[], Purpose],
+    *,
+    every: int,
+    minutes: float | None,
+    ranks: Ranks,
+) -> Checkpoints | None:
+    """Return the folder that a user asked for, if any; in one to resume from there must be a checkpoint.
+
+    Args:
+        checkpoint: A folder to begin in, or to go on in.
+        resume: A folder to go on in.
+        purpose: Computed only if it is needed.
+        every: See `Checkpoints`.
+        minutes: See `Checkpoints`.
+        ranks: See `Checkpoints`.
+    """
+    folder = checkpoint if resume is None else resume
+    if folder is None:
+        return None
+    if checkpoint is not None and Path(checkpoint) != Path(folder):
+        raise ArgumentError(
+            f"checkpoint is {str(checkpoint)!r} and resume is {str(resume)!r}; a training goes on in its own "
+            "folder, give one of the two"
+        )
+    if resume is not None and not complete_folders(Path(resume)):
+        raise ArgumentError(
+            f"there is no checkpoint in {str(resume)!r} to resume from; checkpoint={str(resume)!r} begins a "
+            "training there"
+        )
+    return Checkpoints(folder, purpose(), every=every, minutes=minutes, ranks=ranks)
 
 
-def _numbers(update: Update) -> tuple[float, ...]:
-    return (
-        update.number,
-        update.planned,
-        update.expected_return,
-        update.gradient_norm,
-        update.unknown_mass,
-        update.products,
-    )
-
-
-def _update(row: list[float]) -> Update:
-    number, planned, expected_return, gradient_norm, unknown_mass, products = row
-    return Update(int(number), int(planned), expected_return, gradient_norm, unknown_mass, int(products))
+_ADVICE = "delete it to go on from the one before, or give another folder"

@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -17,7 +16,7 @@ from nopg.policies import Policy, imitate
 from nopg.solvers import Solver
 from nopg.training._rehearsal import rehearse, value_range
 
-__all__ = ["GreedyStart", "keep_the_better", "start_greedily"]
+__all__ = ["GreedyStart", "hold_actions", "keep_the_better", "start_greedily"]
 
 # Half of the examples are where the best actions lead to, half anywhere in the data.
 _VISITED = 0.5
@@ -31,34 +30,33 @@ _WORSE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class GreedyStart:
-    """The start that was found.
+    """The start that was found, as far as the end of the training has to know it.
 
     Attributes:
-        best: The best actions that the policy was fitted to.
-        problem: The one they are best in; actions may last several steps in it.
+        hold: Steps that an action lasts in the problem to ascend in (`hold_actions`).
+        rounds: Of policy iteration.
+        expected_return: Ĵ of the best actions, which the policy was fitted to.
         rehearsed: What the policy earns along predicted paths (`rehearse`); −∞ with the paper's model.
         parameters: Of the policy.
     """
 
-    best: BestActions
-    problem: ControlProblem
+    hold: int
+    rounds: int
+    expected_return: float
     rehearsed: float
-    parameters: Mapping[str, Any]
-
-    @property
-    def hold(self) -> int:
-        """Steps that an action lasts in the problem."""
-        return self.problem.model.hold if isinstance(self.problem.model, LocalLinear) else 1
+    parameters: Mapping[str, torch.Tensor]
 
     def __str__(self) -> str:
         held = f", each for {self.hold} steps" if self.hold > 1 else ""
-        return f"after {self.best.rounds} rounds{held}: expected return {self.best.expected_return:.4g}"
+        return f"after {self.rounds} rounds{held}: expected return {self.expected_return:.4g}"
 
 
 def start_greedily(
     policy: Policy, problem: ControlProblem, candidates: torch.Tensor, *, solver: Solver, seed: int
-) -> GreedyStart:
+) -> tuple[GreedyStart, ControlProblem]:
     """Fit the policy, in place, to the best of the candidates (c, d_a) at every state.
+
+    Returns the start, and the problem to ascend in: the given one, or one whose actions last longer.
 
     Policy iteration finds the optimum of the model over all policies that choose among the candidates; the
     gradient then finds what this policy can do from there on.
@@ -71,24 +69,40 @@ def start_greedily(
     model = problem.model
     if not isinstance(model, LocalLinear):
         best = _fit_to_best(policy, problem, candidates, solver=solver, seed=seed)
-        return GreedyStart(best, problem, -math.inf, _parameters(policy))
+        start = GreedyStart(1, best.rounds, best.expected_return, -math.inf, _parameters(policy))
+        return start, problem
 
-    fresh, found = _parameters(policy), list[GreedyStart]()
+    fresh, found = _parameters(policy), list[tuple[GreedyStart, ControlProblem]]()
     promised, slack = -math.inf, _CREDIBLE * value_range(problem, model)
     for hold in _HOLDS:
         policy.load_state_dict(fresh)
         solver.forget()  # another equation than the last
-        held = problem if hold == 1 else _holding(problem, model, hold)
+        held = hold_actions(problem, hold)
         best = _fit_to_best(policy, held, candidates, solver=solver, seed=seed)
-        found.append(GreedyStart(best, held, rehearse(problem, model, policy), _parameters(policy)))
+        earned = rehearse(problem, model, policy)
+        start = GreedyStart(hold, best.rounds, best.expected_return, earned, _parameters(policy))
+        found.append((start, held))
         promised = max(promised, best.expected_return)
-        if found[-1].rehearsed >= promised - slack:
+        if earned >= promised - slack:
             break
-    start = max(found, key=lambda one: one.rehearsed)
+    start, held = max(found, key=lambda one: one[0].rehearsed)
     policy.load_state_dict(start.parameters)
-    if start is not found[-1]:
+    if held is not found[-1][1]:
         solver.forget()
-    return start
+    return start, held
+
+
+def hold_actions(problem: ControlProblem, hold: int) -> ControlProblem:
+    """Return the problem with decisions so many steps apart."""
+    model = problem.model
+    if hold == 1 or not isinstance(model, LocalLinear):
+        return problem
+    return ControlProblem.build(
+        model.holding(hold, problem.discount),
+        problem.initial.features,
+        discount=problem.discount**hold,
+        unknown_value=problem.unknown_value,
+    )
 
 
 def keep_the_better(policy: Policy, problem: ControlProblem, start: GreedyStart) -> bool:
@@ -103,18 +117,8 @@ def keep_the_better(policy: Policy, problem: ControlProblem, start: GreedyStart)
     return worse
 
 
-def _parameters(policy: Policy) -> Mapping[str, Any]:
+def _parameters(policy: Policy) -> Mapping[str, torch.Tensor]:
     return copy.deepcopy(policy.state_dict())
-
-
-def _holding(problem: ControlProblem, model: LocalLinear, hold: int) -> ControlProblem:
-    """Return the problem with decisions so many steps apart."""
-    return ControlProblem.build(
-        model.holding(hold, problem.discount),
-        problem.initial.features,
-        discount=problem.discount**hold,
-        unknown_value=problem.unknown_value,
-    )
 
 
 def _fit_to_best(

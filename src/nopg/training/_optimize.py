@@ -6,14 +6,13 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import torch
 
 from nopg._checks import check_device, check_discount
 from nopg._memory import gigabytes
-from nopg._ranks import current_ranks
+from nopg._ranks import Ranks, current_ranks
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bandwidths import select_bandwidths
@@ -41,10 +40,11 @@ from nopg.kernels import Bandwidths
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.solvers import Solver, solver_by_name
 from nopg.training._ascent import ascend, check_ascent
-from nopg.training._checkpoint import Checkpoints
+from nopg.training._checkpoint import Checkpoints, Settled, open_checkpoints
 from nopg.training._choice import ModelChoice, check_choice, choose_model
 from nopg.training._controller import Controller
-from nopg.training._greedy_start import GreedyStart, keep_the_better, start_greedily
+from nopg.training._greedy_start import GreedyStart, hold_actions, keep_the_better, start_greedily
+from nopg.training._purpose import purpose_of
 from nopg.training._reports import Callback, Plateau, ProgressBar
 from nopg.training._result import Answer, TrainingResult
 from nopg.training._saving import data_identity
@@ -78,7 +78,9 @@ def optimize(
     device: torch.device | str | None = None,
     memory_budget: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 20,
+    checkpoint_minutes: float | None = None,
     callbacks: Sequence[Callback] = (),
     stop: Callback | None = None,
     progress: bool = True,
@@ -118,8 +120,14 @@ def optimize(
         device: Where the updates of the paper's model compute, such as 'cuda'; the CPU by default.
         memory_budget: Bytes that the process may take with the paper's model; 60 % of what is free if not
             given.
-        checkpoint: A folder for checkpoints. A training that finds one there goes on from it.
+        checkpoint: A folder for checkpoints. A training that finds one of its own there goes on from it, so
+            a script that is simply started again ends as if it had never been stopped, to the last bit. The
+            first Ctrl-C then ends the training after an update, with a checkpoint, by `TrainingInterrupted`;
+            the second one at once.
+        resume: The same, where there must be a checkpoint already. Data and settings must be those it was
+            begun with; where it computes, and how much memory it may take, may change.
         checkpoint_every: Updates between two checkpoints.
+        checkpoint_minutes: Minutes after which to write one even so. Checkpoints never change the numbers.
         callbacks: Called after every update; one that returns True ends the training.
         stop: The stop rule, instead of ending on a plateau of Ĵ.
         progress: Whether to show a progress line, if standard error is a terminal.
@@ -127,6 +135,7 @@ def optimize(
     gamma = check_discount(discount)
     _check_settings(model, policy, precision, start, prior_mass, ascent=(updates, learning_rate))
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
+    solve.forget()
     ranks = current_ranks()
     where = check_device(device, several_ranks=ranks.several)
     check_choice(model, ranks, where)
@@ -137,9 +146,34 @@ def optimize(
         footprint.affordable(budget)  # says no before any work is done
 
     whole = whole_data(data, ranks)
-    h = bandwidths or select_bandwidths(whole)
     given = data if initial_states is None else data.starting_at(initial_states)
     starts = whole_starts(given, ranks)
+    saves = open_checkpoints(
+        checkpoint,
+        resume,
+        lambda: purpose_of(
+            whole,
+            starts,
+            bandwidths,
+            discount=gamma,
+            policy=policy,
+            model=model,
+            prior_mass=prior_mass,
+            unknown_value=unknown_value,
+            integration=integration,
+            solver=solver,
+            start=start,
+            updates=updates,
+            learning_rate=learning_rate,
+            seed=seed,
+            precision=precision,
+            ranks=ranks.count,
+        ),
+        every=checkpoint_every,
+        minutes=checkpoint_minutes,
+        ranks=ranks,
+    )
+    h = bandwidths or select_bandwidths(whole)
     support = start_support(whole, starts, h.state_kernel)
     if (message := support.warning()) and ranks.number == 0:
         warnings.warn(message, SupportWarning, stacklevel=2)
@@ -151,7 +185,7 @@ def optimize(
     if bar:
         bar.note(f"transition model {choice.reason}")
     if choice.name == "nadaraya-watson":
-        search = CandidateSearch(most_candidates=footprint.affordable(budget))
+        search = CandidateSearch(most_candidates=_affordable(footprint, budget, saves, ranks))
         beta = DEFAULT_PRIOR_MASS if prior_mass is None else prior_mass
         transitions: TransitionModel = NadarayaWatson(
             shared.data,
@@ -178,18 +212,10 @@ def optimize(
         discount=gamma,
         unknown_value=unknown_value,
     )
-    purpose = (gamma, float(updates), learning_rate, float(seed), float(len(whole)), float(ranks.count))
-    saves = (
-        Checkpoints(Path(checkpoint), checkpoint_every, purpose, ranks) if checkpoint is not None else None
-    )
-    begun: GreedyStart | None = None
-    # A training that goes on still has to know where it started, if it is to be measured by that.
-    if _greedy(start, policy, rows) and not (saves and saves.begun and choice.name == "nadaraya-watson"):
-        begun = start_greedily(actor, problem, action_candidates(whole.actions), solver=solve, seed=seed)
-        if bar:
-            bar.note(f"best actions {begun}")
+    candidates = action_candidates(whole.actions) if _greedy(start, policy, rows) else None
+    begun, held = _begin(actor, problem, candidates, solver=solve, seed=seed, saves=saves, bar=bar)
     history = ascend(
-        NOPG(begun.problem if begun else problem, solver=solve),
+        NOPG(held, solver=solve),
         actor,
         updates=updates,
         learning_rate=learning_rate,
@@ -203,8 +229,10 @@ def optimize(
 
     if begun and keep_the_better(actor, problem, begun) and bar:
         bar.note("the start earns more along predicted paths than the last policy: the start is kept")
-    # Training may be inexact; the answer is solved to its certificate, in float64 on the CPU.
+    # Training may be inexact; the answer is solved to its certificate, in float64 on the CPU, and depends on
+    # the policy alone, not on the way there.
     solve.forget()
+    problem.remember({})
     problem = problem.to(torch.float64, "cpu")
     solution = problem.equation(actor, generator(seed, "actions")).solve(solve)
     return TrainingResult(
@@ -239,6 +267,39 @@ class _Trained:
     def _whole_data(self) -> Transitions:
         model = self.solved.equation.problem.model
         return whole_data(model.data, model.space.ranks)
+
+
+def _affordable(footprint: Footprint, budget: int, saves: Checkpoints | None, ranks: Ranks) -> int:
+    """Return the K that all ranks can afford; a training that goes on keeps the one it began with."""
+    if saves and saves.settled.most_candidates is not None:
+        return saves.settled.most_candidates
+    return -int(ranks.max(torch.tensor(-footprint.affordable(budget))))
+
+
+def _begin(
+    policy: Policy,
+    problem: ControlProblem,
+    candidates: torch.Tensor | None,
+    *,
+    solver: Solver,
+    seed: int,
+    saves: Checkpoints | None,
+    bar: ProgressBar | None,
+) -> tuple[GreedyStart | None, ControlProblem]:
+    """Return the start and the problem to ascend in; with candidates (c, d_a) the policy starts greedily."""
+    begun, held, said = None, problem, None
+    if saves and saves.last:
+        begun, said = saves.settled.start, f"going on after update {len(saves.last.history)}"
+        held = hold_actions(problem, begun.hold) if begun else problem
+    elif candidates is not None:
+        begun, held = start_greedily(policy, problem, candidates, solver=solver, seed=seed)
+        said = f"best actions {begun}"
+    if bar and said:
+        bar.note(said)
+    if saves:
+        search = problem.model.search if isinstance(problem.model, NadarayaWatson) else None
+        saves.settled = Settled(search.most_candidates if search else None, begun)
+    return begun, held
 
 
 def _greedy(start: str, policy: Policy | str, rows: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TextIO
 
 __all__ = ["Callback", "Plateau", "ProgressBar", "Update"]
@@ -22,6 +22,7 @@ class Update:
         gradient_norm: ‖∂Ĵ/∂θ‖.
         unknown_mass: U, the discounted probability of leaving the data.
         products: Products with P that the solves took.
+        seconds: What it took. Two updates that differ in nothing else are equal.
     """
 
     number: int
@@ -30,6 +31,13 @@ class Update:
     gradient_norm: float
     unknown_mass: float
     products: int
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What changes from update to update, by name, as loggers want it."""
+        names = ("expected_return", "gradient_norm", "unknown_mass", "products", "seconds")
+        return {name: getattr(self, name) for name in names}
 
 
 Callback = Callable[[Update], bool | None]
@@ -77,12 +85,13 @@ class ProgressBar:
         self.interval = interval
         self._visible = self.stream.isatty()
         self._started = self._drawn = time.monotonic()
+        self._before: int | None = None
 
     def __call__(self, update: Update) -> None:
         """Draw the line anew if it is time."""
         now = time.monotonic()
-        if update.number == 1:
-            self._started = now
+        if update.number == 1 or self._before is None:  # a training that goes on begins in the middle
+            self._started, self._before = now - update.seconds, update.number - 1
         last = update.number == update.planned
         if not self._visible or (now - self._drawn < self.interval and not last):
             return
@@ -103,7 +112,7 @@ class ProgressBar:
     def line(self, update: Update, seconds: float) -> str:
         """Return the text of the line after some seconds of training."""
         filled = self._WIDTH * update.number // update.planned
-        left = seconds / update.number * (update.planned - update.number)
+        left = seconds / (update.number - (self._before or 0)) * (update.planned - update.number)
         clock = f"{_clock(left)} left" if update.number < update.planned else f"in {_clock(seconds)}"
         return (
             f"{update.number}/{update.planned} {'━' * filled}{'╌' * (self._WIDTH - filled)} "

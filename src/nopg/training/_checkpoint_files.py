@@ -1,0 +1,210 @@
+"""A checkpoint on disk: JSON and safetensors in one folder, whole under its name or not there at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any, TypedDict
+
+import torch
+
+from nopg._nesting import nested, part_of
+from nopg._ranks import Ranks
+from nopg.errors import DataError
+from nopg.records import write_json
+from nopg.training._purpose import Purpose
+from nopg.training._reports import Update
+
+__all__ = ["State", "complete_folders", "read_folder", "write_folder"]
+
+_FORMAT = 1
+_KEPT = 2
+_LONGEST_HOLD = 100
+_NAME = re.compile(r"update-(\d{6,12})")
+_COLUMNS = [column.name for column in fields(Update)]
+_WHOLE = {"number", "planned", "products"}
+_DTYPES = {torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16}
+_DTYPES |= {torch.float32, torch.float64}
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+class State(TypedDict):
+    """What stands in `state.json` beside the format and the history.
+
+    Keys:
+        purpose: What tells this training from another.
+        finished: Whether it had come to its end.
+        eps: Adam's ε.
+        most_candidates: See `Settled`.
+        start: See `GreedyStart`, without the parameters.
+    """
+
+    purpose: Purpose
+    finished: bool
+    eps: float
+    most_candidates: int | None
+    start: dict[str, Any] | None
+
+
+def complete_folders(folder: Path) -> dict[int, Path]:
+    """Return the checkpoints in a folder by their number of updates."""
+    found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("update-*"))
+    return {int(match[1]): path for match, path in found if match}
+
+
+def write_folder(
+    path: Path,
+    state: State,
+    history: tuple[Update, ...],
+    *,
+    shared: Tensors,
+    memory: Tensors,
+    ranks: Ranks,
+) -> None:
+    """Write a checkpoint under its name when all of it is on the disk, and let go of old ones.
+
+    Args:
+        path: Of the checkpoint, `…/update-000020`.
+        state: Of the training.
+        history: Every update so far.
+        shared: Tensors that all ranks have; the first one writes them.
+        memory: Tensors of this rank.
+        ranks: All write their own, the first gives the name.
+    """
+    folder, unfinished = path.parent, path.with_name(f".unfinished-{path.name}")
+    if ranks.number == 0:
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in (*folder.glob(".unfinished-update-*"), *folder.glob(".removed-update-*")):
+            shutil.rmtree(left)
+        unfinished.mkdir()
+    ranks.wait()
+    tensors = nested(memory=memory) | (dict(shared) if ranks.number == 0 else {})
+    _write_tensors(unfinished / _rank_file(ranks.number), tensors)
+    ranks.wait()
+    if ranks.number == 0:
+        rows = [[_to_json(number) for number in astuple(update)] for update in history]
+        start = state["start"] and {name: _to_json(number) for name, number in state["start"].items()}
+        write_json(
+            unfinished / "state.json",
+            {"format": _FORMAT, **state, "start": start, "history": {"columns": _COLUMNS, "rows": rows}},
+        )
+        _sync(unfinished)
+        unfinished.rename(path)
+        _sync(folder)
+        complete = complete_folders(folder)
+        for number in sorted(complete)[:-_KEPT]:
+            # Half a checkpoint must not stand under its name when it goes either.
+            removed = complete[number].rename(folder / f".removed-{complete[number].name}")
+            shutil.rmtree(removed)
+    ranks.wait()
+
+
+def read_folder(
+    path: Path, ranks: Ranks
+) -> tuple[State, tuple[Update, ...], dict[str, torch.Tensor], Tensors]:
+    """Return the state, the history, the tensors that all ranks have, and those of this rank."""
+    state, history = _read_state(path)
+    first = _read_tensors(path, 0)
+    own = first if ranks.number == 0 else _read_tensors(path, ranks.number)
+    shared = {name: part for name, part in first.items() if not name.startswith("memory.")}
+    return state, history, shared, part_of("memory", own)
+
+
+def _read_state(path: Path) -> tuple[State, tuple[Update, ...]]:
+    try:
+        content = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT:
+            raise ValueError(f"it is of format {content['format']!r}, this version reads {_FORMAT}")
+        if content["history"]["columns"] != _COLUMNS:
+            raise ValueError(f"its history has the columns {content['history']['columns']!r}")
+        history = tuple(_update(row) for row in content["history"]["rows"])
+        counted = [update.number for update in history]
+        if counted != list(range(1, len(history) + 1)) or path.name != f"update-{len(history):06}":
+            raise ValueError(f"its history has {len(history)} updates")
+        most, start = content["most_candidates"], content["start"]
+        state = State(
+            purpose=dict(content["purpose"]),
+            finished=bool(content["finished"]),
+            eps=float(content["eps"]),
+            most_candidates=None if most is None else int(most),
+            start=None if start is None else _start(start),
+        )
+    except KeyError as error:
+        raise _unreadable(path, f"state.json says nothing of {error}") from None
+    except (ArithmeticError, OSError, RecursionError, TypeError, ValueError) as error:
+        raise _unreadable(path, f"state.json: {error}") from None
+    return state, history
+
+
+def _start(content: dict[str, Any]) -> dict[str, Any]:
+    if not 1 <= content["hold"] <= _LONGEST_HOLD:
+        raise ValueError(f"an action of its start lasts {content['hold']} steps")
+    return {
+        "hold": int(content["hold"]),
+        "rounds": int(content["rounds"]),
+        "expected_return": float(content["expected_return"]),
+        "rehearsed": float(content["rehearsed"]),
+    }
+
+
+def _update(row: list[Any]) -> Update:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    return Update(**{name: int(x) if name in _WHOLE else float(x) for name, x in values.items()})  # type: ignore[arg-type]
+
+
+def _to_json(number: float) -> float | str:
+    """Return a number as JSON has it; what it has no number for as text, which `float` reads."""
+    return number if math.isfinite(number) else str(number)
+
+
+def _rank_file(number: int) -> str:
+    return f"rank-{number}.safetensors"
+
+
+def _write_tensors(path: Path, tensors: Tensors) -> None:
+    # Imported where it is used: whoever keeps no checkpoints does not need it.
+    from safetensors.torch import save_file
+
+    # A copy of each: two names for one tensor are refused.
+    save_file({name: part.detach().cpu().contiguous().clone() for name, part in tensors.items()}, path)
+    _sync(path)
+
+
+def _read_tensors(path: Path, number: int) -> dict[str, torch.Tensor]:
+    from safetensors import SafetensorError, safe_open
+
+    name = _rank_file(number)
+    try:
+        with safe_open(path / name, framework="pt") as file:
+            # A copy of each: they would lie in the file otherwise, anywhere in memory.
+            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(path, f"{name}: {error}") from None
+    if strange := sorted(key for key, part in tensors.items() if part.dtype not in _DTYPES):
+        raise _unreadable(path, f"{name}: {strange[0]} is of type {tensors[strange[0]].dtype}")
+    return tensors
+
+
+def _unreadable(path: Path, reason: str) -> DataError:
+    return DataError(
+        f"{path} is no checkpoint that can be read ({reason}); delete it to go on from the one before, "
+        "or give another folder"
+    )
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows has no such thing for folders
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,69 @@
+"""What tells one training from another, so that none goes on from a stranger's checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+
+import torch
+
+from nopg.data import Transitions
+from nopg.kernels import Bandwidths
+from nopg.records import fingerprint
+
+__all__ = ["Purpose", "differences", "purpose_of"]
+
+Purpose = dict[str, str | int | float | None]
+"""Settings by name, and hashes of what is too long to be written down."""
+
+_LONGEST = 80
+
+
+def purpose_of(
+    data: Transitions, starts: torch.Tensor, bandwidths: Bandwidths | None, **settings: object
+) -> Purpose:
+    """Return all that the numbers of a training depend on.
+
+    Args:
+        data: The transitions of all ranks.
+        starts: Raw initial states, shape (n₀, d_s).
+        bandwidths: If they were given; those that are selected follow from the data.
+        settings: By name. Of an object that is no plain value its fields count, or else its kind.
+    """
+    schema, h = data.schema, bandwidths
+    arrays = (data.states, data.actions, data.rewards, data.next_states, data.terminated, data.truncated)
+    columns = {"states": schema.states, "actions": schema.actions, "angles": dict(schema.angles)}
+    return {
+        "data": fingerprint((*arrays, data.episodes, data.weights)),
+        "rows": len(data),
+        "columns": str(columns | {"bounds": dict(schema.bounds)}),
+        "initial_states": fingerprint([starts]),
+        "bandwidths": None if h is None else fingerprint((h.states, h.actions, h.next_states)),
+        **{name: _plain(value) for name, value in settings.items()},
+    }
+
+
+def differences(there: Mapping[str, object], here: Purpose) -> list[str]:
+    """Return a phrase for every setting that is not the same.
+
+    Example:
+        >>> differences({"seed": 0, "updates": 100}, {"seed": 0, "updates": 200})
+        ['updates is 100 there and 200 here']
+    """
+    names = [*here, *(name for name in there if name not in here)]
+    return [
+        f"{name} is {_shown(there.get(name))} there and {_shown(here.get(name))} here"
+        for name in names
+        if there.get(name) != here.get(name)
+    ]
+
+
+def _plain(value: object) -> str | int | float | None:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return repr(value) if is_dataclass(value) else type(value).__name__
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

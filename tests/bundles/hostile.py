@@ -1,0 +1,251 @@
+"""Saved controllers as an enemy or a bad disk would leave them; run by the tests in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nopg
+import nopg.training  # now, so that no case has to wait for it
+from nopg.errors import NopgError
+
+MARK = "CODE RAN"
+ODD_VALUES: tuple[Any, ...] = (
+    None, True, -1, 0, 10**30, 1e308, -0.5, "", "../../etc/passwd", "\x00", [], {}, [[]], "nan", "inf",
+    "9" * 5000,
+)  # fmt: skip
+
+
+def attack(folder: Path, rng: random.Random) -> Path:
+    """Change one thing in a saved controller, and return what to load."""
+    return rng.choice(ATTACKS)(folder, rng)
+
+
+def flip(folder: Path, rng: random.Random) -> Path:
+    path = _member(folder, rng)
+    content = bytearray(path.read_bytes())
+    for _ in range(rng.choice((1, 1, 8, 64))):
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    return _put(folder, path, bytes(content), rng)
+
+
+def cut(folder: Path, rng: random.Random) -> Path:
+    path = _member(folder, rng)
+    content = path.read_bytes()
+    return _put(folder, path, content[: rng.randrange(len(content))], rng)
+
+
+def grow(folder: Path, rng: random.Random) -> Path:
+    path = _member(folder, rng)
+    return _put(folder, path, path.read_bytes() + rng.randbytes(rng.choice((1, 100, 100_000))), rng)
+
+
+def swap(folder: Path, rng: random.Random) -> Path:
+    one, other = _member(folder, rng), _member(folder, rng)
+    content = other.read_bytes()
+    return _put(folder, one, content, rng)
+
+
+def drop(folder: Path, rng: random.Random) -> Path:
+    _member(folder, rng).unlink()
+    return folder
+
+
+def forge_json(folder: Path, rng: random.Random) -> Path:
+    """Put an odd value somewhere into a document, with a hash that fits."""
+    path = rng.choice(sorted(folder.glob("*.json")))
+    document = json.loads(path.read_text())
+    at = document
+    while True:
+        key = rng.choice(list(at) if isinstance(at, dict) else list(range(len(at))))
+        if isinstance(at[key], (dict, list)) and at[key] and rng.random() < 0.7:
+            at = at[key]
+            continue
+        if isinstance(at, dict) and rng.random() < 0.2:
+            del at[key]
+        else:
+            at[key] = rng.choice(ODD_VALUES)
+        break
+    return _put(folder, path, json.dumps(document).encode(), rng, forge=True)
+
+
+def nest_json(folder: Path, rng: random.Random) -> Path:
+    path = rng.choice(sorted(folder.glob("*.json")))
+    depth = rng.choice((100, 100_000))
+    return _put(folder, path, b'{"a":' * depth + b"1" + b"}" * depth, rng, forge=True)
+
+
+def forge_header(folder: Path, rng: random.Random) -> Path:
+    """Let a member of arrays claim other shapes, types, places or sizes, with a hash that fits."""
+    path = rng.choice(sorted(folder.glob("*.safetensors")))
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    name = rng.choice([key for key in header if key != "__metadata__"])
+    what = rng.randrange(6)
+    if what == 0:
+        header[name]["shape"] = rng.choice(([2**62], [2**31, 2**31], [0], [-1], [1] * 40, [], [10**9]))
+    elif what == 1:
+        header[name]["dtype"] = rng.choice(("F32", "I8", "BOOL", "F16", "BF16", "Q7", "U64", "C64"))
+    elif what == 2:
+        header[name]["data_offsets"] = rng.choice(([0, 2**40], [-8, 8], [8, 0], [0], "all", [0, 0]))
+    elif what == 3:
+        header["../../x"] = header.pop(name)
+    elif what == 4:
+        del header[name]
+    else:
+        header[name] = rng.choice(ODD_VALUES)
+    told = json.dumps(header).encode()
+    size = rng.choice((len(told),) * 4 + (2**63, 2**40, 0))
+    return _put(folder, path, struct.pack("<Q", size) + told + content[8 + length :], rng, forge=True)
+
+
+def forge_numbers(folder: Path, rng: random.Random) -> Path:
+    """Put other numbers or other sizes into arrays, with a hash that fits."""
+    from safetensors.numpy import load, save
+
+    path = rng.choice(sorted(folder.glob("*.safetensors")))
+    arrays = {name: np.array(array) for name, array in load(path.read_bytes()).items()}
+    name = rng.choice(sorted(arrays))
+    array = arrays[name]
+    what = rng.randrange(5)
+    if what == 0 and array.dtype == np.float64 and array.size:
+        array.flat[rng.randrange(array.size)] = rng.choice(
+            (np.nan, np.inf, -np.inf, 1e300, -1.0, 0.0, 5e-324)
+        )
+    elif what == 1:
+        arrays[name] = array[: len(array) // 2] if array.ndim else array.reshape(1)
+    elif what == 2:
+        arrays[name] = np.concatenate([array, array]) if array.ndim else array
+    elif what == 3:
+        arrays[name] = array.astype(rng.choice((np.float32, np.int64, np.int8, np.bool_, np.float64)))
+    else:
+        arrays[name] = array[None]
+    return _put(
+        folder, path, save({key: np.ascontiguousarray(one) for key, one in arrays.items()}), rng, forge=True
+    )
+
+
+def link(folder: Path, rng: random.Random) -> Path:
+    """Put a link, a pipe or a folder where a member was."""
+    path = _member(folder, rng)
+    kept = folder.parent / f"kept-{path.name}"
+    path.rename(kept)
+    what = rng.randrange(4)
+    if what == 0:
+        path.symlink_to(kept)
+    elif what == 1:
+        path.symlink_to("/dev/zero")
+    elif what == 2:
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    return folder
+
+
+def zipped(folder: Path, rng: random.Random) -> Path:
+    """Pack it in a zip that lies: compressed, doubled, with ways out, or with bytes changed."""
+    path = folder.parent / "bundle.zip"
+    what = rng.randrange(5)
+    kind = zipfile.ZIP_DEFLATED if what == 0 else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        for member in sorted(folder.iterdir()):
+            archive.write(member, member.name)
+        if what == 1:
+            for name in ("../../outside", "/tmp/outside", "policy.pkl"):
+                archive.writestr(name, b"cos\nsystem\n(S'echo " + MARK.encode() + b"'\ntR.")
+        if what == 2:
+            archive.writestr("bomb", b"\0" * 10_000_000, zipfile.ZIP_DEFLATED)
+            archive.writestr(f"{'x' * 300}", b"")
+    content = bytearray(path.read_bytes())
+    if what == 3:
+        for _ in range(rng.choice((1, 4, 32))):
+            content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    if what == 4:
+        content = content[: rng.randrange(len(content))]
+    path.write_bytes(bytes(content))
+    return path
+
+
+ATTACKS: tuple[Callable[[Path, random.Random], Path], ...] = (
+    flip, cut, grow, swap, drop, forge_json, forge_json, nest_json, forge_header, forge_header,
+    forge_numbers, forge_numbers, link, zipped, zipped,
+)  # fmt: skip
+
+
+def _member(folder: Path, rng: random.Random) -> Path:
+    return rng.choice(sorted(folder.iterdir()))
+
+
+def _put(folder: Path, path: Path, content: bytes, rng: random.Random, *, forge: bool | None = None) -> Path:
+    """Write a member; half of the time, or always, with a manifest that agrees."""
+    path.write_bytes(content)
+    if (rng.random() < 0.5 if forge is None else forge) and path.name != "manifest.json":
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["members"][path.name] = {
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def use(path: Path) -> str:
+    """Load, act, and ask the model; return the name of the error that said no, or '' if all went well."""
+    try:
+        result = nopg.load(path)
+        result.policy(np.zeros((2, len(result.policy.schema.states))))
+        repr(result)
+        result.value(np.zeros((2, len(result.policy.schema.states))))
+    except NopgError as error:
+        return type(error).__name__ if str(error) else "an error without words"
+    return ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+
+    told: dict[str, int] = {}
+    slowest = 0.0
+    for case in range(options.cases):
+        rng = random.Random(f"{options.seed} {case}")
+        with tempfile.TemporaryDirectory() as there:
+            folder = Path(there) / "bundle"
+            shutil.copytree(options.bundle, folder)
+            path = attack(folder, rng)
+            began = time.perf_counter()
+            try:
+                said = use(path)
+            except Exception as error:
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{Path(frame.filename).name}:{frame.lineno}"
+                sys.stderr.write(f"case {case}: {type(error).__name__} in {where}: {error}\n")
+                said = "an error of another kind"
+            slowest = max(slowest, time.perf_counter() - began)
+            told[said or "loaded"] = told.get(said or "loaded", 0) + 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    sys.stdout.write(json.dumps({"told": told, "slowest": slowest, "megabytes": peak}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""A saved controller that was changed: a named error or an honest answer, never anything else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nopg
+from nopg.bundles import FORMAT, Fields, open_bundle, write_bundle
+from nopg.bundles._migrations import migrated
+from nopg.environments import Pendulum
+from nopg.errors import BundleError
+from nopg.rollouts import collect_grid
+
+HOSTILE = Path(__file__).parent / "hostile.py"
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two small results, one of each transition model."""
+    data, folder = collect_grid(Pendulum(), (5, 5, 2)), tmp_path_factory.mktemp("bundles")
+    saved = []
+    for model in ("local-linear", "nadaraya-watson"):
+        result = nopg.optimize(data, 0.9, model=model, start="given", updates=1, progress=False)
+        saved.append(result.save(folder / model))
+    return saved
+
+
+def attacked(bundle: Path, cases: int) -> dict[str, object]:
+    command = [sys.executable, "-W", "error", str(HOSTILE), str(bundle), "--cases", str(cases)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "CODE RAN" not in done.stdout + done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return {**found, "unforeseen": done.stderr}
+
+
+def check(bundles: list[Path], cases: int) -> None:
+    for bundle in bundles:
+        found = attacked(bundle, cases)
+        told = found["told"]
+        assert isinstance(told, dict)
+        assert sum(told.values()) == cases
+        assert set(told) <= {"BundleError", "DataError", "loaded"}, found["unforeseen"]
+        assert told["BundleError"] > cases / 2
+        assert float(str(found["slowest"])) < 5.0
+        assert float(str(found["megabytes"])) < 512
+        sys.stdout.write(f"{bundle.name}: {found}\n")
+
+
+def test_hundreds_of_changed_controllers_are_refused_or_read(bundles: list[Path]) -> None:
+    check(bundles, 150)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_thousand_changed_controllers_are_refused_or_read(bundles: list[Path]) -> None:
+    check(bundles, 5_000)
+
+
+def test_a_member_that_was_changed_is_named(bundles: list[Path], tmp_path: Path) -> None:
+    bundle = open_bundle(bundles[0])
+    path = nopg.load(bundles[0]).save(tmp_path / "changed")
+    (path / "controller.json").write_text((path / "controller.json").read_text() + " ")
+    with pytest.raises(BundleError, match=r"controller.json is not what was saved"):
+        nopg.load(path)
+    assert bundle.has("data.safetensors")
+    with pytest.raises(BundleError, match=r"secrets.txt is not listed"):
+        bundle.document("secrets.txt")
+
+
+def test_an_older_format_is_brought_to_todays_step_by_step() -> None:
+    old = Fields({"format": 1, "kind": "nopg controller", "title": "pump"}, "manifest.json")
+    steps = {
+        1: lambda manifest: {"name": manifest.pop("title"), **manifest},
+        2: lambda manifest: {**manifest, "members": {}},
+    }
+    new = migrated(old, migrations=steps, newest=3)
+    assert new.values == {"format": 3, "kind": "nopg controller", "name": "pump", "members": {}}
+
+
+def test_a_newer_format_asks_for_a_newer_nopg() -> None:
+    with pytest.raises(BundleError, match="pip install --upgrade nopg"):
+        migrated(Fields({"format": FORMAT + 1}, "manifest.json"))
+
+
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+def test_a_controller_saved_in_every_format_so_far_still_loads(number: int) -> None:
+    """The folders in `formats` are kept for ever; what they held is written beside them."""
+    folder = Path(__file__).parent / "formats" / str(number)
+    told, result = json.loads((folder / "expected.json").read_text()), nopg.load(folder / "controller")
+    assert result.expected_return == told["expected_return"]
+    assert result.policy([1.0, 2.0]).tolist() == pytest.approx(told["action"], rel=1e-12)
+    # Other processors sum in another order.
+    assert result.value([[1.0, 2.0]]).tolist() == pytest.approx(told["value"], rel=1e-9)
+
+
+def test_numbers_that_json_lacks_are_written_as_text(tmp_path: Path) -> None:
+    path = write_bundle(tmp_path / "one", documents={"a.json": {"x": float("inf")}}, arrays={}, about={})
+    fields = open_bundle(path).document("a.json")
+    assert fields.number("x", finite=False) == float("inf")
+    with pytest.raises(BundleError, match="not a number"):
+        fields.number("x")
