@@ -115,7 +115,8 @@ class _Parameters:
     def take_deviation(self, name: str) -> None:
         """Take what only draws need."""
         self.take(name, self.actions)
-        self.take("decay.factor", *self.shape("decay.factor")[:1])
+        number = (1,) if self.shape("decay.factor") == (1,) else ()  # the first files hold a vector of one
+        self.take("decay.factor", *number)
 
     def refuse_the_rest(self) -> None:
         if self._left:

@@ -135,7 +135,8 @@ def _check_policy(policy: Policy, schema: Schema) -> None:
             action = policy.mode(torch.zeros(1, len(schema.features), dtype=torch.float64))
     except RuntimeError:
         action = torch.empty(0)
-    if action.shape != (1, len(schema.actions)) or not bool(action.isfinite().all()):
+    fits = action.shape == (1, policy.num_actions) == (1, len(schema.actions))  # one gain fits any number
+    if not fits or not bool(action.isfinite().all()):
         raise ArgumentError(
             f"the policy does not act on {len(schema.features)} features with {len(schema.actions)} actions"
         )
@@ -182,13 +183,13 @@ def _answer(told: Fields) -> Answer:
 
 def _history(numbers: Tensors) -> tuple[Update, ...]:
     table = _get(numbers, "history", 2, finite=False)
-    if table.shape[1] != 6:
-        raise ArgumentError(f"an update has 6 numbers, not {table.shape[1]}")
+    if table.shape[1] not in {6, 7}:  # the first files do not tell the seconds
+        raise ArgumentError(f"an update has 7 numbers, not {table.shape[1]}")
     if not bool(table[:, [0, 1, 5]].isfinite().all()):
         raise ArgumentError("an update has no number")
     return tuple(
-        Update(int(number), int(planned), J, norm, unknown, int(products))
-        for number, planned, J, norm, unknown, products in table.tolist()
+        Update(int(number), int(planned), J, norm, unknown, int(products), *seconds)
+        for number, planned, J, norm, unknown, products, *seconds in table.tolist()
     )
 
 

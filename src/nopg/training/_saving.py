@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from nopg.graph import KernelMean, LocalLinear, MonteCarlo, NadarayaWatson, Tran
 from nopg.policies import describe_policy
 from nopg.records import fingerprint, provenance
 from nopg.training._choice import ModelChoice
+from nopg.training._reports import Update
 
 if TYPE_CHECKING:
     from nopg.training._result import TrainingResult
@@ -86,7 +87,7 @@ def save_result(
                     "rows": rows,
                     "history": torch.tensor(
                         [list(asdict(update).values()) for update in result.history], dtype=torch.float64
-                    ).reshape(-1, 6),
+                    ).reshape(-1, len(fields(Update))),
                     "bandwidths.states": result.bandwidths.states,
                     "bandwidths.actions": result.bandwidths.actions,
                     "bandwidths.next_states": result.bandwidths.next_states,
