@@ -4,6 +4,9 @@ NopgError
 ├── DataError (ValueError)       logged data that cannot be used as given
 ├── BundleError (ValueError)     a saved controller that cannot be read
 ├── ArgumentError (ValueError)   a setting outside its range
+├── ObservationError (ValueError)  an observation that no controller may act on
+├── NoActionError (RuntimeError)   a guarded controller that has no action to give
+├── ExportError (RuntimeError)   an exported controller that does not act as the one it comes from
 ├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
 ├── MemoryBudgetError (MemoryError)  what was asked does not fit the budget
 ├── RankError (RuntimeError)     another process of the run is gone
@@ -17,9 +20,12 @@ __all__ = [
     "ArgumentError",
     "BundleError",
     "DataError",
+    "ExportError",
     "MemoryBudgetError",
     "MissingExtraError",
+    "NoActionError",
     "NopgError",
+    "ObservationError",
     "RankError",
     "SolverError",
     "SupportWarning",
@@ -41,6 +47,18 @@ class BundleError(NopgError, ValueError):
 
 class ArgumentError(NopgError, ValueError):
     """A setting is outside its range."""
+
+
+class ObservationError(NopgError, ValueError):
+    """An observation has another shape than the controller's, or holds what is no finite number."""
+
+
+class NoActionError(NopgError, RuntimeError):
+    """A guarded controller has no action to give: stop the plant, or give it a fallback."""
+
+
+class ExportError(NopgError, RuntimeError):
+    """An exported controller does not act as the one it comes from; nothing was written."""
 
 
 class SolverError(NopgError, RuntimeError):

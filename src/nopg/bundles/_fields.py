@@ -111,6 +111,14 @@ class Fields:
         inner = self.object(name)
         return {key: inner.number(key, finite=finite) for key in inner.names}
 
+    def interval(self, name: str) -> tuple[float, float]:
+        """Return a list of two numbers, which need not be finite."""
+        values: list[Any] = self._typed(name, list)
+        if len(values) != 2:
+            raise self._wrong(name, "two numbers")
+        ends = Fields(dict(zip(("low", "high"), values, strict=True)), f"{self.place}: {name}")
+        return ends.number("low", finite=False), ends.number("high", finite=False)
+
     def _typed(self, name: str, kind: type) -> Any:
         value = self._values.get(name)
         if not isinstance(value, kind):

@@ -17,7 +17,7 @@ import numpy as np
 from nopg.bundles._bundle import FORMAT, KIND, MANIFEST, Array
 from nopg.errors import ArgumentError
 
-__all__ = ["write_bundle"]
+__all__ = ["write_bundle", "write_files"]
 
 
 def write_bundle(
@@ -45,7 +45,7 @@ def write_bundle(
     _check_target(target, overwrite)
     members = {name: _json(document) for name, document in documents.items()}
     for name, group in arrays.items():
-        members[name] = save({key: np.ascontiguousarray(array) for key, array in group.items()})
+        members[name] = save({key: np.asarray(array, order="C") for key, array in group.items()})
     listed = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in members.items()
@@ -61,6 +61,24 @@ def write_bundle(
     finally:
         _remove(unfinished)
     return target
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write files that belong together, each whole under its name or not at all, in their order.
+
+    All of them are on the disk under other names before the first one gets its own.
+    """
+    unfinished = {path: path.with_name(f".{path.name}.{os.getpid()}.unfinished") for path in files}
+    try:
+        for path, content in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(unfinished[path], content)
+        for path in files:
+            unfinished[path].replace(path)
+            _flush_folder(path.parent)
+    finally:
+        for path in unfinished.values():
+            _remove(path)
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
@@ -90,10 +108,15 @@ def _plain(value: Any) -> Any:
 def _write_folder(folder: Path, members: Mapping[str, bytes]) -> None:
     folder.mkdir()
     for name, content in members.items():
-        with (folder / name).open("wb") as stream:
-            stream.write(content)
-            _flush(stream.fileno())
+        _write(folder / name, content)
     _flush_folder(folder)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(content)
+        stream.flush()  # what Python still holds is not on the disk, whatever is synced
+        _flush(stream.fileno())
 
 
 def _write_zip(path: Path, members: Mapping[str, bytes]) -> None:

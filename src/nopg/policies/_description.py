@@ -103,8 +103,8 @@ def _deterministic(kind: str, parameters: Parameters) -> Deterministic:
 
 def _network(parameters: Parameters) -> MLP:
     mean, std = (_vector(parameters, f"network.standardizer.{name}") for name in ("mean", "std"))
-    if not bool((std > 0).all()):
-        raise ArgumentError("the inputs of the policy are scaled by a number that is not positive")
+    if std.shape != mean.shape or not bool((std > 0).all()):
+        raise ArgumentError("the inputs of the policy are scaled by numbers that do not fit, or not positive")
     standardizer = Standardizer(mean, std)
     hidden, outputs = (_vector(parameters, f"network.{layer}.bias").numel() for layer in ("hidden", "output"))
     size = max(hidden * (len(standardizer.mean) + 1), outputs * (hidden + 1))

@@ -151,7 +151,12 @@ class GaussianMLPPolicy(_Sampled):
         self.network, self.action_range, self.decay = network, action_range, decay or VarianceDecay()
         self.num_actions = len(action_range.center)
         self._sample(num_action_samples)
-        self.register_buffer("largest_std", as_tensor(largest_std).expand(self.num_actions).clone())
+        largest = as_tensor(largest_std)
+        if largest.shape not in {(), (1,), (self.num_actions,)}:
+            raise ArgumentError(
+                f"largest_std has shape {tuple(largest.shape)}; give one number, or {self.num_actions}"
+            )
+        self.register_buffer("largest_std", largest.expand(self.num_actions).clone())
 
     @classmethod
     def from_data(

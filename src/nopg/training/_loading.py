@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from nopg._seeding import generator
 from nopg.bellman import BellmanSolution, Certificate, ControlProblem
-from nopg.bundles import Bundle, Fields, open_bundle
+from nopg.bundles import Bundle, Fields, SavedSupport, open_bundle, read_controller
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.graph import (
@@ -31,7 +32,7 @@ from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
 from nopg.training._result import Answer, TrainingResult
-from nopg.training._saving import CONTROLLER, DATA, NUMBERS, RESULT, WEIGHTS
+from nopg.training._saving import DATA, NUMBERS, RESULT
 from nopg.training._starts import StartSupport
 
 __all__ = ["load"]
@@ -56,14 +57,14 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
 
 
 def _load(bundle: Bundle) -> TrainingResult:
-    about, told = bundle.document(CONTROLLER), bundle.document(RESULT)
-    weights, numbers = _tensors(bundle, WEIGHTS), _tensors(bundle, NUMBERS)
-    schema = _schema(about.object("schema"))
-    policy = policy_from(about.object("policy").values, _below("policy.", weights))
+    saved, told, numbers = read_controller(bundle), bundle.document(RESULT), _tensors(bundle, NUMBERS)
+    columns = saved.columns
+    schema = Schema(columns.states, columns.actions, columns.angles, columns.units, columns.bounds)
+    policy = policy_from(saved.policy, _as_tensors(saved.parameters))
     _check_policy(policy, schema)
     bandwidths = _bandwidths(told.object("bandwidths"), numbers, schema)
     start = _start_support(numbers, schema)
-    support = _support(about.object("support"), weights, schema)
+    support = _support(saved.support)
     seed = told.integer("seed")
     return TrainingResult(
         policy=Controller(policy, schema),
@@ -91,6 +92,10 @@ class _Saved:
 
     def support(self) -> CondensedSupport:
         return self.condensed
+
+    def data_identity(self) -> Mapping[str, object]:
+        told = self.bundle.manifest.object("data")
+        return {"rows": told.integer("rows"), "sha256": told.text("sha256")}
 
     def solution(self) -> BellmanSolution:
         if not self.bundle.has(DATA):
@@ -124,23 +129,6 @@ class _Saved:
         return solution
 
 
-def _schema(told: Fields) -> Schema:
-    bounds = {}
-    for name, pair in told.object("bounds").values.items():
-        low, high = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
-        if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
-            raise BundleError(f"{told.place}: the bounds of {name!r} are {pair!r}, not two numbers")
-        bounds[name] = (float(low), float(high))
-    units = told.object("units")
-    states, actions = told.texts("states"), told.texts("actions")
-    names = (*states, *actions)
-    if not states or not actions or len(set(names)) < len(names):
-        raise BundleError(f"{told.place}: the columns are {names}; there must be some, and distinct ones")
-    return Schema(
-        states, actions, told.numbers("angles"), {name: units.text(name) for name in units.names}, bounds
-    )
-
-
 def _check_policy(policy: Policy, schema: Schema) -> None:
     """Refuse a policy that cannot act on these columns."""
     try:
@@ -148,7 +136,8 @@ def _check_policy(policy: Policy, schema: Schema) -> None:
             action = policy.mode(torch.zeros(1, len(schema.features), dtype=torch.float64))
     except RuntimeError:
         action = torch.empty(0)
-    if action.shape != (1, len(schema.actions)) or not bool(action.isfinite().all()):
+    fits = action.shape == (1, policy.num_actions) == (1, len(schema.actions))  # one gain fits any number
+    if not fits or not bool(action.isfinite().all()):
         raise ArgumentError(
             f"the policy does not act on {len(schema.features)} features with {len(schema.actions)} actions"
         )
@@ -174,14 +163,9 @@ def _start_support(numbers: Tensors, schema: Schema) -> StartSupport:
     return StartSupport(schema, states, support, unknown, nearest)
 
 
-def _support(told: Fields, weights: Tensors, schema: Schema) -> CondensedSupport:
-    places = _get(weights, "support.places", 2)
-    counts, width = (_get(weights, f"support.{name}", 1) for name in ("weights", "width"))
-    prior_mass = told.number("prior_mass")
-    sizes_fit = places.shape == (len(counts), len(width)) and len(width) == len(schema.features)
-    if not sizes_fit or len(counts) == 0 or not prior_mass > 0 or not bool((width > 0).all()):
-        raise ArgumentError("the support of the controller does not fit its columns")
-    return CondensedSupport(places, counts, width, prior_mass)
+def _support(saved: SavedSupport) -> CondensedSupport:
+    places, weights, width = map(torch.as_tensor, (saved.places, saved.weights, saved.width))
+    return CondensedSupport(places, weights, width, saved.prior_mass)
 
 
 def _answer(told: Fields) -> Answer:
@@ -285,12 +269,12 @@ def _data(columns: Tensors, schema: Schema) -> Transitions:
 
 
 def _tensors(bundle: Bundle, name: str) -> dict[str, torch.Tensor]:
-    """Return the arrays of a member as tensors, which share no memory with the file."""
-    return {key: torch.as_tensor(np.array(array)) for key, array in bundle.arrays(name).items()}
+    return _as_tensors(bundle.arrays(name))
 
 
-def _below(prefix: str, tensors: Tensors) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+def _as_tensors(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, torch.Tensor]:
+    """Return arrays as tensors, which share no memory with the file."""
+    return {name: torch.as_tensor(np.array(array)) for name, array in arrays.items()}
 
 
 def _whole(tensors: Tensors, name: str) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,6 +47,7 @@ from nopg.training._greedy_start import GreedyStart, hold_actions, keep_the_bett
 from nopg.training._purpose import purpose_of
 from nopg.training._reports import Callback, Plateau, ProgressBar
 from nopg.training._result import Answer, TrainingResult
+from nopg.training._saving import data_identity
 from nopg.training._starts import start_support
 
 __all__ = ["build_policy", "optimize"]
@@ -258,8 +259,14 @@ class _Trained:
         return self.solved
 
     def support(self) -> CondensedSupport:
+        return CondensedSupport.of(self._whole_data(), self.bandwidths.state_kernel)
+
+    def data_identity(self) -> Mapping[str, object]:
+        return data_identity(self._whole_data())
+
+    def _whole_data(self) -> Transitions:
         model = self.solved.equation.problem.model
-        return CondensedSupport.of(whole_data(model.data, model.space.ranks), self.bandwidths.state_kernel)
+        return whole_data(model.data, model.space.ranks)
 
 
 def _affordable(footprint: Footprint, budget: int, saves: Checkpoints | None, ranks: Ranks) -> int:

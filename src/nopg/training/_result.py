@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +61,9 @@ class ResultSource(Protocol):
     def support(self) -> CondensedSupport:
         """Return what a controller carries along to know where it is."""
 
+    def data_identity(self) -> Mapping[str, object]:
+        """Return the number of rows of the data and a hash of them."""
+
 
 @dataclass(frozen=True, repr=False)
 class TrainingResult:
@@ -102,6 +106,11 @@ class TrainingResult:
     def data(self) -> Transitions:
         """The transitions that the solution rests on, in the order of its nodes."""
         return self.solution.equation.problem.model.data
+
+    @cached_property
+    def data_identity(self) -> Mapping[str, object]:
+        """How many rows the data have, and a hash by which they are known again; a question to all ranks."""
+        return self.source.data_identity()
 
     @property
     def discount(self) -> float:

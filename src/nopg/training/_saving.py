@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from nopg.bundles import write_bundle
+from nopg.bundles import CONTROLLER, WEIGHTS, write_bundle
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
 from nopg.graph import KernelMean, LocalLinear, MonteCarlo, NadarayaWatson, TransitionModel, whole_data
@@ -24,10 +24,8 @@ from nopg.training._reports import Update
 if TYPE_CHECKING:
     from nopg.training._result import TrainingResult
 
-__all__ = ["ABOUT", "CONTROLLER", "DATA", "NUMBERS", "RESULT", "WEIGHTS", "data_identity", "save_result"]
+__all__ = ["ABOUT", "DATA", "NUMBERS", "RESULT", "data_identity", "save_result"]
 
-CONTROLLER, WEIGHTS = "controller.json", "controller.safetensors"
-"""What a robot needs: columns, policy, support."""
 RESULT, NUMBERS = "result.json", "result.safetensors"
 """What is known of the controller: settings, answer, history, solution."""
 DATA = "data.safetensors"

@@ -1,0 +1,156 @@
+"""The policies of `nopg.policies` in numpy, from what was saved of them; a stochastic one is its mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nopg.bundles import SavedController
+from nopg.errors import BundleError
+
+__all__ = ["LinearPolicy", "NetworkPolicy", "policy_of"]
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearPolicy:
+    """a = K s.
+
+    Attributes:
+        gain: K, shape (d_a, d_f).
+    """
+
+    gain: Numbers
+
+    @property
+    def reach(self) -> None:
+        """No action is out of reach."""
+        return
+
+    def __call__(self, features: Numbers) -> Numbers:
+        """Return actions (m, d_a) at features (m, d_f)."""
+        return features @ self.gain.T
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPolicy:
+    """a = centre + radius·tanh(W₂ relu(W₁ (s − mean)/std + b₁) + b₂).
+
+    Attributes:
+        mean: Of the features, shape (d_f,).
+        std: Likewise.
+        hidden: W₁ᵀ (d_f, h) and b₁ (h,).
+        output: W₂ᵀ (h, d_a) and b₂ (d_a,).
+        center: Of the actions, shape (d_a,).
+        radius: Likewise.
+    """
+
+    mean: Numbers
+    std: Numbers
+    hidden: tuple[Numbers, Numbers]
+    output: tuple[Numbers, Numbers]
+    center: Numbers
+    radius: Numbers
+
+    @property
+    def reach(self) -> tuple[Numbers, Numbers]:
+        """The ends of the range of actions, both (d_a,)."""
+        return self.center - self.radius, self.center + self.radius
+
+    def __call__(self, features: Numbers) -> Numbers:
+        """Return actions (m, d_a) at features (m, d_f)."""
+        W_1, b_1 = self.hidden
+        W_2, b_2 = self.output
+        units = np.maximum((features - self.mean) / self.std @ W_1 + b_1, 0.0)
+        actions: Numbers = self.center + self.radius * np.tanh(units @ W_2 + b_2)
+        return actions
+
+
+def policy_of(saved: SavedController) -> LinearPolicy | NetworkPolicy:
+    """Return the policy of a saved controller; what does not fit, is left over or not known is refused."""
+    parameters = _Parameters(saved)
+    policy = _policy(saved, parameters)
+    parameters.refuse_the_rest()
+    return policy
+
+
+def _policy(saved: SavedController, parameters: _Parameters) -> LinearPolicy | NetworkPolicy:
+    kind, mean = str(saved.policy.get("kind")), str(saved.policy.get("mean"))
+    if kind == "linear":
+        return _linear(parameters)
+    if kind == "mlp":
+        return _network(parameters)
+    if kind == "gaussian-mlp":
+        parameters.take_deviation("largest_std")
+        return _network(parameters, outputs=2)
+    if kind == "gaussian" and mean in {"linear", "mlp"}:
+        parameters.take_deviation("std")
+        return _linear(parameters, "mean.") if mean == "linear" else _network(parameters, "mean.")
+    raise parameters.refuse(f"a policy of kind {kind!r} with mean {mean!r} is not known")
+
+
+class _Parameters:
+    """The parameters of a policy, taken one by one with the shape that they must have."""
+
+    def __init__(self, saved: SavedController) -> None:
+        self.features, self.actions = len(saved.columns.features), len(saved.columns.actions)
+        self._left, self._place = dict(saved.parameters), saved.place
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        if name not in self._left:
+            raise self.refuse(f"the policy lacks {name}")
+        return self._left[name].shape
+
+    def take(self, name: str, *shape: int, positive: bool = False) -> Numbers:
+        if self.shape(name) != shape:
+            raise self.refuse(f"{name} of the policy has shape {self.shape(name)}, not {shape}")
+        value = self._left.pop(name).astype(np.float64)
+        if positive and not (value > 0).all():
+            raise self.refuse(f"{name} of the policy is not positive")
+        return value
+
+    def take_deviation(self, name: str) -> None:
+        """Take what only draws need."""
+        self.take(name, self.actions)
+        number = (1,) if self.shape("decay.factor") == (1,) else ()  # the first files hold a vector of one
+        self.take("decay.factor", *number)
+
+    def refuse_the_rest(self) -> None:
+        if self._left:
+            raise self.refuse(f"the policy has no place for {min(self._left)}")
+
+    def refuse(self, why: str) -> BundleError:
+        return BundleError(f"{self._place}: {why}; save the controller again, or take another copy")
+
+
+def _linear(parameters: _Parameters, prefix: str = "") -> LinearPolicy:
+    name, d_a, d_f = f"{prefix}gain", parameters.actions, parameters.features
+    if len(parameters.shape(name)) == 1 and d_a == d_f:
+        return LinearPolicy(np.diag(parameters.take(name, d_a)))
+    return LinearPolicy(parameters.take(name, d_a, d_f))
+
+
+def _network(parameters: _Parameters, prefix: str = "", *, outputs: int = 1) -> NetworkPolicy:
+    """Return the network with so many outputs per action, the first of which is what is applied."""
+    d_f, d_a = parameters.features, parameters.actions
+    h = parameters.shape(f"{prefix}network.hidden.bias")[:1]
+    W_1 = parameters.take(f"{prefix}network.hidden.weight", *h, d_f)
+    W_2 = parameters.take(f"{prefix}network.output.weight", outputs * d_a, *h)
+    policy = NetworkPolicy(
+        mean=parameters.take(f"{prefix}network.standardizer.mean", d_f),
+        std=parameters.take(f"{prefix}network.standardizer.std", d_f, positive=True),
+        hidden=(np.ascontiguousarray(W_1.T), parameters.take(f"{prefix}network.hidden.bias", *h)),
+        output=(
+            np.ascontiguousarray(W_2[:d_a].T),
+            parameters.take(f"{prefix}network.output.bias", outputs * d_a)[:d_a],
+        ),
+        center=parameters.take(f"{prefix}action_range.center", d_a),
+        radius=parameters.take(f"{prefix}action_range.radius", d_a, positive=True),
+    )
+    low, high = policy.reach
+    if not (low < high).all():  # a radius too small to be seen beside its centre
+        raise parameters.refuse("the range of the actions is empty")
+    return policy
