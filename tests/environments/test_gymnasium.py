@@ -17,6 +17,7 @@ from nopg.environments import (
     GymnasiumEnvironment,
     MountainCar,
     Pendulum,
+    TwoTanks,
     register,
 )
 from nopg.errors import ArgumentError
@@ -28,6 +29,7 @@ NAMES = [
     "nopg/MountainCar-v0",
     "nopg/Pendulum-v0",
     "nopg/PendulumUpright-v0",
+    "nopg/TwoTanks-v0",
 ]
 
 
@@ -129,6 +131,7 @@ def test_settings_pass_through_make() -> None:
     assert make("nopg/MountainCar-v0", rewards="gymnasium").unwrapped.environment.rewards == "gymnasium"
     assert make("nopg/CartPole-v0").unwrapped.environment.parameters.rate == 50.0
     assert make("nopg/CartPole500Hz-v0").unwrapped.environment.parameters.rate == 500.0
+    assert make("nopg/TwoTanks-v0", effort=0.5).unwrapped.environment.parameters.effort == 0.5
     assert make("nopg/PendulumUpright-v0").reset(seed=0)[0].tolist() == [0.0, 0.0]
 
 
@@ -155,7 +158,7 @@ def test_a_window_opens_follows_and_closes(name: str) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("environment", [LQR(), Pendulum(), CartPole(), MountainCar()])
+@pytest.mark.parametrize("environment", [LQR(), Pendulum(), CartPole(), MountainCar(), TwoTanks()])
 def test_states_far_away_can_be_drawn(environment: Environment) -> None:
     env = GymnasiumEnvironment(environment, render_mode="rgb_array")
     env.reset(options={"state": [1e12] * len(environment.state_names)})

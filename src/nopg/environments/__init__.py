@@ -14,6 +14,7 @@ from nopg.environments._environment import Environment
 from nopg.environments._lqr import LQR, LQRParameters, UnstableGainError
 from nopg.environments._mountain_car import MountainCar, MountainCarParameters
 from nopg.environments._pendulum import PENDULUM_GRIDS, Pendulum, PendulumParameters
+from nopg.environments._two_tanks import TwoTanks, TwoTanksParameters, level_controller
 
 if TYPE_CHECKING:
     from nopg.environments._gymnasium import GymnasiumEnvironment, register
@@ -33,8 +34,11 @@ __all__ = [
     "Pendulum",
     "PendulumParameters",
     "Pole",
+    "TwoTanks",
+    "TwoTanksParameters",
     "UnstableGainError",
     "balancing_feedback",
+    "level_controller",
     "register",
 ]
 

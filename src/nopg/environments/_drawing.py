@@ -13,6 +13,7 @@ from nopg.environments._environment import Environment
 from nopg.environments._lqr import LQR
 from nopg.environments._mountain_car import MountainCar
 from nopg.environments._pendulum import Pendulum
+from nopg.environments._two_tanks import TwoTanks
 from nopg.errors import ArgumentError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ SCALE = 3  # drawn this much larger, then smoothed down, for clean edges
 Color = tuple[int, int, int]
 PAPER, INK, FAINT = (250, 249, 246), (45, 52, 64), (205, 207, 211)
 METAL, WOOD, SIGNAL, GOAL = (84, 110, 140), (201, 122, 64), (196, 60, 60), (74, 150, 98)
+WATER = (134, 178, 214)
 
 Point = tuple[float, float]
 
@@ -228,6 +230,34 @@ def _draw_lqr(lqr: LQR, state: list[float], action: list[float] | None) -> Canva
     return canvas
 
 
+def _draw_two_tanks(tanks: TwoTanks, state: list[float], action: list[float] | None) -> Canvas:
+    """Draw both tanks with their water, the set point as a mark, and the flows as streams."""
+    p = tanks.parameters
+    tall, gap = p.max_level, 0.35 * p.max_level
+    canvas = Canvas(width=4.4 * tall, center=(0.0, tall + gap / 2))
+    lines = 3 * canvas.pixel
+    places = ((0.0, tall + gap, p.upper_area, state[0]), (0.0, 0.0, p.lower_area, state[1]))
+    widest = max(p.upper_area, p.lower_area)
+
+    # As far as the pump is open, so wide is its stream; the others as the root of what stands above them.
+    pumped = 0.0 if action is None else action[0] / p.max_voltage
+    shares = [math.sqrt(min(max(level / tall, 0.0), 1.0)) for level in state[:2]]
+    ends = ((2 * tall + 2 * gap, tall + gap, pumped), (tall + gap, 0.0, shares[0]), (0.0, -gap, shares[1]))
+    for top, bottom, share in ends:
+        if share > 0:
+            canvas.stroke([(0.0, top), (0.0, bottom)], 0.09 * tall * share, WATER)
+
+    for x, bottom, area, level in places:
+        half, full = 0.55 * tall * math.sqrt(area / widest), min(max(level, 0.0), tall)
+        canvas.polygon(_box((x, bottom + full / 2), half, full / 2), WATER)
+        wall = [(x - half, bottom + tall), (x - half, bottom), (x + half, bottom), (x + half, bottom + tall)]
+        canvas.stroke(wall, lines, INK)
+
+    mark = min(max(state[2], 0.0), tall)
+    canvas.stroke([(-0.75 * tall, mark), (0.75 * tall, mark)], 2 * canvas.pixel, GOAL)
+    return canvas
+
+
 def _turned(point: Point, angle: float) -> Point:
     """Turn a point counter-clockwise about the origin."""
     c, s = math.cos(angle), math.sin(angle)
@@ -263,6 +293,7 @@ _DRAWINGS: dict[type[Environment], Drawing] = {
     CartPole: _draw_cart_pole,
     MountainCar: _draw_mountain_car,
     LQR: _draw_lqr,
+    TwoTanks: _draw_two_tanks,
 }
 
 

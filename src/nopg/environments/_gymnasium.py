@@ -14,6 +14,7 @@ from nopg.environments._environment import Environment
 from nopg.environments._lqr import LQR
 from nopg.environments._mountain_car import MountainCar
 from nopg.environments._pendulum import Pendulum
+from nopg.environments._two_tanks import TwoTanks, TwoTanksParameters
 from nopg.errors import ArgumentError, MissingExtraError
 
 try:
@@ -176,7 +177,12 @@ def make_cart_pole(*, render_mode: RenderMode | None = None, **settings: Any) ->
     return GymnasiumEnvironment(CartPole(CartPoleParameters(**settings)), render_mode=render_mode)
 
 
-# Name → maker, its settings, and the length of an episode in the paper's evaluations or data.
+def make_two_tanks(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
+    """Return an adapted `TwoTanks`; settings such as `effort` are those of its parameters."""
+    return GymnasiumEnvironment(TwoTanks(TwoTanksParameters(**settings)), render_mode=render_mode)
+
+
+# Name → maker, its settings, and the length of an episode: that of the paper's evaluations or data, if any.
 _NAMES: dict[str, tuple[str, dict[str, Any], int]] = {
     "nopg/Pendulum-v0": ("make_pendulum", {}, 500),
     "nopg/PendulumUpright-v0": ("make_pendulum", {"start": "upright"}, 500),
@@ -184,6 +190,7 @@ _NAMES: dict[str, tuple[str, dict[str, Any], int]] = {
     "nopg/CartPole-v0": ("make_cart_pole", {"rate": 50.0}, 10_000),
     "nopg/CartPole500Hz-v0": ("make_cart_pole", {"rate": 500.0}, 10_000),
     "nopg/MountainCar-v0": ("make_mountain_car", {}, 500),
+    "nopg/TwoTanks-v0": ("make_two_tanks", {}, 60),
 }
 
 

@@ -5,6 +5,7 @@ from nopg.rollouts._collect import FrameSkip, collect, collect_grid, collect_uni
 from nopg.rollouts._operator import ClumsyOperator, synthetic_demonstrations
 from nopg.rollouts._record import record
 from nopg.rollouts._simulate import ControlLaw, Trajectories, discounted_sums, simulate
+from nopg.rollouts._step_test import StepTest
 
 __all__ = [
     "AgentWithDensity",
@@ -13,6 +14,7 @@ __all__ = [
     "FrameSkip",
     "MixtureOfGaussians",
     "RandomAgent",
+    "StepTest",
     "Trajectories",
     "UniformAgent",
     "collect",
