@@ -157,6 +157,17 @@ def test_plot_writes_pictures_and_their_numbers(fitted: Path, tmp_path: Path) ->
     assert "policy.png" in out.replace("\n", "")
 
 
+def test_export_writes_a_checked_controller_and_its_contract(fitted: Path, tmp_path: Path) -> None:
+    asked = ("export", fitted, "--onnx", tmp_path / "tank.onnx")
+    code, out, _ = run(*asked, "--json")
+    assert code == 0
+    assert json.loads(out)["worst_difference"] < 1e-6
+    assert json.loads((tmp_path / "tank.json").read_text())["input"]["dtype"] == "float64"
+    code, _, told = run(*asked)
+    assert (code, "exist" in told) == (1, True)
+    assert "differs from the original by at most" in run(*asked, "--overwrite")[1]
+
+
 def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
     from nopg.environments import Pendulum
     from nopg.rollouts import collect_grid

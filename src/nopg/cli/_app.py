@@ -8,6 +8,7 @@ from nopg._version import __version__
 from nopg.cli import _screen
 from nopg.cli._describe import describe
 from nopg.cli._evaluate import evaluate
+from nopg.cli._export import export
 from nopg.cli._fit import fit
 from nopg.cli._info import info
 from nopg.cli._plot import plot
@@ -26,7 +27,7 @@ app = typer.Typer(
     "(`describe --strict`), 130 stopped by Ctrl-C. `--json` prints results for programs; all else goes to "
     "standard error.",
 )
-for command in (describe, fit, evaluate, plot, record, reproduce, info):
+for command in (describe, fit, evaluate, plot, export, record, reproduce, info):
     app.command()(command)
 
 
