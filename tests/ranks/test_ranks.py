@@ -104,13 +104,44 @@ def test_a_rank_that_is_killed_comes_back_and_the_training_ends_as_without_it(
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as run:
         assert run.stderr is not None
-        wait_for(folder / "update-000010", run)
+        wait_for(folder, "update-000010", run)
         _kill_a_worker(run.pid)
         said = run.stderr.read()
         assert run.wait(timeout=120) == 0, said[-4_000:]
     assert "another rank is gone or silent" in said
     for rank in range(2):
-        assert apart(steady[rank], torch.load(f"{out}.{rank}")) < TOLERANCE
+        assert apart(steady[rank], torch.load(f"{out}.{rank}")) == 0.0
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_all_ranks_after_the_same_update_and_they_go_on_to_the_last_bit(
+    tmp_path: Path,
+) -> None:
+    updates = ("--updates", "40", "--rows", "400")
+    steady = train(tmp_path, 2, *updates)
+
+    # Only the clock of the first rank can say when to write.
+    folder = tmp_path / "checkpoints"
+    saving = (*updates, "--checkpoint", str(folder), "--every", "1000", "--minutes", "1e-9")
+    with subprocess.Popen(
+        command(2, str(tmp_path / "stopped"), *saving),
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as run:
+        assert run.stderr is not None
+        wait_for(folder, "update-*[1-9]", run)
+        run.send_signal(signal.SIGINT)
+        said = run.stderr.read()
+        assert run.wait(timeout=120) != 0
+    assert said.count(f"resume='{folder}'") >= 2, said[-4_000:]
+    [before, last] = sorted(folder.iterdir())
+    assert before.name < last.name < "update-000040"
+
+    resumed = train(tmp_path, 2, *saving)
+    for rank in range(2):
+        assert apart(steady[rank], resumed[rank]) == 0.0
+        assert steady[rank]["history"] == resumed[rank]["history"]
 
 
 def test_a_run_that_loses_a_rank_ends_within_a_minute_and_says_why(tmp_path: Path) -> None:
@@ -123,7 +154,7 @@ def test_a_run_that_loses_a_rank_ends_within_a_minute_and_says_why(tmp_path: Pat
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as run:
         assert run.stderr is not None
-        wait_for(folder / "update-000010", run)
+        wait_for(folder, "update-000010", run)
         killed = time.monotonic()
         _kill_a_worker(run.pid)
         said = run.stderr.read()
@@ -133,13 +164,13 @@ def test_a_run_that_loses_a_rank_ends_within_a_minute_and_says_why(tmp_path: Pat
     assert "--max-restarts" in said
 
 
-def wait_for(path: Path, run: subprocess.Popen[str]) -> None:
-    for _ in range(600):
-        if path.exists():
+def wait_for(folder: Path, name: str, run: subprocess.Popen[str]) -> None:
+    for _ in range(3_000):
+        if any(folder.glob(name)):
             return
         assert run.poll() is None, "the run ended before its first checkpoint"
-        time.sleep(0.1)
-    pytest.fail(f"{path.name} was not written in a minute")
+        time.sleep(0.02)
+    pytest.fail(f"{name} was not written in a minute")
 
 
 def _kill_a_worker(launcher: int) -> None:

@@ -24,6 +24,8 @@ def main() -> None:
     parser.add_argument("--begin", default="given")
     parser.add_argument("--parquet", type=Path)
     parser.add_argument("--checkpoint", type=Path)
+    parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--minutes", type=float)
     options = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -42,7 +44,8 @@ def main() -> None:
         start=options.begin,
         updates=options.updates,
         checkpoint=options.checkpoint,
-        checkpoint_every=10,
+        checkpoint_every=options.every,
+        checkpoint_minutes=options.minutes,
         progress=False,
     )
     proof, asked = (

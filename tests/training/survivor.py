@@ -6,6 +6,7 @@ and the last life of a training make the same call.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -22,8 +23,9 @@ from nopg.data import Transitions
 from nopg.environments import Pendulum
 from nopg.kernels import Bandwidths
 from nopg.rollouts import collect_grid
-from nopg.training import CSVLogger
+from nopg.training import CSVLogger, build_policy
 
+UPDATES = 60
 CASES: dict[str, dict[str, Any]] = {
     "paper": {"model": "nadaraya-watson", "policy": "gaussian", "solver": "gmres", "start": "given"},
     "local-linear": {"model": "local-linear", "start": "given"},
@@ -37,7 +39,7 @@ def train(data: Transitions, case: str, folder: Path) -> None:
         data,
         0.9,
         bandwidths=Bandwidths.from_values([0.25, 0.25, 0.6], [2.0]),
-        updates=20,
+        updates=UPDATES,
         progress=False,
         checkpoint=folder / "run",
         checkpoint_every=1,
@@ -76,6 +78,9 @@ def live(data: Transitions, case: str, folder: Path, seconds: float | None) -> d
 def main() -> None:
     torch.set_num_threads(1)
     data = collect_grid(Pendulum(), (6, 6, 2))
+    # What is imported on first use would be a second of every life.
+    torch.optim.Adam(build_policy("gaussian", data, 0).parameters())
+    importlib.import_module("safetensors.torch")
     for line in sys.stdin:
         asked = json.loads(line)
         answer = live(data, asked["case"], Path(asked["folder"]), asked["seconds"])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -29,6 +30,7 @@ from nopg.policies import MLPPolicy
 from nopg.rollouts import collect_grid, collect_uniform
 from nopg.training import TrainingResult, Update, _greedy_start, _optimize
 from nopg.training._checkpoint_files import State, read_folder, write_folder
+from nopg.training._purpose import differences, purpose_of
 
 GRID = Bandwidths.from_values([0.25, 0.25, 0.6], [2.0])
 UPDATES = 5
@@ -281,6 +283,20 @@ def test_a_folder_without_a_checkpoint_cannot_be_resumed_from(grid: Transitions,
             train(grid, resume=folder)
     with pytest.raises(ArgumentError, match="give one of the two"):
         train(grid, resume=tmp_path / "one", checkpoint=tmp_path / "other")
+
+
+def test_a_file_is_no_folder_for_checkpoints(grid: Transitions, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArgumentError, match=r"no checkpoints in '.*file'.*give another folder"):
+        train(grid, checkpoint=tmp_path / "file")
+
+
+def test_a_number_is_the_same_setting_in_numpy(grid: Transitions, copy: Path) -> None:
+    assert len(train(grid, resume=copy, updates=np.int64(UPDATES), seed=np.int64(0)).history) == UPDATES
+    settings: dict[str, object] = {"worst": -math.inf, "none": math.nan, "many": np.int64(3)}
+    purpose = purpose_of(grid, grid.starts, None, **settings)
+    assert differences(json.loads(json.dumps(purpose, allow_nan=False)), purpose) == []
+    assert (purpose["worst"], purpose["none"], purpose["many"]) == ("-inf", "nan", 3)
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def ascend(
             Ctrl-C ends the ascent after an update, by `TrainingInterrupted`.
     """
     check_ascent(updates, learning_rate)
+    updates = int(updates)  # numpy's are not for JSON
     optimizer = torch.optim.Adam(trainable(policy), lr=learning_rate, maximize=True)
     history: list[Update] = []
 

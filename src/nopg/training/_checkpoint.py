@@ -15,7 +15,13 @@ from nopg._ranks import ALONE, Ranks
 from nopg.errors import ArgumentError, DataError
 from nopg.gradients import GradientEstimator, Resumable
 from nopg.policies import Policy
-from nopg.training._checkpoint_files import State, complete_folders, read_folder, write_folder
+from nopg.training._checkpoint_files import (
+    ADVICE,
+    State,
+    complete_folders,
+    read_folder,
+    write_folder,
+)
 from nopg.training._greedy_start import GreedyStart
 from nopg.training._purpose import Purpose, differences
 from nopg.training._reports import Update
@@ -130,7 +136,7 @@ class Checkpoints:
         ranks: Who writes them.
 
     Attributes:
-        last: The one to go on from; None at the beginning of a training.
+        last: The one to go on from, until `restore`; None at the beginning of a training.
         settled: To be written with all that follow.
     """
 
@@ -149,21 +155,28 @@ class Checkpoints:
             raise ArgumentError(f"checkpoint_minutes is {minutes}; give a positive number, or None")
         self.folder, self.purpose, self.every, self.minutes = Path(folder), purpose, every, minutes
         self.ranks, self._written = ranks, time.monotonic()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ArgumentError(
+                f"there can be no checkpoints in {str(folder)!r}: {error}; give another folder"
+            ) from None
         self.last = self._last()
         self.settled = self.last.settled if self.last else Settled()
 
     def restore(
         self, policy: Policy, optimizer: torch.optim.Optimizer, estimator: GradientEstimator
     ) -> Checkpoint | None:
-        """Bring a training to the last checkpoint and return it; None if there is none."""
-        if self.last is None:
+        """Bring a training to the last checkpoint, and return and let go of it; None if there is none."""
+        last, self.last = self.last, None
+        if last is None:
             return None
         try:
-            self.last.restore(policy, optimizer, estimator)
+            last.restore(policy, optimizer, estimator)
         except (DataError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            path = self._path(len(self.last.history))
-            raise DataError(f"{path} does not fit this training: {error}; {_ADVICE}") from None
-        return self.last
+            path = self._path(len(last.history))
+            raise DataError(f"{path} does not fit this training: {error}; {ADVICE}") from None
+        return last
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, all ranks together, under a name that only complete ones have."""
@@ -270,6 +283,3 @@ def open_checkpoints(
             "training there"
         )
     return Checkpoints(folder, purpose(), every=every, minutes=minutes, ranks=ranks)
-
-
-_ADVICE = "delete it to go on from the one before, or give another folder"

@@ -21,7 +21,10 @@ from nopg.records import write_json
 from nopg.training._purpose import Purpose
 from nopg.training._reports import Update
 
-__all__ = ["State", "complete_folders", "read_folder", "write_folder"]
+__all__ = ["ADVICE", "State", "complete_folders", "read_folder", "write_folder"]
+
+ADVICE = "delete it to go on from the one before, or give another folder"
+"""What to do about a checkpoint that cannot be used."""
 
 _FORMAT = 1
 _KEPT = 2
@@ -80,7 +83,6 @@ def write_folder(
     """
     folder, unfinished = path.parent, path.with_name(f".unfinished-{path.name}")
     if ranks.number == 0:
-        folder.mkdir(parents=True, exist_ok=True)
         for left in (*folder.glob(".unfinished-update-*"), *folder.glob(".removed-update-*")):
             shutil.rmtree(left)
         unfinished.mkdir()
@@ -93,7 +95,13 @@ def write_folder(
         start = state["start"] and {name: _to_json(number) for name, number in state["start"].items()}
         write_json(
             unfinished / "state.json",
-            {"format": _FORMAT, **state, "start": start, "history": {"columns": _COLUMNS, "rows": rows}},
+            {
+                "format": _FORMAT,
+                **state,
+                "eps": _to_json(state["eps"]),
+                "start": start,
+                "history": {"columns": _COLUMNS, "rows": rows},
+            },
         )
         _sync(unfinished)
         unfinished.rename(path)
@@ -193,10 +201,7 @@ def _read_tensors(path: Path, number: int) -> dict[str, torch.Tensor]:
 
 
 def _unreadable(path: Path, reason: str) -> DataError:
-    return DataError(
-        f"{path} is no checkpoint that can be read ({reason}); delete it to go on from the one before, "
-        "or give another folder"
-    )
+    return DataError(f"{path} is no checkpoint that can be read ({reason}); {ADVICE}")
 
 
 def _sync(path: Path) -> None:

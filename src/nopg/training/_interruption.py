@@ -30,7 +30,7 @@ class Interruption:
         self.asked = False
         self._before = signal.getsignal(signal.SIGINT)
         in_main = threading.current_thread() is threading.main_thread()
-        self._handles = heard and in_main and self._before not in {signal.SIG_IGN, None}
+        self._handles = heard and in_main and self._before not in (signal.SIG_IGN, None)
 
     def __enter__(self) -> Self:
         if self._handles:

@@ -128,7 +128,7 @@ def optimize(
             begun with; where it computes, and how much memory it may take, may change.
         checkpoint_every: Updates between two checkpoints.
         checkpoint_minutes: Minutes after which to write one even so. Checkpoints never change the numbers.
-        callbacks: Called after every update; one that returns True ends the training.
+        callbacks: Called after every update, such as a `CSVLogger`; one that returns True ends the training.
         stop: The stop rule, instead of ending on a plateau of Ĵ.
         progress: Whether to show a progress line, if standard error is a terminal.
     """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from numbers import Integral, Real
 
 import torch
 
@@ -59,8 +61,12 @@ def differences(there: Mapping[str, object], here: Purpose) -> list[str]:
 
 
 def _plain(value: object) -> str | int | float | None:
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, str):
         return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else str(float(value))
     return repr(value) if is_dataclass(value) else type(value).__name__
 
 
