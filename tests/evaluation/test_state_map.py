@@ -22,8 +22,7 @@ from evaluation.small_trainings import (
 )
 from nopg.data import Schema
 from nopg.errors import ArgumentError
-from nopg.evaluation import StateMap, map_states
-from nopg.evaluation._slice import StateSlice
+from nopg.evaluation import StateMap, StateSlice, map_states
 from nopg.kernels import GaussianKernel
 
 PLANTS = [pendulum, mountain_car, regulator, cart_pole, tank]
@@ -110,6 +109,11 @@ def test_an_angle_that_keeps_to_an_arc_has_that_arc_without_a_seam(turn: float) 
     assert found.outside.mean() < 0.1
 
 
+def test_an_arc_lies_on_the_turn_around_zero() -> None:
+    axis = mapped(cart_pole(), columns=["angle"]).slice.axes[0]
+    assert -0.2 < axis[0] < 0.0 < axis[-1] < 0.2
+
+
 def test_the_columns_chosen_are_those_along_which_the_visits_spread_most() -> None:
     result = cart_pole().result
     mu, nodes = result.solution.mu, result.solution.equation.problem.model.node_queries.features
@@ -180,8 +184,9 @@ def test_an_axis_holds_the_start_even_where_no_data_are() -> None:
 def test_a_spike_among_many_rows_does_not_stretch_an_axis() -> None:
     level = torch.linspace(-2.0, 2.0, 1_500).double()
     level[7] = 1e6
+    after = torch.where(level > 2.0, level, 0.9 * level)  # the spike stays, so its place is known
     data = nopg.Transitions.from_arrays(
-        level, torch.linspace(-1, 1, 1_500).roll(611).double(), -level.abs(), 0.9 * level
+        level, torch.linspace(-1, 1, 1_500).roll(611).double(), -level.abs(), after
     )
     case = trained(
         data.starting_at([[0.0]]),
@@ -237,6 +242,11 @@ def test_states_are_projected_on_their_turn(angle: float, height: float) -> None
     assert -180 <= x <= 180
     assert y == height
     assert math.cos(math.radians(x - angle)) == pytest.approx(1.0)
+
+
+def test_an_angle_a_rounding_below_the_axis_stays_at_its_beginning() -> None:
+    below = torch.tensor([[-180.0 - 1e-10, 0.0, 0.0]], dtype=torch.float64)
+    assert SLICE.project(below)[0, 0] == -180.0
 
 
 def test_near_is_measured_along_the_held_columns_only() -> None:

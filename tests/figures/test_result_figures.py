@@ -211,6 +211,7 @@ def test_far_from_all_data_nothing_is_drawn_but_hatches() -> None:
         assert hatches(figures[name])
         assert not axes.findobj(QuadMesh)
         figures[name].draw_without_rendering()
+        assert axes.get_position().height > 0.7  # of the paper
 
 
 def test_a_policy_that_does_the_same_everywhere_has_a_scale_around_it() -> None:
@@ -279,6 +280,11 @@ def test_the_same_result_gives_the_same_bytes_and_the_numbers_behind_them(tmp_pa
 def test_a_column_that_does_not_exist_is_refused_by_name() -> None:
     with pytest.raises(ArgumentError, match=r"'speed'; the columns are \['angle', 'velocity'\]"):
         result_figures(pendulum().result, columns=["angle", "speed"])
+
+
+def test_data_of_another_plant_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="give the data it was trained on"):
+        result_figures(pendulum().result, tank().data)
 
 
 def test_long_names_and_money_do_not_break_the_words() -> None:

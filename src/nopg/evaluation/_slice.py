@@ -60,7 +60,11 @@ class StateSlice:
         places = []
         for name, axis in zip(self.columns, self.axes, strict=True):
             column, period = states[:, self.schema.states.index(name)].numpy(), self.schema.angles.get(name)
-            places.append(column if period is None else axis[0] + (column - axis[0]) % period)
+            if period is not None:
+                beyond = (column - axis[0]) % period
+                beyond[beyond > (1 - 1e-9) * period] = 0.0  # a rounding short of the first value
+                column = axis[0] + beyond
+            places.append(column)
         return np.stack(places, axis=1)
 
     def near(self, states: torch.Tensor, kernel: GaussianKernel, *, within: float) -> torch.Tensor:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from nopg._typing import FloatArray
 from nopg.data import Transitions
+from nopg.errors import ArgumentError
 from nopg.evaluation import map_states
 from nopg.figures._gallery import save
 from nopg.figures._maps import draw_policy, draw_value, draw_visitation
@@ -53,8 +54,24 @@ def result_pictures(
         columns: One state column for curves, two for maps; by default the two along which the discounted
             visits spread most in bandwidths, or the only one.
         held: Values of other state columns, by name; by default those of a typical visited state.
+
+    Example:
+        >>> import nopg
+        >>> from nopg.environments import Pendulum
+        >>> from nopg.rollouts import collect_grid
+        >>> data = collect_grid(Pendulum(), (8, 8, 2))
+        >>> result = nopg.optimize(data, 0.9, start="given", updates=1)
+        >>> pictures = result_pictures(result, data, columns=["angle"], held={"velocity": 0.0})
+        >>> list(pictures), list(pictures["value"].table)
+        (['training', 'value', 'visitation', 'policy'], ['angle', 'velocity', 'value', 'unknown', 'support'])
     """
-    found = map_states(result.solution, result.policy.schema, columns=columns, held=held)
+    schema = result.policy.schema
+    if data is not None and data.schema.states != schema.states:
+        raise ArgumentError(
+            f"the data have the state columns {list(data.schema.states)}, the result has "
+            f"{list(schema.states)}; give the data it was trained on"
+        )
+    found = map_states(result.solution, schema, columns=columns, held=held)
     marks = Marks.of(found, data, result.bandwidths.state_kernel)
     return MappingProxyType(
         {

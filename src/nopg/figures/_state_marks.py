@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from nopg._typing import FloatArray
 from nopg.data import Transitions, spread_rows
-from nopg.evaluation import StateMap
+from nopg.evaluation import StateMap, StateSlice
 from nopg.kernels import GaussianKernel
 
 if TYPE_CHECKING:
@@ -62,13 +63,19 @@ class Marks:
 
         starts = torch.as_tensor(state_map.starts)
         circles = where.project(starts[where.near(starts, kernel, within=_NEAR)])
-        inside = [(x >= axis[0]) & (x <= axis[-1]) for x, axis in zip(circles.T, where.axes, strict=True)]
-        circles = circles[np.all(inside, axis=0)]
+        circles = circles[_on(where, circles)]
         if 0 < len(circles) <= _MOST_STARTS:
             notes.append("circle: start" if len(circles) == 1 else "circles: starts")
         else:
             circles = circles[:0]
         return cls(where.project(logged), circles, tuple(notes))
+
+
+def _on(where: StateSlice, places: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which places (m, axes) lie on the axes, but for rounding, shape (m,)."""
+    low, high = np.array([axis[[0, -1]] for axis in where.axes]).T
+    slack = 1e-9 * (high - low)
+    return np.asarray(((places >= low - slack) & (places <= high + slack)).all(axis=1))
 
 
 def hatch_outside(axes: Axes, state_map: StateMap) -> list[str]:
