@@ -11,7 +11,7 @@ from nopg.errors import ArgumentError
 __all__ = ["DEFAULT_PRIOR_MASS", "check_prior_mass", "known_and_unknown"]
 
 DEFAULT_PRIOR_MASS = 1e-6
-"""β of the paper's model where nobody says: what is left to an unknown state hardly counts in the data."""
+"""β of the paper's model where nobody says: what it leaves unknown hardly counts within the data."""
 
 # Known mass never falls below exp(−300) ≈ 10⁻¹³⁰: next to 1 that is nothing, but its shares still say which
 # samples are nearest, and neither they nor their squares underflow to 0.
