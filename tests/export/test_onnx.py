@@ -85,10 +85,11 @@ def test_no_number_of_the_graph_was_rounded_to_single_precision(exported: OnnxEx
     numbers = {
         one.name: onnx.numpy_helper.to_array(one) for one in onnx.load(exported.path).graph.initializer
     }
-    turns = numbers["turns"]
-    assert turns.dtype == np.float64
-    assert turns.tolist() == [1.0, 1.0]
-    assert all(array.dtype in (np.float64, np.int64) for array in numbers.values())
+    assert numbers["phases"].tolist() == [np.pi / 2, 0.0, np.pi / 2]
+    for name, array in numbers.items():
+        assert array.dtype in (np.float64, np.int64, np.bool_), name
+        if name in {"prior_mass", "width", "places"}:
+            assert not np.array_equal(array, array.astype(np.float32)), name
 
 
 def test_an_angle_in_degrees_keeps_its_digits_over_many_turns(result: TrainingResult, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import replace
 from typing import Literal, cast
 
 import numpy as np
@@ -41,7 +40,10 @@ class ControllerGraph(torch.nn.Module):
         limits: The lowest and highest of every action as they are in the graph, in float64, both (d_a,).
     """
 
+    sources: torch.Tensor
+    angular: torch.Tensor
     turns: torch.Tensor
+    phases: torch.Tensor
     low: torch.Tensor
     high: torch.Tensor
     width: torch.Tensor
@@ -56,16 +58,18 @@ class ControllerGraph(torch.nn.Module):
         super().__init__()
         schema, support, kind = result.policy.schema, result.condensed_support, getattr(torch, dtype)
         self.policy = copy.deepcopy(result.policy.policy).cpu().to(kind).requires_grad_(False)
-        # Angles are brought to radians first, so that the schema has nothing left to multiply with.
-        self._schema = replace(schema, angles=dict.fromkeys(schema.angles, 2 * math.pi))
-        turns = [
-            2 * math.pi / schema.angles[name] if name in schema.angles else 1.0 for name in schema.states
-        ]
         low, high = action_limits(schema, policy_reach(result.policy.policy))
         self.limits = _inward(low, high, np.dtype(dtype))
 
+        # Of the two features of an angle the cosine comes first.
+        columns = schema.feature_columns
+        periods = [schema.angles.get(schema.states[k], math.inf) for k in columns]
+        self.register_buffer("sources", torch.tensor(columns))
+        self.register_buffer("angular", torch.tensor([math.isfinite(period) for period in periods]))
+
         buffers = {
-            "turns": turns,
+            "turns": [2 * math.pi / period for period in periods],
+            "phases": [math.pi / 2 if columns.index(k) == at else 0.0 for at, k in enumerate(columns)],
             "low": self.limits[0],
             "high": self.limits[1],
             "width": support.width,
@@ -81,7 +85,7 @@ class ControllerGraph(torch.nn.Module):
 
     def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return actions (m, d_a), support (m,) and unknown share (m,) at raw observations (m, d_s)."""
-        features = self._schema.encode(observation * self.turns)
+        features = self._features(observation)
         finite = features.isfinite().all(dim=1)
 
         actions = torch.minimum(torch.maximum(self.policy.mode(features), self.low), self.high)
@@ -92,6 +96,11 @@ class ControllerGraph(torch.nn.Module):
         exponents = self.minus_half @ (differences * differences)  # (m, 1, r)
         mass = torch.where(finite, exponents.squeeze(1).exp() @ self.weights, self.nothing)
         return actions, mass, self.prior_mass / (self.prior_mass + mass)
+
+    def _features(self, observation: torch.Tensor) -> torch.Tensor:
+        """Return the features of `Schema.encode`, cosines as sines: older runtimes lack Cos in float64."""
+        raw = observation[:, self.sources]
+        return torch.where(self.angular, (raw * self.turns + self.phases).sin(), raw)
 
 
 def policy_reach(policy: Policy) -> tuple[Numbers, Numbers] | None:

@@ -134,7 +134,7 @@ def _check(dtype: str, tolerance: float | None) -> None:
 
 def _translated(graph: ControllerGraph, dtype: Dtype) -> bytes:
     """Return the graph as the bytes of an ONNX model."""
-    example = torch.zeros(2, len(graph.turns), dtype=getattr(torch, dtype))
+    example = torch.zeros(2, int(graph.sources.max()) + 1, dtype=getattr(torch, dtype))
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             graph,
