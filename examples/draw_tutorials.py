@@ -1,7 +1,7 @@
 """Run the tutorials and keep the pictures they draw: docs/figures/tutorials.
 
-Each page runs in a folder of its own, with the files it reads, as it does in the tests. A page of which a line
-no longer says what it should draws nothing.
+Each page runs in a folder of its own, with the files it reads, as it does in the tests. A page with a line
+that no longer says what it should draws nothing.
 
     python examples/draw_tutorials.py plant
 """
@@ -33,7 +33,7 @@ def draw(page: Path, pictures: Path) -> list[Path]:
 
 def main() -> None:
     """Draw the pictures of the named pages, or of all."""
-    names = sorted(page.stem for page in PAGES.glob("*.md"))
+    names = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", metavar="page", help=f"of {', '.join(names)}; all by default")
     options = parser.parse_args()
