@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test docs check-slow evidence evidence-table promise bench bench-table reproduction-page clean
+.PHONY: help setup check format lint types layers test docs check-slow evidence evidence-table promise bench bench-table reproduction-page tutorial-figures clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ bench-table: setup ## write docs/performance.md again from the stored records
 
 reproduction-page: setup ## draw the paper's experiments again and write docs/reproduction.md from the stored records
 	$(BIN)/nopg reproduce all --draw-only --figures docs/figures --page docs/reproduction.md
+
+tutorial-figures: setup ## run the tutorials and keep the pictures they draw
+	$(BIN)/python examples/draw_tutorials.py
 
 clean: ## remove caches and the environment
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist docs/_build docs/reference/rooms
