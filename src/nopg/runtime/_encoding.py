@@ -23,10 +23,14 @@ class Encoding:
     """
 
     def __init__(self, columns: Columns) -> None:
-        self._names, self._sources = columns.states, np.array(columns.feature_columns)
-        self._angles = np.array([k for k, name in enumerate(columns.states) if name in columns.angles], int)
-        self._turns = np.array([2 * math.pi / columns.angles[columns.states[k]] for k in self._angles])
-        self._cosines = np.searchsorted(self._sources, self._angles)
+        self._names, sources = columns.states, columns.feature_columns
+        periods = [columns.angles.get(columns.states[k], math.inf) for k in sources]
+        self._sources, self._angular = np.array(sources), np.isfinite(periods)
+        self._turns = 2 * math.pi / np.array(periods)
+        # Of the two features of an angle the cosine comes first: a sine a quarter of a turn ahead.
+        self._phases = np.array(
+            [math.pi / 2 if sources.index(k) == at else 0.0 for at, k in enumerate(sources)]
+        )
 
     def states(self, observation: npt.ArrayLike) -> Numbers:
         """Return raw states (m, d_s); what has another shape, or is no number, is refused."""
@@ -48,14 +52,12 @@ class Encoding:
                 f"{self._names[column]} is {states[row, column]}; no controller may act on that. Ask the "
                 "sensor again, or fall back"
             )
-        if not len(self._angles):
+        if not self._angular.any():
             return states
 
-        features = states[:, self._sources]
+        raw = states[:, self._sources]
         with np.errstate(over="ignore", invalid="ignore"):
-            radians = states[:, self._angles] * self._turns
-            features[:, self._cosines] = np.cos(radians)
-            features[:, self._cosines + 1] = np.sin(radians)
+            features = np.where(self._angular, np.sin(raw * self._turns + self._phases), raw)
         if not np.isfinite(features).all():
             raise ObservationError("an angle is so large that it has no direction")
         return features
