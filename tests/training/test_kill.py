@@ -85,7 +85,7 @@ def test_a_training_survives_three_kills(lives: Lives, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_trainings_survive_a_hundred_kills(
     lives: Lives, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
