@@ -292,6 +292,8 @@ def _begin(
         begun, said = saves.settled.start, f"going on after update {len(saves.last.history)}"
         held = hold_actions(problem, begun.hold) if begun else problem
     elif candidates is not None:
+        if bar:
+            bar.note("looking for the best actions of the model; takes as long as some fifty updates, or more")
         begun, held = start_greedily(policy, problem, candidates, solver=solver, seed=seed)
         said = f"best actions {begun}"
     if bar and said:
