@@ -293,7 +293,7 @@ def _begin(
         held = hold_actions(problem, begun.hold) if begun else problem
     elif candidates is not None:
         if bar:
-            bar.note("looking for the best actions of the model; takes as long as some fifty updates, or more")
+            bar.note("looking for the best actions of the model: as long as fifty updates, or more")
         begun, held = start_greedily(policy, problem, candidates, solver=solver, seed=seed)
         said = f"best actions {begun}"
     if bar and said:
