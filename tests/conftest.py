@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -16,3 +17,9 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 def _one_thread() -> None:
     """Small problems run faster on one thread, and their sums do not depend on the number of cores."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_is_heard() -> None:
+    """A shell that runs the tests in the background lets them, and their processes, ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -59,9 +59,11 @@ def test_every_name_of_the_package_exists_and_is_listed_once() -> None:
 
 
 def test_what_needs_no_torch_does_not_import_it() -> None:
-    script = "import sys, nopg, nopg.bundles, nopg.errors; print('torch' in sys.modules)"
+    script = (
+        "import sys, nopg.bundles, nopg.errors, nopg.runtime; print({'torch', 'scipy'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "set()"
 
 
 def test_the_rooms_that_everyone_needs_are_there() -> None:
@@ -108,7 +110,11 @@ def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
         "import sys, nopg; [getattr(nopg, name) for name in nopg.__all__]; "
         "extras = {'d3rlpy', 'faiss', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
+<<<<<<< HEAD
         "extras |= {'pyarrow', 'pygame', 'safetensors', 'stable_baselines3', 'tensorboard'}; "
+=======
+        "extras |= {'onnx', 'onnxruntime', 'onnxscript', 'pyarrow', 'pygame', 'stable_baselines3'}; "
+>>>>>>> export
         "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"
     )
     done = subprocess.run(
@@ -165,6 +171,10 @@ def test_every_warning_is_shown_by_default_and_is_no_error_of_ours(warning: type
         (errors.ArgumentError, ValueError),
         (errors.SolverError, RuntimeError),
         (errors.MemoryBudgetError, MemoryError),
+        (errors.BundleError, ValueError),
+        (errors.ObservationError, ValueError),
+        (errors.NoActionError, RuntimeError),
+        (errors.ExportError, RuntimeError),
         (errors.MissingExtraError, ImportError),
         (errors.TrainingInterrupted, KeyboardInterrupt),
     ],

@@ -3,7 +3,8 @@
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
 `load` brings back one that was saved. The rooms below are public too: `nopg.data`, `nopg.bandwidths`,
 `nopg.graph`, `nopg.bellman`, `nopg.gradients`, `nopg.solvers`, `nopg.policies`, `nopg.training`,
-`nopg.evaluation`, `nopg.report`, `nopg.bundles`, and for studies `nopg.environments`, `nopg.rollouts`,
+`nopg.evaluation`, `nopg.report`, `nopg.bundles`, where a controller runs `nopg.runtime` (without torch) and
+`nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`,
 `nopg.baselines`, `nopg.experiments`, `nopg.records`, `nopg.figures` and `nopg.theory`.
 
 Names are imported when they are first used, so that what needs no torch does not import it.

@@ -85,6 +85,7 @@ def portrait(before: float, after: float, apart: float) -> dict[str, object]:
             "total_variation": apart,
             "total_variation_cells": apart,
             "total_variation_kicked": 0.02,
+            "total_variation_paths": apart,
             "expected_return": -180.0,
             "discounted_truth": -188.0,
         }
@@ -94,7 +95,7 @@ def portrait(before: float, after: float, apart: float) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("after", "apart", "verdicts"),
-    [(0.2, 0.05, ["kept", "kept"]), (0.05, 0.4, ["missed", "missed"])],
+    [(0.2, 0.05, ["kept", "kept", "kept"]), (0.05, 0.4, ["missed", "missed", "missed"])],
 )
 def test_portraits_are_judged_by_the_upright_and_by_total_variation(
     after: float, apart: float, verdicts: list[str]

@@ -26,6 +26,7 @@ class Encoding:
         self._names, sources = columns.states, columns.feature_columns
         periods = [columns.angles.get(columns.states[k], math.inf) for k in sources]
         self._sources, self._angular = np.array(sources), np.isfinite(periods)
+        self._without_angles = not columns.angles
         self._turns = 2 * math.pi / np.array(periods)
         # Of the two features of an angle the cosine comes first: a sine a quarter of a turn ahead.
         self._phases = np.array(
@@ -52,10 +53,10 @@ class Encoding:
                 f"{self._names[column]} is {states[row, column]}; no controller may act on that. Ask the "
                 "sensor again, or fall back"
             )
-        if not self._angular.any():
+        if self._without_angles:
             return states
 
-        raw = states[:, self._sources]
+        raw = states.take(self._sources, axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
             features = np.where(self._angular, np.sin(raw * self._turns + self._phases), raw)
         if not np.isfinite(features).all():
