@@ -110,11 +110,8 @@ def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
         "import sys, nopg; [getattr(nopg, name) for name in nopg.__all__]; "
         "extras = {'d3rlpy', 'faiss', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
-<<<<<<< HEAD
-        "extras |= {'pyarrow', 'pygame', 'safetensors', 'stable_baselines3', 'tensorboard'}; "
-=======
-        "extras |= {'onnx', 'onnxruntime', 'onnxscript', 'pyarrow', 'pygame', 'stable_baselines3'}; "
->>>>>>> export
+        "extras |= {'onnx', 'onnxruntime', 'onnxscript', 'pyarrow', 'pygame', 'safetensors', 'tensorboard'}; "
+        "extras |= {'stable_baselines3'}; "
         "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"
     )
     done = subprocess.run(
