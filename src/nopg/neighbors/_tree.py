@@ -13,6 +13,9 @@ __all__ = ["NeighborTree"]
 
 _QUERIES_AT_ONCE = 65_536
 
+# Squares of larger numbers overflow.
+_FARTHEST = 1e150
+
 
 class NeighborTree(NeighborSearch):
     """A kd-tree over points (n, d); ties are broken by the tree, so ask with some slack where it matters.
@@ -52,7 +55,7 @@ class NeighborTree(NeighborSearch):
 
 def _finite(points: torch.Tensor) -> torch.Tensor:
     """Return the points if they can have neighbours."""
-    if not bool(points.isfinite().all()):
+    if not bool((points.abs() < _FARTHEST).all()):  # NaN included
         raise ArgumentError(
             "states lie more bandwidths apart than numbers can hold; give wider bandwidths, or look for "
             "outliers in the data (nopg.describe)"

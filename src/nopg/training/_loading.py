@@ -73,7 +73,7 @@ def _load(bundle: Bundle) -> TrainingResult:
         history=_history(numbers),
         choice=_choice(told.object("choice")),
         start_support=start,
-        rows=_get(numbers, "rows", 1),
+        rows=_whole(numbers, "rows"),
         seed=seed,
         source=_Saved(bundle, policy, bandwidths, start, support, seed),
     )
@@ -288,7 +288,7 @@ def _whole(tensors: Tensors, name: str) -> torch.Tensor:
 def _get(tensors: Tensors, name: str, dimensions: int, *, finite: bool = True) -> torch.Tensor:
     """Return an array of so many dimensions; numbers are finite unless they need not be."""
     value = tensors.get(name)
-    if value is None or value.ndim != dimensions or value.dtype not in {torch.float64, torch.int64}:
+    if value is None or value.ndim != dimensions or value.dtype != torch.float64:
         raise ArgumentError(f"the array {name!r} is missing, or holds something else")
     if finite and not bool(value.isfinite().all()):
         raise ArgumentError(f"the array {name!r} holds what is no finite number")

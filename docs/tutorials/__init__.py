@@ -1,0 +1,1 @@
+"""A package only so that its `conftest` has a name of its own."""
