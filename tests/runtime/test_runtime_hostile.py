@@ -162,6 +162,20 @@ def test_a_document_that_does_not_fit_is_refused_by_both_readers(
         nopg.load(folder)
 
 
+def test_numbers_at_the_end_of_the_range_are_read_without_a_warning(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    def apply(arrays: Arrays) -> None:
+        arrays["policy.action_range.center"][:] = arrays["policy.action_range.radius"][:] = 1.7e308
+
+    folder = changed(folders["mlp"], tmp_path / "one", apply)
+    told = json.loads((folder / CONTROLLER).read_text())
+    told["schema"]["angles"] = {"angle": 5e-324}
+    put(folder, CONTROLLER, json.dumps(told).encode())
+    with pytest.raises(ObservationError, match="no direction"):
+        runtime.load(folder)([1.0, 0.0])
+
+
 @pytest.mark.parametrize("kind", ["mlp", "gaussian-linear"])
 def test_hundreds_of_changed_controllers_are_refused_or_act(
     kind: str, folders: dict[str, Path], tmp_path: Path

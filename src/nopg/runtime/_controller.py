@@ -66,8 +66,8 @@ class RuntimeController:
         mass = self._support.mass(self._features(observation)).reshape(np.shape(observation)[:-1])
         return mass, self._support.unknown(mass)
 
-    def check(self, observation: npt.ArrayLike) -> Numbers:
-        """Return one observation (d_s,) as numbers, finite or not; another shape is refused."""
+    def one_observation(self, observation: npt.ArrayLike) -> Numbers:
+        """Return an observation as numbers (d_s,), finite or not; a batch or another shape is refused."""
         states = self._encoding.states(observation)
         if np.ndim(observation) != 1:
             raise ObservationError(f"one observation has shape ({states.shape[1]},), this one is a batch")

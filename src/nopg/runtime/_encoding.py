@@ -27,7 +27,7 @@ class Encoding:
         periods = [columns.angles.get(columns.states[k], math.inf) for k in sources]
         self._sources, self._angular = np.array(sources), np.isfinite(periods)
         self._without_angles = not columns.angles
-        self._turns = 2 * math.pi / np.array(periods)
+        self._turns = np.array([2 * math.pi / period for period in periods])
         # Of the two features of an angle the cosine comes first: a sine a quarter of a turn ahead.
         self._phases = np.array(
             [math.pi / 2 if sources.index(k) == at else 0.0 for at, k in enumerate(sources)]

@@ -110,7 +110,7 @@ class GuardedController:
 
     def act(self, observation: npt.ArrayLike) -> Decision:
         """Return what to apply at an observation (d_s,), and take it as applied."""
-        state = self.controller.check(observation)
+        state = self.controller.one_observation(observation)
         support, unknown, wanted = self._learned(state)
         source: Literal["learned", "fallback"] = "learned" if wanted is not None else "fallback"
         action = self._limited(self._fallen_back(state, unknown) if wanted is None else wanted)

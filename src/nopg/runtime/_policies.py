@@ -58,7 +58,8 @@ class NetworkPolicy:
     @property
     def reach(self) -> tuple[Numbers, Numbers]:
         """The ends of the range of actions, both (d_a,)."""
-        return self.center - self.radius, self.center + self.radius
+        with np.errstate(over="ignore"):
+            return self.center - self.radius, self.center + self.radius
 
     def __call__(self, features: Numbers) -> Numbers:
         """Return actions (m, d_a) at features (m, d_f)."""
