@@ -67,10 +67,13 @@ def live(data: Transitions, case: str, folder: Path, seconds: float | None) -> d
             traceback.print_exc()
         finally:
             os._exit(1)
-    if seconds is not None:
-        time.sleep(seconds)
+    ended, status = 0, 0
+    while not ended and (seconds is None or time.monotonic() - began < seconds):
+        time.sleep(1e-3)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    if not ended:
         os.kill(child, signal.SIGKILL)  # it is not waited for yet, so the number is still its own
-    _, status = os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     return {"killed": killed, "status": status, "seconds": time.monotonic() - began}
 

@@ -57,14 +57,15 @@ def lives() -> Iterator[Lives]:
 
 def kill_until(lives: Lives, folder: Path, case: str, *, kills: int, seed: int) -> dict[str, int]:
     """Kill so many lives at random moments, start again each time, and compare every training that ends."""
-    steady = lives.one(case, folder / "steady", None)
+    whole = lives.one(case, folder / "steady", None)["seconds"]
     expected = (folder / "steady" / "came-out.json").read_text()
     draw, killed, ended, unfinished, at = random.Random(seed), 0, 0, 0, set[int]()
     shaken = folder / "shaken"
     while killed < kills or shaken.exists():
         # The last training comes to its end; until then a life ends anywhere, or just after its work.
-        seconds = draw.uniform(0.0, 1.2 * steady["seconds"]) if killed < kills else None
-        if lives.one(case, shaken, seconds)["killed"]:
+        new = not shaken.exists()
+        life = lives.one(case, shaken, draw.uniform(0.0, 1.2 * whole) if killed < kills else None)
+        if life["killed"]:
             killed += 1
             complete = complete_folders(shaken / "run")
             for path in complete.values():
@@ -73,6 +74,7 @@ def kill_until(lives: Lives, folder: Path, case: str, *, kills: int, seed: int) 
             unfinished += any((shaken / "run").glob(".*-update-*"))
             continue
         ended += 1
+        whole = life["seconds"] if new else whole  # the machine may be busier by now, or less
         assert (shaken / "came-out.json").read_text() == expected
         with (shaken / "log.csv").open(newline="") as stream:
             assert [int(row["number"]) for row in csv.DictReader(stream)] == list(range(1, UPDATES + 1))
