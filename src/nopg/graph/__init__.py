@@ -3,6 +3,7 @@
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
 from nopg.graph._footprint import Footprint, memory_budget
 from nopg.graph._integration import IntegrationRule, KernelMean, MonteCarlo
+from nopg.graph._local_dynamics import LocalDynamics, PathStep, walk
 from nopg.graph._local_fit import FitShape, best_shape
 from nopg.graph._local_linear import LocalLinear
 from nopg.graph._model import Backup, Queries, TransitionModel
@@ -32,12 +33,14 @@ __all__ = [
     "Footprint",
     "IntegrationRule",
     "KernelMean",
+    "LocalDynamics",
     "LocalLinear",
     "LocalLinearPredictor",
     "ModelComparison",
     "MonteCarlo",
     "NadarayaWatson",
     "NadarayaWatsonPredictor",
+    "PathStep",
     "Predictor",
     "Queries",
     "RowPattern",
@@ -54,6 +57,7 @@ __all__ = [
     "memory_budget",
     "rolled_out_errors",
     "share_rows",
+    "walk",
     "whole_data",
     "whole_starts",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -15,6 +15,7 @@ from nopg.neighbors import NeighborSearch
 __all__ = [
     "FitShape",
     "LocalFit",
+    "Weighing",
     "best_shape",
     "fit_at",
     "fit_locally",
@@ -23,6 +24,9 @@ __all__ = [
     "raw_states",
     "raw_units",
 ]
+
+# From the numbers of some queries (m,) and of their samples (m, K) to factors of the samples' weights (m, K).
+Weighing = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 # What is tried: samples per coefficient, ridges.
 _SIZES = (3, 4, 6, 9, 14, 20)
@@ -123,6 +127,7 @@ def fit_locally(
     *,
     ridge: float = _RIDGE,
     quadratic: bool = False,
+    factors: torch.Tensor | None = None,
 ) -> LocalFit:
     """Fit s′ − s and r on (1, a, s − z), or (1, a, a², s − z), at every query z by weighted ridge regression.
 
@@ -134,6 +139,7 @@ def fit_locally(
         distances: How far they are; infinite for one that must not count, shape (m, K).
         ridge: Penalty on slopes, relative to the weight of the samples.
         quadratic: Whether the square of each action is a regressor.
+        factors: Of the samples' weights, shape (m, K).
     """
     d_a, d_s = data.actions.shape[1], len(data.schema.states)
     center, spread = data.actions.mean(dim=0), _action_spread(data)
@@ -147,6 +153,8 @@ def fit_locally(
     w = _sample_weights(distances)
     if data.weights is not None:
         w = w * data.weights[near]
+    if factors is not None:
+        w = w * factors
     weighted = design * w[:, :, None]
     penalty = torch.full((design.shape[2],), ridge, dtype=torch.float64)
     penalty[0] = 1e-10  # the level is free
@@ -172,13 +180,24 @@ def fit_at(
     samples: NeighborSearch,
     features: torch.Tensor,
     shape: FitShape,
+    *,
+    weighing: Weighing | None = None,
 ) -> LocalFit:
     """Return fits of a shape at any state features (m, d_f), over the nearest of the samples in a tree."""
     parts = []
-    for some in features.split(_STATES_AT_ONCE):
+    for queries in torch.arange(len(features)).split(_STATES_AT_ONCE):
+        some = features[queries]
         distances, near = samples.nearest(metric.scale(some), shape.num_neighbors)
+        near = near.long()
         fit = fit_locally(
-            data, metric, some, near.long(), distances, ridge=shape.ridge, quadratic=shape.quadratic
+            data,
+            metric,
+            some,
+            near,
+            distances,
+            ridge=shape.ridge,
+            quadratic=shape.quadratic,
+            factors=None if weighing is None else weighing(queries, near),
         )
         parts.append(fit)
     return LocalFit.joined(parts)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 
 import torch
 
@@ -19,13 +18,12 @@ from nopg.errors import ArgumentError, DataError
 from nopg.graph._candidates import CandidateGraph, tied_with_the_next
 from nopg.graph._cover import uncovered
 from nopg.graph._interpolation import centered_weights, slope_of_mean
-from nopg.graph._local_fit import FitShape, LocalFit, best_shape, fit_at, moved, raw_states, raw_units
+from nopg.graph._local_dynamics import LocalDynamics
+from nopg.graph._local_fit import FitShape, LocalFit, raw_states
 from nopg.graph._model import Backup, Queries, TransitionModel
-from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._rows import RowPattern, SparseRows
-from nopg.graph._state_support import StateSupport, cell_corners
 from nopg.kernels import GaussianKernel
-from nopg.neighbors import NeighborSearch, neighbor_search
+from nopg.neighbors import neighbor_search
 
 __all__ = ["LocalLinear"]
 
@@ -38,7 +36,7 @@ _SAMPLES_KEPT = 4
 _INTERPOLATION, _COVER = 0.35, 1.0
 
 
-class LocalLinear(TransitionModel):
+class LocalLinear(LocalDynamics, TransitionModel):
     """x_z(a) = z + c_z + B_z a and r_z(a), fitted at every query z; V there by centred weights on the nodes.
 
     The nodes are the next states of the data, and places one step away that no sample covers. A node's value
@@ -78,32 +76,12 @@ class LocalLinear(TransitionModel):
             raise ArgumentError(f"interpolation is {interpolation}; give a positive number, or None")
         if not slack > 0 or num_candidates < 1:
             raise ArgumentError(f"slack = {slack}, num_candidates = {num_candidates}; both must be positive")
-        if hold < 1:
-            raise ArgumentError(f"hold is {hold}; an action lasts at least 1 step")
-        if shape is not None and (shape.num_neighbors < 1 or not shape.ridge > 0):
-            raise ArgumentError(f"the shape is {shape}; neighbours and ridge must be positive")
-        if len(metric.bandwidth) != len(data.schema.features):
-            raise ArgumentError(
-                f"the metric has {len(metric.bandwidth)} bandwidths, the data have the features "
-                f"{list(data.schema.features)}; give one each"
-            )
-        self.data, self.metric, self.slack = data, metric, slack
-        self.hold, self.discount = hold, discount
+        super().__init__(data, metric, shape=shape, prior_mass=prior_mass, hold=hold, discount=discount)
+        self.slack, self.cover = slack, cover
         self.num_actions, self.num_candidates, self.group_size = data.actions.shape[1], num_candidates, 1
         self.action_low, self.action_high = data.actions.amin(dim=0), data.actions.amax(dim=0)
-        rewards = sum(discount**step for step in range(hold)) * data.rewards
-        self.reward_low, self.reward_high = float(rewards.min()), float(rewards.max())
-        self.bounds, self.cover = _raw_bounds(data), cover
-        self.units = raw_units(data.schema, metric)
-
-        self.samples = neighbor_search(metric.scale(data.features))
-        self.shape = shape or best_shape(data, metric, self.samples)
-        self.state_support = StateSupport(data, metric)
         spacing = self.state_support.spacing
         self.interpolation = interpolation or _INTERPOLATION * spacing
-        self.prior_mass = (
-            self.state_support.prior_mass(data) if prior_mass is None else check_prior_mass(prior_mass)
-        )
 
         fit, extra = self.fit_at(data.next_features), data.next_features[:0]
         if cover:
@@ -132,11 +110,6 @@ class LocalLinear(TransitionModel):
         worst = self.reward_low / (1.0 - discount)
         return min(worst, 0.0) if bool(self.data.terminated.any()) else worst
 
-    def fit_at(self, features: torch.Tensor) -> LocalFit:
-        """Return the local fits at state features (m, d_f)."""
-        fit = fit_at(self.data, self.metric, self.samples, features, self.shape)
-        return fit if self.hold == 1 else fit.held(self.hold, self.discount)
-
     def holding(self, steps: int, discount: float) -> LocalLinear:
         """Return this model with actions that last so many steps; γ is that of one step."""
         return LocalLinear(
@@ -152,28 +125,6 @@ class LocalLinear(TransitionModel):
             discount=discount,
         )
 
-    def outcomes(self, features: torch.Tensor, fit: LocalFit, actions: torch.Tensor) -> torch.Tensor:
-        """Return the features (m, d_f) that actions (m, d_a) lead to from state features (m, d_f)."""
-        step, _ = self.displacements(features, fit, actions)
-        return moved(self.data.schema, features, step)
-
-    def displacements(
-        self, features: torch.Tensor, fit: LocalFit, actions: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return raw displacements (m, d_s) that keep to the declared bounds, and which are free to move."""
-        step = fit.at(actions)[:, :-1]
-        if not bool(step.isfinite().all()):
-            raise ArgumentError(
-                "predicted states are NaN or infinite; look at the parameters of the policy, "
-                "or at rows that lie far from all others"
-            )
-        free = torch.ones_like(step)
-        for column, (feature, low, high) in self.bounds.items():
-            wanted = features[:, feature] + step[:, column]
-            free[:, column] = ((wanted > low) & (wanted < high)).double()
-            step[:, column] = wanted.clamp(low, high) - features[:, feature]
-        return step, free
-
     def _uncovered_places(self, fit: LocalFit, radius: float) -> torch.Tensor:
         """Return features of the places that the ends and the middle of the actions lead to, if uncovered."""
         nodes, low, high = self.data.next_features, self.action_low, self.action_high
@@ -184,19 +135,6 @@ class LocalLinear(TransitionModel):
             self.metric.scale(places), self.metric.scale(nodes), radius=radius, most=len(nodes)
         )
         return places[chosen]
-
-    def ended_share(self, features: torch.Tensor) -> torch.Tensor:
-        """Return how much of the data around state features (m, d_f) ended the task, shape (m,)."""
-        if len(features) == 0 or not bool(self.data.terminated.any()):
-            return torch.zeros(len(features), dtype=torch.float64)
-        distances, near = self._ends.nearest(self.metric.scale(features), cell_corners(self.data.schema))
-        share = torch.softmax(-0.5 * (distances / self.state_support.width).square(), dim=1)
-        ended = (share * self.data.terminated[near.long()].double()).sum(dim=1)
-        return ended.clamp(max=1.0)  # shares sum to 1 but for rounding
-
-    @cached_property
-    def _ends(self) -> NeighborSearch:
-        return neighbor_search(self.metric.scale(self.data.next_features))
 
 
 class LocalLinearQueries(Queries):
@@ -223,7 +161,7 @@ class LocalLinearQueries(Queries):
             step, _ = self.model.displacements(self.features, self.fit, action)
             P = self._centered(self._offsets(step), sample)
             weights += P
-            reward += self.fit.at(action)[:, -1].clamp(self.model.reward_low, self.model.reward_high)
+            reward += self.model.rewards(self.fit, action)
             if len(actions) <= _SAMPLES_KEPT:
                 kept.append(P)
         weights *= self.known[:, None] / len(actions)
@@ -363,13 +301,3 @@ def _axis(column: torch.Tensor, count: int, *, by_rank: bool) -> torch.Tensor:
         return even
     rows = ((torch.arange(ranked) + 0.5) / ranked * len(column)).long()
     return torch.cat([even, column.sort().values[rows]]).sort().values
-
-
-def _raw_bounds(data: Transitions) -> dict[int, tuple[int, float, float]]:
-    """Return state column → (its feature, lowest, highest) where bounds are declared; an angle has none."""
-    schema = data.schema
-    return {
-        column: (schema.feature_columns.index(column), *schema.bounds[name])
-        for column, name in enumerate(schema.states)
-        if name in schema.bounds and name not in schema.angles
-    }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 
 from nopg.bellman import ControlProblem
 from nopg.errors import ArgumentError
-from nopg.graph import LocalLinear
+from nopg.graph import LocalLinear, walk
 from nopg.policies import Policy
 
 __all__ = ["PredictedPaths", "predict_paths", "rehearse", "value_range"]
@@ -18,8 +17,6 @@ __all__ = ["PredictedPaths", "predict_paths", "rehearse", "value_range"]
 # In units of 1/(1 − γ): what comes later counts for less than a hundredth.
 _HORIZON = 5.0
 _MOST_STARTS = 100
-# A path of which less than this is left goes no farther.
-_LEAST_LEFT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ def predict_paths(
         )
     if steps < 1:
         raise ArgumentError(f"steps is {steps}; give at least 1")
-    taken = list(_walk(model, policy, features, steps))
+    taken = list(walk(model, policy.mode, features, steps))
     gone = replace(taken[-1], left=torch.zeros_like(taken[-1].left))
     taken += [gone] * (steps - len(taken))
     return PredictedPaths(
@@ -80,7 +77,8 @@ def rehearse(problem: ControlProblem, model: LocalLinear, policy: Policy) -> flo
     starts = problem.initial.features
     places = starts[:: -(-len(starts) // _MOST_STARTS)]
     total = torch.zeros(len(places), dtype=places.dtype)
-    for t, step in enumerate(_walk(model, policy, places, math.ceil(_HORIZON / (1.0 - problem.discount)))):
+    steps = math.ceil(_HORIZON / (1.0 - problem.discount))
+    for t, step in enumerate(walk(model, policy.mode, places, steps)):
         earned = step.known * step.rewards + step.unknown * problem.unknown_value
         total += problem.discount**t * step.left * earned
     return float(total.mean())
@@ -92,33 +90,3 @@ def value_range(problem: ControlProblem, model: LocalLinear) -> float:
     if bool(model.data.terminated.any()):
         best = max(best, 0.0)
     return max(best - problem.unknown_value, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One step of all paths: the state features, what is done and earned there, and which share is there."""
-
-    places: torch.Tensor
-    actions: torch.Tensor
-    rewards: torch.Tensor
-    known: torch.Tensor
-    unknown: torch.Tensor
-    left: torch.Tensor
-
-
-@torch.no_grad()
-def _walk(model: LocalLinear, policy: Policy, places: torch.Tensor, steps: int) -> Iterator[_Step]:
-    """Follow the fits from places (m, d_f) until nothing is left of any path."""
-    left = torch.ones(len(places), dtype=places.dtype)
-    for _ in range(steps):
-        known, unknown = model.state_support.split(places, model.prior_mass)
-        fit, actions = model.fit_at(places), policy.mode(places)
-        rewards = fit.at(actions)[:, -1].clamp(model.reward_low, model.reward_high)
-        yield _Step(places, actions, rewards, known, unknown, left)
-
-        left = left * known
-        going = left > _LEAST_LEFT
-        if not bool(going.any()):
-            break
-        places = torch.where(going[:, None], model.outcomes(places, fit, actions), places)
-        left = left * (1.0 - model.ended_share(places))

@@ -1,0 +1,275 @@
+"""Six plants with known truth, twenty policies each, on which answers from data alone are judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from nopg._seeding import generator
+from nopg.data import Transitions
+from nopg.environments import (
+    LQR,
+    CartPole,
+    CartPoleParameters,
+    Environment,
+    LQRParameters,
+    MountainCar,
+    Pendulum,
+    TwoTanks,
+    balancing_feedback,
+)
+from nopg.rollouts import ControlLaw, simulate
+
+__all__ = ["NUM_POLICIES", "TASKS", "OfflineTask"]
+
+NUM_POLICIES = 20
+_NUM_STARTS = 20
+
+
+@dataclass(frozen=True)
+class OfflineTask:
+    """A plant, how it was logged, and the policies whose return is asked for.
+
+    Attributes:
+        name: Of the task.
+        plant: The true system, also for the log.
+        discount: γ.
+        steps: Length of a logged episode.
+        behavior: What was logged, before noise was added to its actions.
+        noise: Standard deviation of that noise, normal and new in every step.
+        recorded_from: Draws the states (m, d_s) in which logged episodes begin.
+        starts_at: Draws the initial states (m, d_s) that the return is asked for.
+        policies: Twenty functions of raw states, of very different quality.
+    """
+
+    name: str
+    plant: Environment
+    discount: float
+    steps: int
+    behavior: ControlLaw
+    noise: float
+    recorded_from: Callable[[int, torch.Generator], torch.Tensor]
+    starts_at: Callable[[int, torch.Generator], torch.Tensor]
+    policies: tuple[ControlLaw, ...]
+
+    @property
+    def starts(self) -> torch.Tensor:
+        """The same initial states (m, d_s) for every dataset."""
+        return self.starts_at(_NUM_STARTS, generator(0, "starts"))
+
+    def data(self, size: int, seed: int) -> Transitions:
+        """Return a log of so many transitions, the last episode cut to fit."""
+        rng = generator(seed, "log")
+        episodes, runs = math.ceil(size / self.steps), None
+        while runs is None or len(runs) < size:
+            begin = self.recorded_from(episodes, rng)
+            runs = simulate(
+                self.plant, self._logged(rng), steps=self.steps, initial_states=begin
+            ).transitions(self.plant)
+            episodes *= 2
+        return runs.take(torch.arange(size)).starting_at(self.starts)
+
+    def truth(self, policy: ControlLaw) -> float:
+        """Return the discounted return of a policy on the plant."""
+        horizon = math.ceil(math.log(1e-5) / math.log(self.discount))
+        runs = simulate(self.plant, policy, steps=horizon, initial_states=self.starts)
+        return float(runs.discounted_returns(self.discount).mean())
+
+    def _logged(self, rng: torch.Generator) -> ControlLaw:
+        def act(states: torch.Tensor) -> torch.Tensor:
+            asked = torch.as_tensor(self.behavior(states))
+            return asked + self.noise * torch.randn(asked.shape, dtype=torch.float64, generator=rng)
+
+        return act
+
+
+def _within(low: list[float], high: list[float]) -> Callable[[int, torch.Generator], torch.Tensor]:
+    """Return what draws uniformly in a box."""
+    lowest, highest = torch.tensor(low).double(), torch.tensor(high).double()
+
+    def draw(count: int, rng: torch.Generator) -> torch.Tensor:
+        share = torch.rand(count, len(lowest), dtype=torch.float64, generator=rng)
+        return lowest + share * (highest - lowest)
+
+    return draw
+
+
+def _drawn(seed: str, low: list[float], high: list[float]) -> list[list[float]]:
+    """Return the parameters of twenty policies, uniform in a box."""
+    numbers: list[list[float]] = _within(low, high)(NUM_POLICIES, generator(0, seed)).tolist()
+    return numbers
+
+
+def _linear(gain: torch.Tensor) -> ControlLaw:
+    return lambda states: states @ gain.T
+
+
+def _regulator(name: str, plant: LQR, scales: tuple[float, float]) -> OfflineTask:
+    """Return a regulator with gains around the best one; its episodes are short, lest they grow."""
+    best = plant.optimal_gain()
+    size = best.shape[1]
+    policies = [
+        _linear(best * (torch.tensor(numbers).double().view_as(best)))
+        for numbers in _drawn(name, [scales[0]] * best.numel(), [scales[1]] * best.numel())
+    ]
+    box = _within([-1.5] * size, [1.5] * size)
+    return OfflineTask(
+        name=name,
+        plant=plant,
+        discount=plant.parameters.discount,
+        steps=10,
+        behavior=_linear(0.7 * best),
+        noise=2.0,
+        recorded_from=box,
+        starts_at=_within([-1.0] * size, [1.0] * size),
+        policies=tuple(policies),
+    )
+
+
+def _chain() -> LQR:
+    """Return two coupled double integrators, two actions."""
+    return LQR(
+        LQRParameters(
+            dynamics=(
+                (1.0, 0.1, 0.0, 0.0),
+                (0.0, 1.0, 0.05, 0.0),
+                (0.0, 0.0, 1.0, 0.1),
+                (0.05, 0.0, 0.0, 1.0),
+            ),
+            control=((0.0, 0.0), (0.1, 0.0), (0.0, 0.0), (0.0, 0.1)),
+            state_reward=tuple(tuple(-0.5 * (i == j) for j in range(4)) for i in range(4)),
+            action_reward=tuple(tuple(-0.01 * (i == j) for j in range(2)) for i in range(2)),
+            initial_state=(1.0, 0.0, 1.0, 0.0),
+            discount=0.9,
+        )
+    )
+
+
+def _swing(torque: float, pull: float, damping: float, cone: float) -> ControlLaw:
+    """Return a swing-up: push along the velocity, and hold by springs within a cone around upright."""
+
+    def act(states: torch.Tensor) -> torch.Tensor:
+        angle = torch.remainder(states[:, 0] + math.pi, 2 * math.pi) - math.pi
+        velocity = states[:, 1]
+        push = torque * torch.tanh(4.0 * velocity)
+        hold = -(pull * angle + damping * velocity)
+        inside = torch.sigmoid(12.0 * (cone - (angle.square() + (0.3 * velocity).square()).sqrt()))
+        return (inside * hold + (1.0 - inside) * push).clamp(-2.0, 2.0)[:, None]
+
+    return act
+
+
+def _pendulum() -> OfflineTask:
+    box = _within([-math.pi, -6.0], [math.pi, 6.0])
+    return OfflineTask(
+        name="pendulum",
+        plant=Pendulum(),
+        discount=0.95,
+        steps=25,
+        behavior=lambda states: 0.0 * states[:, :1],
+        noise=1.5,
+        recorded_from=box,
+        starts_at=_within([-math.pi, -1.0], [math.pi, 1.0]),
+        policies=tuple(
+            _swing(*numbers) for numbers in _drawn("pendulum", [-1.0, 2.0, 0.5, 0.2], [2.0, 14.0, 4.0, 1.2])
+        ),
+    )
+
+
+def _cart_pole() -> OfflineTask:
+    plant = CartPole(CartPoleParameters(rate=50.0))
+    feedback = balancing_feedback(plant)
+
+    def scaled(gain: float, place: float, offset: float) -> ControlLaw:
+        def act(states: torch.Tensor) -> torch.Tensor:
+            weights = torch.tensor([place, 1.0, place, 1.0], dtype=torch.float64)
+            return (gain * feedback(states * weights) + offset).clamp(-5.0, 5.0)
+
+        return act
+
+    box = _within([-0.1, -0.04, -0.1, -0.1], [0.1, 0.04, 0.1, 0.1])
+    return OfflineTask(
+        name="cart-pole",
+        plant=plant,
+        discount=0.95,
+        steps=50,
+        behavior=scaled(0.8, 1.0, 0.0),
+        noise=1.5,
+        recorded_from=box,
+        starts_at=_within([-0.05, -0.03, -0.05, -0.05], [0.05, 0.03, 0.05, 0.05]),
+        policies=tuple(
+            scaled(*numbers) for numbers in _drawn("cart-pole", [-0.3, 0.0, -0.7], [1.3, 1.5, 0.7])
+        ),
+    )
+
+
+def _mountain_car() -> OfflineTask:
+    def along(force: float, threshold: float, bias: float) -> ControlLaw:
+        return lambda states: (force * torch.tanh(150.0 * (states[:, 1] - threshold)) + bias).clamp(-1, 1)[
+            :, None
+        ]
+
+    return OfflineTask(
+        name="mountain-car",
+        plant=MountainCar(),
+        discount=0.99,
+        steps=60,
+        behavior=along(0.6, 0.0, 0.0),
+        noise=0.6,
+        recorded_from=_within([-1.1, -0.05], [0.5, 0.05]),
+        starts_at=_within([-0.6, 0.0], [-0.4, 0.0]),
+        policies=tuple(
+            along(*numbers) for numbers in _drawn("mountain-car", [0.0, -0.01, -0.3], [1.3, 0.01, 0.3])
+        ),
+    )
+
+
+def _two_tanks() -> OfflineTask:
+    plant = TwoTanks()
+    per_root = plant.parameters.voltage_at(1.0)
+
+    def cascade(outer: float, inner: float, offset: float) -> ControlLaw:
+        def act(states: torch.Tensor) -> torch.Tensor:
+            upper, lower, set_point = states.T
+            volts = per_root * set_point.sqrt() + outer * (set_point - lower) + inner * (set_point - upper)
+            return plant.applied((volts + offset)[:, None])
+
+        return act
+
+    def begin(count: int, rng: torch.Generator) -> torch.Tensor:
+        return plant.initial(count, rng=rng)
+
+    return OfflineTask(
+        name="two-tanks",
+        plant=plant,
+        discount=0.95,
+        steps=50,
+        behavior=cascade(0.5, 0.1, 0.0),
+        noise=0.7,
+        recorded_from=begin,
+        starts_at=begin,
+        policies=tuple(
+            cascade(*numbers) for numbers in _drawn("two-tanks", [0.0, 0.0, -0.4], [3.0, 1.0, 0.4])
+        ),
+    )
+
+
+_MAKERS: dict[str, Callable[[], OfflineTask]] = {
+    "lqr-2": lambda: _regulator("lqr-2", LQR(), (0.3, 1.7)),
+    "lqr-4": lambda: _regulator("lqr-4", _chain(), (0.3, 1.7)),
+    "pendulum": _pendulum,
+    "cart-pole": _cart_pole,
+    "mountain-car": _mountain_car,
+    "two-tanks": _two_tanks,
+}
+TASKS = tuple(_MAKERS)
+
+
+@cache
+def task(name: str) -> OfflineTask:
+    """Return the task of this name."""
+    return _MAKERS[name]()
