@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
@@ -28,6 +28,7 @@ __all__ = ["NUM_POLICIES", "TASKS", "OfflineTask"]
 
 NUM_POLICIES = 20
 _NUM_STARTS = 20
+_TRUE_EPISODES = 400
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class OfflineTask:
         steps: Length of a logged episode.
         behavior: What was logged, before noise was added to its actions.
         noise: Standard deviation of that noise, normal and new in every step.
+        disturbance: Standard deviation of what the plant adds to every action and nobody logs.
         recorded_from: Draws the states (m, d_s) in which logged episodes begin.
-        starts_at: Draws the initial states (m, d_s) that the return is asked for.
         policies: Twenty functions of raw states, of very different quality.
     """
 
@@ -52,37 +53,48 @@ class OfflineTask:
     steps: int
     behavior: ControlLaw
     noise: float
+    disturbance: float
     recorded_from: Callable[[int, torch.Generator], torch.Tensor]
-    starts_at: Callable[[int, torch.Generator], torch.Tensor]
     policies: tuple[ControlLaw, ...]
 
-    @property
-    def starts(self) -> torch.Tensor:
-        """The same initial states (m, d_s) for every dataset."""
-        return self.starts_at(_NUM_STARTS, generator(0, "starts"))
-
     def data(self, size: int, seed: int) -> Transitions:
-        """Return a log of so many transitions, the last episode cut to fit."""
+        """Return a log of so many transitions, the last episode cut to fit, with the actions asked for."""
         rng = generator(seed, "log")
-        episodes, runs = math.ceil(size / self.steps), None
-        while runs is None or len(runs) < size:
+        episodes, log = math.ceil(size / self.steps), None
+        while log is None or len(log) < size:
             begin = self.recorded_from(episodes, rng)
-            runs = simulate(
-                self.plant, self._logged(rng), steps=self.steps, initial_states=begin
-            ).transitions(self.plant)
+            asked: list[torch.Tensor] = []
+            law = self._disturbed(self._explored(rng), rng, asked)
+            runs = simulate(self.plant, law, steps=self.steps, initial_states=begin)
+            missing = len(runs.actions) - len(asked)
+            actions = torch.stack(asked + [torch.zeros_like(asked[0])] * missing)
+            log = replace(runs, actions=self.plant.applied(actions)).transitions(self.plant)
             episodes *= 2
-        return runs.take(torch.arange(size)).starting_at(self.starts)
+        data = log.take(torch.arange(size))
+        return data.starting_at(data.starts[:_NUM_STARTS])
 
-    def truth(self, policy: ControlLaw) -> float:
-        """Return the discounted return of a policy on the plant."""
-        horizon = math.ceil(math.log(1e-5) / math.log(self.discount))
-        runs = simulate(self.plant, policy, steps=horizon, initial_states=self.starts)
+    def truth(self, policy: ControlLaw, starts: torch.Tensor) -> float:
+        """Return the discounted return of a policy on the plant from states (m, d_s)."""
+        horizon = math.ceil(math.log(1e-4) / math.log(self.discount))
+        begin = starts.repeat(-(-_TRUE_EPISODES // len(starts)), 1)
+        law = self._disturbed(policy, generator(0, "truth"), [])
+        runs = simulate(self.plant, law, steps=horizon, initial_states=begin)
         return float(runs.discounted_returns(self.discount).mean())
 
-    def _logged(self, rng: torch.Generator) -> ControlLaw:
+    def _explored(self, rng: torch.Generator) -> ControlLaw:
         def act(states: torch.Tensor) -> torch.Tensor:
             asked = torch.as_tensor(self.behavior(states))
             return asked + self.noise * torch.randn(asked.shape, dtype=torch.float64, generator=rng)
+
+        return act
+
+    def _disturbed(self, law: ControlLaw, rng: torch.Generator, asked: list[torch.Tensor]) -> ControlLaw:
+        """Return the law as the plant feels it, and put what it asks for on a list."""
+
+        def act(states: torch.Tensor) -> torch.Tensor:
+            asked.append(self.plant.applied(torch.as_tensor(law(states))))
+            draw = torch.randn(asked[-1].shape, dtype=torch.float64, generator=rng)
+            return asked[-1] + self.disturbance * draw
 
         return act
 
@@ -124,8 +136,8 @@ def _regulator(name: str, plant: LQR, scales: tuple[float, float]) -> OfflineTas
         steps=10,
         behavior=_linear(0.7 * best),
         noise=2.0,
+        disturbance=1.0,
         recorded_from=box,
-        starts_at=_within([-1.0] * size, [1.0] * size),
         policies=tuple(policies),
     )
 
@@ -172,8 +184,8 @@ def _pendulum() -> OfflineTask:
         steps=25,
         behavior=lambda states: 0.0 * states[:, :1],
         noise=1.5,
+        disturbance=0.5,
         recorded_from=box,
-        starts_at=_within([-math.pi, -1.0], [math.pi, 1.0]),
         policies=tuple(
             _swing(*numbers) for numbers in _drawn("pendulum", [-1.0, 2.0, 0.5, 0.2], [2.0, 14.0, 4.0, 1.2])
         ),
@@ -199,8 +211,8 @@ def _cart_pole() -> OfflineTask:
         steps=50,
         behavior=scaled(0.8, 1.0, 0.0),
         noise=1.5,
+        disturbance=0.5,
         recorded_from=box,
-        starts_at=_within([-0.05, -0.03, -0.05, -0.05], [0.05, 0.03, 0.05, 0.05]),
         policies=tuple(
             scaled(*numbers) for numbers in _drawn("cart-pole", [-0.3, 0.0, -0.7], [1.3, 1.5, 0.7])
         ),
@@ -220,8 +232,8 @@ def _mountain_car() -> OfflineTask:
         steps=60,
         behavior=along(0.6, 0.0, 0.0),
         noise=0.6,
-        recorded_from=_within([-1.1, -0.05], [0.5, 0.05]),
-        starts_at=_within([-0.6, 0.0], [-0.4, 0.0]),
+        disturbance=0.3,
+        recorded_from=_within([-1.0, -0.03], [0.3, 0.03]),
         policies=tuple(
             along(*numbers) for numbers in _drawn("mountain-car", [0.0, -0.01, -0.3], [1.3, 0.01, 0.3])
         ),
@@ -250,8 +262,8 @@ def _two_tanks() -> OfflineTask:
         steps=50,
         behavior=cascade(0.5, 0.1, 0.0),
         noise=0.7,
+        disturbance=0.3,
         recorded_from=begin,
-        starts_at=begin,
         policies=tuple(
             cascade(*numbers) for numbers in _drawn("two-tanks", [0.0, 0.0, -0.4], [3.0, 1.0, 0.4])
         ),

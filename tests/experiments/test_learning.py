@@ -1,17 +1,20 @@
 """Learning studies: what is planned, what is counted, and how claims are judged."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from experiments.study_records import learning_record, study
 from nopg.environments import MountainCar
-from nopg.errors import ArgumentError, DataError
+from nopg.errors import ArgumentError, DataError, SolverError
 from nopg.experiments import EXPERIMENTS, Choice, Trial, run_trial
 from nopg.experiments._demonstrations import read_demonstrations
 from nopg.experiments._learning import score_of
-from nopg.experiments._tasks import MOUNTAIN_CAR, PENDULUM_GRID
+from nopg.experiments._methods import METHODS
+from nopg.experiments._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
+from nopg.gradients import PWIS
 
 # Plans
 
@@ -193,3 +196,20 @@ def test_tables_have_a_row_for_each_method_and_size() -> None:
     lines = study("pendulum-grid").tables(records)
     assert sum(line.startswith("| NOPG-D | 450 | 3 | -361") for line in lines) == 2
     assert sum("| 3 | -594 |" in line for line in lines) == 2  # solved, and the paper's
+
+
+def test_importance_weights_beyond_numbers_end_a_training_with_what_it_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    estimate, asked = PWIS.estimate, []
+
+    def until_the_fourth(self: PWIS, *args: Any, **options: Any) -> Any:
+        asked.append(1)
+        if len(asked) > 3:
+            raise SolverError("the importance weights reach e^900")
+        return estimate(self, *args, **options)
+
+    monkeypatch.setattr(PWIS, "estimate", until_the_fourth)
+    task = TASKS["cart-pole"]
+    snapshots = METHODS["pwis"].train(task, task.data(100, seed=0), 0, 100)
+    assert [snapshot.updates for snapshot in snapshots] == [3]

@@ -55,7 +55,11 @@ def apart(one: dict[str, Any], other: dict[str, Any]) -> float:
     ("ranks", "settings"),
     [
         (2, ()),
-        (3, ("--policy", "gaussian", "--begin", "greedy", "--updates", "10")),
+        pytest.param(
+            3,
+            ("--policy", "gaussian", "--begin", "greedy", "--updates", "10"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_several_ranks_train_what_one_trains(tmp_path: Path, ranks: int, settings: tuple[str, ...]) -> None:
@@ -90,6 +94,7 @@ def test_ranks_that_read_parts_of_files_train_what_one_trains_on_all(tmp_path: P
         assert apart(alone, rank) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_comes_back_and_the_training_ends_as_without_it(
     tmp_path: Path,
 ) -> None:

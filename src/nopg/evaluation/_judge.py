@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -11,27 +12,48 @@ from nopg._typing import as_tensor
 from nopg.bandwidths import select_bandwidths
 from nopg.bellman import ControlProblem
 from nopg.data import Schema, Transitions
+from nopg.errors import ArgumentError
 from nopg.evaluation._control_law import control_law
 from nopg.graph import DEFAULT_PRIOR_MASS, LocalLinear, NadarayaWatson, TransitionModel, compare_models
 from nopg.policies import Deterministic
 from nopg.rollouts import ControlLaw
 from nopg.solvers import Solver
 
-__all__ = ["judge", "judged_return"]
+__all__ = ["PolicyLaw", "judge", "judged_return"]
 
 
-class _Law(Deterministic):
-    """A control law where the equation asks for a policy."""
+class PolicyLaw(Deterministic):
+    """A control law where the equation asks for a policy.
 
-    def __init__(self, law: ControlLaw, schema: Schema, num_actions: int) -> None:
+    What it asks for beyond the bounds that the schema declares for an action is cut off there, as the plant
+    will do.
+
+    Args:
+        law: From raw states (m, d_s) to actions (m, d_a).
+        schema: Of the data.
+    """
+
+    def __init__(self, law: ControlLaw, schema: Schema) -> None:
         super().__init__()
-        self.law, self.schema, self.num_actions = law, schema, num_actions
+        self.law, self.schema, self.num_actions = law, schema, len(schema.actions)
+        bounds = [schema.bounds.get(name, (-math.inf, math.inf)) for name in schema.actions]
+        self._low, self._high = torch.tensor(bounds, dtype=torch.float64).T
+
+    @classmethod
+    def of(cls, policy: Any, schema: Schema) -> PolicyLaw:
+        """Return anything that acts as a policy of the data; see `control_law`."""
+        return cls(control_law(policy, schema), schema)
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return the actions at features (m, d_f)."""
         with torch.no_grad():
             actions = as_tensor(self.law(self.schema.decode(features.double())))
-        return actions.to(features.dtype)
+        if actions.shape != (len(features), self.num_actions):
+            raise ArgumentError(
+                f"the policy returned actions of shape {tuple(actions.shape)} for {len(features)} states; it "
+                f"must return {self.num_actions} numbers for each"
+            )
+        return actions.clamp(self._low, self._high).to(features.dtype)
 
 
 def judge(data: Transitions, discount: float) -> ControlProblem:
@@ -57,5 +79,5 @@ def judged_return(
         schema: Of the data.
         solver: Of the linear system; `Auto` if not given.
     """
-    law = _Law(control_law(policy, schema), schema, problem.model.num_actions)
+    law = PolicyLaw.of(policy, schema)
     return problem.equation(law, generator(0, "judge")).solve(solver, tolerance=1e-6).expected_return

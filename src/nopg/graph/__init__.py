@@ -1,11 +1,13 @@
 """Candidates, responsibilities and the transition operator."""
 
 from nopg.graph._candidates import CandidateGraph, CandidateSearch
+from nopg.graph._end_rule import EndRule
 from nopg.graph._footprint import Footprint, memory_budget
 from nopg.graph._integration import IntegrationRule, KernelMean, MonteCarlo
-from nopg.graph._local_dynamics import LocalDynamics, PathStep, walk
-from nopg.graph._local_fit import FitShape, best_shape
+from nopg.graph._local_dynamics import LocalDynamics, PathStep, raw_bounds, walk, within_bounds
+from nopg.graph._local_fit import FitShape, best_shape, moved, raw_states
 from nopg.graph._local_linear import LocalLinear
+from nopg.graph._local_regression import LocalRegression, RegressionShape, StepEstimate, Subsets
 from nopg.graph._model import Backup, Queries, TransitionModel
 from nopg.graph._nadaraya_watson import NadarayaWatson
 from nopg.graph._operator import TransitionOperator
@@ -29,6 +31,7 @@ __all__ = [
     "CandidateGraph",
     "CandidateSearch",
     "CondensedSupport",
+    "EndRule",
     "FitShape",
     "Footprint",
     "IntegrationRule",
@@ -36,6 +39,7 @@ __all__ = [
     "LocalDynamics",
     "LocalLinear",
     "LocalLinearPredictor",
+    "LocalRegression",
     "ModelComparison",
     "MonteCarlo",
     "NadarayaWatson",
@@ -43,11 +47,14 @@ __all__ = [
     "PathStep",
     "Predictor",
     "Queries",
+    "RegressionShape",
     "RowPattern",
     "SampleIndex",
     "SharedRows",
     "SparseRows",
     "StateSupport",
+    "StepEstimate",
+    "Subsets",
     "TransitionModel",
     "TransitionOperator",
     "best_shape",
@@ -55,9 +62,13 @@ __all__ = [
     "compare_models",
     "holds_a_part",
     "memory_budget",
+    "moved",
+    "raw_bounds",
+    "raw_states",
     "rolled_out_errors",
     "share_rows",
     "walk",
     "whole_data",
     "whole_starts",
+    "within_bounds",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,13 +10,20 @@ import torch
 
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.graph._local_fit import FitShape, LocalFit, Weighing, best_shape, fit_at, moved, raw_units
+from nopg.graph._local_fit import (
+    FitShape,
+    LocalFit,
+    best_shape,
+    fit_at,
+    moved,
+    raw_units,
+)
 from nopg.graph._prior_mass import check_prior_mass
 from nopg.graph._state_support import StateSupport, cell_corners
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborSearch, neighbor_search
 
-__all__ = ["LocalDynamics", "PathStep", "walk"]
+__all__ = ["LocalDynamics", "PathStep", "raw_bounds", "walk", "within_bounds"]
 
 # A path of which less than this is left goes no farther.
 _LEAST_LEFT = 1e-6
@@ -59,7 +66,7 @@ class LocalDynamics:
         self.hold, self.discount = hold, discount
         rewards = sum(discount**step for step in range(hold)) * data.rewards
         self.reward_low, self.reward_high = float(rewards.min()), float(rewards.max())
-        self.bounds = _raw_bounds(data)
+        self.bounds = raw_bounds(data)
         self.units = raw_units(data.schema, metric)
 
         self.samples = neighbor_search(metric.scale(data.features))
@@ -69,9 +76,9 @@ class LocalDynamics:
             self.state_support.prior_mass(data) if prior_mass is None else check_prior_mass(prior_mass)
         )
 
-    def fit_at(self, features: torch.Tensor, weighing: Weighing | None = None) -> LocalFit:
-        """Return the local fits at state features (m, d_f), samples weighed anew where asked for."""
-        fit = fit_at(self.data, self.metric, self.samples, features, self.shape, weighing=weighing)
+    def fit_at(self, features: torch.Tensor) -> LocalFit:
+        """Return the local fits at state features (m, d_f)."""
+        fit = fit_at(self.data, self.metric, self.samples, features, self.shape)
         return fit if self.hold == 1 else fit.held(self.hold, self.discount)
 
     def outcomes(self, features: torch.Tensor, fit: LocalFit, actions: torch.Tensor) -> torch.Tensor:
@@ -80,37 +87,13 @@ class LocalDynamics:
         return moved(self.data.schema, features, step)
 
     def displacements(
-        self,
-        features: torch.Tensor,
-        fit: LocalFit,
-        actions: torch.Tensor,
-        missed: torch.Tensor | None = None,
+        self, features: torch.Tensor, fit: LocalFit, actions: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return raw displacements (m, d_s) that keep to the declared bounds, and which are free to move.
-
-        Args:
-            features: Where from, shape (m, d_f).
-            fit: The fits there.
-            actions: What is done, shape (m, d_a).
-            missed: By how much the plant misses the fits, shape (m, d_s).
-        """
-        step = fit.at(actions)[:, :-1]
-        if missed is not None:
-            step = step + missed
-        if not bool(step.isfinite().all()):
-            raise ArgumentError(
-                "predicted states are NaN or infinite; look at the parameters of the policy, "
-                "or at rows that lie far from all others"
-            )
-        free = torch.ones_like(step)
-        for column, (feature, low, high) in self.bounds.items():
-            wanted = features[:, feature] + step[:, column]
-            free[:, column] = ((wanted > low) & (wanted < high)).double()
-            step[:, column] = wanted.clamp(low, high) - features[:, feature]
-        return step, free
+        """Return raw displacements (m, d_s) that keep to the declared bounds, and which are free to move."""
+        return within_bounds(self.bounds, features, fit.at(actions)[:, :-1])
 
     def rewards(self, fit: LocalFit, actions: torch.Tensor) -> torch.Tensor:
-        """Return the predicted rewards (m,) of actions (m, d_a), none beyond those that were ever seen."""
+        """Return the predicted rewards (m,) of actions (m, d_a), none beyond those ever seen."""
         return fit.at(actions)[:, -1].clamp(self.reward_low, self.reward_high)
 
     def ended_share(self, features: torch.Tensor) -> torch.Tensor:
@@ -138,7 +121,6 @@ class PathStep:
         known: The share of the place that the data know, shape (m,).
         unknown: The rest, shape (m,).
         left: The share of the path that has neither left the data nor ended before, shape (m,).
-        ended: The share of the path that has ended before, whatever the data know, shape (m,).
     """
 
     places: torch.Tensor
@@ -147,7 +129,6 @@ class PathStep:
     known: torch.Tensor
     unknown: torch.Tensor
     left: torch.Tensor
-    ended: torch.Tensor
 
 
 @torch.no_grad()
@@ -156,10 +137,6 @@ def walk(
     act: Callable[[torch.Tensor], torch.Tensor],
     places: torch.Tensor,
     steps: int,
-    *,
-    noise: torch.Generator | None = None,
-    weighing: Weighing | None = None,
-    beyond: bool = False,
 ) -> Iterator[PathStep]:
     """Follow the fits from places (m, d_f) until nothing is left of any path.
 
@@ -168,34 +145,45 @@ def walk(
         act: From state features (m, d_f) to actions (m, d_a).
         places: Where the paths begin.
         steps: The most that are taken.
-        noise: Of what the plant misses the fits by, normal with the variance of their residuals; none if not
-            given.
-        weighing: Weighs samples anew for each path.
-        beyond: Whether a path goes on where the data know nothing, as its fits continue; it is only cut where
-            the task has ended.
     """
-    left, going_on = torch.ones(len(places), dtype=places.dtype), torch.ones(len(places), dtype=places.dtype)
+    left = torch.ones(len(places), dtype=places.dtype)
     for _ in range(steps):
         known, unknown = dynamics.state_support.split(places, dynamics.prior_mass)
-        fit, actions = dynamics.fit_at(places, weighing), act(places)
-        yield PathStep(places, actions, dynamics.rewards(fit, actions), known, unknown, left, 1.0 - going_on)
+        fit, actions = dynamics.fit_at(places), act(places)
+        yield PathStep(places, actions, dynamics.rewards(fit, actions), known, unknown, left)
 
         left = left * known
-        going = (going_on if beyond else left) > _LEAST_LEFT
+        going = left > _LEAST_LEFT
         if not bool(going.any()):
             break
-        missed = None
-        if noise is not None:
-            draw = torch.randn(fit.variance.shape, dtype=fit.variance.dtype, generator=noise)
-            missed = draw * fit.variance.sqrt()
-        step, _ = dynamics.displacements(places, fit, actions, missed)
-        there = moved(dynamics.data.schema, places, step)
-        places = torch.where(going[:, None], there, places)
-        stays = 1.0 - dynamics.ended_share(places)
-        left, going_on = left * stays, going_on * stays
+        places = torch.where(going[:, None], dynamics.outcomes(places, fit, actions), places)
+        left = left * (1.0 - dynamics.ended_share(places))
 
 
-def _raw_bounds(data: Transitions) -> dict[int, tuple[int, float, float]]:
+def within_bounds(
+    bounds: Mapping[int, tuple[int, float, float]], features: torch.Tensor, step: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return raw displacements (m, d_s) cut so that bounds are kept, and which are free to move.
+
+    Args:
+        bounds: What `raw_bounds` returns.
+        features: Where from, shape (m, d_f).
+        step: The displacements wanted, shape (m, d_s).
+    """
+    if not bool(step.isfinite().all()):
+        raise ArgumentError(
+            "predicted states are NaN or infinite; look at the parameters of the policy, "
+            "or at rows that lie far from all others"
+        )
+    step, free = step.clone(), torch.ones_like(step)
+    for column, (feature, low, high) in bounds.items():
+        wanted = features[:, feature] + step[:, column]
+        free[:, column] = ((wanted > low) & (wanted < high)).double()
+        step[:, column] = wanted.clamp(low, high) - features[:, feature]
+    return step, free
+
+
+def raw_bounds(data: Transitions) -> dict[int, tuple[int, float, float]]:
     """Return raw column → (its feature, lowest, highest) where bounds are declared; an angle has none."""
     schema = data.schema
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -15,7 +15,6 @@ from nopg.neighbors import NeighborSearch
 __all__ = [
     "FitShape",
     "LocalFit",
-    "Weighing",
     "best_shape",
     "fit_at",
     "fit_locally",
@@ -23,10 +22,8 @@ __all__ = [
     "offsets",
     "raw_states",
     "raw_units",
+    "sample_weights",
 ]
-
-# From the numbers of some queries (m,) and of their samples (m, K) to factors of the samples' weights (m, K).
-Weighing = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 # What is tried: samples per coefficient, ridges.
 _SIZES = (3, 4, 6, 9, 14, 20)
@@ -127,7 +124,6 @@ def fit_locally(
     *,
     ridge: float = _RIDGE,
     quadratic: bool = False,
-    factors: torch.Tensor | None = None,
 ) -> LocalFit:
     """Fit s′ − s and r on (1, a, s − z), or (1, a, a², s − z), at every query z by weighted ridge regression.
 
@@ -139,7 +135,6 @@ def fit_locally(
         distances: How far they are; infinite for one that must not count, shape (m, K).
         ridge: Penalty on slopes, relative to the weight of the samples.
         quadratic: Whether the square of each action is a regressor.
-        factors: Of the samples' weights, shape (m, K).
     """
     d_a, d_s = data.actions.shape[1], len(data.schema.states)
     center, spread = data.actions.mean(dim=0), _action_spread(data)
@@ -150,11 +145,9 @@ def fit_locally(
     steps = offsets(data.schema, data.features[near], data.next_features[near])
     targets = torch.cat([steps, data.rewards[near][:, :, None]], dim=2)  # (m, K, t)
 
-    w = _sample_weights(distances)
+    w = sample_weights(distances)
     if data.weights is not None:
         w = w * data.weights[near]
-    if factors is not None:
-        w = w * factors
     weighted = design * w[:, :, None]
     penalty = torch.full((design.shape[2],), ridge, dtype=torch.float64)
     penalty[0] = 1e-10  # the level is free
@@ -180,24 +173,13 @@ def fit_at(
     samples: NeighborSearch,
     features: torch.Tensor,
     shape: FitShape,
-    *,
-    weighing: Weighing | None = None,
 ) -> LocalFit:
     """Return fits of a shape at any state features (m, d_f), over the nearest of the samples in a tree."""
     parts = []
-    for queries in torch.arange(len(features)).split(_STATES_AT_ONCE):
-        some = features[queries]
+    for some in features.split(_STATES_AT_ONCE):
         distances, near = samples.nearest(metric.scale(some), shape.num_neighbors)
-        near = near.long()
         fit = fit_locally(
-            data,
-            metric,
-            some,
-            near,
-            distances,
-            ridge=shape.ridge,
-            quadratic=shape.quadratic,
-            factors=None if weighing is None else weighing(queries, near),
+            data, metric, some, near.long(), distances, ridge=shape.ridge, quadratic=shape.quadratic
         )
         parts.append(fit)
     return LocalFit.joined(parts)
@@ -255,7 +237,7 @@ def best_shape(data: Transitions, metric: GaussianKernel, samples: NeighborSearc
     return bent if error(bent) < _WORTH_IT * error(best) else best
 
 
-def _sample_weights(distances: torch.Tensor) -> torch.Tensor:
+def sample_weights(distances: torch.Tensor) -> torch.Tensor:
     """Return (1 − d²/d_K²)² (m, K), d_K the farthest.
 
     Weights all but vanish at the farthest, so it hardly matters which of several equally far ones that is;
