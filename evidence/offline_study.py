@@ -26,7 +26,7 @@ from nopg.evaluation import ImaginedPlant, PolicyLaw, equation_answer
 from nopg.graph import DEFAULT_PRIOR_MASS, NadarayaWatson
 
 RECORDS = Path("results/offline")
-SIZES, DATASETS = (200, 400, 800), 100
+SIZES, DATASETS = (150, 300, 600), 100
 
 
 def coverage(of: OfflineTask, size: int, seed: int) -> dict[str, Any]:
@@ -38,6 +38,7 @@ def coverage(of: OfflineTask, size: int, seed: int) -> dict[str, Any]:
     paths = plant.imagine(policy.mode)
     spent = time.process_time() - began
     by_part, lost = paths.returns.mean(dim=1), paths.unknown.mean(dim=1)
+    by_start = paths.returns[0].view(plant.repeats, -1)
     return {
         "task": of.name,
         "size": size,
@@ -45,6 +46,7 @@ def coverage(of: OfflineTask, size: int, seed: int) -> dict[str, Any]:
         "truth": of.truth(law, data.starts),
         "return": float(by_part[0]),
         "halves": [round(float(value), 6) for value in by_part[1:]],
+        "chance": float((by_start.var(dim=0).mean() / by_start.numel()).sqrt()),
         "tail": paths.tail,
         "leverage": paths.leverage,
         "unknown": float(lost[0]),

@@ -43,11 +43,11 @@ class Imagination:
     Attributes:
         halves: Random halves of the episodes from which everything is imagined again, an even number.
         most_starts: Initial states that paths begin in, at most; drawn evenly where there are more.
-        fewest_paths: Paths that one set of data imagines at least; starts are repeated up to that number.
+        fewest_paths: Paths that one set of data imagines at least; every start is repeated, at least once.
         seed: Of halves and noise.
     """
 
-    halves: int = 10
+    halves: int = 8
     most_starts: int = 50
     fewest_paths: int = 40
     seed: int = 0
@@ -130,7 +130,18 @@ class ImaginedPlant:
         starts = data.starts
         wanted = self.imagination
         starts = starts[:: -(-len(starts) // wanted.most_starts)]
-        self.starts = starts.repeat(max(-(-wanted.fewest_paths // len(starts)), 1), 1)
+        self.repeats = max(-(-wanted.fewest_paths // len(starts)), 2)
+        self.starts = starts.repeat(self.repeats, 1)
+
+    @property
+    def return_range(self) -> float:
+        """How far returns may differ by the rewards that were logged, for ever or until the end."""
+        rewards = self.data.rewards
+        if bool(self.data.terminated.any()):
+            low, high = min(float(rewards.min()), 0.0), max(float(rewards.max()), 0.0)
+        else:
+            low, high = float(rewards.min()), float(rewards.max())
+        return (high - low) / (1.0 - self.discount)
 
     @property
     def horizon(self) -> int:

@@ -26,7 +26,9 @@ _NEAR_LEAST, _NEXT_TO_NOTHING = 1.05, 1e-8
 _ROUNDING = 1e-9
 # So many times as many neighbours are looked at, so that half of them are of the query's own half.
 _SUBSET_REACH = 2.6
-_QUERIES_AT_ONCE = 4_096
+_QUERIES_AT_ONCE = 1_024
+# Among so few all distances are computed sooner than a tree is searched.
+_FEW_SAMPLES = 4_096
 _LARGEST_CORRECTION = 10.0
 
 
@@ -94,7 +96,8 @@ class LocalRegression:
         self._states, self._actions = bandwidths.state_kernel, bandwidths.action_kernel
         self._features = data.features
         self._steps = offsets(schema, self._features, data.next_features)
-        self._tree = neighbor_search(self._places(self._features, data.actions))
+        self._samples = self._places(self._features, data.actions)
+        self._tree = neighbor_search(self._samples)
         self.step_shape, self.reward_shape = self._shapes()
 
     def at(
@@ -130,15 +133,7 @@ class LocalRegression:
         pick: torch.Tensor | None,
     ) -> StepEstimate:
         most = max(self.step_shape.num_neighbors, self.reward_shape.num_neighbors)
-        count = most if subsets is None else min(math.ceil(_SUBSET_REACH * most), len(self.data))
-        distances, near = self._tree.nearest(self._places(features, actions), count)
-        near = near.long()
-        if subsets is not None:
-            own = subsets.kept[subsets.part[:, None], near]
-            order = (~own).to(torch.int8).argsort(dim=1, stable=True)[:, :most]
-            near = near.gather(1, order)
-            distances = distances.gather(1, order).masked_fill(~own.gather(1, order), math.inf)
-
+        distances, near = self._nearest(self._places(features, actions), most, subsets)
         away = self._away(features, actions, near)
         K = self.step_shape.num_neighbors
         level, missed, leverage = _fit(
@@ -148,6 +143,24 @@ class LocalRegression:
         targets = self.data.rewards[near[:, :K]][:, :, None]
         reward, _, _ = _fit(away[:, :K], targets, distances[:, :K], self.reward_shape, None)
         return StepEstimate(level, reward[:, 0], missed, leverage)
+
+    def _nearest(
+        self, places: torch.Tensor, count: int, subsets: Subsets | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return distances and numbers (m, K) of the nearest samples, infinite where a part has no more."""
+        if len(self.data) <= _FEW_SAMPLES:
+            distances = torch.cdist(places, self._samples)
+            if subsets is not None:
+                distances = distances.masked_fill(~subsets.kept[subsets.part], math.inf)
+            return distances.topk(min(count, len(self.data)), dim=1, largest=False)
+        if subsets is None:
+            distances, near = self._tree.nearest(places, count)
+            return distances, near.long()
+        reach = min(math.ceil(_SUBSET_REACH * count), len(self.data))
+        distances, near = self._tree.nearest(places, reach)
+        own = subsets.kept[subsets.part[:, None], near.long()]
+        distances, order = distances.masked_fill(~own, math.inf).sort(dim=1, stable=True)
+        return distances[:, :count], near.long().gather(1, order)[:, :count]
 
     def _places(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         return torch.cat([self._states.scale(features), self._actions.scale(actions)], dim=1)

@@ -1,0 +1,72 @@
+"""What was logged, as a policy to compare with, and as returns that were really seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nopg._seeding import generator
+from nopg.data import Transitions
+from nopg.kernels import Bandwidths
+from nopg.neighbors import neighbor_search
+
+__all__ = ["LoggedBehavior", "LoggedReturns", "logged_returns"]
+
+_NEAREST = 5
+# Episodes whose end leaves more of the return's weight unseen tell too little.
+_UNSEEN = 0.05
+_FEWEST = 3
+
+
+class LoggedBehavior:
+    """Does what was done in one of the five logged states nearest to the present one, drawn anew each time.
+
+    Args:
+        data: The log.
+        bandwidths: The units of states.
+        seed: Of the draws.
+    """
+
+    def __init__(self, data: Transitions, bandwidths: Bandwidths, *, seed: int = 0) -> None:
+        self.data, self._kernel = data, bandwidths.state_kernel
+        self._tree = neighbor_search(self._kernel.scale(data.features))
+        self._rng = generator(seed, "logged behaviour")
+
+    def __call__(self, features: torch.Tensor) -> torch.Tensor:
+        """Return actions (m, d_a) at state features (m, d_f)."""
+        _, near = self._tree.nearest(self._kernel.scale(features), _NEAREST)
+        one = torch.randint(near.shape[1], (len(features), 1), generator=self._rng)
+        return self.data.actions[near.long().gather(1, one)[:, 0]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedReturns:
+    """Discounted returns of logged episodes.
+
+    Attributes:
+        mean: Over the episodes.
+        standard_error: Of the mean.
+        episodes: How many count: those that ended, or ran until hardly any weight of the return was left.
+    """
+
+    mean: float
+    standard_error: float
+    episodes: int
+
+
+def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:
+    """Return what the logged episodes earned; None where they are fewer than three or too short to tell."""
+    if data.episodes is None:
+        return None
+    returns = []
+    for number in torch.unique(data.episodes).tolist():
+        rows = (data.episodes == number).nonzero()[:, 0]
+        unseen = 0.0 if bool(data.terminated[rows[-1]]) else discount ** len(rows)
+        if unseen <= _UNSEEN:
+            weights = discount ** torch.arange(len(rows), dtype=torch.float64)
+            returns.append(float(weights @ data.rewards[rows]))
+    if len(returns) < _FEWEST:
+        return None
+    found = torch.tensor(returns, dtype=torch.float64)
+    return LoggedReturns(float(found.mean()), float(found.std() / len(found) ** 0.5), len(found))

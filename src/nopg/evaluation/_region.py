@@ -1,0 +1,104 @@
+"""Regions of the state space, written as an expression of named states or given as a function."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from nopg._typing import as_tensor
+from nopg.data import Schema
+from nopg.errors import ArgumentError
+
+__all__ = ["Region", "region_of"]
+
+# From raw states (m, d_s) to whether they lie inside, booleans (m,).
+Region = Callable[[torch.Tensor], torch.Tensor]
+
+_BINARY: Mapping[type[ast.AST], Any] = MappingProxyType(
+    {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+)
+_COMPARED: Mapping[type[ast.AST], Any] = MappingProxyType(
+    {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
+)
+_MOST_NODES = 200
+
+
+def region_of(region: str | Callable[[Any], Any], schema: Schema) -> Region:
+    """Return a region as a function of raw states.
+
+    Args:
+        region: Such as `"position > 0.3 or abs(angle) > 0.05"`: names of states, numbers, + − * /, abs,
+            comparisons, and, or, not; nothing else is run. Or a function of raw states (m, d_s).
+        schema: Names of the states.
+
+    Example:
+        >>> schema = Schema(("level", "flow"), ("valve",))
+        >>> inside = region_of("1 < level < 2 and not flow < 0", schema)
+        >>> inside(torch.tensor([[1.5, 1.0], [3.0, 1.0]])).tolist()
+        [True, False]
+    """
+    if callable(region):
+        given = region
+        return lambda states: as_tensor(given(states)).bool()
+    try:
+        tree = ast.parse(region, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ArgumentError(f"the region {region!r} cannot be read: {error}") from None
+    if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
+        raise ArgumentError("the region is too long an expression; give a function of the states instead")
+    columns = {name: number for number, name in enumerate(schema.states)}
+
+    def inside(states: torch.Tensor) -> torch.Tensor:
+        found = _value(tree, {name: states[..., column] for name, column in columns.items()})
+        if not (isinstance(found, torch.Tensor) and found.dtype == torch.bool):
+            raise ArgumentError(f"the region {region!r} is no condition on the states {list(columns)}")
+        return found
+
+    inside(torch.zeros(1, len(columns), dtype=torch.float64))  # a wrong name is better known now
+    return inside
+
+
+def _value(node: ast.AST, columns: Mapping[str, torch.Tensor]) -> Any:  # noqa: PLR0911 (one for each kind of node)
+    """Return what an expression is worth; only what is listed here is understood."""
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return float(number)
+        case ast.Name(id=name) if name in columns:
+            return columns[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _BINARY[type(op)](_value(left, columns), _value(right, columns))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, columns)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return ~_condition(operand, columns)
+        case ast.Call(func=ast.Name(id="abs"), args=[argument], keywords=[]):
+            return abs(_value(argument, columns))
+        case ast.BoolOp(op=op, values=values):
+            joined = _condition(values[0], columns)
+            for value in values[1:]:
+                other = _condition(value, columns)
+                joined = joined & other if isinstance(op, ast.And) else joined | other
+            return joined
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARED for op in ops):
+            terms = [_value(term, columns) for term in (left, *others)]
+            found = [_COMPARED[type(op)](a, b) for op, a, b in zip(ops, terms, terms[1:], strict=False)]
+            joined = found[0]
+            for condition in found[1:]:
+                joined = joined & condition
+            return joined
+    raise ArgumentError(
+        f"{ast.unparse(node)!r} is not understood in a region; use the states {list(columns)}, numbers, "
+        "+ - * /, abs(), comparisons, and, or, not; or give a function"
+    )
+
+
+def _condition(node: ast.AST, columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    found = _value(node, columns)
+    if not (isinstance(found, torch.Tensor) and found.dtype == torch.bool):
+        raise ArgumentError(f"{ast.unparse(node)!r} is no condition; compare it with something")
+    return found
