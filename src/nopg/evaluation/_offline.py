@@ -273,7 +273,7 @@ class OfflineEvaluator:
             interval=(mean - 1.96 * error, mean + 1.96 * error),
             standard_error=error,
             unknown_mass=unknown,
-            pessimistic_return=float(paths.pessimistic[0].mean()),
+            pessimistic_return=min(float(paths.pessimistic[0].mean()), mean),
             leverage=paths.leverage,
             verdict=verdict,
             reasons=reasons,

@@ -1,0 +1,210 @@
+"""Answers from data alone, beside the truth of small plants."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from nopg._seeding import generator
+from nopg.data import Schema, Transitions
+from nopg.environments import LQR
+from nopg.errors import ArgumentError
+from nopg.evaluation import (
+    LOGGED,
+    Imagination,
+    OfflineEvaluator,
+    compare,
+    evaluate_offline,
+    logged_returns,
+    region_of,
+)
+from nopg.kernels import Bandwidths
+from nopg.rollouts import simulate
+
+LAW = torch.tensor([[-4.0, 0.0], [0.0, -2.0]], dtype=torch.float64)
+
+
+def regulated(states: torch.Tensor) -> torch.Tensor:
+    return states @ LAW.T
+
+
+def free(states: torch.Tensor) -> torch.Tensor:
+    return 0.0 * states
+
+
+@pytest.fixture(scope="module")
+def data() -> Transitions:
+    """A regulator under noise on its actions, from a box around rest."""
+    plant, rng = LQR(), generator(0, "log")
+    starts = 2 * torch.rand(40, 2, dtype=torch.float64, generator=rng) - 1
+
+    def noisy(states: torch.Tensor) -> torch.Tensor:
+        noise = torch.randn(states.shape, dtype=torch.float64, generator=rng)
+        return regulated(states) + 2 * noise
+
+    log = simulate(plant, noisy, steps=15, initial_states=starts).transitions(plant)
+    return log.starting_at(starts[:10])
+
+
+@pytest.fixture(scope="module")
+def evaluator(data: Transitions) -> OfflineEvaluator:
+    return OfflineEvaluator(data, 0.9)
+
+
+def truth(law: object, starts: torch.Tensor) -> float:
+    runs = simulate(LQR(), law, steps=100, initial_states=starts)  # type: ignore[arg-type]
+    return float(runs.discounted_returns(0.9).mean())
+
+
+# Returns
+
+
+def test_the_return_of_a_policy_is_found_without_its_plant(
+    data: Transitions, evaluator: OfflineEvaluator
+) -> None:
+    answer = evaluator.evaluate(regulated)
+    low, high = answer.interval
+    exact = truth(regulated, data.starts)
+    assert low <= exact <= high
+    assert answer.expected_return == pytest.approx(exact, rel=0.01)
+    assert answer.verdict == "ok"
+    assert answer.reasons == ()
+    assert "ok" in repr(answer)
+
+
+def test_a_policy_that_leaves_the_data_is_not_called_ok(evaluator: OfflineEvaluator) -> None:
+    runaway = evaluator.evaluate(lambda states: 8.0 * states)
+    assert runaway.unknown_mass > 0.2
+    assert runaway.verdict == "not identifiable"
+    assert "know nothing" in runaway.reasons[0]
+    assert runaway.pessimistic_return <= runaway.expected_return
+
+
+def test_the_paper_s_equation_is_solved_when_it_is_asked_for(evaluator: OfflineEvaluator) -> None:
+    answer = evaluator.evaluate(regulated).equation
+    assert answer.standard_error > 0
+    assert len(answer.influence) == len(evaluator.data)
+
+
+def test_the_same_seed_gives_the_same_answer(data: Transitions) -> None:
+    few = Imagination(halves=2, fewest_paths=4, most_starts=2)
+    one, again = (evaluate_offline(regulated, data, 0.9, imagination=few) for _ in range(2))
+    assert one.interval == again.interval
+    assert torch.equal(one.paths.states, again.paths.states)
+
+
+def test_one_episode_tells_no_error() -> None:
+    data = Transitions.from_arrays([0.0], [0.0], [0.0], [0.0])
+    h = Bandwidths.from_values([1.0], [1.0], [1.0])
+    answer = evaluate_offline(lambda states: states, data, 0.9, bandwidths=h)
+    assert answer.verdict == "not identifiable"
+    assert "single episode" in answer.reasons[0]
+
+
+def test_actions_are_cut_at_declared_bounds() -> None:
+    rng = generator(0, "bounded")
+    x, u = 2 * torch.rand(2, 200, 1, dtype=torch.float64, generator=rng) - 1
+    data = Transitions.from_arrays(x, u, -x[:, 0].square(), 0.5 * x + 0.1 * u, bounds={"a0": (-1, 1)})
+    few = Imagination(halves=2, fewest_paths=4, most_starts=5)
+    wild = evaluate_offline(lambda states: 1e6 + 0 * states, data, 0.9, imagination=few)
+    full = evaluate_offline(lambda states: 1 + 0 * states, data, 0.9, imagination=few)
+    assert wild.expected_return == full.expected_return
+
+
+def test_a_policy_of_the_wrong_size_is_refused(data: Transitions) -> None:
+    with pytest.raises(ArgumentError, match="2 numbers for each"):
+        evaluate_offline(lambda states: states[:, :1], data, 0.9)
+
+
+# Comparison
+
+
+def test_the_better_policy_is_named_with_what_it_gains(data: Transitions) -> None:
+    found = compare({"regulator": regulated, "nothing": free}, data, 0.9)
+    assert found.best == "regulator"
+    assert found.gains["regulator"].probability_better > 0.95
+    assert found.gains["nothing"].mean < 0
+    assert set(found.evaluations) == {"regulator", "nothing", LOGGED}
+    lines = str(found).splitlines()
+    assert len(lines) == 4
+    assert re.match(r"regulator +-", lines[1])
+
+
+def test_a_policy_called_like_the_log_is_refused(data: Transitions) -> None:
+    with pytest.raises(ArgumentError, match="call your policy otherwise"):
+        compare({LOGGED: regulated}, data, 0.9)
+
+
+def test_logged_episodes_tell_what_they_earned_if_they_are_long_enough(data: Transitions) -> None:
+    assert logged_returns(data, 0.9) is None  # 15 steps leave a fifth of the weight unseen
+    seen = logged_returns(data, 0.5)
+    assert seen is not None
+    assert seen.episodes == 40
+    rows = data.rewards[:15]
+    first = float((0.5 ** torch.arange(15).double()) @ rows)
+    assert abs(first - seen.mean) < 10 * seen.standard_error * 40**0.5
+
+
+# Risk
+
+
+def test_a_risk_is_between_its_bounds_and_never_a_bare_nothing(
+    data: Transitions, evaluator: OfflineEvaluator
+) -> None:
+    steps, region = 5, "abs(x1) > 1.2"
+    runs = simulate(LQR(), free, steps=steps, initial_states=evaluator.plant.starts)
+    exact = float((runs.states[:-1, :, 0].abs() > 1.2).any(dim=0).double().mean())
+    risk = evaluator.risk(free, region, steps)
+    assert 0 < exact < 1
+    assert risk.low <= exact <= risk.high
+
+    safe = evaluator.risk(regulated, region, steps)
+    assert safe.low == 0.0
+    assert safe.high > 0.0
+    assert "<0.1 %" in str(safe)
+
+
+def test_a_danger_that_was_never_seen_is_not_called_impossible(evaluator: OfflineEvaluator) -> None:
+    risk = evaluator.risk(lambda states: 8.0 * states, "x1 > 50", 30)
+    assert risk.rows_inside == 0
+    assert risk.high > 0.5
+    assert risk.verdict == "not identifiable"
+    assert "no logged state lies inside" in risk.reasons
+
+
+# Regions
+
+
+def test_regions_are_expressions_of_named_states() -> None:
+    schema = Schema(("level", "flow"), ("valve",))
+    states = torch.tensor([[1.5, -1.0], [3.0, 1.0], [1.5, 2.0]])
+    for text, expected in (
+        ("level > 2", [False, True, False]),
+        ("1 < level < 2 and not flow < 0", [False, False, True]),
+        ("abs(flow) >= 2 or 2 * level - 1 > 4", [False, True, True]),
+        ("-flow > 0.5", [True, False, False]),
+    ):
+        assert region_of(text, schema)(states).tolist() == expected
+    assert region_of(lambda states: states[:, 0] > 2, schema)(states).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("pressure > 1", "not understood"),
+        ("__import__('os').system('true')", "not understood"),
+        ("level.real > 1", "not understood"),
+        ("level", "no condition"),
+        ("level and flow", "no condition"),
+        ("level >", "cannot be read"),
+        ("level > 'a'", "not understood"),
+        ("+".join(["level"] * 300) + " > 1", "too long"),
+        ("(" * 500 + "level" + ")" * 500 + " > 1", "cannot be read|too long"),
+        ("1 > 0", "no condition"),
+    ],
+)
+def test_nothing_else_is_run(text: str, why: str) -> None:
+    with pytest.raises(ArgumentError, match=why):
+        region_of(text, Schema(("level", "flow"), ("valve",)))
