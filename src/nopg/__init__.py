@@ -1,7 +1,8 @@
 """Offline reinforcement learning in closed form.
 
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
-`load` brings back one that was saved. The rooms below are public too: `nopg.data`, `nopg.bandwidths`,
+`evaluate_offline` and `compare` say what any controller will do, `load` brings back one that was
+saved. The rooms below are public too: `nopg.data`, `nopg.bandwidths`,
 `nopg.graph`, `nopg.bellman`, `nopg.gradients`, `nopg.solvers`, `nopg.policies`, `nopg.training`,
 `nopg.evaluation`, `nopg.report`, `nopg.bundles`, where a controller runs `nopg.runtime` (without torch) and
 `nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`,
@@ -18,6 +19,7 @@ from nopg._version import __version__
 if TYPE_CHECKING:
     from nopg.bandwidths import paper_bandwidths, select_bandwidths
     from nopg.data import Schema, Transitions
+    from nopg.evaluation import compare, evaluate_offline
     from nopg.kernels import Bandwidths
     from nopg.report import describe
     from nopg.training import TrainingResult, load, optimize
@@ -28,7 +30,9 @@ __all__ = [
     "TrainingResult",
     "Transitions",
     "__version__",
+    "compare",
     "describe",
+    "evaluate_offline",
     "load",
     "optimize",
     "paper_bandwidths",
@@ -40,7 +44,9 @@ _HOMES = {
     "Schema": "data",
     "TrainingResult": "training",
     "Transitions": "data",
+    "compare": "evaluation",
     "describe": "report",
+    "evaluate_offline": "evaluation",
     "load": "training",
     "optimize": "training",
     "paper_bandwidths": "bandwidths",

@@ -2,6 +2,7 @@
 
 from nopg.baselines._fitted_q import FittedQ, fitted_q_evaluation
 from nopg.baselines._offline import OFFLINE_METHODS, OfflineMethod, train_offline
+from nopg.baselines._offline_returns import importance_sampling_return, resampled_return
 from nopg.baselines._online import train_online_ddpg
 from nopg.baselines._snapshot import Snapshot
 
@@ -11,6 +12,8 @@ __all__ = [
     "OfflineMethod",
     "Snapshot",
     "fitted_q_evaluation",
+    "importance_sampling_return",
+    "resampled_return",
     "train_offline",
     "train_online_ddpg",
 ]

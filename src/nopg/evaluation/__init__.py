@@ -17,6 +17,7 @@ from nopg.evaluation._offline import (
     compare,
     evaluate_offline,
 )
+from nopg.evaluation._policy_metrics import PolicyMetrics, policy_metrics
 from nopg.evaluation._region import Region, region_of
 from nopg.evaluation._scores import Scores, Summary, summarize
 from nopg.evaluation._slice import StateSlice, slice_states
@@ -37,6 +38,7 @@ __all__ = [
     "OfflineEvaluation",
     "OfflineEvaluator",
     "PolicyLaw",
+    "PolicyMetrics",
     "Region",
     "Risk",
     "Scores",
@@ -55,6 +57,7 @@ __all__ = [
     "judged_return",
     "logged_returns",
     "map_states",
+    "policy_metrics",
     "region_of",
     "slice_states",
     "summarize",
