@@ -10,7 +10,7 @@ from functools import cache
 import torch
 
 from nopg._seeding import generator
-from nopg.data import Transitions
+from nopg.data import Schema, Transitions
 from nopg.environments import (
     LQR,
     CartPole,
@@ -22,6 +22,7 @@ from nopg.environments import (
     TwoTanks,
     balancing_feedback,
 )
+from nopg.evaluation import region_of
 from nopg.rollouts import ControlLaw, simulate
 
 __all__ = ["NUM_POLICIES", "TASKS", "OfflineTask"]
@@ -45,6 +46,7 @@ class OfflineTask:
         disturbance: Standard deviation of what the plant adds to every action and nobody logs.
         recorded_from: Draws the states (m, d_s) in which logged episodes begin.
         policies: Twenty functions of raw states, of very different quality.
+        danger: A region, as an expression of the states, that some of them enter and others do not.
     """
 
     name: str
@@ -56,6 +58,7 @@ class OfflineTask:
     disturbance: float
     recorded_from: Callable[[int, torch.Generator], torch.Tensor]
     policies: tuple[ControlLaw, ...]
+    danger: str
 
     def data(self, size: int, seed: int) -> Transitions:
         """Return a log of so many transitions, the last episode cut to fit, with the actions asked for."""
@@ -80,6 +83,15 @@ class OfflineTask:
         law = self._disturbed(policy, generator(0, "truth"), [])
         runs = simulate(self.plant, law, steps=horizon, initial_states=begin)
         return float(runs.discounted_returns(self.discount).mean())
+
+    def entered(self, policy: ControlLaw, starts: torch.Tensor, steps: int) -> float:
+        """Return how often a policy is in the region of danger at one of the first steps, on the plant."""
+        begin = starts.repeat(-(-_TRUE_EPISODES // len(starts)), 1)
+        law = self._disturbed(policy, generator(0, "truth"), [])
+        runs = simulate(self.plant, law, steps=steps, initial_states=begin)
+        schema = Schema(self.plant.state_names, self.plant.action_names)
+        inside = region_of(self.danger, schema)(runs.states[:-1])
+        return float((inside & runs.alive).any(dim=0).double().mean())
 
     def _explored(self, rng: torch.Generator) -> ControlLaw:
         def act(states: torch.Tensor) -> torch.Tensor:
@@ -139,6 +151,7 @@ def _regulator(name: str, plant: LQR, scales: tuple[float, float]) -> OfflineTas
         disturbance=1.0,
         recorded_from=box,
         policies=tuple(policies),
+        danger="abs(x1) > 1.6",
     )
 
 
@@ -189,6 +202,7 @@ def _pendulum() -> OfflineTask:
         policies=tuple(
             _swing(*numbers) for numbers in _drawn("pendulum", [-1.0, 2.0, 0.5, 0.2], [2.0, 14.0, 4.0, 1.2])
         ),
+        danger="abs(velocity) > 6.5",
     )
 
 
@@ -216,6 +230,7 @@ def _cart_pole() -> OfflineTask:
         policies=tuple(
             scaled(*numbers) for numbers in _drawn("cart-pole", [-0.3, 0.0, -0.7], [1.3, 1.5, 0.7])
         ),
+        danger="abs(position) > 0.1",
     )
 
 
@@ -237,6 +252,7 @@ def _mountain_car() -> OfflineTask:
         policies=tuple(
             along(*numbers) for numbers in _drawn("mountain-car", [0.0, -0.01, -0.3], [1.3, 0.01, 0.3])
         ),
+        danger="position > 0.3",
     )
 
 
@@ -267,6 +283,7 @@ def _two_tanks() -> OfflineTask:
         policies=tuple(
             cascade(*numbers) for numbers in _drawn("two-tanks", [0.0, 0.0, -0.4], [3.0, 1.0, 0.4])
         ),
+        danger="lower > set_point + 1",
     )
 
 

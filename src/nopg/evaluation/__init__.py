@@ -16,6 +16,8 @@ from nopg.evaluation._offline import (
     Verdict,
     compare,
     evaluate_offline,
+    standard_error,
+    verdict_of,
 )
 from nopg.evaluation._policy_metrics import PolicyMetrics, policy_metrics
 from nopg.evaluation._region import Region, region_of
@@ -60,5 +62,7 @@ __all__ = [
     "policy_metrics",
     "region_of",
     "slice_states",
+    "standard_error",
     "summarize",
+    "verdict_of",
 ]

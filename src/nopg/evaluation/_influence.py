@@ -12,13 +12,12 @@ from nopg.bellman import BellmanSolution, BellmanSystem
 from nopg.data import Transitions, held_out_groups
 from nopg.errors import ArgumentError
 from nopg.graph import Backup, NadarayaWatson, Queries, SparseRows
-from nopg.solvers import Auto, DenseLU, Resolvent, Solver
+from nopg.solvers import BiCGSTAB, Resolvent, Solver
 
 __all__ = ["EquationAnswer", "bootstrap_returns", "equation_answer", "influence"]
 
-# Draws of a bootstrap differ by far more than this.
-_BOOTSTRAP_TOLERANCE = 1e-4
-_SMALL = 300
+# Relative, of a draw's residual, most of whose effect is then taken out.
+_BOOTSTRAP_TOLERANCE = 1e-2
 # Less than this share of the weight, and a sample counts as the only one near itself.
 _LEAST_SEEN = 1e-9
 
@@ -102,13 +101,13 @@ def bootstrap_returns(
     """Return Ĵ under random weights of the groups of rows, the Bayesian bootstrap, shape (draws,).
 
     Each draw gives every episode a weight from the exponential distribution and solves for q again, from the
-    q that is known and to four digits; of small systems the solve is direct.
+    q that is known and only roughly; the visits that are known take out most of what that misses.
 
     Args:
         solution: Of the paper's model.
         draws: How many.
         seed: Of the weights.
-        solver: Of the linear systems; by the size of the system if not given.
+        solver: Of the linear systems; `BiCGSTAB` if not given.
     """
     model, system = _model(solution), solution.equation
     _, groups = torch.unique(held_out_groups(model.data), return_inverse=True)
@@ -125,9 +124,11 @@ def bootstrap_returns(
             _reweighted(system.problem.initial, starts, w),
         )
         Lambda = Resolvent(again.operator, again.discount)
-        how = solver or (DenseLU() if model.num_nodes <= _SMALL else Auto())
+        how = solver or BiCGSTAB()
         q = how.solve(Lambda, again.targets, tolerance=_BOOTSTRAP_TOLERANCE, guess=solution.q).value
-        known = system.problem.space.dot(again.initial_responsibilities, q)
+        # What is left of the residual, weighted by visits, is the error of Ĵ but for a product of errors.
+        left = again.targets - Lambda.apply(q)
+        known = system.problem.space.dot(again.initial_responsibilities, q) + float(solution.mu @ left)
         found[draw] = known + again.initial_unknown * system.problem.unknown_value
     return found
 
@@ -155,13 +156,16 @@ def _samples(queries: Queries, actions: torch.Tensor, backup: Backup) -> Iterato
 
 def _reweighted(queries: Queries, samples: list[Backup], w: torch.Tensor) -> Backup:
     """Return the mean answer if samples counted w (n,) times: ε ∝ εw, and the prior mass as before."""
-    factors, weights = w[queries.pattern.indices.long()], torch.zeros(queries.pattern.indices.shape).to(w)
-    unknown = torch.zeros_like(samples[0].unknown)
+    indices = queries.pattern.indices
+    factors = w.index_select(0, indices.view(-1)).view(indices.shape)
+    weights, unknown = None, torch.zeros_like(samples[0].unknown)
     for one in samples:
         scaled = one.weights.values * factors
-        mass = one.unknown + scaled.sum(dim=1)
-        weights += scaled / mass[:, None] / len(samples)
-        unknown += one.unknown / mass / len(samples)
+        mass = scaled.sum(dim=1).add_(one.unknown).mul_(len(samples))
+        scaled.div_(mass[:, None])
+        weights = scaled if weights is None else weights.add_(scaled)
+        unknown += one.unknown / mass
+    assert weights is not None
     return Backup(SparseRows(queries.pattern, weights), unknown, torch.zeros_like(unknown))
 
 

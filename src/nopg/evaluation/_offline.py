@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -34,17 +34,19 @@ __all__ = [
     "Verdict",
     "compare",
     "evaluate_offline",
+    "standard_error",
+    "verdict_of",
 ]
 
 Verdict = Literal["ok", "weak", "not identifiable"]
 LOGGED = "logged"
 
 # Calibrated on six plants with known truth; see docs/offline-evaluation.md.
-_INFLATION = 1.0
+_INFLATION = 1.3
 # No answer is trusted to better than this share of its size.
 _FINEST = 0.005
 # Of the unknown mass, and of the standard error in units of how far logged rewards let returns differ.
-_WEAK_UNKNOWN, _NO_UNKNOWN = 0.02, 0.2
+_WEAK_UNKNOWN, _NO_UNKNOWN = 0.05, 0.2
 _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
 _RISK_PATHS = 200
 _FEW_INSIDE = 5
@@ -232,9 +234,9 @@ class OfflineEvaluator:
     def difference(self, one: OfflineEvaluation, other: OfflineEvaluation) -> Difference:
         """Return how much the first earns more than the second."""
         apart = one.paths.returns - other.paths.returns
-        by_part = apart.mean(dim=1)
+        mean, *halves = apart.mean(dim=1).tolist()
         chance = _chance_error(apart[0], self.plant.repeats)
-        mean, error = self._error(by_part, chance, math.hypot(one.paths.tail, other.paths.tail))
+        error = standard_error(mean, halves, chance, math.hypot(one.paths.tail, other.paths.tail))
         error = max(error, 1e-12 * abs(mean), 1e-300)
         half = 1.96 * error
         return Difference(mean, (mean - half, mean + half), float(stats.norm.cdf(mean / error)))
@@ -262,12 +264,11 @@ class OfflineEvaluator:
         return problem.equation(law, generator(0, "offline evaluation")).solve()
 
     def _answer(self, paths: ImaginedPaths, solve: Callable[[], BellmanSolution]) -> OfflineEvaluation:
-        mean, error = self._error(
-            paths.returns.mean(dim=1), _chance_error(paths.returns[0], self.plant.repeats), paths.tail
-        )
-        error = max(error, _FINEST * abs(mean))
+        mean, *halves = paths.returns.mean(dim=1).tolist()
+        chance = _chance_error(paths.returns[0], self.plant.repeats)
+        error = standard_error(mean, halves, chance, paths.tail, floor=True)
         unknown = float(paths.unknown[0].mean())
-        verdict, reasons = self._verdict(unknown, error)
+        verdict, reasons = verdict_of(unknown, error, self.plant.return_range, several=bool(halves))
         return OfflineEvaluation(
             expected_return=mean,
             interval=(mean - 1.96 * error, mean + 1.96 * error),
@@ -281,26 +282,48 @@ class OfflineEvaluator:
             solve=solve,
         )
 
-    def _error(self, by_part: torch.Tensor, chance: float, tail: float) -> tuple[float, float]:
-        """Return the mean of all data, and its standard error from the halves."""
-        mean = float(by_part[0])
-        halves = float((by_part[1:] - mean).square().mean().sqrt()) if len(by_part) > 1 else math.inf
-        return mean, math.sqrt((_INFLATION * halves) ** 2 + chance**2 + tail**2)
 
-    def _verdict(self, unknown: float, error: float) -> tuple[Verdict, tuple[str, ...]]:
-        """Return the gate's word: what the data know nothing of, and how wide the interval is."""
-        reasons = []
-        range_of_returns = self.plant.return_range
-        relative = error / range_of_returns if range_of_returns > 0 else 0.0
-        if len(self.plant.kept) == 1:
-            reasons.append("a single episode or row, from which no error can be told")
-        if unknown > _WEAK_UNKNOWN:
-            reasons.append(f"{unknown:.0%} of the return's weight lies where the data know nothing")
-        if relative > _WEAK_ERROR:
-            reasons.append(f"the standard error is {relative:.0%} of what logged rewards make possible")
-        if unknown > _NO_UNKNOWN or relative > _NO_ERROR or len(self.plant.kept) == 1:
-            return "not identifiable", tuple(reasons)
-        return ("weak" if reasons else "ok"), tuple(reasons)
+def standard_error(
+    value: float, halves: Sequence[float], chance: float, tail: float, *, floor: bool = False
+) -> float:
+    """Return the standard error of what all data say, from what halves of them say.
+
+    Args:
+        value: What all data say.
+        halves: What the halves say; with none the error is infinite.
+        chance: The standard error that finitely many paths leave.
+        tail: What is uncertain beyond the horizon.
+        floor: Whether the error is at least half a percent of the value.
+    """
+    if not halves:
+        return math.inf
+    apart = math.sqrt(sum((half - value) ** 2 for half in halves) / len(halves))
+    error = math.sqrt((_INFLATION * apart) ** 2 + chance**2 + tail**2)
+    return max(error, _FINEST * abs(value)) if floor else error
+
+
+def verdict_of(
+    unknown: float, error: float, return_range: float, *, several: bool
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the gate's word on an answer, and why it is not `ok`.
+
+    Args:
+        unknown: The unknown mass.
+        error: The standard error.
+        return_range: How far returns may differ by the rewards that were logged.
+        several: Whether there are several episodes, or rows that stand for episodes.
+    """
+    reasons = []
+    relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
+    if not several:
+        reasons.append("a single episode or row, from which no error can be told")
+    if unknown > _WEAK_UNKNOWN:
+        reasons.append(f"{unknown:.0%} of the return's weight lies where the data know nothing")
+    if relative > _WEAK_ERROR:
+        reasons.append(f"the standard error is {relative:.0%} of what logged rewards make possible")
+    if unknown > _NO_UNKNOWN or relative > _NO_ERROR or not several:
+        return "not identifiable", tuple(reasons)
+    return ("weak" if reasons else "ok"), tuple(reasons)
 
 
 def evaluate_offline(
