@@ -91,8 +91,9 @@ def coverage_lines(rows: Sequence[Row]) -> list[str]:
         "",
         f"Pooled over all answers that the gate calls ok: {100 * pooled:.1f} % of {len(fine)} (wanted: 90 to "
         f"98 %). The factor and the gate were chosen on datasets of the first half; that half has {first}, "
-        f"the other {second}. The least in a cell of at least {_ENOUGH} ok answers: {100 * worst:.0f} % (wanted: "
-        "85 %). " + (f"Ok and under 80 %: {', '.join(hidden)}." if hidden else "No such cell is under 80 %."),
+        f"the other {second}. The least in a cell of at least {_ENOUGH} ok answers: {100 * worst:.0f} % "
+        "(wanted: 85 %). "
+        + (f"Ok and under 80 %: {', '.join(hidden)}." if hidden else "No such cell is under 80 %."),
     ]
     return lines
 
@@ -179,15 +180,16 @@ _PAGE = """\
 # How far answers from data alone can be trusted
 
 Made by `python -m evidence.offline_page` from `results/offline`; do not edit. Six plants whose truth is
-known by running them: two regulators, pendulum, cart-pole, mountain car, two tanks. Every plant adds noise to the
-actions that nobody logs. Logs are episodes of a noisy controller; the policies asked about are {policies} per
-plant, from good ones to ones that run away. Truth: 400 episodes on the plant from the starts of the log.
+known by running them: two regulators, pendulum, cart-pole, mountain car, two tanks. Every plant adds noise to
+the actions that nobody logs. Logs are episodes of a noisy controller; the policies asked about are {policies}
+per plant, from good ones to ones that run away. Truth: 400 episodes on the plant from the starts of the log.
 
 ## Does the interval hold what it says?
 
 The policy goes round with the dataset. An answer took {seconds:.1f} s of CPU time (median). The last two
 columns are intervals of the paper's equation on the same data: Ĵ with the infinitesimal jackknife, which
-knows variance but not the smoothing of the equation, and the doubly-robust value, which takes out a part of it.
+knows variance but not the smoothing of the equation, and the doubly-robust value, which takes out a part of
+it.
 
 {coverage}
 
