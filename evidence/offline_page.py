@@ -36,7 +36,7 @@ def covered(row: Row) -> bool:
 
 def is_ok(row: Row) -> bool:
     """Return whether the gate says `ok`."""
-    return gate(row["unknown"], error_of(row), row["range"], several=True)[0] == "ok"
+    return gate(row["unknown"], error_of(row), row["range"], episodes=row["episodes"])[0] == "ok"
 
 
 def relative_error(row: Row) -> float:

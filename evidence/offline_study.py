@@ -69,6 +69,7 @@ def coverage(of: OfflineTask, size: int, seed: int) -> dict[str, Any]:
         "unknown_of_halves": float(lost[1:].max()),
         "pessimistic": float(paths.pessimistic[0].mean()),
         "range": plant.return_range,
+        "episodes": int(plant.groups.max()) + 1,
         "cpu_seconds": round(spent, 2),
         **_equation(plant, policy, data, of.discount),
     }

@@ -48,6 +48,7 @@ _FINEST = 0.005
 # Of the unknown mass, and of the standard error in units of how far logged rewards let returns differ.
 _WEAK_UNKNOWN, _NO_UNKNOWN = 0.05, 0.2
 _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
+_FEWEST_EPISODES = 6
 _RISK_PATHS = 200
 _FEW_INSIDE = 5
 
@@ -268,7 +269,9 @@ class OfflineEvaluator:
         chance = _chance_error(paths.returns[0], self.plant.repeats)
         error = standard_error(mean, halves, chance, paths.tail, floor=True)
         unknown = float(paths.unknown[0].mean())
-        verdict, reasons = verdict_of(unknown, error, self.plant.return_range, several=bool(halves))
+        verdict, reasons = verdict_of(
+            unknown, error, self.plant.return_range, episodes=int(self.plant.groups.max()) + 1
+        )
         return OfflineEvaluation(
             expected_return=mean,
             interval=(mean - 1.96 * error, mean + 1.96 * error),
@@ -303,7 +306,7 @@ def standard_error(
 
 
 def verdict_of(
-    unknown: float, error: float, return_range: float, *, several: bool
+    unknown: float, error: float, return_range: float, *, episodes: int
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the gate's word on an answer, and why it is not `ok`.
 
@@ -311,17 +314,19 @@ def verdict_of(
         unknown: The unknown mass.
         error: The standard error.
         return_range: How far returns may differ by the rewards that were logged.
-        several: Whether there are several episodes, or rows that stand for episodes.
+        episodes: How many there are, or rows that stand for episodes.
     """
     reasons = []
     relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
-    if not several:
+    if episodes == 1:
         reasons.append("a single episode or row, from which no error can be told")
+    elif episodes < _FEWEST_EPISODES:
+        reasons.append(f"halves of {episodes} episodes tell little about the error")
     if unknown > _WEAK_UNKNOWN:
         reasons.append(f"{unknown:.0%} of the return's weight lies where the data know nothing")
     if relative > _WEAK_ERROR:
         reasons.append(f"the standard error is {relative:.0%} of what logged rewards make possible")
-    if unknown > _NO_UNKNOWN or relative > _NO_ERROR or not several:
+    if unknown > _NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
         return "not identifiable", tuple(reasons)
     return ("weak" if reasons else "ok"), tuple(reasons)
 
