@@ -23,7 +23,7 @@ _PERCENTILES = (5, 25, 50, 75, 95)
 # Fewer paths than this are drawn one by one.
 _FEWEST = 10
 _BANDS = ((0, 4, 0.2), (1, 3, 0.35))
-_WIDTH, _HEIGHT, _LETTERS = 6.0, 2.5, 10
+_WIDTH, _HEIGHT, _LETTERS = 4.8, 2.4, 9
 _PAPER, _STROKE = "0.93", "0.62"
 
 

@@ -12,6 +12,7 @@ from nopg.evaluation import EquationAnswer
 __all__ = ["InfluentialPart", "influential_parts"]
 
 _COUNT = 20
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class InfluentialPart:
     def where(self) -> str:
         """Return the rows in words."""
         first, last = self.rows[0], self.rows[-1]
-        if first == last:
-            return f"{first}"
+        if len(self.rows) <= _FEW:
+            return ", ".join(map(str, self.rows))
         if last - first + 1 == len(self.rows):
             return f"{first} to {last}"
         return f"{len(self.rows)} rows from {first} to {last}"
@@ -44,13 +45,16 @@ class InfluentialPart:
 def influential_parts(answer: EquationAnswer, data: Transitions) -> tuple[InfluentialPart, ...]:
     """Return at most twenty parts, the most influential first."""
     numbers = torch.unique(held_out_groups(data))
-    if data.episodes is None:
-        kind = "row"
-    else:
-        kind = "episode" if len(torch.unique(data.episodes)) > 1 else "tenth"
+    kind = _kind(data)
     found = []
     for group, influence in answer.influential_groups(_COUNT):
         rows = tuple((answer.groups == group).nonzero()[:, 0].tolist())
         number = rows[0] if kind == "row" else int(numbers[group])
         found.append(InfluentialPart(kind, number, rows, influence))
     return tuple(found)
+
+
+def _kind(data: Transitions) -> str:
+    if data.episodes is None:
+        return "row"
+    return "episode" if len(torch.unique(data.episodes)) > 1 else "tenth"

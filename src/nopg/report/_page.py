@@ -14,7 +14,7 @@ from nopg.figures import Picture
 
 __all__ = ["figure", "note", "page", "paragraph", "section", "table", "thinned", "verdict"]
 
-_DOTS_PER_INCH = 140
+_WIDTH, _DOTS_PER_INCH = 4.8, 175
 _STYLE = """
 :root { --ink: #1a1a1a; --soft: #555; --line: #d8d8d8; --paper: #f6f6f4; }
 * { box-sizing: border-box; }
@@ -22,7 +22,8 @@ body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 62rem; color: var(-
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
   overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; }
-h2 { font-size: 1.2rem; margin: 2.25rem 0 .5rem; border-bottom: 1px solid var(--line); padding-bottom: .25rem; }
+h2 { font-size: 1.2rem; margin: 2.25rem 0 .5rem; padding-bottom: .25rem;
+  border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }
 p { margin: .5rem 0; max-width: 48rem; }
 .soft { color: var(--soft); font-size: .9rem; }
@@ -32,23 +33,31 @@ p { margin: .5rem 0; max-width: 48rem; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: .75rem; }
 .numbers div { border: 1px solid var(--line); padding: .6rem .8rem; }
 .numbers strong { display: block; font-size: 1.6rem; line-height: 1.2; }
-.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
+.pictures { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
 figure { margin: .5rem 0; min-width: 0; }
-figure img { display: block; width: 100%; max-width: 42rem; height: auto; }
+figure img { display: block; width: 100%; max-width: 34rem; height: auto; }
 figcaption { font-size: .85rem; color: var(--soft); }
 .wide { overflow-x: auto; margin: .5rem 0; }
 table { border-collapse: collapse; font-size: .9rem; }
-th, td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line);
-  overflow-wrap: normal; }
-th { font-weight: 600; }
-td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0;
+  border-bottom: 1px solid var(--line); overflow-wrap: normal; }
+th { font-weight: 600; vertical-align: bottom; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.n { white-space: nowrap; }
+ul { padding-left: 1.2rem; }
 td.long { min-width: 14rem; overflow-wrap: anywhere; }
 a { color: #0060a0; }
+@media (max-width: 40rem) {
+  table { font-size: .8rem; }
+  th, td { padding-right: .5rem; }
+  td.long { min-width: 10rem; }
+}
 @media print {
   @page { size: A4; margin: 15mm; }
   body { padding: 0; max-width: none; font-size: 10.5pt; }
   h2, h3 { break-after: avoid; }
-  figure, tr, .verdict, .numbers div { break-inside: avoid; }
+  figure, tr, li, .verdict, .numbers div { break-inside: avoid; }
   .pictures { grid-template-columns: 1fr 1fr; }
   .wide { overflow: visible; }
   .verdict { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
@@ -136,14 +145,17 @@ def figure(picture: Picture, *, file: str, text: str, cells: int) -> str:
         text: What is to be seen, also for those who do not see.
         cells: How many numbers the CSV may hold; of more, every so manieth row is kept.
     """
-    image = io.BytesIO()
-    picture.figure.savefig(image, dpi=_DOTS_PER_INCH, format="png", metadata={"Software": None})
+    image, drawn = io.BytesIO(), picture.figure
+    # Smaller than a picture for a page by itself, so that its letters can be read on a phone.
+    drawn.set_size_inches(_WIDTH, _WIDTH / drawn.get_figwidth() * drawn.get_figheight())
+    drawn.savefig(image, dpi=_DOTS_PER_INCH, format="png", metadata={"Software": None})
     numbers, every = thinned(picture.table, cells)
     of = f", every {every}. row" if every > 1 else ""
     return (
         f'<figure><img alt="{escape(text)}" src="data:image/png;base64,{_coded(image.getvalue())}">\n'
         f'<figcaption>{escape(text)} <a class="screen" download="{escape(file)}" '
-        f'href="data:text/csv;charset=utf-8;base64,{_coded(_csv(numbers))}">CSV{of}</a></figcaption></figure>'
+        f'href="data:text/csv;charset=utf-8;base64,{_coded(_csv(numbers))}">numbers as CSV{of}</a>'
+        "</figcaption></figure>"
     )
 
 

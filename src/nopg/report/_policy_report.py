@@ -82,8 +82,9 @@ class PolicyReport:
         """Everything that the page says, as plain values; what is no number is None."""
         return facts_of(self)
 
+    @cached_property
     def html(self) -> str:
-        """Return the page: one file without anything outside of it."""
+        """The page: one file without anything outside of it."""
         return page_of(self)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Path]:
@@ -94,7 +95,7 @@ class PolicyReport:
             overwrite: Whether what is there is replaced.
         """
         files = report_files(path, overwrite=overwrite)
-        texts = self.html(), json.dumps(self.facts, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        texts = self.html, json.dumps(self.facts, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
         files[0].parent.mkdir(parents=True, exist_ok=True)
         for file, text in zip(files, texts, strict=True):
             file.write_text(text, encoding="utf-8")

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from nopg._version import __version__
-from nopg.report._findings import count_of
+from nopg.report._columns import Column
+from nopg.report._findings import Finding, Grade, count_of
 from nopg.report._page import figure, note, page, paragraph, section, table, verdict
 from nopg.report._wording import chance, interval, number
 
@@ -18,6 +19,7 @@ __all__ = ["LIMITS", "MOST_CELLS", "page_of"]
 
 MOST_CELLS = 24_000
 _FEWER_CELLS = 5_000
+_ROUNDING = 1e-9
 _MAPS = {
     "value": "What the data let us expect from each place on.",
     "policy": "What the policy does.",
@@ -37,18 +39,18 @@ _CERTIFICATE = {
 }
 
 LIMITS = (
-    "The interval is no guarantee. Its width was calibrated on six plants whose truth is known; the study is in "
-    "docs/offline-evaluation.md. It holds what the data leave open inside of them: other episodes, noise, "
+    "The interval is no guarantee. Its width was calibrated on six plants whose truth is known; the study is "
+    "in docs/offline-evaluation.md. It holds what the data leave open inside of them: other episodes, noise, "
     "fits that are too stiff.",
     "What the data have never seen is not in the interval. The unknown mass says how much of the return's "
-    "weight lies there; the pessimistic return counts it as the worst that was ever logged, for ever. That is "
-    "a cautious number, not a lower bound.",
+    "weight lies there; the pessimistic return counts it as the worst that was ever logged, for ever. That "
+    "is a cautious number, not a lower bound.",
     "Model error and interval are different things. The plant is taken to be as it was in the log, and the "
-    "state columns to hold all that decides what comes next. A hidden state, a delay, wear or another product "
-    "is not seen, however narrow the interval.",
-    "Only policies without memory are judged: the action follows from the present state. The logged behaviour "
-    "is imitated in the same way, by what was done in the nearest logged states; a controller with an integral "
-    "is met only on average, unless its integral is a state column.",
+    "state columns to hold all that decides what comes next. A hidden state, a delay, wear or another "
+    "product is not seen, however narrow the interval.",
+    "Only policies without memory are judged: the action follows from the present state. The logged "
+    "behaviour is imitated in the same way, by what was done in the nearest logged states; a controller with "
+    "an integral is met only on average, unless its integral is a state column.",
     "All returns are those from the starts of the data. From elsewhere the policy may do better or worse.",
     "A risk of a region that hardly any logged state lies in cannot be known from these data, only bounded.",
     "The certificates bound the error of the arithmetic, not that of the model.",
@@ -118,7 +120,7 @@ def _data(report: PolicyReport) -> str:
             column.role,
             column.unit,
             number(column.low),
-            number(column.median),
+            number(_near_zero(column.median, column)),
             number(column.high),
         )
         for column in found.columns
@@ -127,13 +129,13 @@ def _data(report: PolicyReport) -> str:
         (
             str(finding.grade),
             finding.topic,
-            f"{finding.what}. {finding.advice}." if finding.advice else finding.what,
+            _finding(finding),
         )
         for finding in found.findings
     ]
     return section(
         "Data and coverage",
-        paragraph(f"{count_of(found.num_rows, 'row')}; episodes: {found.episodes}."),
+        paragraph(f"{count_of(found.num_rows, 'row')}. Episodes: {found.episodes}."),
         table(("column", "role", "unit", "lowest", "median", "highest"), columns, numbers=(3, 4, 5)),
         table(("", "topic", "what was found"), findings, long=2),
         note("stop: mend it and train again; look: probably worth mending; ok: nothing to do."),
@@ -169,8 +171,8 @@ def _trajectories(report: PolicyReport) -> str:
         "Predicted paths beside logged ones",
         paragraph(
             "From the starts of the data. Line: the median; dark band: half of the paths; pale band: nine in "
-            "ten; a few paths are drawn one by one. Paths that have ended no longer count. Hatched: most of the "
-            f"paths have left the data.{some}"
+            "ten; a few paths are drawn one by one. Paths that have ended no longer count. Hatched: most of "
+            f"the paths have left the data.{some}"
         ),
         '<div class="pictures">',
         *pictures,
@@ -183,16 +185,16 @@ def _risks(report: PolicyReport) -> str:
         name = report.data.schema.states[0]
         text = (
             "No region was asked for. To know the probability of entering one, name it by the state columns: "
-            f"nopg report RUN --region '{name} > 1' --steps 100, or write_report(…, regions=['{name} > 1'], "
-            "steps=100)."
+            f"nopg report RUN --region '{name} > 1' --steps 100, or "
+            f"write_report(…, regions=['{name} > 1'], steps=100)."
         )
         return section("Risks", paragraph(text))
     rows = [(name, f"{risk.steps}", str(risk), f"{risk.rows_inside}") for name, risk in report.risks.items()]
     return section(
         "Risks",
         paragraph(
-            "The probability that the policy enters a region from the starts. The upper end counts everything "
-            "that leaves the data as entering."
+            "The probability that the policy enters a region from the starts. The upper end counts all that "
+            "leaves the data as entering."
         ),
         table(
             ("region", "within steps", "probability", "logged states inside"), rows, numbers=(1, 3), long=2
@@ -204,7 +206,7 @@ def _sensitivity(report: PolicyReport) -> str:
     rows = [
         (
             one.what,
-            one.change,
+            one.change.replace(" ", "\N{NO-BREAK SPACE}"),
             number(one.expected_return),
             number(one.gain),
             number(one.pessimistic_return),
@@ -218,7 +220,8 @@ def _sensitivity(report: PolicyReport) -> str:
         paragraph(
             "The same policy judged with other choices. A verdict that turns with one of them rests on it. "
             "Another discount asks another question, so look at the sign of the gain there; the prior mass "
-            "says how soon a place counts as unknown, and moves only the last two columns."
+            "says how soon a place counts as unknown, and moves only the last two columns. Gains are those "
+            "of one draw of the logged behaviour and differ from the gain above by chance."
         ),
         table(head, rows, numbers=(2, 3, 4, 5)),
     )
@@ -235,9 +238,10 @@ def _influence(report: PolicyReport) -> str:
         "What the answer rests on",
         paragraph(
             "The paper's equation, a second and coarser way to the return, gives "
-            f"{number(equation.expected_return)} ± {number(equation.standard_error, 2)}, corrected by what it "
-            f"misses {number(equation.doubly_robust)} ± {number(equation.doubly_robust_error, 2)} (standard "
-            f"errors). It rests on {number(equation.effective_samples, 3)} samples' worth of visits."
+            f"{number(equation.expected_return)} ± {number(equation.standard_error, 2)}, corrected by what "
+            f"it misses {number(equation.doubly_robust)} ± {number(equation.doubly_robust_error, 2)}, each "
+            "with its standard error. It rests on "
+            f"{number(equation.effective_samples, 3)} samples' worth of visits."
         ),
         paragraph(
             f"The {len(parts)} {what} that move it most. If one counted 1 % more, the return would change by "
@@ -251,8 +255,8 @@ def _training(report: PolicyReport) -> str:
     result = report.result
     text = (
         f"{count_of(len(result.history), 'update')}; transition model: {result.choice.reason}. The equation "
-        f"that was trained on says {number(result.expected_return)} with {chance(result.unknown_mass)} unknown; the "
-        "prediction above follows paths instead, and carries the interval. Bandwidths: "
+        f"that was trained on says {number(result.expected_return)} with {chance(result.unknown_mass)} "
+        "unknown; the prediction above follows paths instead, and carries the interval. Bandwidths: "
         f"{result.bandwidths.source}."
     )
     return section(
@@ -280,6 +284,16 @@ def _certificates(report: PolicyReport) -> str:
         paragraph(f"{done} Bounds on the error of the arithmetic:"),
         table(("bound", "at most", "of"), rows, numbers=(1,), long=2),
     )
+
+
+def _finding(finding: Finding) -> str:
+    """Return what was found and, where there is something to do, what."""
+    return f"{finding.what}." if finding.grade == Grade.OK else f"{finding.what}. {finding.advice}."
+
+
+def _near_zero(value: float, column: Column) -> float:
+    """Return 0 for what is only rounding beside the width of the column."""
+    return 0.0 if abs(value) < _ROUNDING * (column.high - column.low) else value
 
 
 def _tiny(value: float) -> str:

@@ -32,7 +32,7 @@ def trajectory_pictures(
     schema = data.schema
     predicted = _imagined(policy.paths)
     if data.episodes is None:
-        others, title = _imagined(logged.paths), "logged behaviour, imitated"
+        others, title = _imagined(logged.paths), "logged, imitated"
     else:
         others = _episodes(data, len(predicted))
         title = f"logged, {count_of(others.shape[1], 'episode')}"
