@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+import sys
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,12 +15,13 @@ import pytest
 import torch
 
 import nopg
-from nopg.errors import ArgumentError, DataError
+from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.evaluation import OfflineEvaluator
 from nopg.figures import Fan, fans_table
 from nopg.report import PolicyReport, policy_report, write_report
 from nopg.report._page import thinned
 from nopg.report._sections import _risks
+from nopg.report._trajectories import _turned
 from nopg.report._wording import number
 from nopg.training import TrainingResult
 
@@ -202,6 +204,20 @@ def test_a_result_saved_without_data_says_so(result: TrainingResult, tmp_path: P
     with pytest.raises(DataError, match="saved without its data"):
         write_report(bare, tmp_path / "bare.html")
     assert not (tmp_path / "bare.html").exists()
+
+
+def test_without_matplotlib_it_says_what_to_install(
+    result: TrainingResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"nopg\[figures\]"):
+        policy_report(result)
+
+
+def test_an_angle_is_drawn_without_jumps() -> None:
+    turning = np.linspace(3.0, 9.0, 13)[:, None] + np.array([0.0, 0.1, 2 * np.pi])
+    wrapped = (turning + np.pi) % (2 * np.pi) - np.pi
+    assert _turned(wrapped, 2 * np.pi, 3.0) == pytest.approx(turning - [0.0, 0.0, 2 * np.pi])
 
 
 def test_nothing_is_overwritten_unasked(report: PolicyReport, tmp_path: Path) -> None:

@@ -45,8 +45,9 @@ th, td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0;
 th { font-weight: 600; vertical-align: bottom; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 td.n { white-space: nowrap; }
-ul { padding-left: 1.2rem; }
+td:first-child { min-width: 2.5rem; }
 td.long { min-width: 14rem; overflow-wrap: anywhere; }
+ul { padding-left: 1.2rem; }
 a { color: #0060a0; }
 @media (max-width: 40rem) {
   table { font-size: .8rem; }
@@ -59,6 +60,8 @@ a { color: #0060a0; }
   h2, h3 { break-after: avoid; }
   figure, tr, li, .verdict, .numbers div { break-inside: avoid; }
   .pictures { grid-template-columns: 1fr 1fr; }
+  .numbers { grid-template-columns: 1fr 1fr 1fr; }
+  figure img { max-width: 10cm; }
   .wide { overflow: visible; }
   .verdict { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .screen { display: none; }

@@ -128,11 +128,11 @@ def policy_report(
         title: Of the page.
     """
     data = _in_order(result)
+    maps = result_pictures(result, data, columns=columns, held=held)
     evaluator = OfflineEvaluator(data, result.discount, bandwidths=result.bandwidths)
     wanted = dict(regions) if isinstance(regions, Mapping) else {region: region for region in regions}
     within = evaluator.plant.horizon if steps is None else steps
     risks = {name: evaluator.risk(result.policy, region, within) for name, region in wanted.items()}
-    maps = result_pictures(result, data, columns=columns, held=held)
 
     policy, logged = evaluator.evaluate(result.policy), evaluator.logged()
     return PolicyReport(

@@ -205,8 +205,7 @@ def _risks(report: PolicyReport) -> str:
 def _sensitivity(report: PolicyReport) -> str:
     rows = [
         (
-            one.what,
-            one.change.replace(" ", "\N{NO-BREAK SPACE}"),
+            f"{one.what} {one.change}".rstrip(),
             number(one.expected_return),
             number(one.gain),
             number(one.pessimistic_return),
@@ -214,7 +213,7 @@ def _sensitivity(report: PolicyReport) -> str:
         )
         for one in report.variations
     ]
-    head = ("changed", "by", "predicted return", "gain over logged", "pessimistic return", "unknown mass")
+    head = ("changed", "predicted return", "gain over logged", "pessi\N{SOFT HYPHEN}mistic", "unknown mass")
     return section(
         "Sensitivity",
         paragraph(
@@ -223,7 +222,7 @@ def _sensitivity(report: PolicyReport) -> str:
             "says how soon a place counts as unknown, and moves only the last two columns. Gains are those "
             "of one draw of the logged behaviour and differ from the gain above by chance."
         ),
-        table(head, rows, numbers=(2, 3, 4, 5)),
+        table(head, rows, numbers=(1, 2, 3, 4)),
     )
 
 

@@ -68,8 +68,8 @@ def _imagined(paths: ImaginedPaths) -> FloatArray:
 
 def _unknown_after(paths: ImaginedPaths) -> int | None:
     m = paths.returns.shape[1]
-    known = paths.left[:, :m].sum(dim=1) < 0.5 * paths.going[:, :m].sum(dim=1)
-    return int(known.int().argmax()) if bool(known.any()) else None
+    lost = paths.left[:, :m].sum(dim=1) < 0.5 * paths.going[:, :m].sum(dim=1)
+    return int(lost.int().argmax()) if bool(lost.any()) else None
 
 
 def _episodes(data: Transitions, steps: int) -> FloatArray:
