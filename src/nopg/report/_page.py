@@ -14,7 +14,7 @@ from nopg.figures import Picture
 
 __all__ = ["figure", "note", "page", "paragraph", "section", "table", "thinned", "verdict"]
 
-_WIDTH, _DOTS_PER_INCH = 4.8, 175
+_WIDTH, _DOTS_PER_INCH = 4.8, 150
 _STYLE = """
 :root { --ink: #1a1a1a; --soft: #555; --line: #d8d8d8; --paper: #f6f6f4; }
 * { box-sizing: border-box; }
@@ -153,7 +153,7 @@ def figure(picture: Picture, *, file: str, text: str, cells: int) -> str:
     drawn.set_size_inches(_WIDTH, _WIDTH / drawn.get_figwidth() * drawn.get_figheight())
     drawn.savefig(image, dpi=_DOTS_PER_INCH, format="png", metadata={"Software": None})
     numbers, every = thinned(picture.table, cells)
-    of = f", every {every}. row" if every > 1 else ""
+    of = f", one row in {every}" if every > 1 else ""
     return (
         f'<figure><img alt="{escape(text)}" src="data:image/png;base64,{_coded(image.getvalue())}">\n'
         f'<figcaption>{escape(text)} <a class="screen" download="{escape(file)}" '

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMITS", "MOST_CELLS", "page_of"]
 
 MOST_CELLS = 24_000
-_FEWER_CELLS = 5_000
+_FEWER_CELLS = 3_000
 _ROUNDING = 1e-9
 _MAPS = {
     "value": "What the data let us expect from each place on.",
@@ -167,6 +167,9 @@ def _trajectories(report: PolicyReport) -> str:
     ]
     columns = len(report.data.schema.states) + len(report.data.schema.actions) + 1
     some = f" {len(pictures)} of {columns} columns are drawn." if len(pictures) < columns else ""
+    paths = report.policy.paths
+    lasting = float((paths.going[-1, : paths.returns.shape[1]] > 0).double().mean())
+    some += f" Of the predicted paths {chance(lasting)} go on to the last step." if lasting < 1 else ""
     return section(
         "Predicted paths beside logged ones",
         paragraph(
