@@ -14,7 +14,9 @@ from nopg.figures import Picture
 
 __all__ = ["figure", "note", "page", "paragraph", "section", "table", "thinned", "verdict"]
 
-_WIDTH, _DOTS_PER_INCH = 4.8, 150
+_WIDTH, _DOTS_PER_INCH = 4.8, 150.0
+# Of a picture with many panels; that of eight actions would take half of a page's bytes otherwise.
+_MOST_PIXELS = 1_000_000
 _STYLE = """
 :root { --ink: #1a1a1a; --soft: #555; --line: #d8d8d8; --paper: #f6f6f4; }
 * { box-sizing: border-box; }
@@ -150,8 +152,10 @@ def figure(picture: Picture, *, file: str, text: str, cells: int) -> str:
     """
     image, drawn = io.BytesIO(), picture.figure
     # Smaller than a picture for a page by itself, so that its letters can be read on a phone.
-    drawn.set_size_inches(_WIDTH, _WIDTH / drawn.get_figwidth() * drawn.get_figheight())
-    drawn.savefig(image, dpi=_DOTS_PER_INCH, format="png", metadata={"Software": None})
+    width, height = _WIDTH, _WIDTH / drawn.get_figwidth() * drawn.get_figheight()
+    drawn.set_size_inches(width, height)
+    dots = min(_DOTS_PER_INCH, math.sqrt(_MOST_PIXELS / (width * height)))
+    drawn.savefig(image, dpi=dots, format="png", metadata={"Software": None})
     numbers, every = thinned(picture.table, cells)
     of = f", one row in {every}" if every > 1 else ""
     return (
