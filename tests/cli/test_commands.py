@@ -131,6 +131,7 @@ def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path,
         (["evaluate", "FITTED", "--env", "nopg/Pendulum-v0"], "an observation has 1 numbers (level)"),
         (["plot", "FITTED", "--column", "depth"], "depth"),
         (["plot", "FITTED", "--hold", "depth"], "write --hold speed=0"),
+        (["report", "FITTED", "--region", "depth > 1"], "'depth' is not understood"),
         (["plot", "nowhere"], "there is no saved controller at nowhere"),
     ],
 )
@@ -155,6 +156,17 @@ def test_plot_writes_pictures_and_their_numbers(fitted: Path, tmp_path: Path) ->
     assert code == 0
     assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".pdf", ".csv"}
     assert "policy.png" in out.replace("\n", "")
+
+
+def test_report_writes_a_page_and_says_the_verdict(fitted: Path, tmp_path: Path) -> None:
+    asked = ("report", fitted, "-o", tmp_path / "tank.html", "--region", "level > 1.5", "--steps", 5)
+    code, out, told = run(*asked)
+    assert code == 0, told
+    assert "is better with a probability of" in out
+    assert "level > 1.5: between" in out
+    assert json.loads((tmp_path / "tank.json").read_text())["sentence"] in out
+    code, _, told = run(*asked)
+    assert (code, "exist already" in told) == (1, True)
 
 
 def test_export_writes_a_checked_controller_and_its_contract(fitted: Path, tmp_path: Path) -> None:

@@ -208,3 +208,16 @@ def test_regions_are_expressions_of_named_states() -> None:
 def test_nothing_else_is_run(text: str, why: str) -> None:
     with pytest.raises(ArgumentError, match=why):
         region_of(text, Schema(("level", "flow"), ("valve",)))
+
+
+def test_a_single_long_episode_is_weak_at_best(data: Transitions) -> None:
+    one = Transitions.from_arrays(
+        data.states,
+        data.actions,
+        data.rewards,
+        data.next_states,
+        episodes=torch.zeros(len(data), dtype=torch.int64),
+    ).starting_at(data.starts)
+    answer = evaluate_offline(regulated, one, 0.9, imagination=Imagination(halves=2, fewest_paths=4))
+    assert answer.verdict == "weak"
+    assert "single episode" in answer.reasons[0]

@@ -194,5 +194,7 @@ def _show(result: TrainingResult, out: Path, seconds: float) -> None:
         }
     )
     TOLD.print(
-        f"next: nopg plot {out}, nopg evaluate {out} --env ID, nopg export {out} --onnx FILE", style="dim"
+        f"next: nopg plot {out}, nopg report {out}, nopg evaluate {out} --env ID, "
+        f"nopg export {out} --onnx FILE",
+        style="dim",
     )

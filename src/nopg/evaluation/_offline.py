@@ -269,9 +269,9 @@ class OfflineEvaluator:
         chance = _chance_error(paths.returns[0], self.plant.repeats)
         error = standard_error(mean, halves, chance, paths.tail, floor=True)
         unknown = float(paths.unknown[0].mean())
-        verdict, reasons = verdict_of(
-            unknown, error, self.plant.return_range, episodes=int(self.plant.groups.max()) + 1
-        )
+        numbers, count = self.data.episodes, int(self.plant.groups.max()) + 1
+        alone = numbers is not None and bool((numbers == numbers[0]).all())
+        verdict, reasons = verdict_of(unknown, error, self.plant.return_range, episodes=count, alone=alone)
         return OfflineEvaluation(
             expected_return=mean,
             interval=(mean - 1.96 * error, mean + 1.96 * error),
@@ -306,7 +306,7 @@ def standard_error(
 
 
 def verdict_of(
-    unknown: float, error: float, return_range: float, *, episodes: int
+    unknown: float, error: float, return_range: float, *, episodes: int, alone: bool = False
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the gate's word on an answer, and why it is not `ok`.
 
@@ -314,12 +314,15 @@ def verdict_of(
         unknown: The unknown mass.
         error: The standard error.
         return_range: How far returns may differ by the rewards that were logged.
-        episodes: How many there are, or rows that stand for episodes.
+        episodes: How many there are, or parts and rows that stand for episodes.
+        alone: Whether all rows are of one episode.
     """
     reasons = []
     relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
     if episodes == 1:
         reasons.append("a single episode or row, from which no error can be told")
+    elif alone:
+        reasons.append("a single episode, whose tenths stand for episodes")
     elif episodes < _FEWEST_EPISODES:
         reasons.append(f"halves of {episodes} episodes tell little about the error")
     if unknown > _WEAK_UNKNOWN:

@@ -104,8 +104,13 @@ class TrainingResult:
 
     @property
     def data(self) -> Transitions:
-        """The transitions that the solution rests on, in the order of its nodes."""
+        """The transitions that the solution rests on, in the order of its nodes; `log` is that of the log."""
         return self.solution.equation.problem.model.data
+
+    @cached_property
+    def log(self) -> Transitions:
+        """The transitions in the order in which they were logged; what asks about episodes wants these."""
+        return self.data.take(self.rows.argsort())
 
     @cached_property
     def data_identity(self) -> Mapping[str, object]:

@@ -1,0 +1,197 @@
+"""What a policy will do, for those who decide whether it runs: one page, and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from nopg.data import Transitions
+from nopg.errors import ArgumentError
+from nopg.evaluation import (
+    Difference,
+    EquationAnswer,
+    LoggedReturns,
+    OfflineEvaluation,
+    OfflineEvaluator,
+    Risk,
+    logged_returns,
+)
+from nopg.figures import Picture, result_pictures
+from nopg.report._describe import Description, describe
+from nopg.report._facts import facts_of
+from nopg.report._influential import InfluentialPart, influential_parts
+from nopg.report._sections import page_of
+from nopg.report._sensitivity import Variation, vary
+from nopg.report._trajectories import trajectory_pictures
+from nopg.report._wording import sentence
+from nopg.training import TrainingResult
+
+__all__ = ["PolicyReport", "policy_report", "report_files", "write_report"]
+
+Region = str | Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyReport:
+    """What is known of a trained policy before it runs; `save` writes it.
+
+    Attributes:
+        title: Of the page.
+        result: The training.
+        data: What it rests on, in the order of the log.
+        description: What is in the data.
+        policy: The policy, evaluated on them.
+        logged: The logged behaviour, imitated and evaluated alike.
+        gain: Of the policy over it.
+        seen: What logged episodes really earned, where they tell.
+        risks: Of entering regions, by their name.
+        variations: The answer with other bandwidths, discounts and prior masses.
+        equation: What the paper's equation says of the policy.
+        influential: On which parts of the log that rests most.
+        maps: Training curve and maps by name; see `nopg.figures.result_pictures`.
+        trajectories: Fan charts by column.
+    """
+
+    title: str
+    result: TrainingResult
+    data: Transitions
+    description: Description
+    policy: OfflineEvaluation
+    logged: OfflineEvaluation
+    gain: Difference
+    seen: LoggedReturns | None
+    risks: Mapping[str, Risk]
+    variations: tuple[Variation, ...]
+    equation: EquationAnswer
+    influential: tuple[InfluentialPart, ...]
+    maps: Mapping[str, Picture]
+    trajectories: Mapping[str, Picture]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence, with its three numbers."""
+        return sentence(self.policy, self.logged, self.gain)
+
+    @cached_property
+    def facts(self) -> Mapping[str, Any]:
+        """Everything that the page says, as plain values; what is no number is None."""
+        return facts_of(self)
+
+    @cached_property
+    def html(self) -> str:
+        """The page: one file without anything outside of it."""
+        return page_of(self)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Path]:
+        """Write the page, and beside it the same as JSON; return both paths.
+
+        Args:
+            path: Of the page; the other ends in `.json`.
+            overwrite: Whether what is there is replaced.
+        """
+        files = report_files(path, overwrite=overwrite)
+        texts = self.html, json.dumps(self.facts, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        files[0].parent.mkdir(parents=True, exist_ok=True)
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text, encoding="utf-8")
+        return files
+
+    def __repr__(self) -> str:
+        return f"PolicyReport({self.sentence})"
+
+
+def policy_report(
+    result: TrainingResult,
+    *,
+    regions: Sequence[str] | Mapping[str, Region] = (),
+    steps: int | None = None,
+    columns: Sequence[str] | None = None,
+    held: Mapping[str, float] | None = None,
+    title: str = "What the policy will do",
+) -> PolicyReport:
+    """Return what is known of a trained policy before it runs.
+
+    The data are read again: the policy and the logged behaviour are imagined on them, and once more for every
+    choice that is varied. That takes some twenty evaluations, from seconds to minutes.
+
+    Args:
+        result: What `optimize` or `load` returned, with its data.
+        regions: Where it should not go, see `nopg.evaluation.region_of`: expressions, or more by name.
+        steps: Within how many steps; by default as far as the discount looks.
+        columns: Of the maps; see `nopg.figures.result_pictures`.
+        held: Values of the other state columns on the maps.
+        title: Of the page.
+    """
+    data = result.log
+    maps = result_pictures(result, data, columns=columns, held=held)
+    evaluator = OfflineEvaluator(data, result.discount, bandwidths=result.bandwidths)
+    wanted = dict(regions) if isinstance(regions, Mapping) else {region: region for region in regions}
+    within = evaluator.plant.horizon if steps is None else steps
+    risks = {name: evaluator.risk(result.policy, region, within) for name, region in wanted.items()}
+
+    policy, logged = evaluator.evaluate(result.policy), evaluator.logged()
+    return PolicyReport(
+        title=title,
+        result=result,
+        data=data,
+        description=describe(data, bandwidths=result.bandwidths),
+        policy=policy,
+        logged=logged,
+        gain=evaluator.difference(policy, logged),
+        seen=logged_returns(data, result.discount),
+        risks=risks,
+        variations=vary(result.policy, data, result.discount, result.bandwidths),
+        equation=policy.equation,
+        influential=influential_parts(policy.equation, data),
+        maps=maps,
+        trajectories=trajectory_pictures(policy, logged, data),
+    )
+
+
+def write_report(
+    result: TrainingResult,
+    path: str | os.PathLike[str],
+    *,
+    regions: Sequence[str] | Mapping[str, Region] = (),
+    steps: int | None = None,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write what is known of a trained policy as one HTML file, and beside it as JSON; return both paths.
+
+    The page needs no network and holds pictures and their numbers. For more choices see `policy_report`.
+
+    Args:
+        result: What `optimize` or `load` returned, with its data.
+        path: Of the page.
+        regions: Where the policy should not go.
+        steps: Within how many steps.
+        overwrite: Whether what is there is replaced.
+
+    Example:
+        >>> import tempfile
+        >>> import nopg
+        >>> from nopg.environments import Pendulum
+        >>> from nopg.rollouts import collect_grid
+        >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.5, start="given", updates=1)
+        >>> written = write_report(result, tempfile.mkdtemp() + "/report.html", regions=["abs(velocity) > 7"])
+        >>> [path.name for path in written]
+        ['report.html', 'report.json']
+    """
+    report_files(path, overwrite=overwrite)  # better known before than after
+    return policy_report(result, regions=regions, steps=steps).save(path, overwrite=overwrite)
+
+
+def report_files(path: str | os.PathLike[str], *, overwrite: bool) -> list[Path]:
+    """Return where page and JSON go, or refuse a path of another kind, or one that is taken."""
+    page = Path(path)
+    if page.suffix.lower() not in {".html", ".htm"}:
+        raise ArgumentError(f"{page} does not end in .html; a report is one HTML file")
+    files = [page, page.with_suffix(".json")]
+    if not overwrite and (taken := [str(file) for file in files if file.exists()]):
+        raise ArgumentError(f"{' and '.join(taken)} exist already; give another path, or overwrite")
+    return files

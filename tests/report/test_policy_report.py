@@ -1,0 +1,249 @@
+"""A report on a trained policy: one file, the same numbers as JSON, nothing from elsewhere."""
+
+import base64
+import csv
+import io
+import json
+import re
+import sys
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import nopg
+from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.evaluation import OfflineEvaluator
+from nopg.figures import Fan, fans_table
+from nopg.report import PolicyReport, policy_report, write_report
+from nopg.report._page import thinned
+from nopg.report._sections import _risks
+from nopg.report._trajectories import _turned
+from nopg.report._wording import number
+from nopg.training import TrainingResult
+
+STATE, UNIT = "<script>alert(1)</script>", 'm" onload="x'
+DISCOUNT = 0.7
+
+
+def tank_log(episodes: int = 12, steps: int = 10) -> nopg.Transitions:
+    """A tank whose level should stay at 1, under a random valve."""
+    rng = np.random.default_rng(0)
+    levels = rng.uniform(0.3, 1.5, episodes)
+    rows = []
+    for episode in range(episodes):
+        level = levels[episode]
+        for _ in range(steps):
+            valve = rng.uniform()
+            after = level + 0.3 * valve - 0.15 * np.sqrt(level)
+            rows.append((level, valve, -((level - 1) ** 2), after, episode))
+            level = after
+    state, action, reward, next_state, episode_of = np.array(rows).T
+    return nopg.Transitions.from_arrays(
+        state,
+        action,
+        reward,
+        next_state,
+        episodes=episode_of.astype(int),
+        state_names=[STATE],
+        action_names=["valve"],
+        units={STATE: UNIT},
+    )
+
+
+@pytest.fixture(scope="module")
+def result() -> TrainingResult:
+    return nopg.optimize(tank_log(), DISCOUNT, start="given", updates=2)
+
+
+@pytest.fixture(scope="module")
+def report(result: TrainingResult) -> PolicyReport:
+    too_full = {"too <full>": lambda states: states[:, 0] > 1.6}
+    return policy_report(result, regions=too_full, steps=5, title="tank & <co>")
+
+
+@pytest.fixture(scope="module")
+def page(report: PolicyReport) -> str:
+    return report.html
+
+
+class Tags(HTMLParser):
+    """Collects tags with their attributes, and checks that they are closed in order."""
+
+    OPEN = ("meta", "img")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.stack: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.OPEN:
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+
+def downloads(page: str) -> dict[str, list[list[str]]]:
+    """Return the tables that the page holds, by file name."""
+    links = [tags for tag, tags in Tags(page).found if tag == "a"]
+    texts = {
+        link["download"]: base64.b64decode((link["href"] or "").split("base64,")[1]).decode()
+        for link in links
+    }
+    return {str(name): list(csv.reader(io.StringIO(text))) for name, text in texts.items()}
+
+
+def test_the_page_holds_everything_and_asks_nobody(page: str) -> None:
+    tags = Tags(page)
+    assert not tags.stack
+    assert {"html", "head", "body", "section", "figure", "table"} <= {tag for tag, _ in tags.found}
+    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in tags.found}
+    for tag, attributes in tags.found:
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "data:").startswith("data:"), tag
+    text = re.sub(r"base64,[^\"]*", "", page)
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_the_page_fits_into_a_mail(page: str) -> None:
+    assert len(page.encode()) <= 3_000_000
+
+
+def test_what_a_user_called_a_column_stays_text(page: str) -> None:
+    assert "<script" not in page
+    assert "<full>" not in page
+    assert 'onload="x' not in page
+    assert STATE in unescape(page)
+    assert "tank &amp; &lt;co&gt;" in page
+
+
+def test_the_json_says_what_the_page_says(report: PolicyReport, page: str, tmp_path: Path) -> None:
+    written = report.save(tmp_path / "tank.html")
+    assert [path.name for path in written] == ["tank.html", "tank.json"]
+    assert written[0].read_text(encoding="utf-8") == page
+    facts, shown = json.loads(written[1].read_text(encoding="utf-8")), unescape(page)
+    policy, gain = facts["policy"], facts["gain"]
+    assert facts["sentence"] in shown
+    for value in (policy["expected_return"], *policy["interval"], gain["mean"], policy["pessimistic_return"]):
+        assert number(value) in shown
+    assert facts["risks"]["too <full>"]["words"] in shown
+    for variation in facts["sensitivity"]:
+        assert number(variation["expected_return"]) in shown
+    for part in facts["influential"]:
+        assert number(part["influence"], 3) in shown
+    for limit in facts["limits"]:
+        assert limit in shown
+    assert facts["certificate"]["converged"] is True
+
+
+def test_the_numbers_are_those_of_the_evaluator(report: PolicyReport, result: TrainingResult) -> None:
+    evaluator = OfflineEvaluator(tank_log(), DISCOUNT, bandwidths=result.bandwidths)
+    assert report.policy.expected_return == evaluator.evaluate(result.policy).expected_return
+    base = report.variations[0]
+    # The same paths, imagined without halves beside them.
+    assert base.expected_return == pytest.approx(report.policy.expected_return, rel=1e-9)
+    assert base.unknown_mass == pytest.approx(report.policy.unknown_mass, rel=1e-9, abs=1e-15)
+
+
+def test_only_bandwidth_and_discount_move_the_return(report: PolicyReport) -> None:
+    base, *others = report.variations
+    assert [one.what for one in others] == ["bandwidths"] * 2 + ["discount"] * 2 + ["prior mass"] * 2
+    less, more = others[4:]
+    assert less.expected_return == more.expected_return == base.expected_return
+    assert less.unknown_mass < base.unknown_mass < more.unknown_mass
+    assert less.pessimistic_return > base.pessimistic_return > more.pessimistic_return
+
+
+def test_rows_are_in_the_order_of_the_log_again(report: PolicyReport) -> None:
+    data = tank_log()
+    assert torch.equal(report.data.states, data.states)
+    assert torch.equal(report.data.starts, data.starts)
+    for part in report.influential:
+        assert part.kind == "episode"
+        assert part.where() == f"{10 * part.number} to {10 * part.number + 9}"
+
+
+def test_every_picture_has_its_numbers_on_the_page(report: PolicyReport, page: str) -> None:
+    tables = downloads(page)
+    assert len(tables) == page.count("<img ") == len(report.maps) + len(report.trajectories)
+    assert {"training.csv", "value.csv", "policy.csv", "visitation.csv"} < set(tables)
+    head, *rows = tables["trajectories-valve.csv"]
+    table = report.trajectories["valve"].table
+    assert head == list(table)
+    assert float(rows[0][head.index("predicted_50_percent")]) == pytest.approx(
+        table["predicted_50_percent"][0], rel=1e-5
+    )
+
+
+def test_a_risk_is_never_a_bare_zero(report: PolicyReport, page: str) -> None:
+    assert re.search(r"between <?\d[\d.]* % and [<>]?\d[\d.]* %", unescape(page))
+    assert "between 0 %" not in unescape(page)
+
+
+def test_a_result_that_was_saved_gives_the_same_report(
+    result: TrainingResult, report: PolicyReport, tmp_path: Path
+) -> None:
+    again = policy_report(nopg.load(result.save(tmp_path / "run")))
+    assert again.sentence == report.sentence
+    assert again.facts["sensitivity"] == report.facts["sensitivity"]
+    assert "--region" in _risks(again)  # how to ask for one
+
+
+def test_a_result_saved_without_data_says_so(result: TrainingResult, tmp_path: Path) -> None:
+    bare = nopg.load(result.save(tmp_path / "bare", data=False))
+    with pytest.raises(DataError, match="saved without its data"):
+        write_report(bare, tmp_path / "bare.html")
+    assert not (tmp_path / "bare.html").exists()
+
+
+def test_without_matplotlib_it_says_what_to_install(
+    result: TrainingResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"nopg\[figures\]"):
+        policy_report(result)
+
+
+def test_an_angle_is_drawn_without_jumps() -> None:
+    turning = np.linspace(3.0, 9.0, 13)[:, None] + np.array([0.0, 0.1, 2 * np.pi])
+    wrapped = (turning + np.pi) % (2 * np.pi) - np.pi
+    assert _turned(wrapped, 2 * np.pi, 3.0) == pytest.approx(turning - [0.0, 0.0, 2 * np.pi])
+
+
+def test_nothing_is_overwritten_unasked(report: PolicyReport, tmp_path: Path) -> None:
+    (tmp_path / "tank.json").write_text("a contract")
+    with pytest.raises(ArgumentError, match=r"tank\.json exist already"):
+        report.save(tmp_path / "tank.html")
+    assert (tmp_path / "tank.json").read_text() == "a contract"
+    report.save(tmp_path / "tank.html", overwrite=True)
+    with pytest.raises(ArgumentError, match=r"does not end in \.html"):
+        report.save(tmp_path / "tank.pdf")
+
+
+def test_a_fan_leaves_out_paths_that_have_ended() -> None:
+    paths = np.tile(np.arange(11.0), (3, 1))
+    paths[1, :5] = np.nan
+    paths[2] = np.nan
+    table = fans_table(Fan("predicted", "", "black", paths))
+    assert table["predicted_50_percent"][:2].tolist() == [5.0, 7.5]
+    assert np.isnan(table["predicted_50_percent"][2])
+    few = fans_table(Fan("logged", "", "black", paths[:, :2]))
+    assert list(few) == ["step", "logged_1", "logged_2"]
+
+
+def test_a_table_is_thinned_to_the_numbers_that_it_may_hold() -> None:
+    column = np.arange(100.0)
+    kept, every = thinned({"a": column, "b": column}, 50)
+    assert every == 4
+    assert kept["b"].tolist() == column[::4].tolist()
+    assert thinned({"a": column}, 100)[1] == 1
