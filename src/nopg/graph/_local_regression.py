@@ -20,6 +20,8 @@ _SIZES, _RIDGES, _DEGREES = (1.5, 2, 3, 4, 6, 9, 14, 20, 30), (1e-6, 1e-4, 1e-2)
 _ROWS_SAMPLED = 400
 # More would cost more time than they gain.
 _MOST_NEIGHBORS = 100
+# Of its own group a held-out row is looked past so many.
+_MOST_OF_A_GROUP = 1_000
 # An error so near the least, or so near nothing, is as good; then the cheapest is taken.
 _NEAR_LEAST, _NEXT_TO_NOTHING = 1.05, 1e-8
 # A target that varies by less than this share of its size varies by rounding.
@@ -175,7 +177,9 @@ class LocalRegression:
         data = self.data
         groups = held_out_groups(data)
         columns = data.states.shape[1] + data.actions.shape[1]
-        longest = min(int(torch.unique(groups, return_counts=True)[1].max()), len(data) // 2)
+        longest = min(
+            int(torch.unique(groups, return_counts=True)[1].max()), len(data) // 2, _MOST_OF_A_GROUP
+        )
         shapes = sorted(
             (
                 RegressionShape(math.ceil(size * _num_coefficients(columns, degree)), ridge, degree)
@@ -196,7 +200,12 @@ class LocalRegression:
         )
         distances = distances.masked_fill(groups[near.long()] == groups[rows][:, None], math.inf)
         distances, order = distances.sort(dim=1, stable=True)
-        near = near.long().gather(1, order)[:, :most]
+        # Rows whose own group fills the neighbourhood have nobody to be predicted from.
+        asked = distances[:, most - 1].isfinite()
+        if not bool(asked.any()):
+            return simple, simple
+        rows, distances = rows[asked], distances[asked]
+        near = near.long().gather(1, order)[asked, :most]
         away = self._away(self._features[rows], data.actions[rows], near)
         targets = torch.cat([self._steps, data.rewards[:, None]], dim=1)
         truth, spread = targets[rows], targets.std(dim=0, correction=0)
