@@ -45,6 +45,8 @@ LIMITS = (
     "What the data have never seen is not in the interval. The unknown mass says how much of the return's "
     "weight lies there; the pessimistic return counts it as the worst that was ever logged, for ever. That "
     "is a cautious number, not a lower bound.",
+    "The unknown mass does not find every wrong answer, and a large one does not make an answer wrong: see "
+    "the same study. With few episodes the interval itself is known badly.",
     "Model error and interval are different things. The plant is taken to be as it was in the log, and the "
     "state columns to hold all that decides what comes next. A hidden state, a delay, wear or another "
     "product is not seen, however narrow the interval.",
