@@ -143,7 +143,7 @@ def detector(rows: Sequence[Row]) -> str:
         + (", **missed**" if alone < 0.9 else "")
         + "); with four times the standard error, in units of the range of returns, added to it "
         f"{both:.2f}; of the verdict {verdict:.2f}. Two things limit it: {unseen} of the wrong answers stay "
-        "inside the data, where too few episodes or noise are what is wrong, and the error says so rather than "
+        "inside the data, where too few episodes or noise are what is wrong, and the error says so, not "
         f"the unknown mass; and {len(spared)} answers are right although more than 5 % of their weight lies "
         "where no row is, because the plant goes on there as it does at the edge. Nobody could know that "
         "beforehand."
