@@ -1,0 +1,320 @@
+"""Limits that a controller keeps, by a price on what they limit."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from nopg._seeding import generator
+from nopg._typing import ArrayLike, as_tensor
+from nopg.data import Transitions
+from nopg.errors import ArgumentError, ConstraintWarning, SupportWarning
+from nopg.evaluation import Imagination, OfflineEvaluator, region_of
+from nopg.policies import Policy
+from nopg.training._reports import Update
+from nopg.training._result import Answer, ConstraintAnswer, Trained, TrainingResult
+
+__all__ = ["Constraint", "Train", "optimize_within"]
+
+# Trainings at most after the one that pays no attention to limits.
+_ROUNDS = 6
+# Prices change by this factor, and by its root after every change of direction, until it is hardly one.
+_FACTOR, _LEAST_FACTOR = 10.0, 1.3
+# A policy that keeps its limits and is predicted to lose no more than this share of what rewards make
+# possible is good enough.
+_GOOD_ENOUGH = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """A limit on what the controller may cost, beside what it earns.
+
+    What is limited is the discounted cost per step, (1 − γ)·Σₜ γᵗcₜ from the initial states. For a region
+    that is the share of discounted time spent there, between 0 and 1. Nothing is spent after the end of a
+    task: a region that is entered as the task ends costs that one step.
+
+    Attributes:
+        cost: One number for each row of the data; or a region, which costs 1 in a step that leads into it: an
+            expression of named states or a function of raw states (m, d_s), see `nopg.evaluation.region_of`.
+        limit: The most that may be spent per step, in the units of the cost.
+        upper: Whether the upper end of the 95 % interval has to keep the limit, instead of the estimate.
+        name: How messages call it.
+
+    Example:
+        >>> Constraint("level > 1.8", limit=0.01)
+        Constraint(level > 1.8: at most 0.01)
+    """
+
+    cost: ArrayLike | str | Callable[[Any], Any]
+    limit: float
+    upper: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.limit):
+            raise ArgumentError(f"the limit of a constraint is {self.limit}; give a finite number")
+
+    def __repr__(self) -> str:
+        return f"Constraint({self.label}: at most {self.limit:g}{', upper end' if self.upper else ''})"
+
+    @property
+    def label(self) -> str:
+        """The name, or what stands for it."""
+        if self.name is not None:
+            return self.name
+        return self.cost if isinstance(self.cost, str) else "region" if callable(self.cost) else "cost"
+
+    @property
+    def region(self) -> str | Callable[[Any], Any] | None:
+        """The region that is limited, if it is one."""
+        return self.cost if isinstance(self.cost, str) or callable(self.cost) else None
+
+    def costs(self, data: Transitions) -> torch.Tensor:
+        """Return what each row of the data costs, shape (n,)."""
+        if isinstance(self.cost, str) or callable(self.cost):
+            inside = region_of(self.cost, data.schema)(data.next_states)
+            if inside.shape != (len(data),):
+                raise ArgumentError(
+                    f"the region {self.label!r} returned the shape {tuple(inside.shape)} for {len(data)} "
+                    "states; return one boolean for each"
+                )
+            return inside.double()
+        costs = as_tensor(self.cost)
+        if costs.shape != (len(data),):
+            raise ArgumentError(
+                f"the constraint {self.label!r} has costs of shape {tuple(costs.shape)}; give one number for "
+                f"each of {len(data)} rows, or a region"
+            )
+        if not bool(costs.isfinite().all()):
+            raise ArgumentError(f"the constraint {self.label!r} has costs that are NaN or infinite")
+        return costs
+
+
+class Train(Protocol):
+    """A training of which data, policy and a few settings are open; `optimize` with the others bound."""
+
+    def __call__(
+        self,
+        data: Transitions,
+        discount: float,
+        *,
+        policy: Policy | Any = ...,
+        model: Any = ...,
+        bandwidths: Any = ...,
+        unknown_value: float | None = ...,
+        start: Any = ...,
+    ) -> TrainingResult:
+        """Train."""
+
+
+def optimize_within(
+    constraints: Sequence[Constraint],
+    data: Transitions,
+    discount: float,
+    train: Train,
+    *,
+    initial_states: ArrayLike | None = None,
+) -> TrainingResult:
+    """Train a controller that keeps limits: the best of Ĵ − Σₖ λₖ(Ĉₖ − dₖ) with the right prices λ ≥ 0.
+
+    Costs enter the rewards at their price, r − Σₖ λₖcₖ, so that an update takes one solve however many limits
+    there are. A first training pays nothing; where it exceeds a limit, the price of that is raised tenfold
+    from round to round until the limit is kept, and lowered while it is: after every change of direction by
+    the root of the last factor. Each training goes on from the policy of the last. What a policy costs is
+    predicted along imagined paths (`nopg.evaluation.OfflineEvaluator`), on which nothing is interpolated.
+    Leaving the data is charged as the highest cost for ever.
+
+    Args:
+        constraints: The limits.
+        data: The transitions.
+        discount: γ.
+        train: Trains a policy on data like these.
+        initial_states: Raw states (n₀, d_s) the controller will start in; those of the data if not given.
+    """
+    data = data if initial_states is None else data.starting_at(initial_states)
+    costs = [constraint.costs(data) for constraint in constraints]
+    free = train(data, discount)
+    policy = free.policy.policy
+    judge = _Judge(constraints, costs, data, discount, free)
+    found = [judge.trial(policy, free.history, prices=[0.0] * len(constraints))]
+    search = _PriceSearch([_unit_price(data, cost) for cost in costs])
+    unknown_value = free.solution.equation.problem.unknown_value
+    enough = found[0].expected_return - _GOOD_ENOUGH * _stake(data) / (1.0 - discount)
+
+    for _ in range(_ROUNDS):
+        last = found[-1]
+        if last.kept and last.expected_return >= enough:
+            break
+        prices = search.next(last.answers)
+        if prices is None:
+            break
+        priced = zip(prices, costs, strict=True)
+        charge = sum((price * cost for price, cost in priced), torch.zeros_like(data.rewards))
+        worst = sum(price * _worst(cost, data) for price, cost in zip(prices, costs, strict=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SupportWarning)  # the first training has said it
+            result = train(
+                replace(data, rewards=data.rewards - charge),
+                discount,
+                policy=policy,
+                model=free.choice.name,
+                bandwidths=free.bandwidths,
+                unknown_value=unknown_value - worst / (1.0 - discount),
+                start="given",
+            )
+        found.append(judge.trial(policy, result.history, prices=prices))
+
+    best = max(found, key=lambda trial: trial.rank)
+    if not best.kept:
+        missed = "; ".join(str(answer) for answer in best.answers if not answer.kept)
+        warnings.warn(
+            f"no price that was tried keeps the limits, the nearest is returned: {missed}. Raise the limit, "
+            "or look whether the data show a way to keep it",
+            ConstraintWarning,
+            stacklevel=3,
+        )
+    return _answered(free, best)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A policy that was trained at some prices, and what it is predicted to earn and to cost."""
+
+    parameters: Mapping[str, torch.Tensor]
+    history: tuple[Update, ...]
+    expected_return: float
+    answers: tuple[ConstraintAnswer, ...]
+    excess: float
+
+    @property
+    def kept(self) -> bool:
+        return all(answer.kept for answer in self.answers)
+
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """The order of trials: limits kept and much earned, else near to the limits."""
+        return (True, self.expected_return, 0.0) if self.kept else (False, -self.excess, self.expected_return)
+
+
+class _Judge:
+    """Says of a policy what it earns and costs, along the same imagined paths for all policies."""
+
+    def __init__(
+        self,
+        constraints: Sequence[Constraint],
+        costs: Sequence[torch.Tensor],
+        data: Transitions,
+        discount: float,
+        free: TrainingResult,
+    ) -> None:
+        self.constraints, self.discount, self.schema = constraints, discount, data.schema
+        # Halves of the data are for the upper end only.
+        halves = Imagination().halves if any(constraint.upper for constraint in constraints) else 0
+        imagination = Imagination(halves=halves, seed=free.seed)
+
+        def evaluator(rewards: torch.Tensor) -> OfflineEvaluator:
+            rewarded = replace(data, rewards=rewards)
+            return OfflineEvaluator(rewarded, discount, bandwidths=free.bandwidths, imagination=imagination)
+
+        self.earned = evaluator(data.rewards)
+        self.spent = [
+            None if constraint.region is not None else evaluator(cost)
+            for constraint, cost in zip(constraints, costs, strict=True)
+        ]
+        self.ranges = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
+        self.controller = free.policy
+
+    def trial(self, policy: Policy, history: tuple[Update, ...], *, prices: Sequence[float]) -> _Trial:
+        evaluation, answers, excess = self.earned.evaluate(self.controller), [], 0.0
+        for constraint, evaluator, price, unit in zip(
+            self.constraints, self.spent, prices, self.ranges, strict=True
+        ):
+            if evaluator is None:
+                assert constraint.region is not None
+                cost, (_, upper) = self.earned.share_inside(evaluation, constraint.region)
+            else:
+                spent = evaluator.evaluate(self.controller)
+                cost = (1.0 - self.discount) * spent.expected_return
+                upper = (1.0 - self.discount) * spent.interval[1]
+            held = upper if constraint.upper else cost
+            answers.append(
+                ConstraintAnswer(
+                    name=constraint.label,
+                    limit=constraint.limit,
+                    cost=cost,
+                    upper=upper if constraint.upper else None,
+                    multiplier=price,
+                    kept=held <= constraint.limit,
+                )
+            )
+            excess = max(excess, (held - constraint.limit) / unit)
+        return _Trial(
+            copy.deepcopy(policy.state_dict()), history, evaluation.expected_return, tuple(answers), excess
+        )
+
+
+class _PriceSearch:
+    """Finds a price for each limit: up while it is exceeded, down while it is kept, by ever smaller factors.
+
+    Args:
+        units: The price of each cost at which it weighs about as much as the rewards.
+    """
+
+    def __init__(self, units: Sequence[float]) -> None:
+        self._prices, self._units = [0.0] * len(units), units
+        self._factors, self._rising = [_FACTOR] * len(units), [True] * len(units)
+
+    def next(self, answers: Sequence[ConstraintAnswer]) -> list[float] | None:
+        """Return the next prices, or None where they would hardly change."""
+        changed = False
+        for k, answer in enumerate(answers):
+            if self._prices[k] == 0.0:
+                changed |= not answer.kept
+                self._prices[k] = 0.0 if answer.kept else self._units[k]
+                continue
+            if self._rising[k] == answer.kept:
+                self._rising[k], self._factors[k] = not answer.kept, math.sqrt(self._factors[k])
+            changed |= self._factors[k] >= _LEAST_FACTOR
+            self._prices[k] *= 1.0 / self._factors[k] if answer.kept else self._factors[k]
+        return list(self._prices) if changed else None
+
+
+def _stake(data: Transitions) -> float:
+    """Return how far rewards differ, the nothing after the end of a task among them."""
+    low, high = float(data.rewards.min()), float(data.rewards.max())
+    if bool(data.terminated.any()):
+        low, high = min(low, 0.0), max(high, 0.0)
+    return high - low
+
+
+def _unit_price(data: Transitions, costs: torch.Tensor) -> float:
+    """Return the price at which costs differ as much as rewards do."""
+    spread, stake = float(costs.max() - costs.min()), _stake(data)
+    return stake / spread if spread > 0 and stake > 0 else 1.0
+
+
+def _worst(costs: torch.Tensor, data: Transitions) -> float:
+    """Return the highest cost of a step, 0 where the end of the task is no better."""
+    worst = float(costs.max())
+    return max(worst, 0.0) if bool(data.terminated.any()) else worst
+
+
+def _answered(free: TrainingResult, best: _Trial) -> TrainingResult:
+    """Return the result of the chosen policy, its return without any price."""
+    policy, problem = free.policy.policy, free.solution.equation.problem
+    policy.load_state_dict(best.parameters)
+    problem.remember({})
+    solution = problem.equation(policy, generator(free.seed, "actions")).solve()
+    return replace(
+        free,
+        answer=Answer.of(solution),
+        history=best.history,
+        constraints=best.answers,
+        source=Trained(solution, free.bandwidths),
+    )
