@@ -7,20 +7,23 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from nopg._seeding import generator
 from nopg._typing import ArrayLike, as_tensor
+from nopg.bellman import ControlProblem
 from nopg.data import Transitions
-from nopg.errors import ArgumentError, ConstraintWarning, SupportWarning
+from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.evaluation import Imagination, OfflineEvaluator, region_of
+from nopg.graph import LocalLinear
+from nopg.kernels import Bandwidths
 from nopg.policies import Policy
+from nopg.training._controller import Controller
 from nopg.training._reports import Update
-from nopg.training._result import Answer, ConstraintAnswer, Trained, TrainingResult
+from nopg.training._result import ConstraintAnswer
 
-__all__ = ["Constraint", "Train", "optimize_within"]
+__all__ = ["Constraint", "keep_limits"]
 
 # Trainings at most after the one that pays no attention to limits.
 _ROUNDS = 6
@@ -96,56 +99,46 @@ class Constraint:
         return costs
 
 
-class Train(Protocol):
-    """A training of which data, policy and a few settings are open; `optimize` with the others bound."""
-
-    def __call__(
-        self,
-        data: Transitions,
-        discount: float,
-        *,
-        policy: Policy | Any = ...,
-        model: Any = ...,
-        bandwidths: Any = ...,
-        unknown_value: float | None = ...,
-        start: Any = ...,
-    ) -> TrainingResult:
-        """Train."""
-
-
-def optimize_within(
+def keep_limits(
     constraints: Sequence[Constraint],
     data: Transitions,
-    discount: float,
-    train: Train,
+    policy: Policy,
     *,
-    initial_states: ArrayLike | None = None,
-) -> TrainingResult:
-    """Train a controller that keeps limits: the best of Ĵ − Σₖ λₖ(Ĉₖ − dₖ) with the right prices λ ≥ 0.
+    problem: ControlProblem,
+    rows: torch.Tensor,
+    history: tuple[Update, ...],
+    bandwidths: Bandwidths,
+    seed: int,
+    improve: Callable[[ControlProblem], tuple[Update, ...]],
+) -> tuple[tuple[ConstraintAnswer, ...], tuple[Update, ...]]:
+    """Go on with a policy, in place, until it keeps its limits; return what came of them and the updates.
 
-    Costs enter the rewards at their price, r − Σₖ λₖcₖ, so that an update takes one solve however many limits
-    there are. A first training pays nothing; where it exceeds a limit, the price of that is raised tenfold
-    from round to round until the limit is kept, and lowered while it is: after every change of direction by
-    the root of the last factor. Each training goes on from the policy of the last. What a policy costs is
-    predicted along imagined paths (`nopg.evaluation.OfflineEvaluator`), on which nothing is interpolated.
-    Leaving the data is charged as the highest cost for ever.
+    It seeks the best of Ĵ − Σₖ λₖ(Ĉₖ − dₖ) and the right prices λ ≥ 0. Costs enter the equation at their
+    price, so an update takes one solve however many limits there are. A policy that was trained without
+    limits pays nothing; where it exceeds one, the price of that is raised tenfold from round to round until
+    the limit is kept, and lowered while it is: after every change of direction by the root of the last
+    factor. A round begins with the policy that is best at its prices of those found before. What a policy
+    costs is predicted along imagined paths (`nopg.evaluation.OfflineEvaluator`), where nothing is
+    interpolated. Leaving the data is charged as the highest cost for ever.
 
     Args:
-        constraints: The limits.
-        data: The transitions.
-        discount: γ.
-        train: Trains a policy on data like these.
-        initial_states: Raw states (n₀, d_s) the controller will start in; those of the data if not given.
+        constraints: The limits; without any nothing is done.
+        data: The transitions, starts declared.
+        policy: Trained without limits.
+        problem: The equation it was trained with.
+        rows: The row of the data that each row of the problem's model comes from, shape (n,).
+        history: Of that training.
+        bandwidths: Of the kernels.
+        seed: Of what is imagined.
+        improve: Goes on with the policy, in place, in another problem.
     """
-    data = data if initial_states is None else data.starting_at(initial_states)
+    if not constraints:
+        return (), history
     costs = [constraint.costs(data) for constraint in constraints]
-    free = train(data, discount)
-    policy = free.policy.policy
-    judge = _Judge(constraints, costs, data, discount, free)
-    found = [judge.trial(policy, free.history, prices=[0.0] * len(constraints))]
+    judge = _Judge(constraints, costs, data, problem=problem, bandwidths=bandwidths, seed=seed)
+    found = [judge.trial(policy, history, prices=[0.0] * len(constraints))]
     search = _PriceSearch([_unit_price(data, cost) for cost in costs])
-    unknown_value = free.solution.equation.problem.unknown_value
-    enough = found[0].expected_return - _GOOD_ENOUGH * _stake(data) / (1.0 - discount)
+    enough = found[0].expected_return - _GOOD_ENOUGH * _stake(data) / (1.0 - judge.discount)
 
     for _ in range(_ROUNDS):
         last = found[-1]
@@ -154,23 +147,13 @@ def optimize_within(
         prices = search.next(last.answers)
         if prices is None:
             break
-        priced = zip(prices, costs, strict=True)
-        charge = sum((price * cost for price, cost in priced), torch.zeros_like(data.rewards))
-        worst = sum(price * _worst(cost, data) for price, cost in zip(prices, costs, strict=True))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SupportWarning)  # the first training has said it
-            result = train(
-                replace(data, rewards=data.rewards - charge),
-                discount,
-                policy=policy,
-                model=free.choice.name,
-                bandwidths=free.bandwidths,
-                unknown_value=unknown_value - worst / (1.0 - discount),
-                start="given",
-            )
-        found.append(judge.trial(policy, result.history, prices=prices))
+        begin = max(found, key=lambda trial: trial.priced_return(prices, judge.discount))
+        policy.load_state_dict(begin.parameters)
+        updates = improve(_charged(problem, constraints, [cost[rows] for cost in costs], prices))
+        found.append(judge.trial(policy, updates, prices=prices))
 
     best = max(found, key=lambda trial: trial.rank)
+    policy.load_state_dict(best.parameters)
     if not best.kept:
         missed = "; ".join(str(answer) for answer in best.answers if not answer.kept)
         warnings.warn(
@@ -179,7 +162,40 @@ def optimize_within(
             ConstraintWarning,
             stacklevel=3,
         )
-    return _answered(free, best)
+    return best.answers, best.history
+
+
+def _charged(
+    problem: ControlProblem,
+    constraints: Sequence[Constraint],
+    costs: Sequence[torch.Tensor],
+    prices: Sequence[float],
+) -> ControlProblem:
+    """Return the problem with costs (n,) taken off its rewards at their prices."""
+    model, worst = problem.model, 0.0
+    steps = 1.0
+    if isinstance(model, LocalLinear):
+        steps = sum(model.discount**step for step in range(model.hold))
+        fitted = [
+            price * cost
+            for constraint, price, cost in zip(constraints, prices, costs, strict=True)
+            if constraint.region is None
+        ]
+        if fitted:
+            model = model.earning(model.data.rewards - torch.stack(fitted).sum(dim=0))
+    charged = copy.copy(model)
+    for constraint, price, cost in zip(constraints, prices, costs, strict=True):
+        worst += price * _worst(cost, model.data) * steps
+        if not isinstance(model, LocalLinear):
+            charged.node_rewards = charged.node_rewards - price * cost.to(charged.node_rewards)
+        elif constraint.region is not None:
+            # A region is known at every node, where a fit to the rows would blur its edge.
+            inside = region_of(constraint.region, model.data.schema)(model.node_states)
+            charged.node_rewards = charged.node_rewards - price * steps * inside.double()
+    unknown = problem.unknown_value - worst / (1.0 - problem.discount)
+    return replace(
+        problem, model=charged, initial=charged.bind(problem.initial.features), unknown_value=unknown
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +212,11 @@ class _Trial:
     def kept(self) -> bool:
         return all(answer.kept for answer in self.answers)
 
+    def priced_return(self, prices: Sequence[float], discount: float) -> float:
+        """Return what is earned less what is spent at these prices."""
+        spent = sum(price * answer.cost for price, answer in zip(prices, self.answers, strict=True))
+        return self.expected_return - spent / (1.0 - discount)
+
     @property
     def rank(self) -> tuple[bool, float, float]:
         """The order of trials: limits kept and much earned, else near to the limits."""
@@ -210,17 +231,26 @@ class _Judge:
         constraints: Sequence[Constraint],
         costs: Sequence[torch.Tensor],
         data: Transitions,
-        discount: float,
-        free: TrainingResult,
+        *,
+        problem: ControlProblem,
+        bandwidths: Bandwidths,
+        seed: int,
     ) -> None:
-        self.constraints, self.discount, self.schema = constraints, discount, data.schema
+        model = problem.model
+        # γ of one step, where the problem's decisions may lie several steps apart.
+        hold = model.hold if isinstance(model, LocalLinear) else 1
+        self.constraints, self.schema, self.discount = (
+            constraints,
+            data.schema,
+            problem.discount ** (1 / hold),
+        )
         # Halves of the data are for the upper end only.
         halves = Imagination().halves if any(constraint.upper for constraint in constraints) else 0
-        imagination = Imagination(halves=halves, seed=free.seed)
+        imagination = Imagination(halves=halves, seed=seed)
 
         def evaluator(rewards: torch.Tensor) -> OfflineEvaluator:
             rewarded = replace(data, rewards=rewards)
-            return OfflineEvaluator(rewarded, discount, bandwidths=free.bandwidths, imagination=imagination)
+            return OfflineEvaluator(rewarded, self.discount, bandwidths=bandwidths, imagination=imagination)
 
         self.earned = evaluator(data.rewards)
         self.spent = [
@@ -228,10 +258,10 @@ class _Judge:
             for constraint, cost in zip(constraints, costs, strict=True)
         ]
         self.ranges = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
-        self.controller = free.policy
 
     def trial(self, policy: Policy, history: tuple[Update, ...], *, prices: Sequence[float]) -> _Trial:
-        evaluation, answers, excess = self.earned.evaluate(self.controller), [], 0.0
+        controller, answers, excess = Controller(policy, self.schema), [], 0.0
+        evaluation = self.earned.evaluate(controller)
         for constraint, evaluator, price, unit in zip(
             self.constraints, self.spent, prices, self.ranges, strict=True
         ):
@@ -239,7 +269,7 @@ class _Judge:
                 assert constraint.region is not None
                 cost, (_, upper) = self.earned.share_inside(evaluation, constraint.region)
             else:
-                spent = evaluator.evaluate(self.controller)
+                spent = evaluator.evaluate(controller)
                 cost = (1.0 - self.discount) * spent.expected_return
                 upper = (1.0 - self.discount) * spent.interval[1]
             held = upper if constraint.upper else cost
@@ -263,7 +293,7 @@ class _PriceSearch:
     """Finds a price for each limit: up while it is exceeded, down while it is kept, by ever smaller factors.
 
     Args:
-        units: The price of each cost at which it weighs about as much as the rewards.
+        units: The first price of each cost.
     """
 
     def __init__(self, units: Sequence[float]) -> None:
@@ -294,27 +324,12 @@ def _stake(data: Transitions) -> float:
 
 
 def _unit_price(data: Transitions, costs: torch.Tensor) -> float:
-    """Return the price at which costs differ as much as rewards do."""
+    """Return the price at which costs differ a tenth as much as rewards do."""
     spread, stake = float(costs.max() - costs.min()), _stake(data)
-    return stake / spread if spread > 0 and stake > 0 else 1.0
+    return 0.1 * stake / spread if spread > 0 and stake > 0 else 1.0
 
 
 def _worst(costs: torch.Tensor, data: Transitions) -> float:
     """Return the highest cost of a step, 0 where the end of the task is no better."""
     worst = float(costs.max())
     return max(worst, 0.0) if bool(data.terminated.any()) else worst
-
-
-def _answered(free: TrainingResult, best: _Trial) -> TrainingResult:
-    """Return the result of the chosen policy, its return without any price."""
-    policy, problem = free.policy.policy, free.solution.equation.problem
-    policy.load_state_dict(best.parameters)
-    problem.remember({})
-    solution = problem.equation(policy, generator(free.seed, "actions")).solve()
-    return replace(
-        free,
-        answer=Answer.of(solution),
-        history=best.history,
-        constraints=best.answers,
-        source=Trained(solution, free.bandwidths),
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 import torch
@@ -41,7 +40,7 @@ from nopg.solvers import Solver, solver_by_name
 from nopg.training._ascent import ascend, check_ascent
 from nopg.training._checkpoint import Checkpoints, Settled, open_checkpoints
 from nopg.training._choice import ModelChoice, check_choice, choose_model
-from nopg.training._constraints import Constraint, optimize_within
+from nopg.training._constraints import Constraint, keep_limits
 from nopg.training._controller import Controller
 from nopg.training._greedy_start import GreedyStart, hold_actions, keep_the_better, start_greedily
 from nopg.training._purpose import purpose_of
@@ -113,8 +112,8 @@ def optimize(
             updates more, and an ascent that ends worse than it began is undone. 'auto' is greedy for a policy
             that is built here, and takes a given one as it is; above 100 000 rows it is 'given'.
         constraints: Limits on costs, or on the time spent in regions of the states, that the controller has
-            to keep by what the data predict. It takes up to seven trainings; `TrainingResult.constraints`
-            says what came of each.
+            to keep by what the data predict. It takes up to seven ascents; `TrainingResult.constraints` says
+            what came of each limit.
         updates: Most updates of the policy; 1 500 in the supplement.
         learning_rate: Adam's; 10⁻² in the supplement.
         seed: The one seed of everything random.
@@ -137,34 +136,7 @@ def optimize(
     """
     gamma = check_discount(discount)
     _check_settings(model, policy, precision, start, prior_mass, ascent=(updates, learning_rate))
-    _check_rounds(constraints, checkpoint, resume)
-    if constraints:
-        return optimize_within(
-            constraints,
-            data,
-            gamma,
-            partial(
-                optimize,
-                policy=policy,
-                model=model,
-                bandwidths=bandwidths,
-                prior_mass=prior_mass,
-                unknown_value=unknown_value,
-                integration=integration,
-                solver=solver,
-                start=start,
-                updates=updates,
-                learning_rate=learning_rate,
-                seed=seed,
-                precision=precision,
-                device=device,
-                memory_budget=memory_budget,
-                callbacks=callbacks,
-                stop=stop,
-                progress=progress,
-            ),
-            initial_states=initial_states,
-        )
+    _check_rounds(constraints, data, checkpoint, resume)
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
     solve.forget()
     ranks = current_ranks()
@@ -260,6 +232,25 @@ def optimize(
 
     if begun and keep_the_better(actor, problem, begun) and bar:
         bar.note("the start earns more along predicted paths than the last policy: the start is kept")
+    kept, history = keep_limits(
+        constraints,
+        given,
+        actor,
+        problem=held,
+        rows=shared.rows,
+        history=history,
+        bandwidths=h,
+        seed=seed,
+        improve=lambda priced: ascend(
+            NOPG(priced, solver=solve),
+            actor,
+            updates=updates,
+            learning_rate=learning_rate,
+            seed=seed,
+            callbacks=[*callbacks, *([bar] if bar else [])],
+            stop=stop or Plateau(),
+        ),
+    )
     # Training may be inexact; the answer is solved to its certificate, in float64 on the CPU, and depends on
     # the policy alone, not on the way there.
     solve.forget()
@@ -276,6 +267,7 @@ def optimize(
         rows=shared.rows,
         seed=seed,
         source=Trained(solution, h),
+        constraints=kept,
     )
 
 
@@ -353,7 +345,9 @@ def build_policy(kind: str, data: Transitions, seed: int) -> Policy:
     return GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
 
 
-def _check_rounds(constraints: Sequence[Constraint], checkpoint: object, resume: object) -> None:
+def _check_rounds(
+    constraints: Sequence[Constraint], data: Transitions, checkpoint: object, resume: object
+) -> None:
     """Refuse what a training of several rounds cannot do."""
     if not constraints:
         return
@@ -363,6 +357,8 @@ def _check_rounds(constraints: Sequence[Constraint], checkpoint: object, resume:
         )
     if current_ranks().several:
         raise ArgumentError("a training with constraints runs in one process, not under torchrun")
+    for constraint in constraints:
+        constraint.costs(data)
 
 
 def _check_settings(
