@@ -187,8 +187,8 @@ def _markdown(found: dict[str, Any]) -> str:
         "Made by `python -m evidence.pessimism_study` from `results/pessimism.json`; do not edit.",
         "",
         "The prior mass β sends what the data cannot account for to an unknown state of the worst value "
-        "([record 3](decisions/0003-prior-mass.md)). It is no guaranteed lower bound: inside the data it adds "
-        "next to nothing, however few or noisy the rows are, and a crash may cost more than the worst reward "
+        "([record 3](decisions/0003-prior-mass.md)). It is no guaranteed lower bound: inside the data it "
+        "adds next to nothing, however few or noisy the rows are, and a crash may cost more than the worst reward "
         "on record. "
         "What it does is to put policies that leave the data behind those that stay.",
         "",
@@ -196,7 +196,8 @@ def _markdown(found: dict[str, Any]) -> str:
         "",
         "x′ = 1.2 x + u + noise, logged under u = −.7 x + noise within |x| ≤ 1, 400 rows, five logs; "
         "γ = .95, starts ±.4 and ±.8. u = k x is stable for −2.2 < k < −.2. Counted are pairs in which Ĵ of "
-        "a gain that destabilises is not below that of one that stabilises and asks for no action outside those logged.",
+        "a gain that destabilises is not below that of one that stabilises and asks "
+        "for no action outside those logged.",
         "",
         "| model | β | pairs out of order | median Ĵ, k = −.9 | k = −.1 | k = −2.5 |",
         "|---|---|---|---|---|---|",
@@ -220,7 +221,8 @@ def _markdown(found: dict[str, Any]) -> str:
         "## A cart that drifts away",
         "",
         "Cart-pole at 50 Hz, 1 500 random steps within some 7 cm of the middle, γ = .99. One feedback "
-        "balances and holds its place; the other balances, does not look at the place, and pushes to one side.",
+        "balances and holds its place; the other balances, does not look at the place, and pushes to one "
+        "side.",
         "",
         "| data | law | model | β | Ĵ | unknown mass | came | steps of 1 000 |",
         "|---|---|---|---|---|---|---|---|",
