@@ -75,11 +75,11 @@ def _markdown(records: list[dict[str, Any]]) -> str:
         "Made by `python -m evidence.constraint_study` from `results/constraints.json`; do not edit.",
         "",
         f"Cart-pole at 50 Hz, {_ROWS} random steps, γ = .99, the limit `abs(position) > {_EDGE}` for at most "
-        f"{_LIMIT:.0%} of discounted time; at most {_UPDATES} updates per ascent. Violations are the share of "
-        f"steps beyond the edge on the true cart, {_EPISODES} runs of {_STEPS} steps.",
+        f"{_LIMIT:.0%} of discounted time; at most {_UPDATES} updates per ascent. Violations are the share "
+        f"of steps beyond the edge on the true cart, {_EPISODES} runs of {_STEPS} steps.",
         "",
-        "| data | return, free | return, limited | violations, free | violations, limited | predicted share | "
-        "price | kept by prediction |",
+        "| data | return, free | return, limited | violations, free | violations, limited | predicted "
+        "share | price | kept by prediction |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one, other in zip(free, held, strict=True):
@@ -90,8 +90,8 @@ def _markdown(records: list[dict[str, Any]]) -> str:
         )
     lines += [
         "",
-        f"Must be: violations down at least 10×, return down at most 10 %. Measured: violations down {factor}, "
-        f"return {100 * (left / earned - 1):+.0f} %: {'kept' if kept else '**missed**'}.",
+        f"Must be: violations down at least 10×, return down at most 10 %. Measured: violations down "
+        f"{factor}, return {100 * (left / earned - 1):+.0f} %: {'kept' if kept else '**missed**'}.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -188,8 +188,8 @@ def _markdown(found: dict[str, Any]) -> str:
         "",
         "The prior mass β sends what the data cannot account for to an unknown state of the worst value "
         "([record 3](decisions/0003-prior-mass.md)). It is no guaranteed lower bound: inside the data it "
-        "adds next to nothing, however few or noisy the rows are, and a crash may cost more than the worst reward "
-        "on record. "
+        "adds next to nothing, however few or noisy the rows are, and a crash may cost more than the "
+        "worst reward on record. "
         "What it does is to put policies that leave the data behind those that stay.",
         "",
         "## An unstable plant",
