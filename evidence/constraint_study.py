@@ -1,6 +1,8 @@
 """A cart-pole with a track limit: `python -m evidence.constraint_study` writes docs/constraints.md.
 
 Each seed is its own log of random steps. The unconstrained and the constrained policy run on the true cart.
+They start within 1.5° of upright, as the environment has it; from the 5.7° of the paper's task a policy has
+to cross the edge to catch the pole.
 """
 
 from __future__ import annotations
@@ -15,21 +17,23 @@ import torch
 from evidence.study import run_study
 from nopg import optimize
 from nopg._seeding import generator
+from nopg.environments import CartPole, CartPoleParameters
 from nopg.errors import ConstraintWarning, SupportWarning
 from nopg.experiments import TASKS
 from nopg.rollouts import simulate
 from nopg.training import Constraint, TrainingResult
 
 _TASK = TASKS["cart-pole"]
-_ROWS, _SEEDS, _UPDATES = 1_500, range(2), 100
-_EDGE, _LIMIT = 0.02, 0.1
-_STEPS, _EPISODES = 1_000, 20
+_CART = CartPole(CartPoleParameters(rate=50, angle_limit=0.25, max_voltage=5))
+_ROWS, _SEEDS, _UPDATES = 1_500, range(3), 100
+_EDGE, _LIMIT = 0.02, 0.05
+_STEPS, _EPISODES, _STARTS = 1_000, 20, 15
 
 
 def _ran(result: TrainingResult, seed: int) -> dict[str, float]:
     """Return what a policy earns on the true cart, and the share of its steps beyond the edge."""
     rng = generator(seed, "runs")
-    runs = simulate(_TASK.plant, result.policy, steps=_STEPS, num_episodes=_EPISODES, rng=rng)
+    runs = simulate(_CART, result.policy, steps=_STEPS, num_episodes=_EPISODES, rng=rng)
     beyond = (runs.states[1:, :, 0].abs() > _EDGE)[runs.alive]
     return {"return": float(runs.returns.mean()), "violations": float(beyond.double().mean())}
 
@@ -39,7 +43,8 @@ def _measure() -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     constraint = Constraint(f"abs(position) > {_EDGE}", limit=_LIMIT)
     for seed in _SEEDS:
-        data = _TASK.data(_ROWS, seed)
+        starts = _CART.initial(_STARTS, rng=generator(seed, "starts of the study"))
+        data = _TASK.data(_ROWS, seed).starting_at(starts)
         for limits in ((), (constraint,)):
             began = time.process_time()
             with warnings.catch_warnings():
@@ -50,7 +55,6 @@ def _measure() -> list[dict[str, Any]]:
                     _TASK.discount,
                     constraints=limits,
                     updates=_UPDATES,
-                    learning_rate=2e-3,
                     seed=seed,
                     progress=False,
                 )
@@ -74,7 +78,8 @@ def _markdown(records: list[dict[str, Any]]) -> str:
         "",
         "Made by `python -m evidence.constraint_study` from `results/constraints.json`; do not edit.",
         "",
-        f"Cart-pole at 50 Hz, {_ROWS} random steps, γ = .99, the limit `abs(position) > {_EDGE}` for at most "
+        f"Cart-pole at 50 Hz, {_ROWS} random steps, starts within 1.5° of "
+        f"upright, γ = .99, the limit `abs(position) > {_EDGE}` for at most "
         f"{_LIMIT:.0%} of discounted time; at most {_UPDATES} updates per ascent. Violations are the share "
         f"of steps beyond the edge on the true cart, {_EPISODES} runs of {_STEPS} steps.",
         "",
