@@ -55,7 +55,7 @@ _FLOAT32_ABOVE = 20_000
 # Above this many rows a greedy start, which asks the model for every candidate action, is a choice.
 _GREEDY_UP_TO = 100_000
 # Of the learning rate, where an ascent goes on with a policy that is good already.
-_GOING_ON = 0.2
+_GOING_ON = 0.05
 
 
 def optimize(
