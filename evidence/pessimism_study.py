@@ -237,12 +237,12 @@ def _markdown(found: dict[str, Any]) -> str:
     ]
     lines += [
         "",
-        "The equation with the default β does **not** tell the two apart: its weights spread the value by a "
-        "whole width of the interpolation in every step, and a drift of some cm/s is a small part of that, "
-        "so no mass is seen to leave ([record 13](decisions/0013-a-greedy-start.md)). The prior mass of the "
-        "local-linear model is spent on the thin data around the start instead, on both laws alike. The "
-        "column of imagined paths is `OfflineEvaluation.pessimistic_return`: the same β where "
-        "nothing is interpolated.",
+        "The equation does **not** tell the two apart, with either β. The likely cause is that its weights "
+        "spread the value by a whole width of the interpolation in every step, and a drift of some cm/s is a "
+        "small part of that ([record 13](decisions/0013-a-greedy-start.md)): the paper's model sees no mass "
+        "leave, and the unknown mass of the local-linear one falls on both laws alike. Along imagined paths, "
+        "where nothing is interpolated, leaving the data at the worst value does tell them apart: that column "
+        "is `OfflineEvaluation.pessimistic_return`. Trust it, not Ĵ, where steps are short.",
         "",
         "## What it costs",
         "",
