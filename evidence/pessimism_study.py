@@ -241,8 +241,8 @@ def _markdown(found: dict[str, Any]) -> str:
         "spread the value by a whole width of the interpolation in every step, and a drift of some cm/s is a "
         "small part of that ([record 13](decisions/0013-a-greedy-start.md)): the paper's model sees no mass "
         "leave, and the unknown mass of the local-linear one falls on both laws alike. Along imagined paths, "
-        "where nothing is interpolated, leaving the data at the worst value does tell them apart: that column "
-        "is `OfflineEvaluation.pessimistic_return`. Trust it, not Ĵ, where steps are short.",
+        "where nothing is interpolated, leaving the data at the worst value does tell them apart: that "
+        "column is `OfflineEvaluation.pessimistic_return`. Trust it, not Ĵ, where steps are short.",
         "",
         "## What it costs",
         "",

@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,6 +30,8 @@ __all__ = ["Constraint", "keep_limits"]
 _ROUNDS = 6
 # Prices change by this factor, and by its root after every change of direction, until it is hardly one.
 _FACTOR, _LEAST_FACTOR = 10.0, 1.3
+# Of the learning rate: tried in turn until an ascent, which begins with a good policy, leads to a better one.
+_RATES = (1.0, 0.2, 0.05)
 # A policy that keeps its limits and is predicted to lose no more than this share of what rewards make
 # possible is good enough.
 _GOOD_ENOUGH = 0.01
@@ -109,7 +112,7 @@ def keep_limits(
     history: tuple[Update, ...],
     bandwidths: Bandwidths,
     seed: int,
-    improve: Callable[[ControlProblem], tuple[Update, ...]],
+    improve: Callable[[ControlProblem, float], tuple[Update, ...]],
 ) -> tuple[tuple[ConstraintAnswer, ...], tuple[Update, ...]]:
     """Go on with a policy, in place, until it keeps its limits; return what came of them and the updates.
 
@@ -117,9 +120,10 @@ def keep_limits(
     price, so an update takes one solve however many limits there are. A policy that was trained without
     limits pays nothing; where it exceeds one, the price of that is raised tenfold from round to round until
     the limit is kept, and lowered while it is: after every change of direction by the root of the last
-    factor. A round begins with the policy that is best at its prices of those found before. What a policy
-    costs is predicted along imagined paths (`nopg.evaluation.OfflineEvaluator`), where nothing is
-    interpolated. Leaving the data is charged as the highest cost for ever.
+    factor. A round begins with the policy that is best at its prices of those found before, and is repeated
+    with smaller steps if it ends no better. What a policy earns and costs is predicted along imagined paths
+    (`nopg.evaluation.OfflineEvaluator`), where nothing is interpolated. Leaving the data is charged as the
+    highest cost for ever.
 
     Args:
         constraints: The limits; without any nothing is done.
@@ -130,7 +134,7 @@ def keep_limits(
         history: Of that training.
         bandwidths: Of the kernels.
         seed: Of what is imagined.
-        improve: Goes on with the policy, in place, in another problem.
+        improve: Goes on with the policy, in place, in another problem and at a share of the learning rate.
     """
     if not constraints:
         return (), history
@@ -140,17 +144,22 @@ def keep_limits(
     search = _PriceSearch([_unit_price(data, cost) for cost in costs])
     enough = found[0].expected_return - _GOOD_ENOUGH * _stake(data) / (1.0 - judge.discount)
 
+    last = found[0]
     for _ in range(_ROUNDS):
-        last = found[-1]
         if last.kept and last.expected_return >= enough:
             break
         prices = search.next(last.answers)
         if prices is None:
             break
-        begin = max(found, key=lambda trial: trial.priced_return(prices, judge.discount))
-        policy.load_state_dict(begin.parameters)
-        updates = improve(_charged(problem, constraints, [cost[rows] for cost in costs], prices))
-        found.append(judge.trial(policy, updates, prices=prices))
+        worth = partial(_Trial.priced_return, prices=prices, discount=judge.discount)
+        begin = max(found, key=worth)
+        priced = _charged(problem, constraints, [cost[rows] for cost in costs], prices)
+        for share in _RATES:
+            policy.load_state_dict(begin.parameters)
+            found.append(judge.trial(policy, improve(priced, share), prices=prices))
+            if worth(found[-1]) > worth(begin):
+                break
+        last = max(found, key=worth)
 
     best = max(found, key=lambda trial: trial.rank)
     policy.load_state_dict(best.parameters)

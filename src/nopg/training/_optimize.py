@@ -54,8 +54,6 @@ __all__ = ["build_policy", "optimize"]
 _FLOAT32_ABOVE = 20_000
 # Above this many rows a greedy start, which asks the model for every candidate action, is a choice.
 _GREEDY_UP_TO = 100_000
-# Of the learning rate, where an ascent goes on with a policy that is good already.
-_GOING_ON = 0.05
 
 
 def optimize(
@@ -114,7 +112,7 @@ def optimize(
             updates more, and an ascent that ends worse than it began is undone. 'auto' is greedy for a policy
             that is built here, and takes a given one as it is; above 100 000 rows it is 'given'.
         constraints: Limits on costs, or on the time spent in regions of the states, that the controller has
-            to keep by what the data predict. It takes up to seven ascents; `TrainingResult.constraints` says
+            to keep by what the data predict. It takes several ascents more; `TrainingResult.constraints` says
             what came of each limit.
         updates: Most updates of the policy; 1 500 in the supplement.
         learning_rate: Adam's; 10⁻² in the supplement.
@@ -243,11 +241,11 @@ def optimize(
         history=history,
         bandwidths=h,
         seed=seed,
-        improve=lambda priced: ascend(
+        improve=lambda priced, share: ascend(
             NOPG(priced, solver=solve),
             actor,
             updates=updates,
-            learning_rate=_GOING_ON * learning_rate,
+            learning_rate=share * learning_rate,
             seed=seed,
             callbacks=[*callbacks, *([bar] if bar else [])],
             stop=stop or Plateau(),
