@@ -13,12 +13,14 @@ NopgError
 ├── TrainingInterrupted (KeyboardInterrupt)  stopped by Ctrl-C, with a checkpoint to go on from
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 
+ConstraintWarning (UserWarning)  limits that no controller was found to keep
 SupportWarning (UserWarning)     an answer that the data cannot back
 """
 
 __all__ = [
     "ArgumentError",
     "BundleError",
+    "ConstraintWarning",
     "DataError",
     "ExportError",
     "MemoryBudgetError",
@@ -99,6 +101,10 @@ class MissingExtraError(NopgError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs {package}, which is not installed; try: pip install 'nopg[{extra}]'")
+
+
+class ConstraintWarning(UserWarning):
+    """No controller was found that keeps the limits."""
 
 
 class SupportWarning(UserWarning):

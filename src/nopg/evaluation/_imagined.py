@@ -68,6 +68,7 @@ class ImaginedPaths:
         rewards: Shape (T, (B + 1)·m).
         left: The share of a path that has neither left the data nor ended before, shape (T, (B + 1)·m).
         going: The share that has not ended before, whatever the data know, shape (T, (B + 1)·m).
+        last: Raw states that the last step led to, shape ((B + 1)·m, d_s).
         num_parts: B + 1.
     """
 
@@ -81,6 +82,7 @@ class ImaginedPaths:
     rewards: torch.Tensor
     left: torch.Tensor
     going: torch.Tensor
+    last: torch.Tensor
     num_parts: int
 
 
@@ -208,6 +210,7 @@ class ImaginedPlant:
             rewards=earned,
             left=lefts,
             going=goings,
+            last=schema.decode(places),
             num_parts=count,
         )
 

@@ -258,6 +258,30 @@ class OfflineEvaluator:
         paths = self.plant.imagine(law.mode, steps=steps, starts=starts)
         return _risk(paths, inside, self.data, steps)
 
+    def share_inside(
+        self, one: OfflineEvaluation, region: str | Callable[[Any], Any]
+    ) -> tuple[float, tuple[float, float]]:
+        """Return the share of discounted time that a policy spends in a region, with its interval.
+
+        That is (1 − γ)·Σₜ γᵗ over the steps t that lead into the region, the last step of a task included;
+        after the end no time is spent. The interval counts the same errors as that of the return.
+
+        Args:
+            one: What `evaluate` said of the policy.
+            region: See `region_of`.
+        """
+        paths, gamma = one.paths, self.discount
+        led_to = torch.cat([paths.states[1:], paths.last[None]])
+        entered = region_of(region, self.data.schema)(led_to).double() * paths.going  # (T, (B + 1)·m)
+        weights = (1.0 - gamma) * gamma ** torch.arange(len(entered)).double()
+        late = entered[-max(len(entered) // 5, 1) :]
+        ahead = gamma ** len(entered) if len(entered) == self.plant.horizon else 0.0
+        shares = (weights @ entered + ahead * late.mean(dim=0)).view(paths.num_parts, -1)
+        tail = ahead * float(late.std(dim=0, correction=0)[: shares.shape[1]].mean())
+        mean, *halves = shares.mean(dim=1).tolist()
+        error = standard_error(mean, halves, _chance_error(shares[0], self.plant.repeats), tail)
+        return mean, (max(mean - 1.96 * error, 0.0), min(mean + 1.96 * error, 1.0))
+
     def _solve(self, law: PolicyLaw) -> BellmanSolution:
         data = self.data
         model = NadarayaWatson(data, self.plant.bandwidths, prior_mass=DEFAULT_PRIOR_MASS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 
@@ -123,6 +124,21 @@ class LocalLinear(LocalDynamics, TransitionModel):
             cover=self.cover,
             hold=steps,
             discount=discount,
+        )
+
+    def earning(self, rewards: torch.Tensor) -> LocalLinear:
+        """Return this model with other rewards (n,) on the rows of its data."""
+        return LocalLinear(
+            replace(self.data, rewards=rewards),
+            self.metric,
+            shape=self.shape,
+            interpolation=self.interpolation,
+            slack=self.slack,
+            num_candidates=self.num_candidates,
+            prior_mass=self.prior_mass,
+            cover=self.cover,
+            hold=self.hold,
+            discount=self.discount,
         )
 
     def _uncovered_places(self, fit: LocalFit, radius: float) -> torch.Tensor:

@@ -2,19 +2,22 @@
 
 from nopg.training._ascent import ascend
 from nopg.training._choice import ModelChoice
+from nopg.training._constraints import Constraint
 from nopg.training._controller import Controller
 from nopg.training._loading import load
 from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
 from nopg.training._optimize import build_policy, optimize
 from nopg.training._rehearsal import PredictedPaths
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
-from nopg.training._result import Answer, ResultSource, TrainingResult
+from nopg.training._result import Answer, ConstraintAnswer, ResultSource, TrainingResult
 from nopg.training._starts import StartSupport
 
 __all__ = [
     "Answer",
     "CSVLogger",
     "Callback",
+    "Constraint",
+    "ConstraintAnswer",
     "Controller",
     "JSONLinesLogger",
     "ModelChoice",

@@ -31,7 +31,7 @@ from nopg.policies import Policy, policy_from
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
-from nopg.training._result import Answer, TrainingResult
+from nopg.training._result import Answer, ConstraintAnswer, TrainingResult
 from nopg.training._saving import DATA, NUMBERS, RESULT
 from nopg.training._starts import StartSupport
 
@@ -76,6 +76,7 @@ def _load(bundle: Bundle) -> TrainingResult:
         rows=_whole(numbers, "rows"),
         seed=seed,
         source=_Saved(bundle, policy, bandwidths, start, support, seed),
+        constraints=_constraints(told),
     )
 
 
@@ -179,6 +180,25 @@ def _answer(told: Fields) -> Answer:
         told.number("expected_return"),
         told.number("unknown_mass"),
         Certificate(**numbers, converged=proof.flag("converged")),
+    )
+
+
+def _constraints(told: Fields) -> tuple[ConstraintAnswer, ...]:
+    """Return what came of limits; results that were saved before there were any have none."""
+    if not told.has("constraints"):
+        return ()
+    answers = told.object("constraints")
+    return tuple(_constraint(answers.object(name)) for name in answers.names)
+
+
+def _constraint(told: Fields) -> ConstraintAnswer:
+    return ConstraintAnswer(
+        name=told.text("name"),
+        limit=told.number("limit"),
+        cost=told.number("cost"),
+        upper=told.number("upper") if told.has("upper") else None,
+        multiplier=told.number("multiplier"),
+        kept=told.flag("kept"),
     )
 
 

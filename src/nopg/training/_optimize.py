@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -16,14 +15,13 @@ from nopg._ranks import Ranks, current_ranks
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bandwidths import select_bandwidths
-from nopg.bellman import BellmanSolution, ControlProblem, action_candidates
+from nopg.bellman import ControlProblem, action_candidates
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.gradients import NOPG
 from nopg.graph import (
     DEFAULT_PRIOR_MASS,
     CandidateSearch,
-    CondensedSupport,
     Footprint,
     IntegrationRule,
     LocalLinear,
@@ -42,12 +40,12 @@ from nopg.solvers import Solver, solver_by_name
 from nopg.training._ascent import ascend, check_ascent
 from nopg.training._checkpoint import Checkpoints, Settled, open_checkpoints
 from nopg.training._choice import ModelChoice, check_choice, choose_model
+from nopg.training._constraints import Constraint, keep_limits
 from nopg.training._controller import Controller
 from nopg.training._greedy_start import GreedyStart, hold_actions, keep_the_better, start_greedily
 from nopg.training._purpose import purpose_of
 from nopg.training._reports import Callback, Plateau, ProgressBar
-from nopg.training._result import Answer, TrainingResult
-from nopg.training._saving import data_identity
+from nopg.training._result import Answer, Trained, TrainingResult
 from nopg.training._starts import start_support
 
 __all__ = ["build_policy", "optimize"]
@@ -71,6 +69,7 @@ def optimize(
     integration: IntegrationRule | None = None,
     solver: Solver | str = "auto",
     start: Literal["auto", "given", "greedy"] = "auto",
+    constraints: Sequence[Constraint] = (),
     updates: int = 1_500,
     learning_rate: float = 1e-2,
     seed: int = 0,
@@ -112,6 +111,9 @@ def optimize(
             than the equation says, actions last longer in the training, which takes some hundred and fifty
             updates more, and an ascent that ends worse than it began is undone. 'auto' is greedy for a policy
             that is built here, and takes a given one as it is; above 100 000 rows it is 'given'.
+        constraints: Limits on costs, or on the time spent in regions of the states, that the controller has
+            to keep by what the data predict. It takes several ascents more; `TrainingResult.constraints` says
+            what came of each limit.
         updates: Most updates of the policy; 1 500 in the supplement.
         learning_rate: Adam's; 10⁻² in the supplement.
         seed: The one seed of everything random.
@@ -134,6 +136,7 @@ def optimize(
     """
     gamma = check_discount(discount)
     _check_settings(model, policy, precision, start, prior_mass, ascent=(updates, learning_rate))
+    _check_rounds(constraints, data, checkpoint, resume)
     solve = solver_by_name(solver) if isinstance(solver, str) else solver
     solve.forget()
     ranks = current_ranks()
@@ -229,6 +232,25 @@ def optimize(
 
     if begun and keep_the_better(actor, problem, begun) and bar:
         bar.note("the start earns more along predicted paths than the last policy: the start is kept")
+    kept, history = keep_limits(
+        constraints,
+        given,
+        actor,
+        problem=held,
+        rows=shared.rows,
+        history=history,
+        bandwidths=h,
+        seed=seed,
+        improve=lambda priced, share: ascend(
+            NOPG(priced, solver=solve),
+            actor,
+            updates=updates,
+            learning_rate=share * learning_rate,
+            seed=seed,
+            callbacks=[*callbacks, *([bar] if bar else [])],
+            stop=stop or Plateau(),
+        ),
+    )
     # Training may be inexact; the answer is solved to its certificate, in float64 on the CPU, and depends on
     # the policy alone, not on the way there.
     solve.forget()
@@ -244,29 +266,9 @@ def optimize(
         start_support=support,
         rows=shared.rows,
         seed=seed,
-        source=_Trained(solution, h),
+        source=Trained(solution, h),
+        constraints=kept,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Trained:
-    """The parts of a result that are at hand after a training."""
-
-    solved: BellmanSolution
-    bandwidths: Bandwidths
-
-    def solution(self) -> BellmanSolution:
-        return self.solved
-
-    def support(self) -> CondensedSupport:
-        return CondensedSupport.of(self._whole_data(), self.bandwidths.state_kernel)
-
-    def data_identity(self) -> Mapping[str, object]:
-        return data_identity(self._whole_data())
-
-    def _whole_data(self) -> Transitions:
-        model = self.solved.equation.problem.model
-        return whole_data(model.data, model.space.ranks)
 
 
 def _affordable(footprint: Footprint, budget: int, saves: Checkpoints | None, ranks: Ranks) -> int:
@@ -341,6 +343,22 @@ def build_policy(kind: str, data: Transitions, seed: int) -> Policy:
     if kind == "deterministic":
         return MLPPolicy.from_data(data.features, data.actions, rng=rng)
     return GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
+
+
+def _check_rounds(
+    constraints: Sequence[Constraint], data: Transitions, checkpoint: object, resume: object
+) -> None:
+    """Refuse what a training of several rounds cannot do."""
+    if not constraints:
+        return
+    if checkpoint is not None or resume is not None:
+        raise ArgumentError(
+            "a training with constraints keeps no checkpoints; leave checkpoint and resume out"
+        )
+    if current_ranks().several:
+        raise ArgumentError("a training with constraints runs in one process, not under torchrun")
+    for constraint in constraints:
+        constraint.costs(data)
 
 
 def _check_settings(

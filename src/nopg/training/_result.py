@@ -14,15 +14,16 @@ import torch
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.bellman import BellmanSolution, Certificate
 from nopg.data import Schema, Transitions
-from nopg.graph import CondensedSupport
+from nopg.graph import CondensedSupport, whole_data
 from nopg.kernels import Bandwidths
 from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
 from nopg.training._rehearsal import PredictedPaths, predict_paths
 from nopg.training._reports import Update
+from nopg.training._saving import data_identity, save_result
 from nopg.training._starts import StartSupport
 
-__all__ = ["Answer", "ResultSource", "TrainingResult"]
+__all__ = ["Answer", "ConstraintAnswer", "ResultSource", "Trained", "TrainingResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,32 @@ class Answer:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ConstraintAnswer:
+    """What came of one limit.
+
+    Attributes:
+        name: Of the constraint.
+        limit: What may be spent.
+        cost: What the controller is predicted to spend: (1 − γ)·Σₜ γᵗcₜ, for a region the share of discounted
+            time in it.
+        upper: The upper end of the 95 % interval of that, if this was to keep the limit.
+        multiplier: λ, the price of the cost in rewards at which the controller was trained; 0 if free.
+        kept: Whether the prediction keeps the limit.
+    """
+
+    name: str
+    limit: float
+    cost: float
+    upper: float | None
+    multiplier: float
+    kept: bool
+
+    def __str__(self) -> str:
+        upper = "" if self.upper is None else f", at most {self.upper:.3g}"
+        return f"{self.name}: {self.cost:.3g}{upper}, limit {self.limit:.3g}"
+
+
 class ResultSource(Protocol):
     """Where the large parts of a result come from: a training, or a file."""
 
@@ -65,6 +92,30 @@ class ResultSource(Protocol):
         """Return the number of rows of the data and a hash of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The parts of a result that are at hand after a training."""
+
+    solved: BellmanSolution
+    bandwidths: Bandwidths
+
+    def solution(self) -> BellmanSolution:
+        """Return the Bellman solution."""
+        return self.solved
+
+    def support(self) -> CondensedSupport:
+        """Return what a controller carries along to know where it is."""
+        return CondensedSupport.of(self._whole_data(), self.bandwidths.state_kernel)
+
+    def data_identity(self) -> Mapping[str, object]:
+        """Return the number of rows of the data and a hash of them."""
+        return data_identity(self._whole_data())
+
+    def _whole_data(self) -> Transitions:
+        model = self.solved.equation.problem.model
+        return whole_data(model.data, model.space.ranks)
+
+
 @dataclass(frozen=True, repr=False)
 class TrainingResult:
     """A trained controller and what is known about it before it runs.
@@ -73,13 +124,15 @@ class TrainingResult:
         policy: The controller: numpy observation in, numpy action out.
         answer: The numbers that the training ended with.
         bandwidths: Of the kernels, with where they come from.
-        history: Every update of the training.
+        history: Every update of the training; with constraints of the round that was chosen, in which Ĵ
+            counts the costs at their price.
         choice: Which transition model it rests on, and why.
         start_support: What the data know of the initial states.
         rows: The row of the data that each of the first nodes of the solution comes from, shape (n,); on
             several ranks the nodes of this one.
         seed: The one seed of everything random.
         source: Where solution and support come from.
+        constraints: What came of each limit, if there were some.
     """
 
     policy: Controller
@@ -91,6 +144,7 @@ class TrainingResult:
     rows: torch.Tensor
     seed: int
     source: ResultSource
+    constraints: tuple[ConstraintAnswer, ...] = ()
 
     @cached_property
     def solution(self) -> BellmanSolution:
@@ -186,8 +240,6 @@ class TrainingResult:
                 is asked of the model anywhere else: `value`, `visitation`, `support`, `predicted_paths`.
             overwrite: Whether an older result at the path is replaced.
         """
-        from nopg.training._saving import save_result
-
         return save_result(self, path, with_data=data, overwrite=overwrite)
 
     def __repr__(self) -> str:

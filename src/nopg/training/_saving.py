@@ -69,6 +69,7 @@ def save_result(
                 "bandwidths": {"source": result.bandwidths.source},
                 "model": settings,
                 "choice": _choice(result.choice),
+                "constraints": {str(k): asdict(answer) for k, answer in enumerate(result.constraints)},
             },
         },
         arrays={

@@ -1,0 +1,344 @@
+"""Limits that a controller keeps, by a price on what they limit."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from nopg._typing import ArrayLike, as_tensor
+from nopg.bellman import ControlProblem
+from nopg.data import Transitions
+from nopg.errors import ArgumentError, ConstraintWarning
+from nopg.evaluation import Imagination, OfflineEvaluator, region_of
+from nopg.graph import LocalLinear
+from nopg.kernels import Bandwidths
+from nopg.policies import Policy
+from nopg.training._controller import Controller
+from nopg.training._reports import Update
+from nopg.training._result import ConstraintAnswer
+
+__all__ = ["Constraint", "keep_limits"]
+
+# Trainings at most after the one that pays no attention to limits.
+_ROUNDS = 6
+# Prices change by this factor, and by its root after every change of direction, until it is hardly one.
+_FACTOR, _LEAST_FACTOR = 10.0, 1.3
+# Of the learning rate: tried in turn until an ascent, which begins with a good policy, leads to a better one.
+_RATES = (1.0, 0.2, 0.05)
+# A policy that keeps its limits and is predicted to lose no more than this share of what rewards make
+# possible is good enough.
+_GOOD_ENOUGH = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """A limit on what the controller may cost, beside what it earns.
+
+    What is limited is the discounted cost per step, (1 − γ)·Σₜ γᵗcₜ from the initial states. For a region
+    that is the share of discounted time spent there, between 0 and 1. Nothing is spent after the end of a
+    task: a region that is entered as the task ends costs that one step.
+
+    Attributes:
+        cost: One number for each row of the data; or a region, which costs 1 in a step that leads into it: an
+            expression of named states or a function of raw states (m, d_s), see `nopg.evaluation.region_of`.
+        limit: The most that may be spent per step, in the units of the cost.
+        upper: Whether the upper end of the 95 % interval has to keep the limit, instead of the estimate.
+        name: How messages call it.
+
+    Example:
+        >>> Constraint("level > 1.8", limit=0.01)
+        Constraint(level > 1.8: at most 0.01)
+    """
+
+    cost: ArrayLike | str | Callable[[Any], Any]
+    limit: float
+    upper: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.limit):
+            raise ArgumentError(f"the limit of a constraint is {self.limit}; give a finite number")
+
+    def __repr__(self) -> str:
+        return f"Constraint({self.label}: at most {self.limit:g}{', upper end' if self.upper else ''})"
+
+    @property
+    def label(self) -> str:
+        """The name, or what stands for it."""
+        if self.name is not None:
+            return self.name
+        return self.cost if isinstance(self.cost, str) else "region" if callable(self.cost) else "cost"
+
+    @property
+    def region(self) -> str | Callable[[Any], Any] | None:
+        """The region that is limited, if it is one."""
+        return self.cost if isinstance(self.cost, str) or callable(self.cost) else None
+
+    def costs(self, data: Transitions) -> torch.Tensor:
+        """Return what each row of the data costs, shape (n,)."""
+        if isinstance(self.cost, str) or callable(self.cost):
+            inside = region_of(self.cost, data.schema)(data.next_states)
+            if inside.shape != (len(data),):
+                raise ArgumentError(
+                    f"the region {self.label!r} returned the shape {tuple(inside.shape)} for {len(data)} "
+                    "states; return one boolean for each"
+                )
+            return inside.double()
+        costs = as_tensor(self.cost)
+        if costs.shape != (len(data),):
+            raise ArgumentError(
+                f"the constraint {self.label!r} has costs of shape {tuple(costs.shape)}; give one number for "
+                f"each of {len(data)} rows, or a region"
+            )
+        if not bool(costs.isfinite().all()):
+            raise ArgumentError(f"the constraint {self.label!r} has costs that are NaN or infinite")
+        return costs
+
+
+def keep_limits(
+    constraints: Sequence[Constraint],
+    data: Transitions,
+    policy: Policy,
+    *,
+    problem: ControlProblem,
+    rows: torch.Tensor,
+    history: tuple[Update, ...],
+    bandwidths: Bandwidths,
+    seed: int,
+    improve: Callable[[ControlProblem, float], tuple[Update, ...]],
+) -> tuple[tuple[ConstraintAnswer, ...], tuple[Update, ...]]:
+    """Go on with a policy, in place, until it keeps its limits; return what came of them and the updates.
+
+    It seeks the best of Ĵ − Σₖ λₖ(Ĉₖ − dₖ) and the right prices λ ≥ 0. Costs enter the equation at their
+    price, so an update takes one solve however many limits there are. A policy that was trained without
+    limits pays nothing; where it exceeds one, the price of that is raised tenfold from round to round until
+    the limit is kept, and lowered while it is: after every change of direction by the root of the last
+    factor. A round begins with the policy that is best at its prices of those found before, and is repeated
+    with smaller steps if it ends no better. What a policy earns and costs is predicted along imagined paths
+    (`nopg.evaluation.OfflineEvaluator`), where nothing is interpolated. Leaving the data is charged as the
+    highest cost for ever.
+
+    Args:
+        constraints: The limits; without any nothing is done.
+        data: The transitions, starts declared.
+        policy: Trained without limits.
+        problem: The equation it was trained with.
+        rows: The row of the data that each row of the problem's model comes from, shape (n,).
+        history: Of that training.
+        bandwidths: Of the kernels.
+        seed: Of what is imagined.
+        improve: Goes on with the policy, in place, in another problem and at a share of the learning rate.
+    """
+    if not constraints:
+        return (), history
+    costs = [constraint.costs(data) for constraint in constraints]
+    judge = _Judge(constraints, costs, data, problem=problem, bandwidths=bandwidths, seed=seed)
+    found = [judge.trial(policy, history, prices=[0.0] * len(constraints))]
+    search = _PriceSearch([_unit_price(data, cost) for cost in costs])
+    enough = found[0].expected_return - _GOOD_ENOUGH * _stake(data) / (1.0 - judge.discount)
+
+    last = found[0]
+    for _ in range(_ROUNDS):
+        if last.kept and last.expected_return >= enough:
+            break
+        prices = search.next(last.answers)
+        if prices is None:
+            break
+        worth = partial(_Trial.priced_return, prices=prices, discount=judge.discount)
+        begin = max(found, key=worth)
+        priced = _charged(problem, constraints, [cost[rows] for cost in costs], prices)
+        for share in _RATES:
+            policy.load_state_dict(begin.parameters)
+            found.append(judge.trial(policy, improve(priced, share), prices=prices))
+            if worth(found[-1]) > worth(begin):
+                break
+        last = max(found, key=worth)
+
+    best = max(found, key=lambda trial: trial.rank)
+    policy.load_state_dict(best.parameters)
+    if not best.kept:
+        missed = "; ".join(str(answer) for answer in best.answers if not answer.kept)
+        warnings.warn(
+            f"no price that was tried keeps the limits, the nearest is returned: {missed}. Raise the limit, "
+            "or look whether the data show a way to keep it",
+            ConstraintWarning,
+            stacklevel=3,
+        )
+    return best.answers, best.history
+
+
+def _charged(
+    problem: ControlProblem,
+    constraints: Sequence[Constraint],
+    costs: Sequence[torch.Tensor],
+    prices: Sequence[float],
+) -> ControlProblem:
+    """Return the problem with costs (n,) taken off its rewards at their prices."""
+    model, worst = problem.model, 0.0
+    steps = 1.0
+    if isinstance(model, LocalLinear):
+        steps = sum(model.discount**step for step in range(model.hold))
+        fitted = [
+            price * cost
+            for constraint, price, cost in zip(constraints, prices, costs, strict=True)
+            if constraint.region is None
+        ]
+        if fitted:
+            model = model.earning(model.data.rewards - torch.stack(fitted).sum(dim=0))
+    charged = copy.copy(model)
+    for constraint, price, cost in zip(constraints, prices, costs, strict=True):
+        worst += price * _worst(cost, model.data) * steps
+        if not isinstance(model, LocalLinear):
+            charged.node_rewards = charged.node_rewards - price * cost.to(charged.node_rewards)
+        elif constraint.region is not None:
+            # A region is known at every node, where a fit to the rows would blur its edge.
+            inside = region_of(constraint.region, model.data.schema)(model.node_states)
+            charged.node_rewards = charged.node_rewards - price * steps * inside.double()
+    unknown = problem.unknown_value - worst / (1.0 - problem.discount)
+    return replace(
+        problem, model=charged, initial=charged.bind(problem.initial.features), unknown_value=unknown
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A policy that was trained at some prices, and what it is predicted to earn and to cost."""
+
+    parameters: Mapping[str, torch.Tensor]
+    history: tuple[Update, ...]
+    expected_return: float
+    answers: tuple[ConstraintAnswer, ...]
+    excess: float
+
+    @property
+    def kept(self) -> bool:
+        return all(answer.kept for answer in self.answers)
+
+    def priced_return(self, prices: Sequence[float], discount: float) -> float:
+        """Return what is earned less what is spent at these prices."""
+        spent = sum(price * answer.cost for price, answer in zip(prices, self.answers, strict=True))
+        return self.expected_return - spent / (1.0 - discount)
+
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """The order of trials: limits kept and much earned, else near to the limits."""
+        return (True, self.expected_return, 0.0) if self.kept else (False, -self.excess, self.expected_return)
+
+
+class _Judge:
+    """Says of a policy what it earns and costs, along the same imagined paths for all policies."""
+
+    def __init__(
+        self,
+        constraints: Sequence[Constraint],
+        costs: Sequence[torch.Tensor],
+        data: Transitions,
+        *,
+        problem: ControlProblem,
+        bandwidths: Bandwidths,
+        seed: int,
+    ) -> None:
+        model = problem.model
+        # γ of one step, where the problem's decisions may lie several steps apart.
+        hold = model.hold if isinstance(model, LocalLinear) else 1
+        self.constraints, self.schema, self.discount = (
+            constraints,
+            data.schema,
+            problem.discount ** (1 / hold),
+        )
+        # Halves of the data are for the upper end only.
+        halves = Imagination().halves if any(constraint.upper for constraint in constraints) else 0
+        imagination = Imagination(halves=halves, seed=seed)
+
+        def evaluator(rewards: torch.Tensor) -> OfflineEvaluator:
+            rewarded = replace(data, rewards=rewards)
+            return OfflineEvaluator(rewarded, self.discount, bandwidths=bandwidths, imagination=imagination)
+
+        self.earned = evaluator(data.rewards)
+        self.spent = [
+            None if constraint.region is not None else evaluator(cost)
+            for constraint, cost in zip(constraints, costs, strict=True)
+        ]
+        self.ranges = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
+
+    def trial(self, policy: Policy, history: tuple[Update, ...], *, prices: Sequence[float]) -> _Trial:
+        controller, answers, excess = Controller(policy, self.schema), [], 0.0
+        evaluation = self.earned.evaluate(controller)
+        for constraint, evaluator, price, unit in zip(
+            self.constraints, self.spent, prices, self.ranges, strict=True
+        ):
+            if evaluator is None:
+                assert constraint.region is not None
+                cost, (_, upper) = self.earned.share_inside(evaluation, constraint.region)
+            else:
+                spent = evaluator.evaluate(controller)
+                cost = (1.0 - self.discount) * spent.expected_return
+                upper = (1.0 - self.discount) * spent.interval[1]
+            held = upper if constraint.upper else cost
+            answers.append(
+                ConstraintAnswer(
+                    name=constraint.label,
+                    limit=constraint.limit,
+                    cost=cost,
+                    upper=upper if constraint.upper else None,
+                    multiplier=price,
+                    kept=held <= constraint.limit,
+                )
+            )
+            excess = max(excess, (held - constraint.limit) / unit)
+        return _Trial(
+            copy.deepcopy(policy.state_dict()), history, evaluation.expected_return, tuple(answers), excess
+        )
+
+
+class _PriceSearch:
+    """Finds a price for each limit: up while it is exceeded, down while it is kept, by ever smaller factors.
+
+    Args:
+        units: The first price of each cost.
+    """
+
+    def __init__(self, units: Sequence[float]) -> None:
+        self._prices, self._units = [0.0] * len(units), units
+        self._factors, self._rising = [_FACTOR] * len(units), [True] * len(units)
+
+    def next(self, answers: Sequence[ConstraintAnswer]) -> list[float] | None:
+        """Return the next prices, or None where they would hardly change."""
+        changed = False
+        for k, answer in enumerate(answers):
+            if self._prices[k] == 0.0:
+                changed |= not answer.kept
+                self._prices[k] = 0.0 if answer.kept else self._units[k]
+                continue
+            if self._rising[k] == answer.kept:
+                self._rising[k], self._factors[k] = not answer.kept, math.sqrt(self._factors[k])
+            changed |= self._factors[k] >= _LEAST_FACTOR
+            self._prices[k] *= 1.0 / self._factors[k] if answer.kept else self._factors[k]
+        return list(self._prices) if changed else None
+
+
+def _stake(data: Transitions) -> float:
+    """Return how far rewards differ, the nothing after the end of a task among them."""
+    low, high = float(data.rewards.min()), float(data.rewards.max())
+    if bool(data.terminated.any()):
+        low, high = min(low, 0.0), max(high, 0.0)
+    return high - low
+
+
+def _unit_price(data: Transitions, costs: torch.Tensor) -> float:
+    """Return the price at which costs differ a tenth as much as rewards do."""
+    spread, stake = float(costs.max() - costs.min()), _stake(data)
+    return 0.1 * stake / spread if spread > 0 and stake > 0 else 1.0
+
+
+def _worst(costs: torch.Tensor, data: Transitions) -> float:
+    """Return the highest cost of a step, 0 where the end of the task is no better."""
+    worst = float(costs.max())
+    return max(worst, 0.0) if bool(data.terminated.any()) else worst
