@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evidence.offline_study import POLICY_SIZE, RISK_SIZE, RISK_STEPS, SIZES, read
+from evidence.offline_study import DATASETS, POLICY_SIZE, RISK_SIZE, RISK_STEPS, SIZES, read
 from evidence.offline_tasks import NUM_POLICIES, TASKS
 from nopg.evaluation import policy_metrics, standard_error
 from nopg.evaluation import verdict_of as gate
@@ -201,7 +201,8 @@ per plant, from good ones to ones that run away. Truth: 400 episodes on the plan
 
 ## Does the interval hold what it says?
 
-The policy goes round with the dataset. An answer took {seconds:.1f} s of CPU time (median). The last two
+The policy goes round with the dataset; {datasets} datasets per row of the table are wanted, it has what was run
+so far. An answer took {seconds:.1f} s of CPU time (median). The last two
 columns are intervals of the paper's equation on the same data: Ĵ with the infinitesimal jackknife, which
 knows variance but not the smoothing of the equation, and the doubly-robust value, which takes out a part of
 it.
@@ -238,6 +239,7 @@ def page() -> str:
     coverage, policies, risks, cost = (read(name) for name in ("coverage", "policies", "risks", "cost"))
     return _PAGE.format(
         policies=NUM_POLICIES,
+        datasets=DATASETS,
         seconds=statistics.median(row["cpu_seconds"] for row in coverage),
         coverage="\n".join(coverage_lines(coverage)),
         detector=detector(coverage),
