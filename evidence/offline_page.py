@@ -202,9 +202,9 @@ per plant, from good ones to ones that run away. Truth: 400 episodes on the plan
 ## Does the interval hold what it says?
 
 The policy goes round with the dataset; {datasets} datasets per row of the table are wanted, it has what was
-run so far. An answer took {seconds:.1f} s of CPU time (median). The last two columns are intervals of the paper's equation on the same data: Ĵ with the infinitesimal jackknife, which
-knows variance but not the smoothing of the equation, and the doubly-robust value, which takes out a part of
-it.
+run so far. An answer took {seconds:.1f} s of CPU time (median). The last two columns are intervals of the
+paper's equation on the same data: Ĵ with the infinitesimal jackknife, which knows variance but not the
+smoothing of the equation, and the doubly-robust value, which takes out a part of it.
 
 {coverage}
 
