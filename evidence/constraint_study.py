@@ -98,9 +98,9 @@ def _markdown(records: list[dict[str, Any]]) -> str:
         "",
         "What fails is the ascent. The likely cause is that its equation spreads the value over the nodes in "
         "every step and hardly sees where the cart slowly goes "
-        "([record 13](decisions/0013-a-greedy-start.md)), so it may leave a policy that balances for one that "
-        "does not. Imagined paths see that, and an ascent that ends no better along them is repeated with "
-        "smaller steps; where none comes nearer to the limit, the free policy is returned with a "
+        "([record 13](decisions/0013-a-greedy-start.md)), so it may leave a policy that balances for one "
+        "that does not. Imagined paths see that, and an ascent that ends no better along them is repeated "
+        "with smaller steps; where none comes nearer to the limit, the free policy is returned with a "
         "`ConstraintWarning` (price 0, not kept). A limit can also be kept by letting the pole fall, since "
         "nothing is spent after the end: that is a low return with few violations. Compare "
         "`result.expected_return` with that of a training without limits before you take the policy.",
