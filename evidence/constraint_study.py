@@ -7,7 +7,6 @@ to cross the edge to catch the pole.
 
 from __future__ import annotations
 
-import statistics
 import time
 import warnings
 from typing import Any
@@ -67,10 +66,6 @@ def _measure() -> list[dict[str, Any]]:
 def _markdown(records: list[dict[str, Any]]) -> str:
     free = [record for record in records if not record["limited"]]
     held = [record for record in records if record["limited"]]
-    before, after = (statistics.fmean(r["violations"] for r in part) for part in (free, held))
-    earned, left = (statistics.fmean(r["return"] for r in part) for part in (free, held))
-    factor = f"{before / after:.1f}×" if after > 0 else "to none"
-    kept = after <= 0.1 * before and left >= 0.9 * earned
     lines = [
         "# A limit on the track, measured",
         "",
@@ -85,16 +80,30 @@ def _markdown(records: list[dict[str, Any]]) -> str:
         "share | price | kept by prediction |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    exceeded = kept = 0
     for one, other in zip(free, held, strict=True):
         lines.append(
             f"| {one['seed']} | {one['return']:.0f} | {other['return']:.0f} | {one['violations']:.1%} | "
             f"{other['violations']:.1%} | {other['predicted']:.1%} | {other['price']:.3g} | "
             f"{'yes' if other['kept'] else 'no'} |"
         )
+        if one["violations"] > 0.01:
+            exceeded += 1
+            kept += other["violations"] <= 0.1 * one["violations"] and other["return"] >= 0.9 * one["return"]
     lines += [
         "",
-        f"Must be: violations down at least 10×, return down at most 10 %. Measured: violations down "
-        f"{factor}, return {100 * (left / earned - 1):+.0f} %: {'kept' if kept else '**missed**'}.",
+        f"Must be: violations down at least 10×, return down at most 10 %. Of {exceeded} logs on which the "
+        f"free policy exceeds the limit, that is so on {kept}: "
+        f"{'kept' if kept == exceeded else '**missed**'}.",
+        "",
+        "What fails is the ascent. The likely cause is that its equation spreads the value over the nodes in "
+        "every step and hardly sees where the cart slowly goes "
+        "([record 13](decisions/0013-a-greedy-start.md)), so it may leave a policy that balances for one "
+        "that does not. Imagined paths see that, and an ascent that ends no better along them is repeated "
+        "with smaller steps; where none comes nearer to the limit, the free policy is returned with a "
+        "`ConstraintWarning` (price 0, not kept). A limit can also be kept by letting the pole fall, since "
+        "nothing is spent after the end: that is a low return with few violations. Compare "
+        "`result.expected_return` with that of a training without limits before you take the policy.",
     ]
     return "\n".join(lines) + "\n"
 

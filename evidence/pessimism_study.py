@@ -171,12 +171,19 @@ def _beta(record: dict[str, Any]) -> str:
     return "default" if record["pessimistic"] else "0"
 
 
-def _misordered(records: list[dict[str, Any]]) -> tuple[int, int]:
-    """Return how many pairs put a gain that destabilises above one that stabilises within the data."""
+def _misordered(records: list[dict[str, Any]], *, inside: bool) -> tuple[int, int]:
+    """Return how many pairs put a gain that destabilises above one that stabilises, and of how many.
+
+    Args:
+        records: Of one model and β.
+        inside: Whether to leave out gains that stabilise with actions outside those logged.
+    """
     pairs = wrong = 0
     for seed in {record["seed"] for record in records}:
         mine = [record for record in records if record["seed"] == seed]
-        good = [record["predicted"] for record in mine if record["stable"] and record["inside"]]
+        good = [
+            record["predicted"] for record in mine if record["stable"] and (record["inside"] or not inside)
+        ]
         bad = [record["predicted"] for record in mine if not record["stable"]]
         pairs += len(good) * len(bad)
         wrong += sum(b >= g for g in good for b in bad)
@@ -202,8 +209,8 @@ def _markdown(found: dict[str, Any]) -> str:
         "a gain that destabilises is not below that of one that stabilises and asks "
         "for no action outside those logged.",
         "",
-        "| model | β | pairs out of order | median Ĵ, k = −.9 | k = −.1 | k = −2.5 |",
-        "|---|---|---|---|---|---|",
+        "| model | β | out of order | of all pairs | median Ĵ, k = −.9 | k = −.1 | k = −2.5 |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name in _MODELS:
         for pessimistic in (True, False):
@@ -212,14 +219,22 @@ def _markdown(found: dict[str, Any]) -> str:
                 for record in found["gains"]
                 if (record["model"], record["pessimistic"]) == (name, pessimistic)
             ]
-            wrong, pairs = _misordered(records)
+            within, everywhere = (
+                "{} of {}".format(*_misordered(records, inside=inside)) for inside in (True, False)
+            )
             medians = [
                 float(torch.tensor([r["predicted"] for r in records if r["gain"] == gain]).median())
                 for gain in (-0.9, -0.1, -2.5)
             ]
             shown = " | ".join(f"{value:.3g}" for value in medians)
-            lines.append(f"| {name} | {_beta(records[0])} | {wrong} of {pairs} | {shown} |")
+            lines.append(f"| {name} | {_beta(records[0])} | {within} | {everywhere} | {shown} |")
     lines += [
+        "",
+        "The first count leaves out k = −1.9, which stabilises by actions that were never logged. Of all "
+        "pairs the paper's model with the default β puts k = −.15 and −.1, which leave the data slowly, "
+        "above it; with β = 0 it puts k = −2.3 above −.3. The local-linear model orders all of them with "
+        "either β; its default lowers the value of good gains, probably since few rows stand at the starts: "
+        "without noise k = −.9 earns −.47.",
         "",
         "## A cart that drifts away",
         "",
