@@ -9,7 +9,7 @@ import torch
 from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import ArrayLike, as_tensor
-from nopg.data import Transitions
+from nopg.data import Transitions, episode_rows
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import FeatureLaw
 from nopg.kernels import Bandwidths
@@ -40,7 +40,7 @@ def importance_sampling_return(
     gamma, ratios = check_discount(discount), as_tensor(log_ratios)
     if ratios.shape != data.rewards.shape:
         raise ArgumentError(f"log_ratios has shape {tuple(ratios.shape)}; give one for each row")
-    episodes = [(data.episodes == number).nonzero()[:, 0] for number in torch.unique(data.episodes)]
+    episodes = episode_rows(data)
     longest = max(len(rows) for rows in episodes)
     weights = torch.full((len(episodes), longest), -math.inf, dtype=torch.float64)
     rewards = torch.zeros(len(episodes), longest, dtype=torch.float64)

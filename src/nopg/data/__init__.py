@@ -1,6 +1,6 @@
 """Logged transitions: what a user brings, checked at the door."""
 
-from nopg.data._chains import chains
+from nopg.data._chains import chains, episode_rows
 from nopg.data._d3rlpy import to_d3rlpy
 from nopg.data._duplicates import duplicate_groups
 from nopg.data._held_out import canonical_order, held_out_groups, spread_rows
@@ -15,6 +15,7 @@ __all__ = [
     "canonical_order",
     "chains",
     "duplicate_groups",
+    "episode_rows",
     "held_out_groups",
     "spread_rows",
     "to_d3rlpy",

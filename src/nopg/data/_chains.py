@@ -1,4 +1,4 @@
-"""Unbroken stretches of a dataset, as libraries that store states once need them."""
+"""Unbroken stretches of a dataset, as libraries that store states once need them, and its episodes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 if TYPE_CHECKING:
     from nopg.data._transitions import Transitions
 
-__all__ = ["chains"]
+__all__ = ["chains", "episode_rows"]
 
 
 def chains(data: Transitions) -> list[slice]:
@@ -40,3 +41,21 @@ def chains(data: Transitions) -> list[slice]:
 def _bits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the bit patterns, so that 0 and −0 differ."""
     return np.ascontiguousarray(values).view(np.int64)
+
+
+def episode_rows(data: Transitions) -> tuple[torch.Tensor, ...]:
+    """Return the rows of every episode in their order, by ascending number of the episode.
+
+    Data without episodes have none.
+
+    Example:
+        >>> from nopg.data import Transitions
+        >>> data = Transitions.from_arrays([0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3, episodes=[7, 2, 7])
+        >>> [rows.tolist() for rows in episode_rows(data)]
+        [[1], [0, 2]]
+    """
+    if data.episodes is None:
+        return ()
+    _, lengths = torch.unique(data.episodes, return_counts=True)
+    rows: tuple[torch.Tensor, ...] = data.episodes.argsort(stable=True).split(lengths.tolist())
+    return rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from nopg._seeding import generator
-from nopg.data import Transitions
+from nopg.data import Transitions, episode_rows
 from nopg.kernels import Bandwidths
 from nopg.neighbors import neighbor_search
 
@@ -57,11 +57,8 @@ class LoggedReturns:
 
 def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:
     """Return what the logged episodes earned; None where they are fewer than three or too short to tell."""
-    if data.episodes is None:
-        return None
     returns = []
-    for number in torch.unique(data.episodes).tolist():
-        rows = (data.episodes == number).nonzero()[:, 0]
+    for rows in episode_rows(data):
         unseen = 0.0 if bool(data.terminated[rows[-1]]) else discount ** len(rows)
         if unseen <= _UNSEEN:
             weights = discount ** torch.arange(len(rows), dtype=torch.float64)

@@ -113,23 +113,16 @@ class LocalLinear(LocalDynamics, TransitionModel):
 
     def holding(self, steps: int, discount: float) -> LocalLinear:
         """Return this model with actions that last so many steps; γ is that of one step."""
-        return LocalLinear(
-            self.data,
-            self.metric,
-            shape=self.shape,
-            interpolation=self.interpolation,
-            slack=self.slack,
-            num_candidates=self.num_candidates,
-            prior_mass=self.prior_mass,
-            cover=self.cover,
-            hold=steps,
-            discount=discount,
-        )
+        return self._again(self.data, hold=steps, discount=discount)
 
     def earning(self, rewards: torch.Tensor) -> LocalLinear:
         """Return this model with other rewards (n,) on the rows of its data."""
+        return self._again(replace(self.data, rewards=rewards), hold=self.hold, discount=self.discount)
+
+    def _again(self, data: Transitions, *, hold: int, discount: float) -> LocalLinear:
+        """Return this model, built anew with what may differ."""
         return LocalLinear(
-            replace(self.data, rewards=rewards),
+            data,
             self.metric,
             shape=self.shape,
             interpolation=self.interpolation,
@@ -137,8 +130,8 @@ class LocalLinear(LocalDynamics, TransitionModel):
             num_candidates=self.num_candidates,
             prior_mass=self.prior_mass,
             cover=self.cover,
-            hold=self.hold,
-            discount=self.discount,
+            hold=hold,
+            discount=discount,
         )
 
     def _uncovered_places(self, fit: LocalFit, radius: float) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,7 +61,8 @@ def vary(policy: Any, data: Transitions, discount: float, bandwidths: Bandwidths
 def _plants(
     data: Transitions, discount: float, bandwidths: Bandwidths
 ) -> Iterator[tuple[str, str, ImaginedPlant]]:
-    yield "as it is", "", ImaginedPlant(data, discount, bandwidths=bandwidths, imagination=_POINT)
+    as_it_is = ImaginedPlant(data, discount, bandwidths=bandwidths, imagination=_POINT)
+    yield "as it is", "", as_it_is
     for factor in (_NARROWER, _WIDER):
         h = replace(bandwidths, states=factor * bandwidths.states, actions=factor * bandwidths.actions)
         plant = ImaginedPlant(data, discount, bandwidths=h, imagination=_POINT)
@@ -70,7 +72,7 @@ def _plants(
         plant = ImaginedPlant(data, gamma, bandwidths=bandwidths, imagination=_POINT)
         yield "discount", f"{discount:g} → {gamma:g}", plant
     for factor in (_LESS, _MORE):
-        plant = ImaginedPlant(data, discount, bandwidths=bandwidths, imagination=_POINT)
+        plant = copy.copy(as_it_is)  # fits and neighbours are the same
         plant.prior_mass = factor * plant.prior_mass
         yield "prior mass", f"× {factor:g}", plant
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nopg._typing import FloatArray
-from nopg.data import Transitions
+from nopg.data import Transitions, episode_rows
 from nopg.evaluation import ImaginedPaths, OfflineEvaluation
 from nopg.figures import Fan, Picture, draw_fans, fans_table, named
 from nopg.report._findings import count_of
@@ -74,10 +74,7 @@ def _unknown_after(paths: ImaginedPaths) -> int | None:
 
 def _episodes(data: Transitions, steps: int) -> FloatArray:
     """Return the first steps of episodes, evenly picked where there are many, as `_imagined` does."""
-    assert data.episodes is not None
-    order = data.episodes.argsort(stable=True)
-    _, lengths = torch.unique(data.episodes, return_counts=True)
-    parts = order.split(lengths.tolist())
+    parts = episode_rows(data)
     parts = parts[:: -(-len(parts) // _MOST_EPISODES)]
     columns = torch.cat([data.states, data.actions, data.rewards[:, None]], dim=1)
     found = torch.full((steps, len(parts), columns.shape[1]), math.nan, dtype=torch.float64)
