@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nopg.errors import NopgError
+from nopg.records import plain_values
 
 __all__ = [
     "DEBUG",
@@ -63,7 +63,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one object of JSON and nothing else; what is no number becomes null."""
-    typer.echo(json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False))
+    typer.echo(json.dumps(plain_values(value), ensure_ascii=False, indent=1, allow_nan=False))
 
 
 def figures_that_matter(rows: Mapping[str, str]) -> None:
@@ -111,11 +111,3 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, NopgError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

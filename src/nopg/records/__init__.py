@@ -2,6 +2,15 @@
 
 from nopg.records._fingerprint import fingerprint
 from nopg.records._provenance import provenance
-from nopg.records._record import FORMAT, Record, read_records, record_schema, write_json
+from nopg.records._record import FORMAT, Record, plain_values, read_records, record_schema, write_json
 
-__all__ = ["FORMAT", "Record", "fingerprint", "provenance", "read_records", "record_schema", "write_json"]
+__all__ = [
+    "FORMAT",
+    "Record",
+    "fingerprint",
+    "plain_values",
+    "provenance",
+    "read_records",
+    "record_schema",
+    "write_json",
+]

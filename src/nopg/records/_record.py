@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from importlib.resources import files
@@ -11,7 +12,7 @@ from typing import Any
 
 from nopg.errors import DataError
 
-__all__ = ["FORMAT", "Record", "read_records", "record_schema", "write_json"]
+__all__ = ["FORMAT", "Record", "plain_values", "read_records", "record_schema", "write_json"]
 
 FORMAT = 1
 """The version of the records' layout; `record.schema.json` describes it."""
@@ -20,6 +21,15 @@ Record = dict[str, Any]
 """One trial: what was asked, on what data, by which code, what came out, what it took."""
 
 _KEYS = frozenset({"format", "experiment", "mode", "method", "size", "seed", "results"})
+
+
+def plain_values(value: Any) -> Any:
+    """Return what JSON can hold of a value: tuples become lists, keys texts, and what is no number None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_values(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from nopg._version import __version__
 from nopg.evaluation import OfflineEvaluation
 from nopg.figures import Picture
+from nopg.records import plain_values
 from nopg.report._page import thinned
 from nopg.report._sections import LIMITS, MOST_CELLS
 
@@ -21,7 +20,8 @@ __all__ = ["facts_of"]
 
 def facts_of(report: PolicyReport) -> dict[str, Any]:
     """Return everything that the page says."""
-    return {name: _plain(value) for name, value in _said(report).items()}
+    facts: dict[str, Any] = plain_values(_said(report))
+    return facts
 
 
 def _said(report: PolicyReport) -> dict[str, Any]:
@@ -113,11 +113,3 @@ def _evaluation(one: OfflineEvaluation) -> dict[str, Any]:
 def _numbers(picture: Picture) -> dict[str, list[float]]:
     columns, _ = thinned(picture.table, MOST_CELLS)
     return {name: [float(f"{value:.6g}") for value in column] for name, column in columns.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from nopg.evaluation import (
     logged_returns,
 )
 from nopg.figures import Picture, result_pictures
+from nopg.records import write_json
 from nopg.report._describe import Description, describe
 from nopg.report._facts import facts_of
 from nopg.report._influential import InfluentialPart, influential_parts
@@ -95,10 +95,9 @@ class PolicyReport:
             overwrite: Whether what is there is replaced.
         """
         files = report_files(path, overwrite=overwrite)
-        texts = self.html, json.dumps(self.facts, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        files[0].parent.mkdir(parents=True, exist_ok=True)
-        for file, text in zip(files, texts, strict=True):
-            file.write_text(text, encoding="utf-8")
+        page, facts = files
+        write_json(facts, self.facts)
+        page.write_text(self.html, encoding="utf-8")
         return files
 
     def __repr__(self) -> str:
