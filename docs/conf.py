@@ -30,7 +30,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 highlight_language = "text"
 
-# Reference: every name of every room's `__all__`, from its docstring.
+# Reference: every name of every package's `__all__`, from its docstring.
 default_role = "py:obj"
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
@@ -46,8 +46,8 @@ napoleon_use_ivar = True
 # code type in a docstring need not be, for much of it is no name of ours.
 nitpick_ignore_regex = [
     ("py:obj", r".*"),
-    ("py:class", r"(abc|collections|enum|gymnasium|minari|numpy|os|pathlib|torch)\..*"),
-    ("py:class", "ArrayLike|Device|Figure|FloatArray|QLearningAlgoBase"),
+    ("py:class", r"(abc|collections|enum|gymnasium|minari|numpy|os|pathlib|scipy|torch)\..*"),
+    ("py:class", "ArrayLike|Device|Figure|FloatArray|QLearningAlgoBase|SolvedSystem"),
     ("py:class", r"nopg\.(\w+\.)*_.*"),
 ]
 

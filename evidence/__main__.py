@@ -25,7 +25,6 @@ def _sections() -> dict[str, Callable[[], Iterable[Figure]]]:
     sys.path.insert(0, str(_ROOT / "tests"))  # the cases that the tests hold to the same limits
     from evidence.correctness import correctness
     from evidence.cost import cost
-    from evidence.model_study import models
     from evidence.pendulum import pendulum
     from evidence.rivals import rivals
 
@@ -33,7 +32,6 @@ def _sections() -> dict[str, Callable[[], Iterable[Figure]]]:
         "correctness": correctness,
         "cost": cost,
         "pendulum": pendulum,
-        "models": models,
         "rivals": rivals,
     }
 
@@ -56,7 +54,7 @@ def _measure(only: str | None) -> list[dict[str, Any]]:
 def main() -> int:
     """Run the command; the exit code says whether every promise was kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    groups = ["correctness", "cost", "pendulum", "models", "rivals"]
+    groups = ["correctness", "cost", "pendulum", "rivals"]
     parser.add_argument("--only", choices=groups, help="measure one group")
     parser.add_argument("--table-only", action="store_true", help="write the table from the stored records")
     options = parser.parse_args()

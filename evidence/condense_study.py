@@ -16,12 +16,11 @@ import torch
 from evidence.study import run_study
 from nopg._seeding import generator
 from nopg.bandwidths import select_bandwidths
-from nopg.bellman import ControlProblem
+from nopg.bellman import PaperProblem, solution_gradient
 from nopg.data import Transitions
 from nopg.environments import MountainCar, Pendulum
-from nopg.gradients import solution_gradient
-from nopg.graph import NadarayaWatson
 from nopg.kernels import Bandwidths
+from nopg.models import PaperModel
 from nopg.policies import MLPPolicy
 from nopg.rollouts import MixtureOfGaussians, collect, collect_uniform
 
@@ -68,8 +67,8 @@ class _Question:
         self._unknown_value = float(data.rewards.min()) / (1.0 - _DISCOUNT)
 
     def answers(self, data: Transitions, bandwidths: Bandwidths) -> _Answers:
-        problem = ControlProblem.build(
-            NadarayaWatson(data, bandwidths, prior_mass=1e-6),
+        problem = PaperProblem.build(
+            PaperModel(data, bandwidths, prior_mass=1e-6),
             data.schema.encode(data.starts),
             discount=_DISCOUNT,
             unknown_value=self._unknown_value,
@@ -94,7 +93,7 @@ def _errors(answers: _Answers, truth: _Answers) -> dict[str, list[float]]:
 
 def _rows_per_bandwidth(data: Transitions, bandwidths: Bandwidths) -> float:
     """Return how many rows the median next state has within a bandwidth, Σψ, whatever they weigh."""
-    model = NadarayaWatson(replace(data, weights=None), bandwidths)
+    model = PaperModel(replace(data, weights=None), bandwidths)
     return float(model.node_queries.support().median())
 
 

@@ -47,7 +47,7 @@ def _trained(data: Transitions) -> TrainingResult:
     return optimize(
         data,
         0.95,
-        model="nadaraya-watson",
+        model="paper",
         bandwidths=widths,
         start="given",
         updates=1,

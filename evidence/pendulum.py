@@ -47,7 +47,7 @@ def _measure(promise: _Promise) -> Figure:
             promise.samples,
             discount=promise.discount,
             policy=promise.policy,
-            model="nadaraya-watson",
+            model="paper",
             seed=seed,
         )
         for seed in range(_TRIALS)
@@ -70,5 +70,5 @@ def _measure(promise: _Promise) -> Figure:
         measured=f"median {median:.1f}, worst {lowest:.1f}; all {', '.join(f'{x:.0f}' for x in returns)}",
         kept=kept,
         command=f"python examples/pendulum_grid.py --samples {promise.samples} --trials {_TRIALS} "
-        f"--model nadaraya-watson{flags}",
+        f"--model paper{flags}",
     )

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import nopg
 from nopg.environments import PENDULUM_GRIDS, Pendulum
@@ -35,14 +34,14 @@ def measure() -> dict[str, Any]:
     result = nopg.optimize(collect_grid(plant, PENDULUM_GRIDS[_ROWS]), _DISCOUNT, progress=False)
     paths = result.predicted_paths(_STEPS)
     run = simulate(plant, result.policy, steps=_STEPS)
-    shares = _DISCOUNT ** torch.arange(_STEPS, dtype=torch.float64)
-    true_angle = torch.remainder(run.states[:_SHOWN, 0, 0] + math.pi, 2 * math.pi) - math.pi
+    shares = _DISCOUNT ** np.arange(_STEPS)
+    true_angle = np.remainder(run.states[:_SHOWN, 0, 0].numpy() + math.pi, 2 * math.pi) - math.pi
     return {
         "rows": _ROWS,
         "discount": _DISCOUNT,
         "seconds_per_step": plant.parameters.time_step,
         "expected_return": result.expected_return,
-        "predicted_return": float((shares * paths.left[:, 0] * paths.rewards[:, 0]).sum()),
+        "predicted_return": float((paths.going[:-1, 0] * shares * paths.rewards[:, 0]).sum()),
         "true_return": float(run.discounted_returns(_DISCOUNT)[0]),
         "undiscounted_return": float(run.returns[0]),
         "unknown_mass": result.unknown_mass,

@@ -131,8 +131,8 @@ _INTRODUCTION = [
     "torchrun --nproc-per-node 2 --max-restarts 3 train.py",
     "```",
     "",
-    "`train.py` is the script of one process: `nopg.optimize(data, discount, checkpoint='folder')`. All "
-    "ranks may load the same data; where they are large, each reads its part with "
+    "`train.py` is the script of one process: `nopg.optimize(data, discount, model='paper', "
+    "checkpoint='folder')`. All ranks may load the same data; where they are large, each reads its part with "
     "`Transitions.from_parquet(path, part=(rank, of))`. Rows are shared by cells of the next states, a "
     "product with P brings a halo of entries that other ranks own, a product with Pᵀ sends them home, and "
     "gradients are summed ([record 12](decisions/0012-ranks-under-torchrun.md)). Several machines are "
@@ -151,12 +151,12 @@ _CLOSING = [
     "`optimize(…, device='cuda')` computes the updates of the paper's model there: responsibilities, "
     "products, solves, gradient and policy. Neighbours, the order of rows and the cells are found on the "
     "CPU, once before training; the noise of a stochastic policy is drawn there, so that every device has "
-    "the same numbers; the answer is solved and certified there, in float64. The local-linear model and "
-    "several ranks stay on CPUs and say so.",
+    "the same numbers; the answer is solved and certified there, in float64. The local model and several "
+    "ranks stay on CPUs and say so.",
     "",
     "**No GPU was at hand: nothing of this has run on one, and we have no timings.** What is tested is that "
     "every tensor follows its operands. On a pretended device, which computes on the CPU and refuses to meet "
-    "the CPU's tensors, trainings give the same numbers bit by bit (`tests/graph/test_device.py`). Whether "
+    "the CPU's tensors, trainings give the same numbers bit by bit (`tests/models/test_device.py`). Whether "
     "torch has every sparse product for a given device, in which order it adds there, and how fast it is, "
     "that cannot show. Blocks of rows are sized for the caches of a CPU. For several GPUs, NCCL instead of "
     "gloo is a name in `torch.distributed`, and halos would stay on the devices; cuVS could take over the "

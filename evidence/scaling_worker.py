@@ -13,10 +13,9 @@ import torch
 import nopg
 from nopg._ranks import current_ranks
 from nopg._seeding import generator
-from nopg.bellman import ControlProblem
+from nopg.bellman import NOPG, PaperProblem
 from nopg.environments import Pendulum
-from nopg.gradients import NOPG
-from nopg.graph import CandidateSearch, NadarayaWatson, share_rows
+from nopg.models import CandidateSearch, PaperModel, share_rows
 from nopg.policies import MLPPolicy
 from nopg.rollouts import collect_uniform
 from nopg.training import Update, ascend
@@ -43,7 +42,7 @@ def main() -> None:
     began = time.perf_counter()
     shared = share_rows(data, h.state_kernel, ranks)
     del data
-    model = NadarayaWatson(
+    model = PaperModel(
         shared.data,
         h,
         prior_mass=1e-6,
@@ -52,7 +51,7 @@ def main() -> None:
         ranks=ranks,
         cells=shared.cells,
     )
-    problem = ControlProblem.build(model, starts[ranks.number :: ranks.count], discount=0.99)
+    problem = PaperProblem.build(model, starts[ranks.number :: ranks.count], discount=0.99)
     graph_seconds = time.perf_counter() - began
 
     clock, products = [time.perf_counter()], []

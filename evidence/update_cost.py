@@ -13,10 +13,9 @@ import torch
 
 import nopg
 from nopg._seeding import generator
-from nopg.bellman import ControlProblem
+from nopg.bellman import NOPG, PaperProblem
 from nopg.environments import Pendulum
-from nopg.gradients import NOPG
-from nopg.graph import NadarayaWatson
+from nopg.models import PaperModel
 from nopg.policies import MLPPolicy
 from nopg.rollouts import collect_uniform
 from nopg.training import Update, ascend
@@ -28,8 +27,8 @@ def measure(transitions: int, *, updates: int, discount: float = 0.97) -> dict[s
     """Train on uniformly random pendulum transitions; return seconds per update, memory and sizes."""
     torch.set_num_threads(1)
     data = collect_uniform(Pendulum(), transitions, seed=0)
-    model = NadarayaWatson(data, nopg.select_bandwidths(data), prior_mass=1e-6)
-    problem = ControlProblem.build(model, data.schema.encode(data.starts), discount=discount)
+    model = PaperModel(data, nopg.select_bandwidths(data), prior_mass=1e-6)
+    problem = PaperProblem.build(model, data.schema.encode(data.starts), discount=discount)
     policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
 
     clock = [time.process_time()]

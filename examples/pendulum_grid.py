@@ -26,7 +26,7 @@ def run_trial(
     *,
     discount: float,
     policy: Literal["deterministic", "gaussian"],
-    model: Literal["auto", "local-linear", "nadaraya-watson"] = "auto",
+    model: Literal["local", "paper"] = "local",
     seed: int,
 ) -> tuple[Trajectories, nopg.TrainingResult]:
     """Train once on the grid; return 500 steps from hanging on the true dynamics, and the result."""
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5, help="how many seeds, from 0")
     parser.add_argument("--discount", type=float, default=0.97)
     parser.add_argument("--policy", default="deterministic", choices=["deterministic", "gaussian"])
-    parser.add_argument("--model", default="auto", choices=["auto", "local-linear", "nadaraya-watson"])
+    parser.add_argument("--model", default="local", choices=["local", "paper"])
     options = parser.parse_args()
 
     returns = []
@@ -61,7 +61,7 @@ def main() -> None:
         show(
             f"trial {seed}: return {returns[-1]:.1f}; discounted {discounted:.1f}, "
             f"predicted {result.expected_return:.1f}, unknown mass {result.unknown_mass:.2%}; "
-            f"{result.choice.name}, {len(result.history)} updates in {time.monotonic() - started:.0f} s"
+            f"{len(result.history)} updates in {time.monotonic() - started:.0f} s"
         )
 
     limit = LIMITS.get(options.discount)

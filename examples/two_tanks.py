@@ -17,7 +17,6 @@ import torch
 import nopg
 from examples.make_two_tanks_log import RUNS, STEP, STEPS, make_log
 from nopg.environments import TwoTanks, level_controller
-from nopg.evaluation import judged_return
 from nopg.rollouts import ControlLaw, simulate
 
 DISCOUNT = 0.95
@@ -51,7 +50,7 @@ def run_trial(seed: int, *, runs: int, step: float, updates: int) -> str:
     started = time.process_time()
     result = nopg.optimize(data, DISCOUNT, updates=updates)
     seconds = time.process_time() - started
-    pi = judged_return(average_behaviour(data), result.solution.equation.problem, data.schema)
+    pi = result.evaluator.evaluate(average_behaviour(data)).expected_return
 
     plant = TwoTanks()
     laws: dict[str, ControlLaw] = {"learned": result.policy, "PI": level_controller(plant)}
@@ -76,7 +75,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=3, help="how many logs, from seed 0")
     parser.add_argument("--runs", type=int, default=RUNS, help="changes of set point in a log")
     parser.add_argument("--step", type=float, default=STEP, help="the largest step on the voltage, in V")
-    parser.add_argument("--updates", type=int, default=50)
+    parser.add_argument("--updates", type=int, default=60)
     options = parser.parse_args()
     for seed in range(options.trials):
         line = run_trial(seed, runs=options.runs, step=options.step, updates=options.updates)

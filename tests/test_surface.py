@@ -69,7 +69,7 @@ def test_what_needs_no_torch_does_not_import_it() -> None:
 
 
 def test_the_rooms_that_everyone_needs_are_there() -> None:
-    assert {"bandwidths", "bellman", "data", "errors", "graph", "kernels", "policies", "training"} <= set(
+    assert {"bandwidths", "bellman", "data", "errors", "kernels", "models", "policies", "training"} <= set(
         ROOMS
     )
 

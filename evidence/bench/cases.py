@@ -30,7 +30,6 @@ class Case:
         discount: γ.
         dtype: Of the update and of the floor.
         policy: Deterministic, or Gaussian with 15 samples.
-        model: The transition model.
         updates: How many updates there are, the warm-up included.
         dense: Whether one update of the dense implementation is timed beside it.
     """
@@ -41,7 +40,6 @@ class Case:
     discount: float = 0.99
     dtype: Literal["float32", "float64"] = "float32"
     policy: Literal["deterministic", "gaussian"] = "deterministic"
-    model: Literal["nadaraya-watson", "local-linear"] = "nadaraya-watson"
     updates: int = WARM_UP + 20
     dense: bool = False
 
@@ -76,7 +74,7 @@ class Case:
         return cls(**{name: value for name, value in record.items() if name in cls.__dataclass_fields__})
 
     def _words(self) -> dict[str, str]:
-        return {"dtype": self.dtype, "policy": self.policy, "model": self.model}
+        return {"dtype": self.dtype, "policy": self.policy}
 
 
 def star() -> Iterator[Case]:
@@ -88,7 +86,6 @@ def star() -> Iterator[Case]:
         for K in (32, 128)
     ]
     small, _, middle, _ = sizes
-    by_rule = replace(centre, candidates=None, dtype="float64", model="local-linear")
 
     yield from sizes
     yield replace(small, candidates=None)
@@ -98,8 +95,6 @@ def star() -> Iterator[Case]:
     yield replace(middle, discount=0.97)
     yield replace(middle, discount=0.999)
     yield replace(middle, dtype="float64")
-    yield replace(by_rule, transitions=10_000, updates=WARM_UP + 10)
-    yield replace(by_rule, updates=WARM_UP + 5)
     for task in ("swimmer", "halfcheetah"):
         yield replace(small, task=task)
         yield replace(middle, task=task)
@@ -115,7 +110,7 @@ def quick() -> Iterator[Case]:
     small = Case(transitions=500, candidates=16, updates=WARM_UP + 2)
     yield replace(small, dense=True)
     yield replace(small, policy="gaussian")
-    yield replace(small, candidates=None, dtype="float64", model="local-linear")
+    yield replace(small, candidates=None, dtype="float64")
 
 
 def _short(count: int) -> str:

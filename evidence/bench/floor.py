@@ -17,8 +17,7 @@ from typing import Any
 
 import torch
 
-from nopg.bellman import ControlProblem
-from nopg.graph import LocalLinear, NadarayaWatson
+from nopg.bellman import PaperProblem
 from nopg.policies import Policy, policy_actions
 
 __all__ = ["Floor", "FloorInputs", "best_seconds", "floor_inputs", "floor_seconds"]
@@ -161,40 +160,22 @@ class Floor:
         return gradient
 
 
-def floor_inputs(problem: ControlProblem, queries: Any, policy: Policy, dtype: torch.dtype) -> FloorInputs:
-    """Return the arrays of an update at the queries of a problem: its nodes, or its initial states.
-
-    The local-linear model compares places, not actions, and weighs them in several rounds; its floor is one
-    round, with the features of the nodes in place of the actions.
-    """
+def floor_inputs(problem: PaperProblem, queries: Any, policy: Policy, dtype: torch.dtype) -> FloorInputs:
+    """Return the arrays of an update at the queries of a problem: its nodes, or its initial states."""
     bare, features = copy.deepcopy(policy).to(dtype), queries.features.to(dtype)
     noise = policy.noise(len(features), torch.Generator().manual_seed(0)).to(dtype)
-    points, places = _compared(problem, queries, policy_actions(bare, features, noise).double())
+    model, actions = problem.model, policy_actions(bare, features, noise).double()
+    origin, h = model.data.actions.mean(dim=0), model.bandwidths.actions
     return FloorInputs(
         features=features,
         indices=queries.graph.indices,
         log_psi=queries.graph.log_psi.to(dtype),
-        points=points.to(dtype),
-        places=places.to(dtype),
-        prior_mass=float(getattr(problem.model, "prior_mass", 0.0)),
+        points=((model.data.actions - origin) / h).to(dtype),
+        places=((actions - origin) / h).to(dtype),
+        prior_mass=model.prior_mass,
         policy=bare,
         noise=noise,
     )
-
-
-def _compared(
-    problem: ControlProblem, queries: Any, actions: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what the second kernel compares, in bandwidths: samples (n, d) and queries (L, m, d)."""
-    model = problem.model
-    if isinstance(model, NadarayaWatson):
-        origin, h = model.data.actions.mean(dim=0), model.bandwidths.actions
-        return (model.data.actions - origin) / h, (actions - origin) / h
-    assert isinstance(model, LocalLinear)
-    nodes = model.metric.scale(model.node_features) / model.interpolation
-    places = [model.metric.scale(model.outcomes(queries.features, queries.fit, each)) for each in actions]
-    center = nodes.mean(dim=0)
-    return nodes - center, torch.stack(places) / model.interpolation - center
 
 
 def floor_seconds(inputs: FloorInputs, *, rounds: int = 9) -> dict[str, float]:

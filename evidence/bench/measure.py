@@ -31,8 +31,7 @@ from evidence.bench.tasks import (
     select,
 )
 from nopg import Bandwidths
-from nopg.bellman import ControlProblem
-from nopg.gradients import NOPG, GradientEstimate
+from nopg.bellman import NOPG, GradientEstimate, PaperProblem
 from nopg.policies import Policy
 from nopg.training import Update, ascend
 
@@ -88,7 +87,7 @@ def measure(case: Case, bandwidths: Mapping[str, list[float]], *, threads: int) 
 class _Watched(NOPG):
     """The estimator, which remembers what each of its estimates took."""
 
-    def __init__(self, problem: ControlProblem) -> None:
+    def __init__(self, problem: PaperProblem) -> None:
         super().__init__(problem, tolerance=_TOLERANCE)
         self.products: list[float] = []
         self.phases: list[Mapping[str, float]] = []
@@ -101,7 +100,7 @@ class _Watched(NOPG):
         return estimate
 
 
-def _train(problem: ControlProblem, policy: Policy, updates: int) -> dict[str, Any]:
+def _train(problem: PaperProblem, policy: Policy, updates: int) -> dict[str, Any]:
     """Return seconds and products per update, the warm-up left out, and the wall time of all updates."""
     estimator = _Watched(problem)
     wall, cpu = [time.perf_counter()], [time.process_time()]

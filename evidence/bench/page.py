@@ -20,13 +20,13 @@ _PHASES = ("policy", "weights", "solve", "gradient")
 _PIECES = ("policy", "responsibilities", "transpose", "gradient", "product", "transposed product")
 
 _LEGEND = (
-    "A name says the task, n, K, and what differs from γ = .99, float32, a deterministic policy and the "
-    "paper's model; without a K the model chose it. The tasks are the pendulum under uniformly random "
-    "transitions, and Swimmer-v5 and HalfCheetah-v5 under random linear policies; d is the number of "
+    "A name says the task, n, K, and what differs from γ = .99, float32 and a deterministic policy, all "
+    "with the paper's model; without a K the model chose it. The tasks are the pendulum under uniformly "
+    "random transitions, and Swimmer-v5 and HalfCheetah-v5 under random linear policies; d is the number of "
     "state features. Bandwidths are selected on at most 10⁵ rows of the pendulum, by Scott's rule "
     "elsewhere. Products are those of both solves. The graph includes ordering the rows. Memory is the "
     "peak of the whole process. The floor of a Gaussian policy has 15 passes of responsibilities and 15 "
-    "gradients; that of the local-linear model is one pass of plain kernel weights on its nodes."
+    "gradients."
 )
 
 Records = Mapping[str, Record]
@@ -274,12 +274,11 @@ def _dense_table(records: Records) -> list[str]:
 
 
 def _ordered(records: Records) -> list[Record]:
-    """Return the records by task, model and size."""
+    """Return the records by task and size."""
     tasks = ("pendulum", "swimmer", "halfcheetah")
 
-    def rank(record: Record) -> tuple[int, bool, int, int, str]:
-        other = record["model"] != _CENTRE.model
-        return tasks.index(record["task"]), other, record["transitions"], record["K"], record["name"]
+    def rank(record: Record) -> tuple[int, int, int, str]:
+        return tasks.index(record["task"]), record["transitions"], record["K"], record["name"]
 
     return sorted(records.values(), key=rank)
 

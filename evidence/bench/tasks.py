@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 from collections.abc import Callable
 from contextlib import chdir
@@ -16,9 +15,9 @@ from evidence.bench.cases import Case
 from nopg import Bandwidths, Transitions
 from nopg._ranks import ALONE
 from nopg._seeding import generator
-from nopg.bellman import ControlProblem
+from nopg.bellman import PaperProblem
 from nopg.environments import Pendulum
-from nopg.graph import CandidateSearch, LocalLinear, NadarayaWatson, TransitionModel, share_rows
+from nopg.models import CandidateSearch, PaperModel, share_rows
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.rollouts import collect_uniform
 
@@ -93,20 +92,16 @@ def prepared(data: Transitions, bandwidths: Bandwidths) -> Transitions:
     return share_rows(data.starting_at(data.starts), bandwidths.state_kernel, ALONE).data
 
 
-def new_problem(case: Case, data: Transitions, bandwidths: Bandwidths) -> ControlProblem:
+def new_problem(case: Case, data: Transitions, bandwidths: Bandwidths) -> PaperProblem:
     """Return the problem; this is what building the graph takes."""
-    model: TransitionModel
-    if case.model == "nadaraya-watson":
-        model = NadarayaWatson(
-            data,
-            bandwidths,
-            prior_mass=PRIOR_MASS,
-            search=CandidateSearch(num_candidates=case.candidates),
-            **_dtype_of(NadarayaWatson, case),
-        )
-    else:
-        model = LocalLinear(data, bandwidths.state_kernel, **_dtype_of(LocalLinear, case))
-    return ControlProblem.build(model, data.schema.encode(data.starts), discount=case.discount)
+    model = PaperModel(
+        data,
+        bandwidths,
+        prior_mass=PRIOR_MASS,
+        search=CandidateSearch(num_candidates=case.candidates),
+        dtype=getattr(torch, case.dtype),
+    )
+    return PaperProblem.build(model, data.schema.encode(data.starts), discount=case.discount)
 
 
 def new_policy(case: Case, data: Transitions) -> Policy:
@@ -115,12 +110,7 @@ def new_policy(case: Case, data: Transitions) -> Policy:
     return kind.from_data(data.features, data.actions, rng=generator(0, "policy"))
 
 
-def predicted_bytes(problem: ControlProblem) -> float | None:
+def predicted_bytes(problem: PaperProblem) -> float | None:
     """Return what the library says it will hold at most, if it says so."""
     predicted = getattr(problem.model, "predicted_bytes", None)
     return float(predicted() if callable(predicted) else predicted) if predicted is not None else None
-
-
-def _dtype_of(model: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """Return the argument that asks a model for a dtype; one without it computes in float64."""
-    return {"dtype": getattr(torch, case.dtype)} if "dtype" in inspect.signature(model).parameters else {}

@@ -9,6 +9,7 @@ from nopg._seeding import generator
 from nopg.baselines import importance_sampling_return, resampled_return
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
+from nopg.evaluation import PolicyLaw
 from nopg.kernels import Bandwidths
 
 
@@ -44,8 +45,10 @@ def test_equal_policies_give_the_logged_mean() -> None:
 def test_resampling_follows_the_nearest_transitions() -> None:
     data = coin(50)
     h = Bandwidths.from_values([0.1], [0.1], [0.1])
-    always = resampled_return(lambda features: torch.ones(len(features), 1), data, h, discount=0.8)
-    never = resampled_return(lambda features: torch.zeros(len(features), 1), data, h, discount=0.8)
+    one, zero = (
+        PolicyLaw.of(lambda states, a=a: torch.full((len(states), 1), a), data.schema) for a in (1.0, 0.0)
+    )
+    always, never = (resampled_return(policy, data, h, discount=0.8) for policy in (one, zero))
     assert always == pytest.approx(1.8)
     assert never == pytest.approx(0.0)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from nopg.errors import ArgumentError
-from nopg.graph import MonteCarlo
+from nopg.models import MonteCarlo
 from reference.problem_cases import Case, PolicyKind, edge_cases, far_features, random_case, with_bandwidth
 
 PRIOR_MASSES = [0.0, 1e-9, 0.1]

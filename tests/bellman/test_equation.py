@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SolverError
-from nopg.graph import MonteCarlo
 from nopg.kernels import Bandwidths
+from nopg.models import MonteCarlo
 from nopg.policies import LinearPolicy
 from nopg.solvers import BiCGSTAB, DenseLU, FixedPoint
 from reference.problem_cases import Case, pendulum_case, random_case, return_certificate_cases

@@ -19,8 +19,7 @@ from evidence.bench.store import load, save
 from evidence.bench.tasks import PRIOR_MASS, collected, new_policy, new_problem, prepared
 from nopg import Bandwidths, Transitions
 from nopg._seeding import generator
-from nopg.bellman import BellmanSolution, ControlProblem
-from nopg.gradients import NOPG
+from nopg.bellman import NOPG, BellmanSolution, PaperProblem
 from nopg.policies import Policy
 from nopg.solvers import DenseLU
 
@@ -29,17 +28,17 @@ CASE = Case(transitions=ROWS, candidates=8, dtype="float64", updates=WARM_UP + 1
 H = Bandwidths.from_values([0.5, 0.5, 2.0], [1.0])
 
 
-def problem_of(case: Case) -> tuple[Transitions, ControlProblem, Policy]:
+def problem_of(case: Case) -> tuple[Transitions, PaperProblem, Policy]:
     data = prepared(collected(case.task, case.transitions), H)
     return data, new_problem(case, data, H), new_policy(case, data)
 
 
-def solved(problem: ControlProblem, policy: Policy) -> BellmanSolution:
+def solved(problem: PaperProblem, policy: Policy) -> BellmanSolution:
     estimator = NOPG(problem, solver=DenseLU(), tolerance=1e-12)
     return estimator.solve(policy, rng=generator(0, "actions"))
 
 
-def floor_of(problem: ControlProblem, queries: Any, policy: Policy) -> Floor:
+def floor_of(problem: PaperProblem, queries: Any, policy: Policy) -> Floor:
     floor = Floor(floor_inputs(problem, queries, policy, torch.float64))
     floor.respond(rows_at_once=17)
     floor.transpose()

@@ -9,14 +9,17 @@ import time
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from nopg.cli._app import app
+from nopg.export import contract_schema
 from nopg.training import load
 
 COMMAND = [sys.executable, "-m", "nopg.cli"]
 COLUMNS = ["--state", "level", "--action", "valve", "--cost", "cost", "--time", "t"]
-BRIEF = ["--discount", "0.9", "--updates", "3", "--no-greedy"]
+BRIEF = ["--discount", "0.9", "--updates", "3", "--begin", "given"]
+PAPER = [*BRIEF, "--model", "paper"]  # faster, where any controller will do
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +53,7 @@ def run(*arguments: object) -> "tuple[int, str, str]":
     return result.exit_code, result.stdout, " ".join(result.stderr.split())
 
 
-def test_describe_prints_what_to_mend(tank: Path) -> None:
+def test_describe_prints_what_to_correct(tank: Path) -> None:
     code, out, _ = run("describe", tank, *COLUMNS)
     assert code == 0
     assert "level" in out
@@ -67,7 +70,7 @@ def test_describe_speaks_json_alone(tank: Path, tmp_path: Path) -> None:
     assert "figure:" in told
 
 
-def test_describe_ends_with_its_own_code_where_data_must_be_mended(tmp_path: Path) -> None:
+def test_describe_ends_with_its_own_code_where_data_must_be_corrected(tmp_path: Path) -> None:
     stuck = tmp_path / "stuck.csv"
     stuck.write_text("level,valve,cost\n" + "\n".join(f"{k},1,{k}" for k in range(40)))
     asked = ("describe", stuck, "--state", "level", "--action", "valve", "--cost", "cost")
@@ -78,10 +81,17 @@ def test_describe_ends_with_its_own_code_where_data_must_be_mended(tmp_path: Pat
 def test_fit_writes_a_controller_and_says_what_matters(tank: Path, tmp_path: Path) -> None:
     code, out, told = run("fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "tank.zip", "--unit", "level=m")
     assert code == 0
-    for word in ("predicted return", "leaves the data", "transition model", "3 updates"):
+    result = load(tmp_path / "tank.zip")
+    assert result.interval is not None
+    assert f"{result.expected_return:.5g}, 95 % interval [{result.interval[0]:.5g}" in out
+    for word in ("verdict", "leaves the data", "held-out R²", "local polynomials", "3 updates"):
         assert word in out
+    assert str(result.verdict) in out
+    # The tank was logged in one run, so the answer is doubted; the screen says why.
+    assert "a single episode" in " ".join(out.split())
+    assert told.count("warning: the verdict on this controller is") == 1
     assert "next: nopg plot" in told
-    assert load(tmp_path / "tank.zip").policy.schema.units == {"level": "m"}
+    assert result.policy.schema.units == {"level": "m"}
     assert [path.name for path in tmp_path.iterdir()] == ["tank.zip"]  # nothing unfinished is left
 
 
@@ -92,6 +102,8 @@ def test_fit_speaks_json_alone_and_logs_updates(tank: Path, tmp_path: Path) -> N
     )  # fmt: skip
     assert code == 0
     told, result = json.loads(out), load(tmp_path / "run")
+    assert told["verdict"] == result.verdict
+    assert [fit["name"] for fit in told["columns"]] == ["level", "reward"]
     assert told["expected_return"] == result.expected_return
     assert told["updates"] == 3
     assert result.start_support.states[:, 0].tolist() == [0.2, 0.5]
@@ -101,7 +113,7 @@ def test_fit_speaks_json_alone_and_logs_updates(tank: Path, tmp_path: Path) -> N
 def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path, tmp_path: Path) -> None:
     config = tmp_path / "tank.toml"
     config.write_text(
-        'state = ["level"]\naction = ["valve"]\ncost = "cost"\ndiscount = 0.5\nupdates = 2\ngreedy = false\n'
+        'state = ["level"]\naction = ["valve"]\ncost = "cost"\ndiscount = 0.5\nupdates = 2\nmodel = "paper"\n'
         f'out = "{tmp_path / "run"}"\nunit = ["level=m"]\n'
     )
     code, _, told = run("fit", tank, "--config", config, "--discount", "0.9")
@@ -111,7 +123,7 @@ def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path,
     config.write_text('states = ["level"]\n')
     code, _, told = run("fit", tank, "--config", config)
     assert code == 2
-    assert "says 'states'" in told.replace("│", "")
+    assert "says 'states'" in " ".join(told.replace("│", "").split())
 
 
 @pytest.mark.parametrize(
@@ -174,7 +186,12 @@ def test_export_writes_a_checked_controller_and_its_contract(fitted: Path, tmp_p
     code, out, _ = run(*asked, "--json")
     assert code == 0
     assert json.loads(out)["worst_difference"] < 1e-6
-    assert json.loads((tmp_path / "tank.json").read_text())["input"]["dtype"] == "float64"
+    contract = json.loads((tmp_path / "tank.json").read_text())
+    assert contract["input"]["dtype"] == "float64"
+    Draft202012Validator(contract_schema()).validate(contract)
+    result = load(fitted)
+    assert contract["result"]["verdict"] == result.verdict
+    assert contract["result"]["interval"] == list(result.interval or ())
     code, _, told = run(*asked)
     assert (code, "exist" in told) == (1, True)
     assert "differs from the original by at most" in run(*asked, "--overwrite")[1]
@@ -187,7 +204,7 @@ def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
     collect_grid(Pendulum(), (9, 9, 2)).to_csv(tmp_path / "grid.csv")
     names = ["--state", "angle", "--state", "velocity", "--action", "torque", "--reward", "reward"]
     run_, angle = tmp_path / "run", ["--angle", "angle", "--start", "3.14159,0"]
-    code, _, told = run("fit", tmp_path / "grid.csv", *names, *angle, *BRIEF, "-o", run_)
+    code, _, told = run("fit", tmp_path / "grid.csv", *names, *angle, *PAPER, "-o", run_)
     assert code == 0, told
     asked = ("evaluate", run_, "--env", "nopg/Pendulum-v0", "--episodes", 1, "--steps", 50)
     assert "predicted" in run(*asked)[1]
@@ -214,9 +231,9 @@ def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp
         "--discount",
         "0.9",
         "--updates",
-        "60",
-        "--model",
-        "local-linear",
+        "30",
+        "--begin",
+        "given",
     ]
     whole, out = tmp_path / "whole", tmp_path / "stopped"
     subprocess.run([*asked, "-o", str(whole)], check=True, capture_output=True)

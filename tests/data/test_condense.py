@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nopg._seeding import generator
-from nopg.bellman import ControlProblem
+from nopg.bellman import PaperProblem, solution_gradient
 from nopg.data import Transitions
 from nopg.environments import MountainCar, Pendulum
 from nopg.errors import ArgumentError
-from nopg.gradients import solution_gradient
-from nopg.graph import NadarayaWatson
 from nopg.kernels import Bandwidths
+from nopg.models import PaperModel
 from nopg.policies import MLPPolicy
 from nopg.rollouts import collect_uniform
 
@@ -84,8 +83,8 @@ def test_the_model_of_condensed_copies_is_that_of_the_copies() -> None:
     h = Bandwidths.from_values([0.2, 0.02], [0.5])
     results = []
     for data in (copies, copies.condense(60)):
-        problem = ControlProblem.build(
-            NadarayaWatson(data, h, prior_mass=0.1), distinct.states, discount=0.9, unknown_value=-50.0
+        problem = PaperProblem.build(
+            PaperModel(data, h, prior_mass=0.1), distinct.states, discount=0.9, unknown_value=-50.0
         )
         policy = MLPPolicy.from_data(distinct.features, distinct.actions, rng=generator(0, "policy"))
         solution = problem.equation(policy, generator(0, "actions")).solve(tolerance=1e-13)
@@ -233,8 +232,8 @@ def test_condensed_rows_tell_more_than_as_many_random_ones() -> None:
     policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
 
     def expected_return(some: Transitions) -> float:
-        problem = ControlProblem.build(
-            NadarayaWatson(some, h), data.schema.encode(data.starts), discount=0.9, unknown_value=0.0
+        problem = PaperProblem.build(
+            PaperModel(some, h), data.schema.encode(data.starts), discount=0.9, unknown_value=0.0
         )
         return float(problem.equation(policy, generator(0, "actions")).solve().expected_return)
 

@@ -21,7 +21,7 @@ class Trained:
 
 
 def trained(data: nopg.Transitions, **settings: Any) -> Trained:
-    chosen: dict[str, Any] = {"start": "given", "updates": 5, "progress": False, "discount": 0.9}
+    chosen: dict[str, Any] = {"model": "paper", "updates": 5, "progress": False, "discount": 0.9}
     return Trained(data, nopg.optimize(data, **chosen | settings))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,14 +14,14 @@ from nopg.environments import LQR
 from nopg.errors import ArgumentError
 from nopg.evaluation import (
     LOGGED,
-    Imagination,
     OfflineEvaluator,
+    PolicyLaw,
     compare,
     evaluate_offline,
+    follow,
     logged_returns,
     region_of,
 )
-from nopg.kernels import Bandwidths
 from nopg.rollouts import simulate
 
 LAW = torch.tensor([[-4.0, 0.0], [0.0, -2.0]], dtype=torch.float64)
@@ -82,23 +83,15 @@ def test_a_policy_that_leaves_the_data_is_not_called_ok(evaluator: OfflineEvalua
     assert runaway.pessimistic_return <= runaway.expected_return
 
 
-def test_the_paper_s_equation_is_solved_when_it_is_asked_for(evaluator: OfflineEvaluator) -> None:
-    answer = evaluator.evaluate(regulated).equation
-    assert answer.standard_error > 0
-    assert len(answer.influence) == len(evaluator.data)
-
-
 def test_the_same_seed_gives_the_same_answer(data: Transitions) -> None:
-    few = Imagination(halves=2, fewest_paths=4, most_starts=2)
-    one, again = (evaluate_offline(regulated, data, 0.9, imagination=few) for _ in range(2))
+    one, again = (evaluate_offline(regulated, data, 0.9) for _ in range(2))
     assert one.interval == again.interval
     assert torch.equal(one.paths.states, again.paths.states)
 
 
 def test_one_episode_tells_no_error() -> None:
     data = Transitions.from_arrays([0.0], [0.0], [0.0], [0.0])
-    h = Bandwidths.from_values([1.0], [1.0], [1.0])
-    answer = evaluate_offline(lambda states: states, data, 0.9, bandwidths=h)
+    answer = evaluate_offline(lambda states: states, data, 0.9)
     assert answer.verdict == "not identifiable"
     assert "single episode" in answer.reasons[0]
 
@@ -107,15 +100,69 @@ def test_actions_are_cut_at_declared_bounds() -> None:
     rng = generator(0, "bounded")
     x, u = 2 * torch.rand(2, 200, 1, dtype=torch.float64, generator=rng) - 1
     data = Transitions.from_arrays(x, u, -x[:, 0].square(), 0.5 * x + 0.1 * u, bounds={"a0": (-1, 1)})
-    few = Imagination(halves=2, fewest_paths=4, most_starts=5)
-    wild = evaluate_offline(lambda states: 1e6 + 0 * states, data, 0.9, imagination=few)
-    full = evaluate_offline(lambda states: 1 + 0 * states, data, 0.9, imagination=few)
+    wild = evaluate_offline(lambda states: 1e6 + 0 * states, data, 0.9)
+    full = evaluate_offline(lambda states: 1 + 0 * states, data, 0.9)
     assert wild.expected_return == full.expected_return
 
 
 def test_a_policy_of_the_wrong_size_is_refused(data: Transitions) -> None:
     with pytest.raises(ArgumentError, match="2 numbers for each"):
         evaluate_offline(lambda states: states[:, :1], data, 0.9)
+
+
+def test_every_row_twice_says_the_same_as_weights_of_two(data: Transitions) -> None:
+    twice = data.take(torch.arange(len(data)).repeat_interleave(2))
+    weighted = replace(data, weights=torch.full((len(data),), 2.0, dtype=torch.float64))
+    plain, doubled, heavy = (evaluate_offline(regulated, one, 0.9) for one in (data, twice, weighted))
+    for other in (plain, doubled):
+        assert other.expected_return == pytest.approx(heavy.expected_return, rel=1e-8)
+        assert other.interval == pytest.approx(heavy.interval, rel=1e-8)
+        assert other.unknown_mass == pytest.approx(heavy.unknown_mass, rel=1e-8)
+
+
+def test_weights_count(data: Transitions) -> None:
+    heavier = replace(data, weights=torch.linspace(0.01, 5.0, len(data), dtype=torch.float64))
+    noisy = replace(data, next_states=data.next_states + 0.1 * data.next_states.sin() * data.rewards[:, None])
+    one, other = noisy, replace(noisy, weights=heavier.weights)
+    found = [evaluate_offline(regulated, some, 0.9).expected_return for some in (one, other)]
+    assert found[0] != pytest.approx(found[1], rel=1e-6)
+
+
+def test_an_interval_stays_within_what_the_rewards_make_possible(evaluator: OfflineEvaluator) -> None:
+    low, high = evaluator.model.return_limits(0.9)
+    for law in (regulated, lambda states: 8.0 * states):
+        one = evaluator.evaluate(law)
+        assert low <= one.interval[0] <= one.interval[1] <= high
+
+
+def test_a_discount_near_one_takes_no_longer_paths(data: Transitions) -> None:
+    steps = [len(OfflineEvaluator(data, gamma).follow(regulated).states) for gamma in (0.99, 0.9999)]
+    assert steps[1] <= 1.05 * steps[0]
+
+
+def test_the_value_of_the_equation_stands_for_what_follows_the_paths(data: Transitions) -> None:
+    evaluator = OfflineEvaluator(data, 0.9)
+    long, short = (evaluator.follow(regulated, steps=steps).returns[0].mean() for steps in (60, 8))
+    assert float(short) == pytest.approx(float(long), rel=0.05)
+
+
+def test_influence_is_what_the_return_loses_without_a_group(evaluator: OfflineEvaluator) -> None:
+    found = evaluator.influence(regulated)
+    rows = sorted(row for group, _ in found for row in group)
+    assert rows == list(range(len(evaluator.data)))
+    sizes = [abs(share) for _, share in found]
+    assert sizes == sorted(sizes, reverse=True)
+    group, share = found[0]
+    others = torch.ones(len(evaluator.data), dtype=torch.bool)
+    others[list(group)] = False
+    kept = torch.zeros(1, evaluator.model.rows.num_groups, dtype=torch.bool)
+    kept[0, evaluator.model.rows.groups[evaluator.model.rows.copies][others].unique()] = True
+    problem = evaluator.problem.replace(model=evaluator.model.with_parts(kept))
+    law = PolicyLaw.of(regulated, evaluator.data.schema)
+    without = float(follow(problem, law, num_parts=1).returns[0].mean())
+    assert evaluator.evaluate(regulated).expected_return - without == pytest.approx(
+        share, rel=1e-6, abs=1e-12
+    )
 
 
 # Comparison
@@ -154,7 +201,7 @@ def test_a_risk_is_between_its_bounds_and_never_a_bare_nothing(
     data: Transitions, evaluator: OfflineEvaluator
 ) -> None:
     steps, region = 5, "abs(x1) > 1.2"
-    runs = simulate(LQR(), free, steps=steps, initial_states=evaluator.plant.starts)
+    runs = simulate(LQR(), free, steps=steps, initial_states=evaluator.problem.starts)
     exact = float((runs.states[:-1, :, 0].abs() > 1.2).any(dim=0).double().mean())
     risk = evaluator.risk(free, region, steps)
     assert 0 < exact < 1
@@ -218,6 +265,6 @@ def test_a_single_long_episode_is_weak_at_best(data: Transitions) -> None:
         data.next_states,
         episodes=torch.zeros(len(data), dtype=torch.int64),
     ).starting_at(data.starts)
-    answer = evaluate_offline(regulated, one, 0.9, imagination=Imagination(halves=2, fewest_paths=4))
+    answer = evaluate_offline(regulated, one, 0.9)
     assert answer.verdict == "weak"
     assert "single episode" in answer.reasons[0]

@@ -76,7 +76,7 @@ def test_some_of_the_plants_have_an_outside_and_some_have_none() -> None:
 
 def test_without_prior_mass_the_outside_is_where_less_than_a_millionth_of_a_sample_stands() -> None:
     h = nopg.Bandwidths.from_values([0.05], [1.0])
-    case = trained(tank().data, model="nadaraya-watson", prior_mass=0.0, bandwidths=h)
+    case = trained(tank().data, model="paper", prior_mass=0.0, bandwidths=h)
     found = mapped(case)
     assert float(found.unknown.max()) == 0.0
     assert np.array_equal(found.outside, found.support < 1e-6)
@@ -116,8 +116,9 @@ def test_an_arc_lies_on_the_turn_around_zero() -> None:
 
 def test_the_columns_chosen_are_those_along_which_the_visits_spread_most() -> None:
     result = cart_pole().result
-    mu, nodes = result.solution.mu, result.solution.equation.problem.model.node_queries.features
-    h, spread = result.bandwidths.states, dict.fromkeys(result.policy.schema.states, 0.0)
+    states, mu = result.solution.visited()
+    nodes = result.policy.schema.encode(states)
+    h, spread = result.problem.metric.bandwidth, dict.fromkeys(result.policy.schema.states, 0.0)
     for k, column in enumerate(result.policy.schema.feature_columns):
         x = nodes[:, k] / h[k]
         mean = float((mu * x).sum() / mu.sum())
@@ -132,8 +133,8 @@ def test_other_columns_are_held_together_at_a_place_that_was_seen() -> None:
     where = mapped(case, points=3).slice
     columns = [case.data.schema.states.index(name) for name in where.held]
     held = torch.tensor(list(where.held.values()), dtype=torch.float64)
-    seen = case.result.solution.equation.problem.model.node_queries.features
-    nodes = case.data.schema.decode(seen)[:, columns]
+    states, _ = case.result.solution.visited()
+    nodes = states[:, columns]
     assert float((nodes - held).abs().sum(dim=1).min()) < 1e-12
 
 
@@ -191,7 +192,7 @@ def test_a_spike_among_many_rows_does_not_stretch_an_axis() -> None:
     case = trained(
         data.starting_at([[0.0]]),
         updates=1,
-        model="nadaraya-watson",
+        model="paper",
         bandwidths=nopg.Bandwidths.from_values([0.1], [0.5]),
     )
     (axis,) = mapped(case).slice.axes
@@ -205,7 +206,7 @@ def test_a_column_that_never_changes_still_has_an_axis() -> None:
     case = trained(
         data,
         updates=1,
-        model="nadaraya-watson",
+        model="paper",
         bandwidths=nopg.Bandwidths.from_values([0.2, 0.2], [0.5]),
     )
     assert [float(axis[0]) for axis in mapped(case).slice.axes] == [-1.0, 1.5]

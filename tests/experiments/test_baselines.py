@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from nopg._seeding import generator
+from nopg.bellman import MultistepProblem
 from nopg.environments import Pendulum
 from nopg.errors import ArgumentError, DataError
 from nopg.experiments import baselines
 from nopg.experiments._methods import METHODS
 from nopg.experiments._tasks import TASKS
 from nopg.gradients import PWIS
-from nopg.policies import MLPPolicy
+from nopg.policies import Deterministic, Gaussian, MLPPolicy
 from nopg.rollouts import collect_grid
 
 QUICK = ("--samples", "200", "--trials", "1", "--updates", "10", "--fitted-q-updates", "10", "--workers", "1")
@@ -28,13 +29,13 @@ def test_one_command_runs_methods_and_prints_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"
-    assert run(tmp_path / "records", "--methods", "nopg-d", "pwis", "bc", "--markdown", str(page)) == 0
+    assert run(tmp_path / "records", "--methods", "pwis", "bc", "--markdown", str(page)) == 0
     out, err = capsys.readouterr()
-    assert "3 of 3" in err
+    assert "2 of 2" in err
     lines = out.splitlines()
     assert lines[0].split()[:3] == ["method", "last", "IQM"]
-    assert [line.split()[0] for line in lines[2:5]] == ["NOPG-D", "PWIS", "BC"]
-    assert "our Bellman equation" in lines[-1]
+    assert [line.split()[0] for line in lines[2:4]] == ["PWIS", "BC"]
+    assert "offline evaluation" in lines[-1]
     assert "FQE" in lines[-1]
     assert "## pendulum-random, 200 transitions" in page.read_text()
 
@@ -44,7 +45,7 @@ def test_one_command_runs_methods_and_prints_a_table(
     assert record["versions"]["d3rlpy"] == "2.8.0"
 
     # What is recorded is not run again.
-    assert run(tmp_path / "records", "--methods", "nopg-d", "pwis", "bc") == 0
+    assert run(tmp_path / "records", "--methods", "pwis", "bc") == 0
     again, err = capsys.readouterr()
     assert again == out
     assert err == ""
@@ -72,12 +73,28 @@ def test_all_seeds_and_methods_get_the_same_data_as_each_other() -> None:
     assert not torch.equal(first.states, second.states)
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.needs == "transitions"])
+RIVALS = [
+    name for name, method in METHODS.items() if method.needs == "transitions" and not name.startswith("nopg")
+]
+
+
+@pytest.mark.parametrize("name", RIVALS)
 def test_methods_that_need_only_transitions_train_on_a_grid(name: str) -> None:
     grid = collect_grid(Pendulum(), (5, 5, 2))  # no trajectories, and nobody acted
     snapshots = list(METHODS[name].train(TASKS["pendulum-random"], grid, 0, 10))
-    assert snapshots[-1].updates == 10
+    assert [snapshot.updates for snapshot in snapshots] == list(range(1, 11))
     assert snapshots[-1].transitions == len(grid)
+
+
+@pytest.mark.parametrize("name", ["nopg-d", pytest.param("nopg-s", marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
+def test_ours_is_the_one_controller_that_the_defaults_return(name: str) -> None:
+    grid = collect_grid(Pendulum(), (5, 5, 2))
+    (snapshot,) = METHODS[name].train(TASKS["pendulum-random"], grid, 0, 2)
+    assert (snapshot.updates, snapshot.transitions) == (2, len(grid))
+    assert snapshot.controller is snapshot.model.policy
+    assert isinstance(snapshot.model.problem, MultistepProblem)
+    assert isinstance(snapshot.controller.policy, Gaussian if name == "nopg-s" else Deterministic)
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.needs == "trajectories"])

@@ -96,7 +96,7 @@ def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(tmp_path: 
 
 
 def test_a_trial_runs_again_to_the_same_figures(tmp_path: Path) -> None:
-    trial = Trial("mountain-car", "ours", "nopg-d", 1, 0, quick=True)
+    trial = Trial("mountain-car", "faithful", "nopg-d", 1, 0, quick=True)
     records = [run_trial(trial, tmp_path / name)[1] for name in ("one", "two")]
     first, second = (
         {**r["results"], "evaluations": [(e["updates"], e["return"]) for e in r["results"]["evaluations"]]}
@@ -106,12 +106,25 @@ def test_a_trial_runs_again_to_the_same_figures(tmp_path: Path) -> None:
     assert records[0]["data"] == records[1]["data"]
     assert first["demonstrator"] < -200
     assert first["drives"]["demonstrated"][0] == first["drives"]["learned"][0]
-    assert first["model"] == "local-linear"
+
+
+@pytest.mark.slow
+def test_nothing_set_is_the_local_model_with_its_interval_to_the_same_figures(tmp_path: Path) -> None:
+    trial = Trial("mountain-car", "ours", "nopg-d", 1, 0, quick=True)
+    first, second = (run_trial(trial, tmp_path / name)[1]["results"] for name in ("one", "two"))
+    assert first["model"] == "local"
+    assert first["interval"][0] <= first["predicted"] <= first["interval"][1]
+    assert first["verdict"] in {"ok", "weak", "not identifiable"}
+    (last,) = first["evaluations"]
+    assert last["updates"] <= 20
+    for name in ("predicted", "interval", "returns"):
+        assert first[name] == second[name]
 
 
 def test_the_supplements_settings_are_what_is_run(tmp_path: Path) -> None:
     _, record = run_trial(Trial("pendulum-grid", "faithful", "nopg-s", 200, 0, quick=True), tmp_path)
-    assert record["results"]["model"] == "nadaraya-watson"
+    assert record["results"]["model"] == "paper"
+    assert record["results"]["interval"] is record["results"]["verdict"] is None
     assert record["results"]["unknown_mass"] == 0.0
     assert record["config"]["recipe"]["action_factor"] == 50.0
     assert record["config"]["recipe"]["num_action_samples"] == 15

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,15 +10,15 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman import BellmanSolution
-from nopg.data import Transitions
+from nopg.bellman import PaperProblem, Solution
 from nopg.environments import Pendulum
-from nopg.errors import ArgumentError
-from nopg.evaluation import judge
+from nopg.errors import ArgumentError, SupportWarning
+from nopg.evaluation import OfflineEvaluator
 from nopg.experiments._portrait import Visits, measure_portrait, portrait_summary, total_variation
+from nopg.kernels import Bandwidths
+from nopg.models import PaperModel
 from nopg.policies import LinearPolicy
 from nopg.rollouts import collect_grid
-from nopg.training import PredictedPaths
 
 # A torque −8 sin(angle) − 2 velocity lets nothing fall that stands nearly upright.
 BALANCE = LinearPolicy([[0.0, -8.0, -2.0]]).requires_grad_(False)
@@ -27,17 +28,21 @@ def visits(states: Sequence[Sequence[float]], shares: Sequence[float]) -> Visits
     return Visits(torch.tensor(states, dtype=torch.float64), torch.tensor(shares, dtype=torch.float64))
 
 
-def balancing() -> tuple[BellmanSolution, Transitions]:
+def balancing(model: str) -> Solution:
     data = collect_grid(Pendulum(start="upright"), (21, 21, 3))
-    solution = judge(data, 0.97).equation(BALANCE, generator(0, "actions")).solve()
-    return solution, data
+    if model == "local":
+        return OfflineEvaluator(data, 0.97).problem.solve(BALANCE)
+    samples = PaperModel(data, Bandwidths.from_values([0.1, 0.1, 0.3], [0.5]))
+    return PaperProblem.build(samples, data.schema.encode(data.starts), discount=0.97).solve(BALANCE)
 
 
 @pytest.fixture(scope="module")
 def records() -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for mode in ("ours", "faithful"):
-        results, data = measure_portrait(1800, 0, mode=mode, quick=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SupportWarning)  # three updates from random weights
+            results, data = measure_portrait(1800, 0, mode=mode, quick=True)
         assert len(data) == 450
         made.append({"mode": mode, "size": len(data), "seed": 0, "results": results})
     return made
@@ -77,34 +82,29 @@ def test_visits_of_paths_are_discounted_and_sum_to_one() -> None:
     assert Visits.of_paths(path, 0.5).upright == pytest.approx(1 / 3)
 
 
-def test_visits_along_predicted_paths_miss_what_has_left_the_data() -> None:
-    states = torch.zeros(2, 1, 2, dtype=torch.float64)
-    left = torch.tensor([[1.0], [0.4]], dtype=torch.float64)
-    paths = PredictedPaths(states, states[..., :1], left, left)
-    assert Visits.of_prediction(paths, 0.5).shares.tolist() == pytest.approx([2 / 3, 0.4 / 3])
-
-
-def test_visits_along_predicted_paths_are_nearer_the_truth_than_those_of_the_equation(
+def test_visits_along_rollouts_are_nearer_the_truth_than_those_of_the_papers_equation(
     records: list[dict[str, Any]],
 ) -> None:
-    ours, faithful = (record["results"]["after"] for record in records)
-    assert ours["total_variation_paths"] < 0.5 * ours["total_variation"]
-    assert "total_variation_paths" not in faithful
+    ours, faithful = (record["results"] for record in records)
+    for when in ("before", "after"):
+        # 450 noiseless samples: measured below 10⁻⁴ for a pendulum that hardly swings.
+        assert ours[when]["total_variation"] < 0.01
+        assert faithful[when]["total_variation"] > 0.5
 
 
-def test_what_has_left_the_data_counts_as_elsewhere() -> None:
-    whole, most = visits([[0.0, 0.0]], [1.0]).in_cells(), visits([[0.0, 0.0]], [0.9]).in_cells()
-    assert total_variation(whole, most) == pytest.approx(0.1)
-    assert total_variation(whole, whole) == 0.0
+def test_total_variation_is_what_must_be_moved() -> None:
+    here, there = visits([[0.0, 0.0]], [1.0]).in_cells(), visits([[2.0, 0.0]], [1.0]).in_cells()
+    assert total_variation(here, 0.9 * here + 0.1 * there) == pytest.approx(0.1)
+    assert total_variation(here, here) == 0.0
 
 
-def test_a_balancing_policy_stays_upright_in_the_model_as_in_truth() -> None:
-    solution, data = balancing()
-    model = Visits.of_model(solution, data.starts, data.schema)
-    # Λᵀμ = ε₀, summed: what is missing has left the data, a step after the state it left from.
-    assert float(model.shares.sum()) == pytest.approx(1.0 - 0.97 * solution.unknown_mass)
-    assert float(model.shares[0]) == pytest.approx(0.03)
-    assert model.upright > 0.9
+@pytest.mark.parametrize("model", ["local", "paper"])
+def test_a_balancing_policy_stays_upright_in_the_model_as_in_truth(model: str) -> None:
+    visited = Visits.of_model(balancing(model))
+    assert float(visited.shares.sum()) == pytest.approx(1.0)
+    # The start has the share 1 − γ; rollouts end after γᵗ has fallen to e⁻⁵, which is shared out.
+    assert float(visited.shares[0]) == pytest.approx(0.03, rel=0.01)
+    assert visited.upright > 0.9
 
 
 def test_a_portrait_holds_distributions_and_can_be_written(records: list[dict[str, Any]]) -> None:
@@ -112,30 +112,22 @@ def test_a_portrait_holds_distributions_and_can_be_written(records: list[dict[st
         assert len(json.dumps(record, indent=1, allow_nan=False)) < 100_000
         for when in ("before", "after"):
             part = record["results"][when]
-            total = sum(map(sum, part["visitation"])) + part["left_the_data"]
-            assert total == pytest.approx(1.0, abs=1e-3)  # rounded to 4 digits
+            assert sum(map(sum, part["visitation"])) == pytest.approx(1.0, abs=1e-3)  # rounded to 4 digits
             assert sum(map(sum, part["truth"])) == pytest.approx(1.0, abs=1e-3)
-            assert 0.0 <= part["total_variation_kicked"] <= 1.0
+            assert 0.0 <= part["unknown_mass"] < 0.01
             assert len(part["value"]) == len(part["value"][0]) == len(part["unknown"])
             assert part["discounted_truth"] >= part["return"]
         assert record["results"]["path"][0] == pytest.approx([-math.pi, 0.0], abs=1e-3)
-        assert record["results"]["updates"] == 30
 
 
-def test_the_true_pendulum_with_the_spread_of_the_model_is_nearer_to_it(
-    records: list[dict[str, Any]],
-) -> None:
-    for record in records:
-        after = record["results"]["after"]
-        assert after["total_variation_kicked"] < 0.6 * after["total_variation"]
-
-
+@pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 def test_the_same_seed_gives_the_same_portrait(records: list[dict[str, Any]]) -> None:
     again, _ = measure_portrait(450, 0, mode="ours", quick=True)
     assert again == records[0]["results"]
 
 
 def test_a_summary_has_a_row_per_record(records: list[dict[str, Any]]) -> None:
+    assert [record["results"]["updates"] for record in records] == [3, 30]
     heading, *rows = portrait_summary(records)
     assert [row[:3] for row in rows] == [["ours", "450", "0"], ["faithful", "450", "0"]]
     assert {len(row) for row in rows} == {len(heading)}

@@ -160,6 +160,10 @@ def test_the_contract_keeps_to_its_schema_and_its_hash_fits(
     assert contract["file"]["bytes"] == len(content)
     assert contract["data"] == result.data_identity
     assert contract["result"]["expected_return"] == result.expected_return
+    assert (contract["result"]["interval"], contract["result"]["verdict"]) == (
+        None,
+        None,
+    )  # of the paper's model
     assert contract["check"]["worst"]["states"] == 10_000
     assert contract["check"]["worst"]["action"] == exported.differences.action
     assert contract["versions"]["onnxruntime"] == onnxruntime.__version__

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -25,7 +26,7 @@ from evaluation.small_trainings import (
     tank,
     trained,
 )
-from nopg.errors import ArgumentError
+from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import map_states
 from nopg.figures import (
     Marks,
@@ -37,7 +38,16 @@ from nopg.figures import (
     training_table,
 )
 
-PLANTS = [pendulum, mountain_car, regulator, cart_pole, tank]
+
+@cache
+def local() -> Trained:
+    """Four columns on the local model."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)  # a short training need not beat the log
+        return trained(cart_pole().data, model="local", start="given", updates=2)
+
+
+PLANTS = [pendulum, mountain_car, regulator, cart_pole, tank, local]
 NAMES = ["training", "value", "visitation", "policy"]
 
 
@@ -171,8 +181,11 @@ def test_every_action_has_a_panel() -> None:
     maps, bars = picture.figure.axes[:2], picture.figure.axes[2:]
     assert [bar.get_ylabel() for bar in bars] == ["u1", "u2"]
     for axes, name in zip(maps, ("u1", "u2"), strict=True):
-        drawn = np.asarray(axes.collections[0].get_array())
-        assert np.allclose(drawn.T.ravel(), picture.table[name])
+        drawn, scale = np.asarray(axes.collections[0].get_array()), axes.collections[0].get_clim()
+        # Outside the data, below the hatches, colours end at those inside.
+        assert np.allclose(drawn.T.ravel(), picture.table[name].clip(*scale))
+        inside = picture.table["unknown"] <= 0.5
+        assert scale == pytest.approx((picture.table[name][inside].min(), picture.table[name][inside].max()))
 
 
 def test_the_title_says_where_other_columns_are_held() -> None:
@@ -194,6 +207,8 @@ def test_logged_states_are_dots_where_their_other_columns_are_near() -> None:
     shown = len(figure.axes[0].lines[0].get_xydata())
     assert 0 < shown < len(case.data)
     assert "logged states within 2 bandwidths of the held values" in figure.get_supxlabel()
+    near = figure_of(local, "value").get_supxlabel()
+    assert "logged states within 0.5 standard deviations of the held values" in near
     far = result_figures(case.result, case.data, columns=["position", "angle"], held={"velocity": 50.0})
     assert "no logged state lies" in far["value"].get_supxlabel()
 
@@ -218,7 +233,9 @@ def test_a_policy_that_does_the_same_everywhere_has_a_scale_around_it() -> None:
     result, data = regulator().result, regulator().data
     found = map_states(result.solution, data.schema, points=3)
     same = replace(found, actions=np.stack([np.zeros((3, 3)), np.full((3, 3), -4.0)], axis=-1))
-    figure: Any = draw_policy(same, Marks.of(same, None, result.bandwidths.state_kernel))
+    figure: Any = draw_policy(
+        same, Marks.of(same, None, result.problem.metric, within=2.0, unit="bandwidths")
+    )
     assert [bar.get_ylim() for bar in figure.axes[2:]] == [(-0.5, 0.5), (-6.0, -2.0)]
 
 
@@ -236,15 +253,17 @@ def test_the_training_is_drawn_update_by_update_and_ends_in_the_answer() -> None
         assert course.get_ydata().tolist() == [factor * getattr(update, name) for update in result.history]
     assert above.lines[1].get_xydata().tolist() == [[5.0, result.expected_return]]
     assert len(below.lines) == 1
-    assert "parts from the curve" not in figure.get_supxlabel()
+    assert figure.get_supxlabel() == ""  # the paper's equation has no interval
 
 
-def test_an_answer_off_the_curve_is_explained() -> None:
-    result = pendulum().result
-    begun = replace(result, history=tuple(replace(u, expected_return=-3.0) for u in result.history))
-    figure = result_figures(begun)["training"]
-    assert "parts from the curve" in figure.get_supxlabel()
-    whole_words(figure)
+def test_the_answer_of_the_local_model_is_drawn_with_its_interval() -> None:
+    result, figure = local().result, figure_of(local, "training")
+    (bar,) = figure.axes[0].collections
+    (low, high), number = bar.get_segments()[0][:, 1], bar.get_segments()[0][0, 0]
+    assert (low, high) == result.interval
+    assert number == len(result.history)
+    assert low < figure.axes[0].lines[1].get_ydata()[0] < high
+    assert "curve: lower end of the interval" in " ".join(figure.get_supxlabel().split())
 
 
 def test_the_numbers_of_a_training_end_with_the_answer() -> None:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from nopg._seeding import generator
+from nopg.bellman import NOPG, GradientEstimate, solution_gradient
 from nopg.data import Transitions
-from nopg.gradients import NOPG, GradientEstimate, solution_gradient
 from nopg.kernels import Bandwidths
 from nopg.policies import LinearPolicy
 from nopg.solvers import BiCGSTAB, DenseLU

@@ -57,7 +57,7 @@ def apart(one: dict[str, Any], other: dict[str, Any]) -> float:
         (2, ()),
         pytest.param(
             3,
-            ("--policy", "gaussian", "--begin", "greedy", "--updates", "10"),
+            ("--policy", "gaussian", "--updates", "10"),
             marks=pytest.mark.slow,
         ),
     ],

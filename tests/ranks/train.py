@@ -9,6 +9,7 @@ import torch
 
 import nopg
 from nopg._ranks import current_ranks
+from nopg.bellman import BellmanSolution, PaperProblem
 from nopg.data import Transitions
 from nopg.environments import Pendulum
 from nopg.rollouts import collect_uniform
@@ -21,7 +22,6 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=50)
     parser.add_argument("--policy", default="deterministic")
     parser.add_argument("--solver", default="auto")
-    parser.add_argument("--begin", default="given")
     parser.add_argument("--parquet", type=Path)
     parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--every", type=int, default=10)
@@ -38,16 +38,20 @@ def main() -> None:
         data,
         0.97,
         policy=options.policy,
-        model="nadaraya-watson",
+        model="paper",
         prior_mass=1e-3,
         solver=options.solver,
-        start=options.begin,
+        start="given",
         updates=options.updates,
         checkpoint=options.checkpoint,
         checkpoint_every=options.every,
         checkpoint_minutes=options.minutes,
         progress=False,
     )
+    problem, solution = result.problem, result.solution
+    assert isinstance(problem, PaperProblem)
+    assert isinstance(solution, BellmanSolution)
+    assert problem.rows is not None
     proof, asked = (
         result.certificate,
         torch.tensor([[0.0, 0.0], [3.0, 1.0], [1.0, -6.0]], dtype=torch.float64),
@@ -60,9 +64,9 @@ def main() -> None:
             "value": torch.as_tensor(result.value(asked)),
             "history": [update.expected_return for update in result.history],
             "proof": [proof.return_error, proof.duality_gap, proof.mass_defect],
-            "rows": result.rows,
-            "q": result.solution.q,
-            "mu": result.solution.mu,
+            "rows": problem.rows,
+            "q": solution.q,
+            "mu": solution.mu,
         },
         f"{options.out}.{ranks.number}",
     )

@@ -13,23 +13,22 @@ import numpy.typing as npt
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman import BellmanSolution, ControlProblem
+from nopg.bellman import BellmanSolution, PaperProblem, solution_gradient
 from nopg.data import Transitions
 from nopg.environments import Pendulum
 from nopg.errors import NopgError
-from nopg.gradients import solution_gradient
-from nopg.graph import (
+from nopg.kernels import Bandwidths
+from nopg.models import (
     CandidateGraph,
     CandidateSearch,
     IntegrationRule,
     KernelMean,
     MonteCarlo,
-    NadarayaWatson,
+    PaperModel,
     RowPattern,
     SparseRows,
     TransitionOperator,
 )
-from nopg.kernels import Bandwidths
 from nopg.policies import (
     MLP,
     ActionRange,
@@ -84,8 +83,8 @@ class Case:
     integration: IntegrationRule = field(default_factory=KernelMean)
     search: CandidateSearch = field(default_factory=CandidateSearch)
 
-    def problem(self) -> ControlProblem:
-        model = NadarayaWatson(
+    def problem(self) -> PaperProblem:
+        model = PaperModel(
             self.data,
             self.bandwidths,
             prior_mass=self.prior_mass,
@@ -93,9 +92,9 @@ class Case:
             search=self.search,
         )
         starts = self.data.schema.encode(self.data.starts)
-        return ControlProblem.build(model, starts, discount=self.discount, unknown_value=self.unknown_value)
+        return PaperProblem.build(model, starts, discount=self.discount, unknown_value=self.unknown_value)
 
-    def solution(self, problem: ControlProblem | None = None) -> BellmanSolution:
+    def solution(self, problem: PaperProblem | None = None) -> BellmanSolution:
         """Solve by LU, always with the same action noise."""
         equation = (problem or self.problem()).equation(self.policy, generator(0, "actions"))
         return equation.solve(DenseLU())

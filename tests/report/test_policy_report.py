@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import warnings
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,10 +16,10 @@ import pytest
 import torch
 
 import nopg
-from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.errors import ArgumentError, DataError, MissingExtraError, SupportWarning
 from nopg.evaluation import OfflineEvaluator
 from nopg.figures import Fan, fans_table
-from nopg.report import PolicyReport, policy_report, write_report
+from nopg.report import InfluentialPart, PolicyReport, policy_report, write_report
 from nopg.report._page import thinned
 from nopg.report._sections import _risks
 from nopg.report._trajectories import _turned
@@ -56,7 +57,9 @@ def tank_log(episodes: int = 12, steps: int = 10) -> nopg.Transitions:
 
 @pytest.fixture(scope="module")
 def result() -> TrainingResult:
-    return nopg.optimize(tank_log(), DISCOUNT, start="given", updates=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)  # two updates need not beat the log
+        return nopg.optimize(tank_log(), DISCOUNT, start="given", updates=2)
 
 
 @pytest.fixture(scope="module")
@@ -141,36 +144,78 @@ def test_the_json_says_what_the_page_says(report: PolicyReport, page: str, tmp_p
         assert number(variation["expected_return"]) in shown
     for part in facts["influential"]:
         assert number(part["influence"], 3) in shown
+    for fit in facts["model"]["columns"]:
+        assert fit["name"] in shown
+        assert f"{fit['r_squared']:.3f}" in shown
+    assert facts["training"]["equation"] in shown
     for limit in facts["limits"]:
         assert limit in shown
     assert facts["certificate"]["converged"] is True
 
 
-def test_the_numbers_are_those_of_the_evaluator(report: PolicyReport, result: TrainingResult) -> None:
-    evaluator = OfflineEvaluator(tank_log(), DISCOUNT, bandwidths=result.bandwidths)
-    assert report.policy.expected_return == evaluator.evaluate(result.policy).expected_return
-    base = report.variations[0]
-    # The same paths, imagined without halves beside them.
-    assert base.expected_return == pytest.approx(report.policy.expected_return, rel=1e-9)
-    assert base.unknown_mass == pytest.approx(report.policy.unknown_mass, rel=1e-9, abs=1e-15)
+def test_fit_evaluation_and_report_say_one_number(report: PolicyReport, result: TrainingResult) -> None:
+    evaluated = OfflineEvaluator(tank_log(), DISCOUNT).evaluate(result.policy)
+    assert report.policy.expected_return == result.expected_return == evaluated.expected_return
+    assert report.policy.interval == result.interval == evaluated.interval
+    assert report.policy.verdict == result.verdict == evaluated.verdict
 
 
-def test_only_bandwidth_and_discount_move_the_return(report: PolicyReport) -> None:
-    base, *others = report.variations
-    assert [one.what for one in others] == ["bandwidths"] * 2 + ["discount"] * 2 + ["prior mass"] * 2
-    less, more = others[4:]
-    assert less.expected_return == more.expected_return == base.expected_return
-    assert less.unknown_mass < base.unknown_mass < more.unknown_mass
-    assert less.pessimistic_return > base.pessimistic_return > more.pessimistic_return
+def test_only_the_discount_is_varied_to_both_sides(report: PolicyReport, result: TrainingResult) -> None:
+    base, longer, shorter = report.variations
+    assert (base.discount, base.expected_return) == (DISCOUNT, result.expected_return)
+    assert (base.gain, base.probability_better) == (report.gain.mean, report.gain.probability_better)
+    assert (longer.discount, shorter.discount) == pytest.approx((0.85, 0.4))  # 1 − γ halved and doubled
+    there = OfflineEvaluator(tank_log(), longer.discount).evaluate(result.policy)
+    assert longer.expected_return == there.expected_return
+    assert longer.expected_return < base.expected_return < shorter.expected_return  # all rewards are negative
 
 
-def test_rows_are_in_the_order_of_the_log_again(report: PolicyReport) -> None:
+def test_rows_are_in_the_order_of_the_log(report: PolicyReport) -> None:
     data = tank_log()
     assert torch.equal(report.data.states, data.states)
     assert torch.equal(report.data.starts, data.starts)
-    for part in report.influential:
-        assert part.kind == "episode"
-        assert part.where() == f"{10 * part.number} to {10 * part.number + 9}"
+
+
+def test_every_row_is_in_one_part_whose_influence_is_said(
+    report: PolicyReport, result: TrainingResult
+) -> None:
+    parts = report.influential
+    assert sorted(row for part in parts for row in part.rows) == list(range(120))
+    for part in parts:  # whole episodes of ten rows
+        assert [10 * episode + k for episode in part.episodes for k in range(10)] == list(part.rows)
+        assert part.where().startswith("episode")
+    sizes = [abs(part.influence) for part in parts]
+    assert sizes == sorted(sizes, reverse=True)
+    again = OfflineEvaluator(tank_log(), DISCOUNT).influence(result.policy)
+    assert [(part.rows, part.influence) for part in parts] == list(again)
+
+
+def test_a_part_is_named_by_episodes_or_rows() -> None:
+    assert InfluentialPart((4,), tuple(range(40, 50)), 1.0).where() == "episode 4"
+    assert InfluentialPart((0, 1, 2, 7), (), 1.0).where() == "episodes 0 to 2, 7"
+    assert InfluentialPart((), tuple(range(40, 50)), 1.0).where() == "rows 40 to 49"
+    assert InfluentialPart((), (3, 5, 9, 12), 1.0).where() == "4 rows between 3 and 12"
+    assert InfluentialPart((), (3,), 1.0).where() == "row 3"
+
+
+def test_a_policy_of_the_papers_model_is_evaluated_on_a_local_one(tmp_path: Path) -> None:
+    trained = nopg.optimize(tank_log(), DISCOUNT, model="paper", updates=1)
+    found = policy_report(trained)
+    evaluated = nopg.evaluate_offline(trained.policy, tank_log(), DISCOUNT)
+    assert found.policy.expected_return == evaluated.expected_return
+    assert number(trained.expected_return) in found.html
+    assert found.facts["training"]["expected_return"] == trained.expected_return
+
+
+def test_a_reward_that_is_known_is_not_called_badly_fitted() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)
+        trained = nopg.optimize(
+            tank_log(), DISCOUNT, start="given", updates=1, reward=lambda s, a, after: -((s[:, 0] - 1) ** 2)
+        )
+    found = policy_report(trained)
+    assert "known function" in found.html
+    assert found.facts["model"]["reward_is_given"] is True
 
 
 def test_every_picture_has_its_numbers_on_the_page(report: PolicyReport, page: str) -> None:
@@ -195,7 +240,8 @@ def test_a_result_that_was_saved_gives_the_same_report(
 ) -> None:
     again = policy_report(nopg.load(result.save(tmp_path / "run")))
     assert again.sentence == report.sentence
-    assert again.facts["sensitivity"] == report.facts["sensitivity"]
+    for part in ("sensitivity", "data", "model", "influential", "policy", "logged"):
+        assert again.facts[part] == report.facts[part]
     assert "--region" in _risks(again)  # how to ask for one
 
 

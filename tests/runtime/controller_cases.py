@@ -42,7 +42,7 @@ def controller(kind: str, *, angles: bool, bounds: bool) -> TrainingResult:
 def trained(angles: bool) -> TrainingResult:
     """Return a short training on a pendulum, or on two columns with two actions."""
     data = collect_uniform(Pendulum(), 300, seed=4) if angles else _drift()
-    return optimize(data, 0.9, start="given", updates=1, seed=1, progress=False)
+    return optimize(data, 0.9, model="paper", updates=1, seed=1, progress=False)
 
 
 def policy_of_kind(kind: str, data: Transitions) -> Policy:

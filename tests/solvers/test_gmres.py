@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman import BellmanEquation, ControlProblem
+from nopg.bellman import NOPG, BellmanEquation, PaperProblem
 from nopg.data import Transitions
 from nopg.environments import Pendulum
-from nopg.gradients import NOPG
-from nopg.graph import CandidateSearch, LocalLinear, NadarayaWatson, share_rows
-from nopg.graph._multilevel import CellHierarchy
 from nopg.kernels import Bandwidths
+from nopg.models import CandidateSearch, PaperModel, share_rows
+from nopg.models._multilevel import CellHierarchy
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.rollouts import collect_uniform
 from nopg.solvers import GMRES, Auto, BiCGSTAB, DenseLU, Resolvent, Solution, Solver
@@ -34,10 +33,10 @@ def equation(
     data = plant(columns)
     h = Bandwidths.from_values([0.15 * columns**0.5] * columns, [0.5])
     shared = share_rows(data, h.state_kernel)
-    model = NadarayaWatson(
+    model = PaperModel(
         shared.data, h, prior_mass=prior_mass, search=CandidateSearch(num_candidates=24), cells=shared.cells
     )
-    problem = ControlProblem.build(model, torch.zeros(1, columns, dtype=torch.float64), discount=discount)
+    problem = PaperProblem.build(model, torch.zeros(1, columns, dtype=torch.float64), discount=discount)
     build = GaussianMLPPolicy.from_data if gaussian else MLPPolicy.from_data
     policy: Policy = build(data.features, data.actions, rng=generator(0, "policy"))
     return problem.equation(policy, generator(0, "actions"))
@@ -63,8 +62,8 @@ def test_the_preconditioner_is_worth_it_on_a_plant_of_few_dimensions() -> None:
     data = collect_uniform(Pendulum(), 4_000, seed=0)
     h = Bandwidths.from_values([0.1, 0.1, 0.4], [0.6])
     shared = share_rows(data, h.state_kernel)
-    model = NadarayaWatson(shared.data, h, search=CandidateSearch(num_candidates=24), cells=shared.cells)
-    problem = ControlProblem.build(model, data.schema.encode(data.starts), discount=0.99)
+    model = PaperModel(shared.data, h, search=CandidateSearch(num_candidates=24), cells=shared.cells)
+    problem = PaperProblem.build(model, data.schema.encode(data.starts), discount=0.99)
     policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
     system = problem.equation(policy, generator(0, "actions"))
     ours, plain = (system.solve(solver, tolerance=1e-6) for solver in (GMRES(), BiCGSTAB()))
@@ -75,8 +74,8 @@ def test_the_preconditioner_is_worth_it_on_a_plant_of_few_dimensions() -> None:
 def test_one_node_and_many_copies_of_it_are_solved_too() -> None:
     for rows in (1, 40):
         data = Transitions.from_arrays([[0.5]] * rows, [[0.1]] * rows, [1.0] * rows, [[0.5]] * rows)
-        model = NadarayaWatson(data, Bandwidths.from_values([1.0], [1.0]))
-        problem = ControlProblem.build(model, torch.tensor([[0.5]], dtype=torch.float64), discount=0.9)
+        model = PaperModel(data, Bandwidths.from_values([1.0], [1.0]))
+        problem = PaperProblem.build(model, torch.tensor([[0.5]], dtype=torch.float64), discount=0.9)
         policy = MLPPolicy.from_data(
             torch.tensor([[0.0], [1.0]]).double(), torch.tensor([[0.0], [1.0]]).double(), rng=generator(0)
         )
@@ -106,8 +105,8 @@ def test_a_preconditioner_is_kept_over_updates_and_built_again_when_it_has_aged(
 ) -> None:
     data = collect_uniform(Pendulum(), 2_000, seed=0)
     h = Bandwidths.from_values([0.15, 0.15, 0.6], [0.6])
-    model = NadarayaWatson(data, h, search=CandidateSearch(num_candidates=24))
-    problem = ControlProblem.build(model, data.schema.encode(data.starts), discount=0.97)
+    model = PaperModel(data, h, search=CandidateSearch(num_candidates=24))
+    problem = PaperProblem.build(model, data.schema.encode(data.starts), discount=0.97)
     policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
     built, approximate = [], CellHierarchy.approximate
 
@@ -118,18 +117,6 @@ def test_a_preconditioner_is_kept_over_updates_and_built_again_when_it_has_aged(
     monkeypatch.setattr(CellHierarchy, "approximate", counted)
     ascend(NOPG(problem, solver=GMRES()), policy, updates=40, learning_rate=3e-2, seed=0)
     assert 2 <= len(built) < 20
-
-
-def test_local_linear_nodes_have_cells_too() -> None:
-    data = plant(2, rows=600)
-    h = Bandwidths.from_values([0.2, 0.2], [0.5])
-    problem = ControlProblem.build(
-        LocalLinear(data, h.state_kernel), torch.zeros(1, 2, dtype=torch.float64), discount=0.95
-    )
-    policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
-    system = problem.equation(policy, generator(0, "actions"))
-    found, exact = system.solve(GMRES(), tolerance=1e-10), system.solve(DenseLU())
-    assert float((found.q - exact.q).abs().max()) < 1e-7 * float(exact.q.abs().max())
 
 
 def test_auto_takes_the_solver_of_less_work_and_stays_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

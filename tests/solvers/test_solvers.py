@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import bicgstab
 
 from nopg.errors import ArgumentError, SolverError
-from nopg.graph import RowPattern, SparseRows, TransitionOperator
+from nopg.models import RowPattern, SparseRows, TransitionOperator
 from nopg.solvers import (
     Auto,
     BiCGSTAB,

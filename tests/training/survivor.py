@@ -27,9 +27,14 @@ from nopg.training import CSVLogger, build_policy
 
 UPDATES = 60
 CASES: dict[str, dict[str, Any]] = {
-    "paper": {"model": "nadaraya-watson", "policy": "gaussian", "solver": "gmres", "start": "given"},
-    "local-linear": {"model": "local-linear", "start": "given"},
-    "greedy": {"model": "local-linear", "start": "greedy"},
+    "paper": {
+        "model": "paper",
+        "policy": "gaussian",
+        "solver": "gmres",
+        "bandwidths": Bandwidths.from_values([0.25, 0.25, 0.6], [2.0]),
+    },
+    "local": {"start": "given"},
+    "portfolio": {},
 }
 
 
@@ -38,7 +43,6 @@ def train(data: Transitions, case: str, folder: Path) -> None:
     result = nopg.optimize(
         data,
         0.9,
-        bandwidths=Bandwidths.from_values([0.25, 0.25, 0.6], [2.0]),
         updates=UPDATES,
         progress=False,
         checkpoint=folder / "run",
@@ -50,7 +54,7 @@ def train(data: Transitions, case: str, folder: Path) -> None:
         "parameters": [part.flatten().tolist() for part in result.policy.policy.state_dict().values()],
         "expected_return": result.expected_return,
         "history": [(update.expected_return, update.gradient_norm) for update in result.history],
-        "q": result.solution.q.tolist(),
+        "solution": {name: part.tolist() for name, part in result.solution.arrays().items()},
     }
     (folder / "came-out.json").write_text(json.dumps(came_out))
 

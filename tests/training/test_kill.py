@@ -89,7 +89,7 @@ def test_a_training_survives_three_kills(lives: Lives, tmp_path: Path) -> None:
 # A hundred in all.
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("case", "kills"), [("paper", 45), ("local-linear", 45), ("greedy", 10)])
+@pytest.mark.parametrize(("case", "kills"), [("paper", 45), ("local", 20), ("portfolio", 5)])
 def test_trainings_survive_many_kills(
     lives: Lives, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, kills: int
 ) -> None:

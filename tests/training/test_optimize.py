@@ -1,6 +1,6 @@
 import logging
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ import torch
 
 import nopg
 from nopg._seeding import generator
+from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
 from nopg.environments import Pendulum
-from nopg.errors import ArgumentError, DataError, SolverError
-from nopg.gradients import GradientEstimate
-from nopg.graph import MonteCarlo
+from nopg.errors import ArgumentError, DataError, SolverError, SupportWarning
 from nopg.kernels import Bandwidths
+from nopg.models import MonteCarlo
 from nopg.policies import GaussianMLPPolicy, LinearPolicy, MLPPolicy, Policy, VarianceDecay
 from nopg.rollouts import collect_grid, simulate
 from nopg.solvers import FixedPoint
@@ -21,8 +21,10 @@ from nopg.training import Update, ascend
 
 HANGING = [np.pi, 0.0]
 GRID = Bandwidths.from_values([0.25, 0.25, 0.6], [2.0])
-Model = Literal["nadaraya-watson", "local-linear"]
-MODELS: tuple[Model, ...] = get_args(Model)
+PAPER: dict[str, Any] = {"model": "paper", "bandwidths": GRID, "progress": False}
+
+# Small trainings are rarely beyond doubt.
+pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +39,28 @@ def result(grid: Transitions) -> nopg.TrainingResult:
 
 def test_training_raises_the_expected_return(result: nopg.TrainingResult) -> None:
     history = result.history
-    assert [update.number for update in history] == list(range(1, 31))
-    assert result.expected_return > history[0].expected_return + 0.1
+    assert [update.number for update in history] == list(range(1, len(history) + 1))
+    assert max(update.expected_return for update in history) > history[0].expected_return + 0.1
+
+
+def test_what_trains_is_what_judges_and_what_is_printed(
+    grid: Transitions, result: nopg.TrainingResult
+) -> None:
+    judged = nopg.evaluate_offline(result.policy, grid, 0.9)
+    assert result.expected_return == judged.expected_return == result.evaluation.expected_return
+    assert result.interval == judged.interval
+    assert result.unknown_mass == judged.unknown_mass
+    assert result.verdict == judged.verdict
+    assert f"{result.expected_return:.6g} in [{judged.interval[0]:.6g}, " in repr(result)
+    summary = result.summary()
+    assert summary["expected_return"] == result.expected_return
+    assert summary["interval_low"] == judged.interval[0]
 
 
 def test_the_answer_is_solved_to_its_certificate(result: nopg.TrainingResult) -> None:
     proof = result.certificate
     assert proof.converged
-    # Ten relative digits of values of order 100.
-    assert proof.return_error < 1e-6
+    assert proof.return_error < 1e-9
     assert proof.duality_gap < 1e-9
     assert proof.mass_defect < 1e-9
 
@@ -92,14 +107,16 @@ def test_a_full_turn_is_the_same_place(result: nopg.TrainingResult) -> None:
 
 def test_the_result_answers_at_raw_states(grid: Transitions, result: nopg.TrainingResult) -> None:
     states = grid.states[:5]
-    # One fixed start: Ĵ is its value.
-    assert result.value([HANGING])[0] == pytest.approx(result.expected_return, rel=1e-12)
+    # One fixed start: Ĵ of the equation is its value, and that of the rollouts is near.
+    equation = result.solution.expected_return
+    value = result.value([HANGING])[0]
+    assert value == pytest.approx(equation, rel=1e-3)  # which counts the noise of the plant
+    assert equation == pytest.approx(result.expected_return, rel=0.1)
     action = np.atleast_2d(result.policy(np.array(HANGING)))
-    assert result.action_value([HANGING], action)[0] == pytest.approx(result.expected_return, rel=1e-12)
+    assert result.action_value([HANGING], action)[0] == pytest.approx(value, rel=1e-12)
     for answer in (result.visitation(states), result.unknown_at(states), result.support(states)):
         assert answer.shape == (5,)
         assert np.isfinite(answer).all()
-    assert repr(result).startswith(f"TrainingResult(return {result.expected_return:.6g} ± ")
 
 
 def test_callbacks_hear_every_update_and_can_stop_the_training(grid: Transitions) -> None:
@@ -113,7 +130,7 @@ def test_callbacks_hear_every_update_and_can_stop_the_training(grid: Transitions
     result = nopg.optimize(
         grid,
         0.9,
-        start="given",
+        model="paper",
         bandwidths=GRID,
         updates=10,
         callbacks=[stop_at_three, lambda update: silent.append(update.number)],
@@ -128,55 +145,38 @@ def test_a_training_prints_nothing_into_a_log(
     grid: Transitions, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="nopg"):
-        nopg.optimize(grid, 0.9, start="given", updates=2)
+        nopg.optimize(grid, 0.9, model="paper", updates=2)
     assert capfd.readouterr() == ("", "")
     assert "held-out error" in caplog.text
 
 
 def test_declared_initial_states_replace_those_of_the_data(grid: Transitions) -> None:
-    upright = nopg.optimize(
-        grid, 0.9, start="given", bandwidths=GRID, initial_states=[0.0, 0.0], updates=1, progress=False
-    )
-    hanging = nopg.optimize(grid, 0.9, start="given", bandwidths=GRID, updates=1, progress=False)
+    upright = nopg.optimize(grid, 0.9, start="given", initial_states=[0.0, 0.0], updates=1, progress=False)
+    hanging = nopg.optimize(grid, 0.9, start="given", updates=1, progress=False)
     assert upright.expected_return > hanging.expected_return + 10.0
 
 
 def test_wrong_initial_states_are_refused_before_any_work(grid: Transitions) -> None:
     with pytest.raises(DataError, match="initial_states have 3 columns, states have 2"):
-        nopg.optimize(grid, 0.9, bandwidths=GRID, initial_states=[[0.0, 0.0, 0.0]])
+        nopg.optimize(grid, 0.9, initial_states=[[0.0, 0.0, 0.0]])
 
 
-@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("solver", ["lu", "bicgstab", "fixed-point", FixedPoint()])
-def test_every_solver_gives_the_same_answer(
-    grid: Transitions, solver: str | FixedPoint, model: Model
-) -> None:
-    result = nopg.optimize(
-        grid, 0.9, start="given", bandwidths=GRID, model=model, solver=solver, updates=1, progress=False
-    )
-    reference = nopg.optimize(
-        grid, 0.9, start="given", bandwidths=GRID, model=model, updates=1, progress=False
-    )
+def test_every_solver_gives_the_same_answer(grid: Transitions, solver: str | FixedPoint) -> None:
+    result = nopg.optimize(grid, 0.9, solver=solver, updates=1, **PAPER)
+    reference = nopg.optimize(grid, 0.9, updates=1, **PAPER)
     # One step of Adam from gradients that differ by the training tolerance hardly moves Ĵ.
     assert result.expected_return == pytest.approx(reference.expected_return, rel=1e-3)
 
 
 def test_a_solver_that_stops_short_is_an_error_and_not_an_answer(grid: Transitions) -> None:
     with pytest.raises(SolverError, match="stopped at a residual"):
-        nopg.optimize(
-            grid,
-            0.9,
-            start="given",
-            bandwidths=GRID,
-            solver=FixedPoint(max_steps=3),
-            updates=1,
-            progress=False,
-        )
+        nopg.optimize(grid, 0.9, solver=FixedPoint(max_steps=3), updates=1, **PAPER)
 
 
 def test_conjugate_gradient_is_refused_before_any_work(grid: Transitions) -> None:
     with pytest.raises(SolverError, match="not symmetric"):
-        nopg.optimize(grid, 0.9, solver="cg")
+        nopg.optimize(grid, 0.9, model="paper", solver="cg")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,9 @@ def test_conjugate_gradient_is_refused_before_any_work(grid: Transitions) -> Non
         ({"policy": "random"}, "no policy 'random'"),
         ({"updates": 0}, "updates = 0"),
         ({"model": "linear"}, "no model 'linear'"),
-        ({"model": "local-linear", "integration": MonteCarlo(2)}, "predicts a point"),
+        ({"integration": MonteCarlo(2)}, "integration belong to the paper's model"),
+        ({"bandwidths": GRID, "solver": "lu"}, "bandwidths and solver belong to the paper's model"),
+        ({"model": "paper", "reward": lambda s, a, after: s[:, 0]}, "takes the logged rewards"),
         ({"prior_mass": -1.0}, r"prior_mass is -1\.0"),
         ({"policy": LinearPolicy(torch.zeros(2, 3))}, "the policy has 2 actions, the data have 1"),
     ],
@@ -194,54 +196,70 @@ def test_conjugate_gradient_is_refused_before_any_work(grid: Transitions) -> Non
 def test_a_setting_outside_its_range_is_refused_with_what_it_was(
     grid: Transitions, setting: dict[str, object], message: str
 ) -> None:
-    arguments: dict[str, object] = {"discount": 0.9, "bandwidths": GRID, "progress": False, **setting}
+    arguments: dict[str, object] = {"discount": 0.9, "progress": False, **setting}
     with pytest.raises(ArgumentError, match=message):
         nopg.optimize(grid, **arguments)  # type: ignore[arg-type]
 
 
 def test_monte_carlo_next_states_and_gaussian_policies_train(grid: Transitions) -> None:
-    result = nopg.optimize(
-        grid,
-        0.9,
-        start="given",
-        bandwidths=GRID,
-        policy="gaussian",
-        integration=MonteCarlo(2),
-        updates=5,
-        progress=False,
-    )
+    result = nopg.optimize(grid, 0.9, policy="gaussian", integration=MonteCarlo(2), updates=5, **PAPER)
     assert result.expected_return > result.history[0].expected_return
     assert isinstance(result.policy.policy, GaussianMLPPolicy)
 
 
-def test_the_local_linear_model_trains_and_foresees_the_return(grid: Transitions) -> None:
-    result = nopg.optimize(grid, 0.9, bandwidths=GRID, model="local-linear", updates=100, progress=False)
+def test_the_return_is_foreseen(grid: Transitions) -> None:
+    result = nopg.optimize(grid, 0.9, updates=20, progress=False)
     run = simulate(Pendulum(), result.policy, steps=200)
+    came = float(run.discounted_returns(0.9)[0])
     assert result.certificate.converged
-    # 128 transitions: 3 % off what happens, where the paper's model is 11 % off.
-    assert result.expected_return == pytest.approx(float(run.discounted_returns(0.9)[0]), rel=0.05)
+    assert result.expected_return == pytest.approx(came, rel=0.07)  # 128 transitions
+    assert result.interval is not None
+    low, high = result.interval
+    assert low <= came <= high
+
+
+def test_a_gaussian_policy_trains_on_the_local_model(grid: Transitions) -> None:
+    result = nopg.optimize(grid, 0.9, policy="gaussian", start="given", updates=5, progress=False)
+    best = max(update.expected_return for update in result.history)
+    assert best > result.history[0].expected_return
+
+
+def test_a_known_reward_is_evaluated(grid: Transitions) -> None:
+    def upright(s: torch.Tensor, a: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        return 10.0 + 0.0 * s[:, 0]
+
+    result = nopg.optimize(grid, 0.5, reward=upright, start="given", updates=1, progress=False)
+    assert result.expected_return == pytest.approx(20.0, rel=1e-6)
+
+
+def test_doubt_is_said_before_the_result_is_returned() -> None:
+    rng = torch.Generator().manual_seed(0)
+    s, a, noise = torch.randn(3, 60, 1, generator=rng, dtype=torch.float64)
+    lost = Transitions.from_arrays(s, a, noise[:, 0], 0.5 * s + 0.1 * a, episodes=torch.arange(60) // 20)
+    with pytest.warns(SupportWarning) as caught:
+        nopg.optimize(lost, 0.9, start="given", updates=1, progress=False)
+    text = " ".join(str(warning.message) for warning in caught)
+    assert "halves of 3 episodes tell little about the error" in text
+    assert "the controller is not better than what was logged beyond doubt" in text
+    assert "held-out rows are predicted badly, R²: reward" in text
 
 
 def test_the_variance_has_decayed_at_the_end_of_the_training(grid: Transitions) -> None:
     policy = GaussianMLPPolicy.from_data(
         grid.features, grid.actions, rng=generator(0, "policy"), decay=VarianceDecay(final=0.25)
     )
-    nopg.optimize(grid, 0.9, bandwidths=GRID, policy=policy, updates=5, progress=False)
+    nopg.optimize(grid, 0.9, policy=policy, updates=5, **PAPER)
     assert float(policy.decay.factor) == pytest.approx(0.5)
 
 
 def test_terminal_rows_need_no_next_value(grid: Transitions) -> None:
     ends = replace(grid, terminated=torch.ones(len(grid), dtype=torch.bool))
-    paper, sharper = (
-        nopg.optimize(
-            ends, 0.9, start="given", bandwidths=GRID, model=model, updates=2, prior_mass=0.0, progress=False
-        )
-        for model in MODELS
-    )
-    assert torch.equal(paper.solution.q, grid.rewards[paper.rows])
-    # Its nodes carry what comes after them: nothing. What the start expects is its own reward.
-    assert not sharper.solution.q.any()
-    assert float(grid.rewards.min()) <= sharper.expected_return <= float(grid.rewards.max())
+    paper = nopg.optimize(ends, 0.9, updates=2, prior_mass=0.0, **PAPER)
+    arrays = paper.solution.arrays()
+    assert torch.equal(arrays["q"], grid.rewards[arrays["rows"]])
+    local = nopg.optimize(ends, 0.9, start="given", updates=2, progress=False)
+    # What the start expects is its own reward.
+    assert float(grid.rewards.min()) <= local.expected_return <= float(grid.rewards.max())
 
 
 def test_ascend_follows_any_estimator_uphill() -> None:
@@ -271,34 +289,35 @@ def test_an_untuned_user_swings_the_pendulum_up(samples: int, points: tuple[int,
     assert returned > {200: -480, 450: -450}[samples]
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_greedy_start_begins_where_policy_iteration_ends(grid: Transitions, model: Model) -> None:
-    given, greedy = (
-        nopg.optimize(grid, 0.9, model=model, start=start, updates=5, progress=False).history[0]
-        for start in ("given", "greedy")
-    )
-    assert greedy.expected_return > given.expected_return + 0.3
-
-
-def test_a_built_policy_starts_greedily_and_a_given_one_as_it_is(grid: Transitions) -> None:
-    def first(**settings: object) -> float:
-        found = nopg.optimize(grid, 0.9, model="nadaraya-watson", updates=1, progress=False, **settings)  # type: ignore[arg-type]
-        return found.history[0].expected_return
+def test_a_new_policy_starts_at_the_best_of_a_portfolio_and_a_given_one_as_it_is(grid: Transitions) -> None:
+    def first(**settings: Any) -> float:
+        return nopg.optimize(grid, 0.9, updates=1, progress=False, **settings).history[0].expected_return
 
     def fresh() -> MLPPolicy:
         return MLPPolicy.from_data(grid.features, grid.actions, rng=generator(0, "policy"))
 
-    assert first() == first(start="greedy") > first(start="given")
-    assert first(policy=fresh()) == first(policy=fresh(), start="given") == first(start="given")
+    assert first() > first(start="given") + 1.0
+    assert first(policy=fresh()) == first(start="given")
 
 
 @pytest.mark.slow
-def test_one_seed_reproduces_a_greedy_start_too(grid: Transitions) -> None:
+def test_one_seed_reproduces_a_portfolio_too(grid: Transitions) -> None:
     first, again = (nopg.optimize(grid, 0.9, updates=10, progress=False) for _ in range(2))
     assert first.history == again.history
     assert first.expected_return == again.expected_return
 
 
+def test_every_row_twice_trains_as_weights_of_two(grid: Transitions) -> None:
+    twice = grid.take(torch.arange(len(grid)).repeat_interleave(2))
+    weighted = replace(grid, weights=torch.full((len(grid),), 2.0, dtype=torch.float64))
+    doubled, heavy = (
+        nopg.optimize(one, 0.9, start="given", updates=3, progress=False) for one in (twice, weighted)
+    )
+    assert doubled.expected_return == pytest.approx(heavy.expected_return, rel=1e-8)
+    for mine, theirs in zip(doubled.history, heavy.history, strict=True):
+        assert mine.expected_return == pytest.approx(theirs.expected_return, rel=1e-8)
+
+
 def test_a_start_that_does_not_exist_is_refused(grid: Transitions) -> None:
-    with pytest.raises(ArgumentError, match="there is no start 'warm'; choose 'auto', 'given' or 'greedy'"):
+    with pytest.raises(ArgumentError, match="there is no start 'warm'; choose 'auto' or 'given'"):
         nopg.optimize(grid, 0.9, start="warm")  # type: ignore[arg-type]

@@ -66,8 +66,8 @@ def test_the_bar_ends_its_line_once_whether_the_training_runs_to_the_end_or_stop
 def test_a_note_is_a_line_of_its_own_on_a_terminal_and_nothing_elsewhere() -> None:
     terminal, log = Terminal(), io.StringIO()
     for stream in (terminal, log):
-        ProgressBar(stream).note("transition model local-linear")
-    assert terminal.getvalue() == "\r\x1b[Ktransition model local-linear\n"
+        ProgressBar(stream).note("held-out R² angle 0.99")
+    assert terminal.getvalue() == "\r\x1b[Kheld-out R² angle 0.99\n"
     assert log.getvalue() == ""
 
 

@@ -11,9 +11,9 @@ from nopg._seeding import generator
 from nopg._typing import ArrayLike, as_tensor
 from nopg.data import Transitions, episode_rows
 from nopg.errors import ArgumentError, DataError
-from nopg.evaluation import FeatureLaw
 from nopg.kernels import Bandwidths
 from nopg.neighbors import neighbor_search
+from nopg.policies import Policy
 
 __all__ = ["importance_sampling_return", "resampled_return"]
 
@@ -55,7 +55,7 @@ def importance_sampling_return(
 
 
 def resampled_return(
-    law: FeatureLaw,
+    policy: Policy,
     data: Transitions,
     bandwidths: Bandwidths,
     *,
@@ -70,7 +70,8 @@ def resampled_return(
     earns its reward and goes on from its next state (resampling by nearest neighbours).
 
     Args:
-        law: From state features (m, d_f) to actions (m, d_a).
+        policy: A policy on state features, such as `PolicyLaw.of` makes of anything that acts; it acts by its
+            mode.
         data: The log; paths begin in its starts.
         bandwidths: The units of states and actions.
         discount: γ.
@@ -86,7 +87,8 @@ def resampled_return(
     following, total, going = data.next_features, torch.zeros(paths).double(), torch.ones(paths).double()
     horizon = math.ceil(math.log(_TAIL) / math.log(gamma)) if gamma > 0 else 1
     for t in range(horizon):
-        here = torch.cat([states.scale(places), actions.scale(law(places))], dim=1)
+        with torch.no_grad():
+            here = torch.cat([states.scale(places), actions.scale(policy.mode(places))], dim=1)
         _, near = tree.nearest(here, neighbors)
         row = near.long().gather(1, torch.randint(near.shape[1], (paths, 1), generator=rng))[:, 0]
         total += gamma**t * going * data.rewards[row]

@@ -5,49 +5,124 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 
 from nopg._checks import check_discount
 from nopg._nesting import nested, part_of
+from nopg._seeding import generator
+from nopg.bellman._estimate import GradientEstimator
+from nopg.bellman._problem import ControlProblem
 from nopg.bellman._solution import BellmanSolution
+from nopg.data import Transitions
 from nopg.errors import ArgumentError, SolverError
-from nopg.graph import Backup, Queries, TransitionModel, TransitionOperator
+from nopg.kernels import GaussianKernel
+from nopg.models import Backup, PaperModel, Queries, TransitionOperator
 from nopg.policies import ActionTape, Policy, shared_noise
 from nopg.solvers import Auto, Resolvent, Solution, Solver, VectorSpace
 
-__all__ = ["BellmanEquation", "BellmanSystem", "ControlProblem"]
+__all__ = ["BellmanEquation", "BellmanSystem", "PaperProblem"]
 
 
 @dataclass(frozen=True)
-class ControlProblem:
-    """All of a Bellman equation that does not depend on the policy.
+class PaperProblem(ControlProblem):
+    """All of the paper's equation that does not depend on the policy.
 
     Attributes:
-        model: The transition model.
+        model: The paper's model.
         initial: The states the task starts in, bound to the model, equally likely.
         discount: γ in [0, 1).
         unknown_value: v, the value of leaving the data; the worst that can happen if not given.
+        rows: The row of the log that each row of the model's data comes from, shape (n,); None for the same.
     """
 
-    model: TransitionModel
+    model: PaperModel
     initial: Queries
     discount: float
     unknown_value: float
+    rows: torch.Tensor | None = None
 
     @classmethod
     def build(
         cls,
-        model: TransitionModel,
+        model: PaperModel,
         initial_features: torch.Tensor,
         *,
         discount: float,
         unknown_value: float | None = None,
-    ) -> ControlProblem:
+        rows: torch.Tensor | None = None,
+    ) -> PaperProblem:
         """Bind the initial states, given as features (n₀, d_f), to the model."""
         gamma = check_discount(discount)
         v = model.default_unknown_value(gamma) if unknown_value is None else unknown_value
-        return cls(model, model.bind(initial_features), gamma, v)
+        return cls(model, model.bind(initial_features), gamma, v, rows)
+
+    @property
+    def data(self) -> Transitions:
+        """The transitions, in the order of the log; on several ranks those of this one."""
+        return self.model.data if self.rows is None else self.model.data.take(self.rows.argsort())
+
+    @property
+    def stored_data(self) -> Transitions:
+        """The transitions in the order of the nodes."""
+        return self.model.data
+
+    @property
+    def initial_states(self) -> torch.Tensor:
+        """Raw states that the task starts in, those of all ranks, shape (n₀, d_s)."""
+        return self.model.data.schema.decode(self.space.ranks.gather(self.initial.features).double())
+
+    @property
+    def metric(self) -> GaussianKernel:
+        """The kernel on states."""
+        return self.model.bandwidths.state_kernel
+
+    @property
+    def description(self) -> str:
+        """The model and its equation in one sentence."""
+        return (
+            f"the paper's model (Nadaraya-Watson) with up to {self.model.node_queries.pattern.row_length} "
+            f"candidates for each of {self.model.num_nodes} samples"
+        )
+
+    def estimator(self, solver: Solver | None = None) -> GradientEstimator:
+        """Return the paper's estimator of the policy gradient."""
+        from nopg.bellman._nopg import NOPG
+
+        return NOPG(self, solver=solver)
+
+    def solve(self, policy: Policy, *, seed: int = 0, solver: Solver | None = None) -> BellmanSolution:
+        """Return the solution under a policy, certified in float64 on the CPU.
+
+        It depends on the policy alone: what solver and model remember of earlier ones is forgotten.
+        """
+        how = solver or Auto()
+        how.forget()
+        self.remember({})
+        exact = self.to(torch.float64, "cpu")
+        return exact.equation(policy, generator(seed, "actions")).solve(how)
+
+    def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> BellmanSolution:
+        """Return the solution of saved q and μ, certified anew."""
+        q, mu = arrays["q"], arrays["mu"]
+        if not q.shape == mu.shape == (self.model.num_nodes,):
+            raise ArgumentError(
+                f"there are {self.model.num_nodes} nodes, but {len(q)} values and {len(mu)} visits"
+            )
+        solution = self.equation(policy, generator(seed, "actions")).certify(q, mu)
+        if not solution.certificate.converged:
+            raise ArgumentError("q and μ do not solve the equation of the saved data")
+        return solution
+
+    def settings(self) -> dict[str, Any]:
+        """Return plain values from which the same problem is built on the same data."""
+        return {
+            "name": "paper",
+            "unknown_value": self.unknown_value,
+            "bandwidths": self.model.bandwidths.source,
+            **self.model.settings(),
+        }
 
     @property
     def space(self) -> VectorSpace:
@@ -59,9 +134,7 @@ class ControlProblem:
         """n₀, on all ranks."""
         return int(self.space.ranks.total(len(self.initial.features)))
 
-    def to(
-        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
-    ) -> ControlProblem:
+    def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> PaperProblem:
         """Return the same problem in another precision, or on another device; what is not given stays."""
         model = self.model.to(dtype, device)
         return self if model is self.model else replace(self, model=model, initial=self.initial.to(model))
@@ -115,7 +188,7 @@ class BellmanSystem:
         initial_backup: Answers at the initial states.
     """
 
-    problem: ControlProblem
+    problem: PaperProblem
     node_backup: Backup
     initial_backup: Backup
 

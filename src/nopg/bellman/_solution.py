@@ -9,40 +9,20 @@ from typing import TYPE_CHECKING
 import torch
 
 from nopg._seeding import generator
+from nopg.bellman._problem import Certificate, Solution, StateEstimates
 from nopg.errors import ArgumentError
-from nopg.graph import Backup, Queries
-from nopg.policies import policy_actions
-from nopg.solvers import Solution
+from nopg.models import Backup, Queries
+from nopg.policies import Policy, policy_actions
+from nopg.solvers import Solution as SolvedSystem
 
 if TYPE_CHECKING:
-    from nopg.bellman._equation import BellmanEquation
+    from nopg.bellman._equation import BellmanEquation, PaperProblem
 
-__all__ = ["BellmanSolution", "Certificate", "StateEstimates"]
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """What is proven about a solution; numerical error only, not that of the model.
-
-    Attributes:
-        return_error: Bound on |Ĵ − exact Ĵ|, the rounding of the last inner product included.
-        q_error: Bound on ‖q̂ − q‖∞.
-        mu_error: Bound on ‖μ̂ − μ‖₁.
-        duality_gap: |ε₀ᵀq − μᵀb|, 0 in exact arithmetic.
-        mass_defect: |(1−γ)Σμ + γΣ_terminal μ + γμᵀm − Σε₀|, 0 in exact arithmetic.
-        converged: Whether both solves reached their tolerance.
-    """
-
-    return_error: float
-    q_error: float
-    mu_error: float
-    duality_gap: float
-    mass_defect: float
-    converged: bool
+__all__ = ["BellmanSolution"]
 
 
 @dataclass(frozen=True)
-class BellmanSolution:
+class BellmanSolution(Solution):
     """q and μ of one policy, and everything that follows from them.
 
     Attributes:
@@ -52,8 +32,18 @@ class BellmanSolution:
     """
 
     equation: BellmanEquation
-    q_solution: Solution
-    mu_solution: Solution
+    q_solution: SolvedSystem
+    mu_solution: SolvedSystem
+
+    @property
+    def problem(self) -> PaperProblem:  # type: ignore[override]
+        """What it solves."""
+        return self.equation.problem
+
+    @property
+    def policy(self) -> Policy:  # type: ignore[override]
+        """The policy."""
+        return self.equation.policy
 
     @property
     def q(self) -> torch.Tensor:
@@ -103,16 +93,12 @@ class BellmanSolution:
         )
 
     def at(self, features: torch.Tensor, *, seed: int = 0) -> StateEstimates:
-        """Return all that is known at state features (m, d_f); the model is asked once for all of it."""
-        return StateEstimates(self, self.equation.problem.model.bind(features), seed)
+        """Return all that is known at state features (m, d_f); the model is asked once for all of it.
 
-    def value(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
-        """Return V̂ under the policy at state features (m, d_f), shape (m,).
-
-        Far from all data this tends to the unknown value if the model has prior mass, and to the value
-        of the nearest sample if not; `unknown_at` and `support` say which values to trust.
+        Far from all data the value tends to the unknown value if the model has prior mass, and to that of the
+        nearest sample if not. μ̃ = ε(s)ᵀμ / (1 − m) is never a bare 0 there: it is what the nearest data say.
         """
-        return self.at(features, seed=seed).value
+        return _Estimates(self, self.equation.problem.model.bind(features), seed)
 
     def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,)."""
@@ -125,26 +111,34 @@ class BellmanSolution:
         backup = queries.backup(actions[None].to(queries.features))
         return backup.values(self.q, self.equation.problem.unknown_value)
 
-    def visitation(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
-        """Return μ̃ = ε(s)ᵀμ / (1 − m) at state features (m, d_f): visits of the data around s, shape (m,).
+    def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the initial states and those that samples lead to, weighted by discounted visits."""
+        problem, gamma = self.problem, self.problem.discount
+        nodes, starts = problem.model.node_queries, problem.initial_states
+        later = (1 - gamma) * gamma * self.mu.clamp(min=0)  # rounding may leave −10⁻¹⁷
+        later = (later * problem.model.continues / problem.model.group_size).repeat_interleave(
+            problem.model.group_size
+        )
+        weights = torch.cat([torch.full((len(starts),), (1 - gamma) / len(starts), dtype=later.dtype), later])
+        states = torch.cat([starts, problem.model.data.schema.decode(nodes.features.double())])
+        return states, weights / weights.sum()
 
-        It is never a bare 0 outside the data: there it is what the nearest data say, which is no
-        evidence about s; read it beside `unknown_at`.
-        """
-        return self.at(features, seed=seed).visitation
-
-    def unknown_at(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
-        """Return m(s), the mass at state features (m, d_f) that the data cannot account for, shape (m,)."""
-        return self.at(features, seed=seed).unknown
-
-    def support(self, features: torch.Tensor) -> torch.Tensor:
-        """Return how many samples' worth of data stand at state features (m, d_f), shape (m,)."""
-        return self.at(features).support
+    def arrays(self) -> dict[str, torch.Tensor]:
+        """Return q and μ, the row of the log that each node comes from, and the bandwidths."""
+        h, rows = self.problem.model.bandwidths, self.problem.rows
+        return {
+            "q": self.q,
+            "mu": self.mu,
+            "rows": torch.arange(len(self.q)) if rows is None else rows,
+            "bandwidths.states": h.states,
+            "bandwidths.actions": h.actions,
+            "bandwidths.next_states": h.next_states,
+        }
 
 
 @dataclass(frozen=True)
-class StateEstimates:
-    """What a solution says at some states, each computed when it is asked for.
+class _Estimates(StateEstimates):
+    """What the paper's equation says at some states.
 
     Attributes:
         solution: The solution.

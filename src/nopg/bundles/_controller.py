@@ -24,7 +24,7 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SavedSupport:
-    """S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²) over few representatives; see `nopg.graph.CondensedSupport`.
+    """S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²) over few representatives; see `nopg.models.CondensedSupport`.
 
     Attributes:
         places: State features of the representatives, shape (r, d_f).

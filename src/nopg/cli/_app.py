@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_show_locals=False,
     help="Offline reinforcement learning in closed form: from logged data to a controller.",
-    epilog="Exit codes: 0 done, 1 could not be done, 2 a wrong call, 3 done but the data must be mended "
+    epilog="Exit codes: 0 done, 1 could not be done, 2 a wrong call, 3 done but the data must be corrected "
     "(`describe --strict`), 130 stopped by Ctrl-C. `--json` prints results for programs; all else goes to "
     "standard error.",
 )

@@ -1,4 +1,4 @@
-"""How a command is told what the columns of a file are."""
+"""The options that say what the columns of a file are."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ File = Annotated[
 ]
 State = Annotated[
     list[str] | None,
-    typer.Option("--state", "-s", help="A state column; say it for each.", rich_help_panel=_COLUMNS),
+    typer.Option("--state", "-s", help="A state column; repeat it for each.", rich_help_panel=_COLUMNS),
 ]
 Action = Annotated[
     list[str] | None,
-    typer.Option("--action", "-a", help="An action column; say it for each.", rich_help_panel=_COLUMNS),
+    typer.Option("--action", "-a", help="An action column; repeat it for each.", rich_help_panel=_COLUMNS),
 ]
 Reward = Annotated[
     str | None, typer.Option("--reward", "-r", help="The reward column.", rich_help_panel=_COLUMNS)
@@ -104,14 +104,19 @@ NextState = Annotated[
     ),
 ]
 Terminated = Annotated[
-    str | None, typer.Option(help="The flag of true ends; nothing follows.", rich_help_panel=_COLUMNS)
+    str | None, typer.Option(help="The flag of terminations: the task ends.", rich_help_panel=_COLUMNS)
 ]
 Truncated = Annotated[
-    str | None, typer.Option(help="The flag of mere ends of recording.", rich_help_panel=_COLUMNS)
+    str | None,
+    typer.Option(
+        help="The flag of truncations: the recording ends, the task goes on.", rich_help_panel=_COLUMNS
+    ),
 ]
 Episode = Annotated[
     str | None,
-    typer.Option(help="The column that says which rows belong together.", rich_help_panel=_COLUMNS),
+    typer.Option(
+        help="The episode column: rows with the same value belong together.", rich_help_panel=_COLUMNS
+    ),
 ]
 Time = Annotated[str | None, typer.Option(help="The time column.", rich_help_panel=_COLUMNS)]
 Angle = Annotated[
@@ -211,7 +216,7 @@ def _read(
 
 
 def _keys(roles: dict[str, Any]) -> dict[str, Any]:
-    """Return roles as the doors for arrays take them: one key alone may be that of a matrix."""
+    """Return roles as the readers of arrays take them: one key alone may be that of a matrix."""
     return {
         name: value[0] if isinstance(value, list) and len(value) == 1 else value
         for name, value in roles.items()

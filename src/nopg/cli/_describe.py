@@ -39,11 +39,11 @@ def describe(
         Path | None, typer.Option(help="Draw it too, into this file (PNG, PDF, SVG).", show_default=False)
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="End with code 3 if something must be mended.")
+        bool, typer.Option("--strict", help="End with code 3 if the data must be corrected.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
-    """Look at logged data before training: what is in them, and what to mend.
+    """Look at logged data before training: what is in them, and what to correct.
 
     Example: `nopg describe tank.csv --state level --action valve --cost cost --time t`
     """

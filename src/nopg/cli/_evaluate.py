@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nopg.cli._screen import figures_that_matter, guarded, print_json
+from nopg.cli._screen import figures_that_matter, guarded, predicted, print_json, verdict
 from nopg.errors import ArgumentError, MissingExtraError
 from nopg.evaluation import Evaluation
 from nopg.evaluation import evaluate as run_in
@@ -25,9 +25,9 @@ def evaluate(
     run: Run,
     *,
     env: Annotated[str, typer.Option(help="The id of a Gymnasium environment, e.g. nopg/Pendulum-v0.")],
-    episodes: Annotated[int, typer.Option(min=1, help="How many.")] = 10,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 10,
     steps: Annotated[int, typer.Option(min=1, help="The length of an episode that does not end.")] = 500,
-    seed: Annotated[int, typer.Option(help="Of the initial states.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the initial states.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
     """Run a controller in an environment, beside what was predicted of it.
@@ -51,6 +51,8 @@ def evaluate(
                 "lengths": found.lengths.tolist(),
                 "discounted_return": discounted,
                 "expected_return": result.expected_return,
+                "interval": result.interval,
+                "verdict": result.verdict,
                 "discount": result.discount,
             }
         )
@@ -60,7 +62,8 @@ def evaluate(
             "return": _returns(found),
             "episode": f"{float(found.lengths.double().mean()):.4g} steps on average",
             f"discounted by {result.discount:g}": f"{discounted:.5g}",
-            "predicted": f"{result.expected_return:.5g}, from the data's initial states",
+            "predicted": f"{predicted(result)}, from the data's initial states",
+            "verdict": verdict(result),
         }
     )
 

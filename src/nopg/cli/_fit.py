@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import shutil
 import time as clock
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from nopg.cli import _data as d
-from nopg.cli._screen import TOLD, figures_that_matter, guarded, print_json
+from nopg.cli._screen import (
+    TOLD,
+    figures_that_matter,
+    guarded,
+    predicted,
+    print_json,
+    verdict,
+)
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, TrainingInterrupted
 from nopg.training import Callback, CSVLogger, TrainingResult, optimize
@@ -55,27 +63,38 @@ def fit(
     start: Annotated[
         list[str] | None,
         typer.Option(
-            help="A state in which the controller will start, e.g. `3.14,0`; say it for each.",
+            help="A state in which the controller will start, e.g. `3.14,0`; repeat it for each.",
             show_default="the first of every episode, or all states",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
     policy: Annotated[
-        Literal["deterministic", "gaussian"], typer.Option(help="Its kind.", rich_help_panel=_TRAINING)
+        Literal["deterministic", "gaussian"], typer.Option(help="Policy type.", rich_help_panel=_TRAINING)
     ] = "deterministic",
     model: Annotated[
-        Literal["auto", "local-linear", "nadaraya-watson"],
-        typer.Option(help="How transitions are predicted.", rich_help_panel=_TRAINING),
-    ] = "auto",
-    greedy: Annotated[
-        bool,
+        Literal["local", "paper"],
         typer.Option(
-            help="Begin at the best actions of the model; without, at random: faster, and may end worse.",
+            help="Model of the plant: local polynomials, or the Nadaraya-Watson model of the paper.",
             rich_help_panel=_TRAINING,
         ),
-    ] = True,
-    updates: Annotated[int, typer.Option(min=1, help="Most updates.", rich_help_panel=_TRAINING)] = 1_500,
-    seed: Annotated[int, typer.Option(help="Of everything random.", rich_help_panel=_TRAINING)] = 0,
+    ] = "local",
+    begin: Annotated[
+        Literal["auto", "given"],
+        typer.Option(
+            help="Initial weights of the policy: the best of several starts on the local model, or random.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = "auto",
+    updates: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most updates of the policy.",
+            show_default="60, with the paper's model 1500",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_TRAINING)] = 0,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -135,7 +154,7 @@ def fit(
             discount,
             policy=policy,
             model=model,
-            start="auto" if greedy else "given",
+            start=begin,
             updates=updates,
             seed=seed,
             checkpoint=unfinished,
@@ -167,34 +186,29 @@ def _start(text: str, data: Transitions) -> list[float]:
 
 
 def _values(result: TrainingResult) -> dict[str, object]:
-    proof = result.certificate
+    fits = result.column_fits if result.problem.has_rollouts else ()
     return {
-        "expected_return": result.expected_return,
-        "return_error": proof.return_error,
-        "discount": result.discount,
-        "unknown_mass": result.unknown_mass,
-        "start_unknown": result.start_unknown,
-        "model": result.choice.name,
-        "reason": result.choice.reason,
-        "updates": len(result.history),
+        **result.summary(),
+        "model": result.problem.description,
+        "columns": [asdict(fit) for fit in fits],
     }
 
 
 def _show(result: TrainingResult, out: Path, seconds: float) -> None:
     outside = int(result.start_support.outside.sum())
     starts = len(result.start_support.states)
-    figures_that_matter(
-        {
-            "predicted return": f"{result.expected_return:.5g} (discounted by {result.discount:g})",
-            "leaves the data": f"{result.unknown_mass:.2%} of the time, discounted",
-            "starts in the data": "all" if not outside else f"{starts - outside} of {starts}",
-            "transition model": result.choice.reason,
-            "training": f"{len(result.history)} updates in {seconds:.0f} s",
-            "saved": str(out),
-        }
-    )
+    rows = {"predicted return": predicted(result), "verdict": verdict(result)}
+    rows["leaves the data"] = f"{result.unknown_mass:.2%} of the time, discounted"
+    rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"
+    if result.problem.has_rollouts:
+        rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in result.column_fits)
+    rows["model"] = result.problem.description
+    rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s"
+    rows["saved"] = str(out)
+    figures_that_matter(rows)
     TOLD.print(
         f"next: nopg plot {out}, nopg report {out}, nopg evaluate {out} --env ID, "
         f"nopg export {out} --onnx FILE",
         style="dim",
+        soft_wrap=True,
     )

@@ -40,10 +40,10 @@ def reproduce(
     ] = None,
     samples: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="A size of the data; may be said again.", show_default="the experiment's"),
+        typer.Option(min=1, help="A size of the data; may be repeated.", show_default="the experiment's"),
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="A method; may be said again.", show_default="all")
+        list[str] | None, typer.Option(help="A method; may be repeated.", show_default="all")
     ] = None,
     faithful: Annotated[
         bool, typer.Option("--faithful", help="The supplement's settings instead of ours.")

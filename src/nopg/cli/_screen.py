@@ -17,6 +17,7 @@ from rich.table import Table
 
 from nopg.errors import NopgError
 from nopg.records import plain_values
+from nopg.training import TrainingResult
 
 __all__ = [
     "DEBUG",
@@ -27,7 +28,9 @@ __all__ = [
     "TOLD",
     "figures_that_matter",
     "guarded",
+    "predicted",
     "print_json",
+    "verdict",
 ]
 
 FAILED, FLAWED, STOPPED = 1, 3, 130
@@ -74,6 +77,22 @@ def figures_that_matter(rows: Mapping[str, str]) -> None:
     for name, value in rows.items():
         table.add_row(name, value)
     OUT.print(table)
+
+
+def predicted(result: TrainingResult) -> str:
+    """Return the predicted return of a result with its interval."""
+    between = ""
+    if result.interval is not None:
+        between = ", 95 % interval [{:.5g}, {:.5g}]".format(*result.interval)
+    return f"{result.expected_return:.5g}{between}, discounted by {result.discount:g}"
+
+
+def verdict(result: TrainingResult) -> str:
+    """Return the verdict on a result with its reasons."""
+    if result.verdict is None:
+        return "none with the paper's model; `nopg report` evaluates the controller on the local model"
+    reasons = result.answer.reasons
+    return result.verdict + (f": {'; '.join(reasons)}" if reasons else "")
 
 
 @contextmanager

@@ -3,9 +3,8 @@
 from nopg.evaluation._behavior import LoggedBehavior, LoggedReturns, logged_returns
 from nopg.evaluation._control_law import control_law
 from nopg.evaluation._evaluate import Evaluation, evaluate
-from nopg.evaluation._imagined import FeatureLaw, Imagination, ImaginedPaths, ImaginedPlant
-from nopg.evaluation._influence import EquationAnswer, bootstrap_returns, equation_answer, influence
-from nopg.evaluation._judge import PolicyLaw, judge, judged_return
+from nopg.evaluation._interval import DEVIATIONS, Verdict, lower_return, standard_error, verdict_of
+from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.evaluation._offline import (
     LOGGED,
     Comparison,
@@ -13,30 +12,25 @@ from nopg.evaluation._offline import (
     OfflineEvaluation,
     OfflineEvaluator,
     Risk,
-    Verdict,
     compare,
     evaluate_offline,
-    standard_error,
-    verdict_of,
 )
+from nopg.evaluation._policy_law import PolicyLaw
 from nopg.evaluation._policy_metrics import PolicyMetrics, policy_metrics
-from nopg.evaluation._region import Region, region_of
+from nopg.evaluation._region import Region, margin_of, region_of
 from nopg.evaluation._scores import Scores, Summary, summarize
 from nopg.evaluation._slice import StateSlice, slice_states
 from nopg.evaluation._state_map import StateMap, map_states
 
 __all__ = [
+    "DEVIATIONS",
     "LOGGED",
     "Comparison",
     "Difference",
-    "EquationAnswer",
     "Evaluation",
-    "FeatureLaw",
-    "Imagination",
-    "ImaginedPaths",
-    "ImaginedPlant",
     "LoggedBehavior",
     "LoggedReturns",
+    "ModelPaths",
     "OfflineEvaluation",
     "OfflineEvaluator",
     "PolicyLaw",
@@ -48,17 +42,15 @@ __all__ = [
     "StateSlice",
     "Summary",
     "Verdict",
-    "bootstrap_returns",
     "compare",
     "control_law",
-    "equation_answer",
     "evaluate",
     "evaluate_offline",
-    "influence",
-    "judge",
-    "judged_return",
+    "follow",
     "logged_returns",
+    "lower_return",
     "map_states",
+    "margin_of",
     "policy_metrics",
     "region_of",
     "slice_states",

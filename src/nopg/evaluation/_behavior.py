@@ -8,8 +8,9 @@ import torch
 
 from nopg._seeding import generator
 from nopg.data import Transitions, episode_rows
-from nopg.kernels import Bandwidths
+from nopg.kernels import GaussianKernel
 from nopg.neighbors import neighbor_search
+from nopg.policies import Deterministic
 
 __all__ = ["LoggedBehavior", "LoggedReturns", "logged_returns"]
 
@@ -19,21 +20,22 @@ _UNSEEN = 0.05
 _FEWEST = 3
 
 
-class LoggedBehavior:
+class LoggedBehavior(Deterministic):
     """Does what was done in one of the five logged states nearest to the present one, drawn anew each time.
 
     Args:
         data: The log.
-        bandwidths: The units of states.
+        metric: The units of state features.
         seed: Of the draws.
     """
 
-    def __init__(self, data: Transitions, bandwidths: Bandwidths, *, seed: int = 0) -> None:
-        self.data, self._kernel = data, bandwidths.state_kernel
+    def __init__(self, data: Transitions, metric: GaussianKernel, *, seed: int = 0) -> None:
+        super().__init__()
+        self.data, self._kernel, self.num_actions = data, metric, data.actions.shape[1]
         self._tree = neighbor_search(self._kernel.scale(data.features))
         self._rng = generator(seed, "logged behaviour")
 
-    def __call__(self, features: torch.Tensor) -> torch.Tensor:
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return actions (m, d_a) at state features (m, d_f)."""
         _, near = self._tree.nearest(self._kernel.scale(features), _NEAREST)
         one = torch.randint(near.shape[1], (len(features), 1), generator=self._rng)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from scipy import stats
 
-from nopg._checks import check_discount
-from nopg._seeding import generator
-from nopg.bellman import BellmanSolution, ControlProblem
+from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation._behavior import LoggedBehavior, LoggedReturns, logged_returns
-from nopg.evaluation._imagined import Imagination, ImaginedPaths, ImaginedPlant
-from nopg.evaluation._influence import EquationAnswer, equation_answer
-from nopg.evaluation._judge import PolicyLaw
+from nopg.evaluation._interval import DEVIATIONS, Verdict, lower_return, standard_error, verdict_of
+from nopg.evaluation._model_paths import ModelPaths, follow
+from nopg.evaluation._policy_law import PolicyLaw
 from nopg.evaluation._region import region_of
-from nopg.graph import DEFAULT_PRIOR_MASS, NadarayaWatson
-from nopg.kernels import Bandwidths
+from nopg.models import LocalModel, RewardFunction
 
 __all__ = [
     "LOGGED",
@@ -31,26 +26,15 @@ __all__ = [
     "OfflineEvaluation",
     "OfflineEvaluator",
     "Risk",
-    "Verdict",
     "compare",
     "evaluate_offline",
-    "standard_error",
-    "verdict_of",
 ]
 
-Verdict = Literal["ok", "weak", "not identifiable"]
 LOGGED = "logged"
 
-# Calibrated on six plants with known truth; see docs/offline-evaluation.md.
-_INFLATION = 1.3
-# No answer is trusted to better than this share of its size.
-_FINEST = 0.005
-# Of the unknown mass, and of the standard error in units of how far logged rewards let returns differ.
-_WEAK_UNKNOWN, _NO_UNKNOWN = 0.05, 0.2
-_WEAK_ERROR, _NO_ERROR = 0.05, 0.3
-_FEWEST_EPISODES = 6
 _RISK_PATHS = 200
 _FEW_INSIDE = 5
+_WEAK_UNKNOWN, _NO_UNKNOWN = 0.05, 0.2
 
 
 @dataclass(frozen=True)
@@ -59,17 +43,14 @@ class OfflineEvaluation:
 
     Attributes:
         expected_return: The discounted return to expect from the starts of the task.
-        interval: Where it lies in 95 of 100 datasets, if the verdict is `ok`. It counts what the data leave
-            open inside of them; what lies outside is counted by `unknown_mass`.
-        standard_error: Half the width of the interval, over 1.96.
+        interval: Where it lies in 95 of 100 datasets, if the verdict is `ok`. Its lower end counts leaving
+            the data as worth the least; both stay within the returns that the logged rewards make possible.
+        standard_error: Of the expected return, from halves of the episodes and the noise of the plant.
         unknown_mass: The discounted probability of leaving the data.
         pessimistic_return: The return if leaving the data is as bad as anything that was ever logged.
-        leverage: How far predictions lie towards the edge of the data in state and action; see
-            `nopg.graph.StepEstimate`.
         verdict: `ok`, `weak` or `not identifiable`.
         reasons: Why it is not `ok`.
         paths: Where the policy is expected to go.
-        solve: Solves the paper's equation for the policy.
     """
 
     expected_return: float
@@ -77,16 +58,9 @@ class OfflineEvaluation:
     standard_error: float
     unknown_mass: float
     pessimistic_return: float
-    leverage: float
     verdict: Verdict
     reasons: tuple[str, ...]
-    paths: ImaginedPaths
-    solve: Callable[[], BellmanSolution]
-
-    @cached_property
-    def equation(self) -> EquationAnswer:
-        """What the paper's equation says of the policy, and on which transitions that rests."""
-        return equation_answer(self.solve())
+    paths: ModelPaths
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -99,7 +73,7 @@ class OfflineEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much one policy earns more than another, both on the same imagined plants.
+    """How much one policy earns more than another, both on the same model.
 
     Attributes:
         mean: Of the difference.
@@ -184,14 +158,14 @@ class Risk:
 
 
 class OfflineEvaluator:
-    """Evaluates policies on one dataset; what does not depend on the policy is done once.
+    """Evaluates policies on one model of the plant.
 
     Args:
         data: The log; returns are asked for from its starts.
         discount: γ.
-        bandwidths: Selected from the data if not given.
-        unknown_value: What leaving the data is worth in `pessimistic_return`; the worst if not given.
-        imagination: How much is imagined.
+        model: Of the plant, such as the one a policy was trained on; fitted to the data if not given.
+        reward: The reward as a function, where it is known and no model is given.
+        unknown_value: What leaving the data is worth; the worst if not given.
     """
 
     def __init__(
@@ -199,14 +173,13 @@ class OfflineEvaluator:
         data: Transitions,
         discount: float,
         *,
-        bandwidths: Bandwidths | None = None,
+        model: LocalModel | None = None,
+        reward: RewardFunction | None = None,
         unknown_value: float | None = None,
-        imagination: Imagination | None = None,
     ) -> None:
-        self.data, self.discount = data, check_discount(discount)
-        self.plant = ImaginedPlant(
-            data, discount, bandwidths=bandwidths, unknown_value=unknown_value, imagination=imagination
-        )
+        self.data, self.model = data, model or LocalModel(data, reward=reward)
+        self.problem = MultistepProblem.build(self.model, data.starts, discount, unknown_value=unknown_value)
+        self.discount = self.problem.discount
 
     def evaluate(self, policy: Any) -> OfflineEvaluation:
         """Return what the data say of a policy.
@@ -214,14 +187,15 @@ class OfflineEvaluator:
         Args:
             policy: Anything that acts without memory; see `control_law`. A stochastic one acts by its mode.
         """
-        law = PolicyLaw.of(policy, self.data.schema)
-        return self._answer(self.plant.imagine(law.mode), lambda: self._solve(law))
+        return self._evaluation(self.follow(policy))
 
     def logged(self) -> OfflineEvaluation:
         """Return what the data say of the behaviour that was logged, imitated by its nearest rows."""
-        behavior = LoggedBehavior(self.data, self.plant.bandwidths, seed=self.plant.imagination.seed)
-        law = PolicyLaw(lambda states: behavior(self.data.schema.encode(states)), self.data.schema)
-        return self._answer(self.plant.imagine(behavior), lambda: self._solve(law))
+        return self._evaluation(self._follow(LoggedBehavior(self.data, self.problem.metric)))
+
+    def follow(self, policy: Any, *, steps: int | None = None) -> ModelPaths:
+        """Return the paths of a policy through all parts of the model; see `evaluate`."""
+        return self._follow(PolicyLaw.of(policy, self.data.schema), steps=steps)
 
     def compare(self, policies: Mapping[str, Any]) -> Comparison:
         """Return evaluations of policies by name, beside the behaviour that was logged."""
@@ -235,12 +209,28 @@ class OfflineEvaluator:
     def difference(self, one: OfflineEvaluation, other: OfflineEvaluation) -> Difference:
         """Return how much the first earns more than the second."""
         apart = one.paths.returns - other.paths.returns
-        mean, *halves = apart.mean(dim=1).tolist()
-        chance = _chance_error(apart[0], self.plant.repeats)
-        error = standard_error(mean, halves, chance, math.hypot(one.paths.tail, other.paths.tail))
-        error = max(error, 1e-12 * abs(mean), 1e-300)
-        half = 1.96 * error
+        mean = float(apart[0].mean())
+        error = max(standard_error(apart, one.paths.repeats), 1e-12 * abs(mean), 1e-300)
+        half = DEVIATIONS * error
         return Difference(mean, (mean - half, mean + half), float(stats.norm.cdf(mean / error)))
+
+    def influence(self, policy: Any) -> tuple[tuple[tuple[int, ...], float], ...]:
+        """Return the rows of each group of episodes and what the expected return owes to them.
+
+        That is the return from all rows less the return from all other groups: statistics of groups add up,
+        so leaving one out is no second regression. The most influential come first.
+        """
+        rows, law = self.model.rows, PolicyLaw.of(policy, self.data.schema)
+        G = rows.num_groups
+        if G == 1:
+            return ()
+        kept = torch.cat([torch.ones(1, G, dtype=torch.bool), ~torch.eye(G, dtype=torch.bool)])
+        problem = self.problem.replace(model=self.model.with_parts(kept))
+        whole, *without = follow(problem, law, num_parts=G + 1).returns.mean(dim=1).tolist()
+        found = [
+            (tuple(rows.rows_of_group(group).tolist()), whole - rest) for group, rest in enumerate(without)
+        ]
+        return tuple(sorted(found, key=lambda one: -abs(one[1])))
 
     def risk(self, policy: Any, region: str | Callable[[Any], Any], steps: int) -> Risk:
         """Return the probability that a policy enters a region within so many steps from the starts.
@@ -253,9 +243,7 @@ class OfflineEvaluator:
         if steps < 1:
             raise ArgumentError(f"steps is {steps}; give at least 1")
         law, inside = PolicyLaw.of(policy, self.data.schema), region_of(region, self.data.schema)
-        starts = self.plant.starts
-        starts = starts.repeat(max(-(-_RISK_PATHS // len(starts)), 1), 1)
-        paths = self.plant.imagine(law.mode, steps=steps, starts=starts)
+        paths = self._follow(law, steps=steps, fewest=_RISK_PATHS)
         return _risk(paths, inside, self.data, steps)
 
     def share_inside(
@@ -264,7 +252,7 @@ class OfflineEvaluator:
         """Return the share of discounted time that a policy spends in a region, with its interval.
 
         That is (1 − γ)·Σₜ γᵗ over the steps t that lead into the region, the last step of a task included;
-        after the end no time is spent. The interval counts the same errors as that of the return.
+        after the end no time is spent, and after the paths the last fifth of them goes on.
 
         Args:
             one: What `evaluate` said of the policy.
@@ -272,99 +260,48 @@ class OfflineEvaluator:
         """
         paths, gamma = one.paths, self.discount
         led_to = torch.cat([paths.states[1:], paths.last[None]])
-        entered = region_of(region, self.data.schema)(led_to).double() * paths.going  # (T, (B + 1)·m)
+        entered = region_of(region, self.data.schema)(led_to).double() * paths.going  # (T, P·m)
         weights = (1.0 - gamma) * gamma ** torch.arange(len(entered)).double()
-        late = entered[-max(len(entered) // 5, 1) :]
-        ahead = gamma ** len(entered) if len(entered) == self.plant.horizon else 0.0
-        shares = (weights @ entered + ahead * late.mean(dim=0)).view(paths.num_parts, -1)
-        tail = ahead * float(late.std(dim=0, correction=0)[: shares.shape[1]].mean())
-        mean, *halves = shares.mean(dim=1).tolist()
-        error = standard_error(mean, halves, _chance_error(shares[0], self.plant.repeats), tail)
-        return mean, (max(mean - 1.96 * error, 0.0), min(mean + 1.96 * error, 1.0))
+        late = entered[-max(len(entered) // 5, 1) :].mean(dim=0)
+        shares = (weights @ entered + gamma ** len(entered) * late).view(paths.num_parts, -1)
+        mean = float(shares[0].mean())
+        error = standard_error(shares, paths.repeats)
+        return mean, (max(mean - DEVIATIONS * error, 0.0), min(mean + DEVIATIONS * error, 1.0))
 
-    def _solve(self, law: PolicyLaw) -> BellmanSolution:
-        data = self.data
-        model = NadarayaWatson(data, self.plant.bandwidths, prior_mass=DEFAULT_PRIOR_MASS)
-        problem = ControlProblem.build(model, data.schema.encode(data.starts), discount=self.discount)
-        return problem.equation(law, generator(0, "offline evaluation")).solve()
+    def _follow(
+        self, law: PolicyLaw | LoggedBehavior, *, steps: int | None = None, fewest: int | None = None
+    ) -> ModelPaths:
+        return follow(self.problem, law, num_parts=self.model.num_parts, steps=steps, fewest=fewest)
 
-    def _answer(self, paths: ImaginedPaths, solve: Callable[[], BellmanSolution]) -> OfflineEvaluation:
-        mean, *halves = paths.returns.mean(dim=1).tolist()
-        chance = _chance_error(paths.returns[0], self.plant.repeats)
-        error = standard_error(mean, halves, chance, paths.tail, floor=True)
+    def _evaluation(self, paths: ModelPaths) -> OfflineEvaluation:
+        mean, pessimistic = float(paths.returns[0].mean()), float(paths.pessimistic[0].mean())
+        error = standard_error(paths.returns, paths.repeats, floor=True)
         unknown = float(paths.unknown[0].mean())
-        numbers, count = self.data.episodes, int(self.plant.groups.max()) + 1
+        numbers = self.data.episodes
         alone = numbers is not None and bool((numbers == numbers[0]).all())
-        verdict, reasons = verdict_of(unknown, error, self.plant.return_range, episodes=count, alone=alone)
+        verdict, reasons = verdict_of(
+            unknown,
+            error,
+            self.model.return_range(self.discount),
+            episodes=self.model.rows.units,
+            alone=alone,
+        )
+        low, high = self.model.return_limits(self.discount)
+        ends = (lower_return(paths), mean + DEVIATIONS * error)
         return OfflineEvaluation(
             expected_return=mean,
-            interval=(mean - 1.96 * error, mean + 1.96 * error),
+            interval=(max(ends[0], low), min(ends[1], high)),
             standard_error=error,
             unknown_mass=unknown,
-            pessimistic_return=min(float(paths.pessimistic[0].mean()), mean),
-            leverage=paths.leverage,
+            pessimistic_return=min(pessimistic, mean),
             verdict=verdict,
             reasons=reasons,
             paths=paths,
-            solve=solve,
         )
 
 
-def standard_error(
-    value: float, halves: Sequence[float], chance: float, tail: float, *, floor: bool = False
-) -> float:
-    """Return the standard error of what all data say, from what halves of them say.
-
-    Args:
-        value: What all data say.
-        halves: What the halves say; with none the error is infinite.
-        chance: The standard error that finitely many paths leave.
-        tail: What is uncertain beyond the horizon.
-        floor: Whether the error is at least half a percent of the value.
-    """
-    if not halves:
-        return math.inf
-    apart = math.sqrt(sum((half - value) ** 2 for half in halves) / len(halves))
-    error = math.sqrt((_INFLATION * apart) ** 2 + chance**2 + tail**2)
-    return max(error, _FINEST * abs(value)) if floor else error
-
-
-def verdict_of(
-    unknown: float, error: float, return_range: float, *, episodes: int, alone: bool = False
-) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the gate's word on an answer, and why it is not `ok`.
-
-    Args:
-        unknown: The unknown mass.
-        error: The standard error.
-        return_range: How far returns may differ by the rewards that were logged.
-        episodes: How many there are, or parts and rows that stand for episodes.
-        alone: Whether all rows are of one episode.
-    """
-    reasons = []
-    relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
-    if episodes == 1:
-        reasons.append("a single episode or row, from which no error can be told")
-    elif alone:
-        reasons.append("a single episode, whose tenths stand for episodes")
-    elif episodes < _FEWEST_EPISODES:
-        reasons.append(f"halves of {episodes} episodes tell little about the error")
-    if unknown > _WEAK_UNKNOWN:
-        reasons.append(f"{unknown:.0%} of the return's weight lies where the data know nothing")
-    if relative > _WEAK_ERROR:
-        reasons.append(f"the standard error is {relative:.0%} of what logged rewards make possible")
-    if unknown > _NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
-        return "not identifiable", tuple(reasons)
-    return ("weak" if reasons else "ok"), tuple(reasons)
-
-
 def evaluate_offline(
-    policy: Any,
-    data: Transitions,
-    discount: float,
-    *,
-    bandwidths: Bandwidths | None = None,
-    imagination: Imagination | None = None,
+    policy: Any, data: Transitions, discount: float, *, reward: RewardFunction | None = None
 ) -> OfflineEvaluation:
     """Return what the data say of a policy before it runs: its return with an interval, and a verdict.
 
@@ -375,8 +312,7 @@ def evaluate_offline(
             model of Stable-Baselines3 or d3rlpy. What it asks for beyond declared bounds is cut off.
         data: The log; the return is that from its starts.
         discount: γ.
-        bandwidths: Selected from the data if not given.
-        imagination: How much is imagined.
+        reward: The reward as a function of states, actions and next states, where it is known.
 
     Example:
         >>> from nopg.environments import Pendulum
@@ -388,8 +324,7 @@ def evaluate_offline(
         >>> low < rest.expected_return < high
         True
     """
-    evaluator = OfflineEvaluator(data, discount, bandwidths=bandwidths, imagination=imagination)
-    return evaluator.evaluate(policy)
+    return OfflineEvaluator(data, discount, reward=reward).evaluate(policy)
 
 
 def compare(
@@ -397,8 +332,7 @@ def compare(
     data: Transitions,
     discount: float,
     *,
-    bandwidths: Bandwidths | None = None,
-    imagination: Imagination | None = None,
+    reward: RewardFunction | None = None,
 ) -> Comparison:
     """Return evaluations of policies by name, with what each gains over the logged behaviour.
 
@@ -406,21 +340,13 @@ def compare(
         policies: By name; see `evaluate_offline`.
         data: The log.
         discount: γ.
-        bandwidths: Selected from the data if not given.
-        imagination: How much is imagined.
+        reward: The reward as a function, where it is known.
     """
-    evaluator = OfflineEvaluator(data, discount, bandwidths=bandwidths, imagination=imagination)
-    return evaluator.compare(policies)
-
-
-def _chance_error(returns: torch.Tensor, repeats: int) -> float:
-    """Return the standard error of a mean (m,) over starts that are each repeated."""
-    by_start = returns.view(repeats, -1)
-    return float((by_start.var(dim=0).mean() / by_start.numel()).sqrt())
+    return OfflineEvaluator(data, discount, reward=reward).compare(policies)
 
 
 def _risk(
-    paths: ImaginedPaths, inside: Callable[[torch.Tensor], torch.Tensor], data: Transitions, steps: int
+    paths: ModelPaths, inside: Callable[[torch.Tensor], torch.Tensor], data: Transitions, steps: int
 ) -> Risk:
     """Return the risk along paths; see `Risk`."""
     entered = inside(paths.states) & (paths.going > 0)  # (T, (B + 1)·m)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,7 @@ from nopg._typing import as_tensor
 from nopg.data import Schema
 from nopg.errors import ArgumentError
 
-__all__ = ["Region", "region_of"]
+__all__ = ["Region", "margin_of", "region_of"]
 
 # From raw states (m, d_s) to whether they lie inside, booleans (m,).
 Region = Callable[[torch.Tensor], torch.Tensor]
@@ -22,9 +23,9 @@ Region = Callable[[torch.Tensor], torch.Tensor]
 _BINARY: Mapping[type[ast.AST], Any] = MappingProxyType(
     {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 )
-_COMPARED: Mapping[type[ast.AST], Any] = MappingProxyType(
-    {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
-)
+_COMPARED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+# A margin that counts as inside and is nothing.
+_AT_EDGE = 1e-30
 _MOST_NODES = 200
 
 
@@ -45,6 +46,20 @@ def region_of(region: str | Callable[[Any], Any], schema: Schema) -> Region:
     if callable(region):
         given = region
         return lambda states: as_tensor(given(states)).bool()
+    margin = margin_of(region, schema)
+    return lambda states: margin(states) > 0
+
+
+def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return how far raw states (m, d_s) lie inside a region, positive inside, in its own units.
+
+    A comparison is the difference of its sides; `and` is the smaller and `or` the larger of two margins.
+
+    Example:
+        >>> margin = margin_of("abs(level) > 1", Schema(("level",), ("valve",)))
+        >>> margin(torch.tensor([[3.0], [0.5]])).tolist()
+        [2.0, -0.5]
+    """
     try:
         tree = ast.parse(region, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -53,14 +68,38 @@ def region_of(region: str | Callable[[Any], Any], schema: Schema) -> Region:
         raise ArgumentError("the region is too long an expression; give a function of the states instead")
     columns = {name: number for number, name in enumerate(schema.states)}
 
-    def inside(states: torch.Tensor) -> torch.Tensor:
+    def margin(states: torch.Tensor) -> torch.Tensor:
         found = _value(tree, {name: states[..., column] for name, column in columns.items()})
-        if not (isinstance(found, torch.Tensor) and found.dtype == torch.bool):
+        if not isinstance(found, _Margin):
             raise ArgumentError(f"the region {region!r} is no condition on the states {list(columns)}")
-        return found
+        return found.inside
 
-    inside(torch.zeros(1, len(columns), dtype=torch.float64))  # a wrong name is better known now
-    return inside
+    margin(torch.zeros(1, len(columns), dtype=torch.float64))  # a wrong name is better known now
+    return margin
+
+
+@dataclass(frozen=True, slots=True)
+class _Margin:
+    """How far a condition is met."""
+
+    inside: torch.Tensor
+
+    def __and__(self, other: _Margin) -> _Margin:
+        return _Margin(torch.minimum(self.inside, other.inside))
+
+    def __or__(self, other: _Margin) -> _Margin:
+        return _Margin(torch.maximum(self.inside, other.inside))
+
+    def __invert__(self) -> _Margin:
+        return _Margin(torch.where(self.inside == 0, _AT_EDGE, -self.inside))
+
+
+def _compared(op: ast.AST, left: Any, right: Any) -> _Margin:
+    if not (isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor)):
+        raise ArgumentError("a comparison of numbers is no condition on the states")
+    apart = torch.as_tensor(right - left if isinstance(op, (ast.Lt, ast.LtE)) else left - right)
+    # On its edge a region with ≤ or ≥ is entered.
+    return _Margin(torch.where(apart == 0, _AT_EDGE, apart) if isinstance(op, (ast.LtE, ast.GtE)) else apart)
 
 
 def _value(node: ast.AST, columns: Mapping[str, torch.Tensor]) -> Any:  # noqa: PLR0911 (one for each kind of node)
@@ -86,7 +125,7 @@ def _value(node: ast.AST, columns: Mapping[str, torch.Tensor]) -> Any:  # noqa: 
             return joined
         case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARED for op in ops):
             terms = [_value(term, columns) for term in (left, *others)]
-            found = [_COMPARED[type(op)](a, b) for op, a, b in zip(ops, terms, terms[1:], strict=False)]
+            found = [_compared(op, a, b) for op, a, b in zip(ops, terms, terms[1:], strict=False)]
             joined = found[0]
             for condition in found[1:]:
                 joined = joined & condition
@@ -97,8 +136,8 @@ def _value(node: ast.AST, columns: Mapping[str, torch.Tensor]) -> Any:  # noqa: 
     )
 
 
-def _condition(node: ast.AST, columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
+def _condition(node: ast.AST, columns: Mapping[str, torch.Tensor]) -> _Margin:
     found = _value(node, columns)
-    if not (isinstance(found, torch.Tensor) and found.dtype == torch.bool):
+    if not (isinstance(found, _Margin)):
         raise ArgumentError(f"{ast.unparse(node)!r} is no condition; compare it with something")
     return found

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from nopg._ranks import current_ranks
 from nopg._typing import FloatArray
-from nopg.bellman import BellmanSolution
-from nopg.data import Schema
+from nopg.bellman import Solution
+from nopg.data import Schema, spread_rows
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
+from nopg.models import whole_data
 
 __all__ = ["StateSlice", "slice_states"]
 
@@ -21,8 +23,8 @@ __all__ = ["StateSlice", "slice_states"]
 _PLACES_PER_SPIKE = 1_000
 # Values along each axis, by how many axes there are.
 _POINTS = {1: 401, 2: 61}
-# From here on a place counts as outside the data.
-_MOSTLY = 0.5
+# From here on a place counts as outside the data; so many places are looked at.
+_MOSTLY, _MOST_PLACES = 0.5, 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,50 +69,53 @@ class StateSlice:
             places.append(column)
         return np.stack(places, axis=1)
 
-    def near(self, states: torch.Tensor, kernel: GaussianKernel, *, within: float) -> torch.Tensor:
-        """Return which raw states (m, d_s) lie within so many bandwidths of the held values, shape (m,)."""
+    def near(self, states: torch.Tensor, metric: GaussianKernel, *, within: float) -> torch.Tensor:
+        """Return which raw states (m, d_s) lie near the held values in a metric, shape (m,)."""
         columns = [self.schema.states[column] in self.held for column in self.schema.feature_columns]
         here = self.schema.encode(self.states()[:1])
-        away = kernel.scale(self.schema.encode(states) - here)[:, columns]
+        away = metric.scale(self.schema.encode(states) - here)[:, columns]
         return away.square().sum(dim=1).sqrt() <= within
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Places:
-    """Where the nodes of a solution lead to: what is known of the states without the data.
+    """Which states a slice may go through: logged ones, and those that the policy visits.
 
     Attributes:
-        states: Raw, angles within half a period of 0, shape (n, d_s).
-        scaled: In the metric of the model, shape (n, d_f).
-        visits: Discounted, shape (n,).
-        known: Which of them lie inside the data, shape (n,); all where none does.
+        states: Raw next states that lie inside the data, all where none does, shape (n, d_s).
+        scaled: In the metric of the problem, shape (n, d_f).
+        visited: States that the policy visits in the same metric, shape (v, d_f).
+        visits: Their discounted weights, shape (v,).
         starts: Raw initial states, shape (n₀, d_s).
     """
 
     states: torch.Tensor
     scaled: torch.Tensor
+    visited: torch.Tensor
     visits: torch.Tensor
-    known: torch.Tensor
     starts: torch.Tensor
 
     @classmethod
-    def of(cls, solution: BellmanSolution, schema: Schema) -> _Places:
-        equation, problem = solution.equation, solution.equation.problem
-        model, gather = problem.model, problem.space.ranks.gather
-        features = model.node_queries.features.reshape(model.num_nodes, model.group_size, -1).mean(dim=1)
-        visits = gather(solution.mu).clamp(min=0.0)
-        known = gather(equation.unknown) <= _MOSTLY
+    def of(cls, solution: Solution, schema: Schema) -> _Places:
+        problem = solution.problem
+        data = whole_data(problem.data, current_ranks())
+        if len(data) > _MOST_PLACES:
+            data = data.take(spread_rows(data, _MOST_PLACES, purpose="places"))
+        features = schema.encode(data.next_states)
+        known = solution.unknown_at(features) <= _MOSTLY
+        features = features[known] if bool(known.any()) else features
+        visited, visits = solution.visited()
         return cls(
-            schema.decode(gather(features)).double(),
-            gather(model.node_places).double(),
-            visits if bool(visits.sum() > 0) else torch.ones_like(visits),
-            known if bool(known.any()) else torch.ones_like(known),
-            schema.decode(gather(problem.initial.features)).double(),
+            schema.decode(features),  # angles within half a period of 0
+            problem.metric.scale(features),
+            problem.metric.scale(schema.encode(visited)),
+            visits,
+            schema.decode(schema.encode(problem.initial_states)),
         )
 
 
 def slice_states(
-    solution: BellmanSolution,
+    solution: Solution,
     schema: Schema,
     *,
     columns: Sequence[str] | None = None,
@@ -126,8 +131,7 @@ def slice_states(
         solution: The solution.
         schema: Of the data behind it.
         columns: One or two state columns. By default the two along which the discounted visits spread most,
-            in bandwidths: a narrow bandwidth says that the plant changes along the column, a wide spread
-            that the policy moves along it.
+            in the metric of the problem.
         held: Values of other columns. By default those of the place nearest to the median of the discounted
             visits, which is a place that the data know.
         points: How many values each axis has; 61, or 401 for a single column.
@@ -178,7 +182,7 @@ def _widest(places: _Places, schema: Schema, names: Sequence[str]) -> tuple[str,
     if not names:
         raise ArgumentError(f"every column of {list(schema.states)} is held; let at least one vary")
     share = (places.visits / places.visits.sum())[:, None]
-    away = places.scaled - (share * places.scaled).sum(dim=0)
+    away = places.visited - (share * places.visited).sum(dim=0)
     by_feature = (share * away.square()).sum(dim=0).tolist()
     spread = dict.fromkeys(schema.states, 0.0)
     for column, variance in zip(schema.feature_columns, by_feature, strict=True):
@@ -188,13 +192,12 @@ def _widest(places: _Places, schema: Schema, names: Sequence[str]) -> tuple[str,
 
 
 def _typical(places: _Places, schema: Schema, names: Sequence[str]) -> dict[str, float]:
-    """Return the values of these columns at the known place nearest to the median of the visits."""
+    """Return the values of these columns at the logged place nearest to the median of the visits."""
     if not names:
         return {}
     features = [k for k, column in enumerate(schema.feature_columns) if schema.states[column] in names]
-    scaled = places.scaled[:, features]
-    middle = torch.stack([_median(column, places.visits) for column in scaled.T])
-    distance = (scaled - middle).square().sum(dim=1).masked_fill(~places.known, math.inf)
+    middle = torch.stack([_median(column, places.visits) for column in places.visited[:, features].T])
+    distance = (places.scaled[:, features] - middle).square().sum(dim=1)
     nearest = places.states[distance.argmin()]
     return {name: float(nearest[schema.states.index(name)]) for name in names}
 
@@ -208,7 +211,7 @@ def _median(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 def _axis(places: _Places, schema: Schema, name: str, points: int) -> FloatArray:
     column = schema.states.index(name)
-    known, starts = places.states[places.known, column].numpy(), places.starts[:, column].numpy()
+    known, starts = places.states[:, column].numpy(), places.starts[:, column].numpy()
     if name in schema.angles:
         low, high = _arc(known, starts, schema.angles[name], schema.bounds.get(name))
     else:

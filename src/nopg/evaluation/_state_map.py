@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 
 from nopg._typing import FloatArray
-from nopg.bellman import BellmanSolution
+from nopg.bellman import Solution
 from nopg.data import Schema
 from nopg.evaluation._slice import StateSlice, slice_states
-from nopg.graph import DEFAULT_PRIOR_MASS
+from nopg.models import DEFAULT_PRIOR_MASS
 
 __all__ = ["Estimate", "StateMap", "map_states"]
 
@@ -32,7 +32,7 @@ class StateMap:
         value: V̂.
         visitation: μ̃, the discounted visits of the data around.
         unknown: m, the mass that the data cannot account for, in [0, 1].
-        support: How many samples' worth of data stand there.
+        support: Effective number of samples there.
         actions: What the policy does, without exploration; the action columns last.
         starts: Raw initial states, shape (n₀, d_s).
     """
@@ -56,13 +56,13 @@ class StateMap:
 
         A model without prior mass calls nothing unknown; it is measured by the default of 10⁻⁶ samples.
         """
-        odds = _log(self.unknown) - _log(1.0 - self.unknown)
-        lonely: FloatArray = np.maximum(odds, math.log(DEFAULT_PRIOR_MASS) - _log(self.support))
-        return lonely
+        if not self.unknown.any():
+            return math.log(DEFAULT_PRIOR_MASS) - _log(self.support)
+        return _log(self.unknown) - _log(1.0 - self.unknown)
 
     @property
     def outside(self) -> npt.NDArray[np.bool_]:
-        """Where the unknown mass is above a half: no data stand there."""
+        """Where the unknown mass is above a half: no data are there."""
         return np.asarray(self.lack > 0)
 
     def table(self, *estimates: Estimate) -> dict[str, FloatArray]:
@@ -98,7 +98,7 @@ def _log(x: FloatArray) -> FloatArray:
 
 
 def map_states(
-    solution: BellmanSolution,
+    solution: Solution,
     schema: Schema,
     *,
     columns: Sequence[str] | None = None,
@@ -119,17 +119,16 @@ def map_states(
         >>> import nopg
         >>> from nopg.environments import Pendulum
         >>> from nopg.rollouts import collect_grid
-        >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.9, start="given", updates=1)
+        >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.9, model="paper", updates=1)
         >>> found = map_states(result.solution, result.policy.schema, points=5)
         >>> found.slice.columns, found.value.shape, found.actions.shape
         (('angle', 'velocity'), (5, 5), (5, 5, 1))
     """
     where = slice_states(solution, schema, columns=columns, held=held, points=points)
-    problem, policy = solution.equation.problem, solution.equation.policy
-    features = schema.encode(where.states())
+    features, starts = schema.encode(where.states()), solution.problem.initial_states
     found = solution.at(features)
     with torch.no_grad():
-        actions = policy.mode(features)
+        actions = solution.policy.mode(features)
 
     def on_grid(values: torch.Tensor) -> FloatArray:
         return values.double().numpy().reshape(*where.shape, *values.shape[1:])
@@ -141,5 +140,5 @@ def map_states(
         unknown=on_grid(found.unknown),
         support=on_grid(found.support),
         actions=on_grid(actions),
-        starts=schema.decode(problem.space.ranks.gather(problem.initial.features)).double().numpy(),
+        starts=schema.decode(schema.encode(starts)).numpy(),  # angles within half a turn of 0
     )

@@ -232,10 +232,10 @@ def _nopg_curves(sizes: tuple[int, ...], faithful: tuple[int, ...]) -> tuple[Cur
 
 
 _NOTHING_SET = (
-    "Ours: the transition model (local-linear or the paper's) and the bandwidths come from the data, the "
-    "network sees standardised inputs, the ascent starts at the best actions of the model, which are "
-    "rehearsed on it, and ends on a plateau of Ĵ; NOPG-S integrates over its actions by sigma points instead "
-    "of random draws."
+    "Ours: `optimize` with its defaults, so local polynomials of the plant and a multi-step Bellman equation "
+    "on them; the network sees standardised inputs; the ascent starts at the best of several controllers, "
+    "judged on the model, and maximises the lower end of the predicted interval; NOPG-S draws its noise once "
+    "for every path of the model."
 )
 _FAITHFUL = (
     "The supplement's settings: bandwidths of single columns by cross-validation times its factors, β = 0, "
@@ -256,7 +256,8 @@ _REGULATOR = (
     "behaviour, and so along the line; the relative error shows it.",
 )
 _PORTRAIT = (
-    "Ours trains to its plateau; the supplement's settings run for the 300 updates of the figure.",
+    "Ours trains with the defaults; the supplement's settings run for the 300 updates of the figure.",
+    "Visits of our model are those of its rollouts, visits of the paper's those of its equation.",
     "Visits are compared in 20 × 20 cells, each state split among the four nearest: whole cells would part "
     "states at rest, which lie on corners of that grid, by the least rounding.",
 )

@@ -12,7 +12,7 @@ import torch
 
 from nopg.baselines import fitted_q_evaluation
 from nopg.errors import SupportWarning
-from nopg.evaluation import Scores, judge, judged_return
+from nopg.evaluation import OfflineEvaluator, Scores
 from nopg.experiments._methods import METHODS
 from nopg.experiments._tasks import TASKS
 from nopg.records import Record, provenance, write_json
@@ -58,7 +58,7 @@ def run_entry(entry: Entry, folder: Path) -> Record:
     began, cpu = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the comparison
-        problem = judge(data, task.discount)
+        evaluator = OfflineEvaluator(data, task.discount)
         snapshots = method.train(task, data, entry.seed, entry.updates or method.updates)
     runs = [task.evaluate(snapshot.controller, entry.seed) for snapshot in snapshots]
     evaluated = [
@@ -67,7 +67,7 @@ def run_entry(entry: Entry, folder: Path) -> Record:
             "transitions": snapshot.transitions,
             "seconds": snapshot.seconds,
             "return": run.mean,
-            "judged": judged_return(snapshot.controller, problem, data.schema),
+            "judged": evaluator.evaluate(snapshot.controller).expected_return,
         }
         for snapshot, run in zip(snapshots, runs, strict=True)
     ]

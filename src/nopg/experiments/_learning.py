@@ -84,7 +84,7 @@ class LearningStudy(Experiment):
         return sorted(trials, key=lambda trial: (trial.size, trial.seed))
 
     def measure(self, trial: Trial) -> Measurement:
-        """Train and run a controller at ten points of its training."""
+        """Train, and run the controller at every snapshot of its training."""
         task, method = self._task(trial.demonstrations), self._method(trial)
         online = method.needs == "simulator"
         updates = method.updates if trial.mode == "ours" else task.recipe.updates
@@ -111,7 +111,9 @@ class LearningStudy(Experiment):
                 "predicted": result.expected_return,
                 "start_unknown": result.start_unknown,
                 "unknown_mass": result.unknown_mass,
-                "model": result.choice.name,
+                "model": result.problem.settings()["name"],
+                "interval": result.interval,
+                "verdict": result.verdict,
             }
         if isinstance(task, DemonstrationTask):
             results |= self._beside_the_demonstrator(task, trial, data, snapshots[-1].controller)

@@ -22,15 +22,15 @@ from typing import Any, Literal, cast
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman import ControlProblem
+from nopg.bandwidths import select_bandwidths
+from nopg.bellman import NOPG, GradientEstimate, GradientEstimator, PaperProblem
 from nopg.data import LoggedEpisodes, Transitions
 from nopg.environments import LQR
 from nopg.errors import ArgumentError, NopgError, SupportWarning
-from nopg.evaluation import judge
 from nopg.experiments._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
-from nopg.gradients import DPG, NOPG, PWIS, ExactLQR, GradientEstimate, GradientEstimator, QuadraticForm
-from nopg.graph import CandidateSearch, NadarayaWatson
+from nopg.gradients import DPG, PWIS, ExactLQR, QuadraticForm
 from nopg.kernels import Bandwidths
+from nopg.models import DEFAULT_PRIOR_MASS, CandidateSearch, PaperModel
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy, log_normal
 from nopg.records import Record
 from nopg.rollouts import collect, simulate
@@ -118,8 +118,8 @@ def measure_lqr_gradient(
         method: The estimator.
         seed: Of the dataset; both methods of an experiment see the same one.
         mode: "faithful": the supplement's bandwidths, elements per row and form of Q, and no prior mass;
-            "ours": rows within ±3, bandwidths and transition model from these, sigma points; a full
-            quadratic Q; self-normalised weights for PWIS, and all rows.
+            "ours": rows within ±3, bandwidths selected from these, prior mass, sigma points; a full
+            quadratic Q; self-normalised weights for PWIS, and all rows. NOPG is the paper's in both.
         quick: Whether a few points and updates will do.
 
     Returns:
@@ -206,20 +206,21 @@ def _within_range(data: Transitions) -> Transitions:
     return data.take(near).starting_at(LQR().initial(1))
 
 
-def _problem(setting: _Setting, data: Transitions, mode: Mode) -> ControlProblem:
+def _problem(setting: _Setting, data: Transitions, mode: Mode) -> PaperProblem:
     if mode == "ours":
-        return judge(data, LQR().parameters.discount)
-    model = NadarayaWatson(
-        data,
-        Bandwidths.from_values(*setting.bandwidths, source="the supplement"),
-        prior_mass=0.0,
-        search=CandidateSearch(num_candidates=setting.num_candidates),
-    )
-    return ControlProblem.build(model, data.starts, discount=LQR().parameters.discount)
+        model = PaperModel(data, select_bandwidths(data), prior_mass=DEFAULT_PRIOR_MASS)
+    else:
+        model = PaperModel(
+            data,
+            Bandwidths.from_values(*setting.bandwidths, source="the supplement"),
+            prior_mass=0.0,
+            search=CandidateSearch(num_candidates=setting.num_candidates),
+        )
+    return PaperProblem.build(model, data.starts, discount=LQR().parameters.discount)
 
 
 def _estimator(
-    method: LQRMethod, data: Transitions, mode: Mode, problem: ControlProblem | None, *, critic_steps: int
+    method: LQRMethod, data: Transitions, mode: Mode, problem: PaperProblem | None, *, critic_steps: int
 ) -> GradientEstimator:
     gamma = LQR().parameters.discount
     if problem is not None:

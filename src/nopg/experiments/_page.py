@@ -16,11 +16,13 @@ _HEAD = """\
 
 Made by `nopg reproduce all --draw-only --page docs/reproduction.md --figures docs/figures` from the
 records in `results/reproduction`; do not edit. Every experiment is one command: it runs what has no
-record yet, draws the figure, prints what follows here. `nopg reproduce NAME` sets nothing: transition
-model and bandwidths come from the data. `nopg reproduce NAME --faithful` takes the supplement's settings
-instead. Returns are of the last controller of a training; of DDPG and PWIS, as in the paper, of the best
-one on the way, which nobody can know without running them all. Intervals are 95 % bootstrap intervals of
-the mean over trials. Seconds are CPU seconds of one trial, training and evaluation, on one thread.
+record yet, draws the figure, prints what follows here. `nopg reproduce NAME` sets nothing: it trains with
+the defaults of `optimize`. `nopg reproduce NAME --faithful` takes the paper's model with the supplement's
+settings instead. The stored records of NOPG with our defaults were made before the local model was
+introduced and will be re-run. Returns are of the last controller of a training; of DDPG and PWIS, as in
+the paper, of the best one on the way, which nobody can know without running them all. Intervals are 95 %
+bootstrap intervals of the mean over trials. Seconds are CPU seconds of one trial, training and
+evaluation, on one thread.
 """
 
 

@@ -78,8 +78,9 @@ def markdown(folder: Path) -> str:
         "supplement's settings and each library's defaults. *last* is the controller at "
         "the end of training, what a user gets; *best* is the best of ten snapshots by running them on the "
         "true plant, which nobody can do offline and which the paper reports of its rivals (of itself it "
-        "reports the last); *selected* is the snapshot with the highest return by our Bellman equation of "
-        "the same data. Returns are means over seeds; *solved* counts seeds by their last controller.",
+        "reports the last); *selected* is the snapshot with the highest return by offline evaluation on "
+        "the same data. NOPG with our defaults has one snapshot, what `optimize` returns. Returns are means "
+        "over seeds; *solved* counts seeds by their last controller.",
         "",
     ]
     for place in sorted(folder.iterdir()):
@@ -146,7 +147,7 @@ def _judgements(records: Sequence[Record]) -> list[str]:
     if not both:
         return []
     errors = {
-        "our Bellman equation": [abs(r["snapshots"][-1]["judged"] - r["discounted"]) for r in both],
+        "offline evaluation": [abs(r["snapshots"][-1]["judged"] - r["discounted"]) for r in both],
         "FQE": [abs(r["fitted_q"] - r["discounted"]) for r in both],
     }
     told = "; ".join(f"{name} {statistics.median(values):.1f}" for name, values in errors.items())

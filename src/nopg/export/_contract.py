@@ -73,6 +73,8 @@ def contract_of(
         "result": {
             "discount": result.discount,
             "expected_return": result.expected_return,
+            "interval": None if result.interval is None else list(result.interval),
+            "verdict": result.verdict,
             "unknown_mass": result.unknown_mass,
             "start_unknown": result.start_unknown,
         },

@@ -72,7 +72,7 @@ def draw_value(state_map: StateMap, marks: Marks) -> Figure:
     firm = inside & (state_map.unknown < _FIRM)
     label = "discounted return" + (f" in {plain(unit)}" if unit else "")
     panel = _Panel(state_map.value, firm if firm.any() else inside, label, "cividis")
-    return _drawn(state_map, marks, r"Value $\hat{V}$: what the data let us expect from here on", [panel])
+    return _drawn(state_map, marks, r"Value $\hat{V}$: expected return from each state on", [panel])
 
 
 def draw_visitation(state_map: StateMap, marks: Marks) -> Figure:

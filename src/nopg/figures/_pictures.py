@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Picture", "result_figures", "result_pictures", "save_pictures"]
 
 
+# How near to a map a logged state is drawn on it, in the metric of either model.
+_NEAR_LOCAL, _NEAR_PAPER = (0.5, "standard deviations"), (2.0, "bandwidths")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
     """A figure and what it shows.
@@ -52,7 +56,7 @@ def result_pictures(
         result: What `optimize` returned.
         data: What it was trained on, for the dots; none are drawn without it.
         columns: One state column for curves, two for maps; by default the two along which the discounted
-            visits spread most in bandwidths, or the only one.
+            visits spread most, or the only one.
         held: Values of other state columns, by name; by default those of a typical visited state.
 
     Example:
@@ -60,7 +64,7 @@ def result_pictures(
         >>> from nopg.environments import Pendulum
         >>> from nopg.rollouts import collect_grid
         >>> data = collect_grid(Pendulum(), (8, 8, 2))
-        >>> result = nopg.optimize(data, 0.9, start="given", updates=1)
+        >>> result = nopg.optimize(data, 0.9, model="paper", updates=1)
         >>> pictures = result_pictures(result, data, columns=["angle"], held={"velocity": 0.0})
         >>> list(pictures), list(pictures["value"].table)
         (['training', 'value', 'visitation', 'policy'], ['angle', 'velocity', 'value', 'unknown', 'support'])
@@ -72,7 +76,8 @@ def result_pictures(
             f"{list(schema.states)}; give the data it was trained on"
         )
     found = map_states(result.solution, schema, columns=columns, held=held)
-    marks = Marks.of(found, data, result.bandwidths.state_kernel)
+    within, unit = _NEAR_LOCAL if result.problem.has_rollouts else _NEAR_PAPER
+    marks = Marks.of(found, data, result.problem.metric, within=within, unit=unit)
     return MappingProxyType(
         {
             "training": Picture(draw_training(result), training_table(result)),

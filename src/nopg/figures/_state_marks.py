@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Marks", "hatch_outside", "mark_states"]
 
 _MOST_DOTS, _MOST_STARTS = 1_000, 20
-# A logged state is drawn where its other columns are so near to those of the map, in bandwidths.
-_NEAR = 2.0
 _PAPER, _STROKE = "0.93", "0.62"
 
 
@@ -40,19 +38,29 @@ class Marks:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, state_map: StateMap, data: Transitions | None, kernel: GaussianKernel) -> Marks:
+    def of(
+        cls,
+        state_map: StateMap,
+        data: Transitions | None,
+        metric: GaussianKernel,
+        *,
+        within: float,
+        unit: str,
+    ) -> Marks:
         """Return the states near the map, of very many an even sample.
 
         Args:
             state_map: The map.
             data: The logged transitions, or None where they are not at hand.
-            kernel: On states; its bandwidths say what is near.
+            metric: Distance between states.
+            within: By how much the other columns of a marked state may differ from those of the map.
+            unit: Of that, in words.
         """
         where, notes = state_map.slice, []
-        near_words = f" within {_NEAR:g} bandwidths of the held values" if where.held else ""
+        near_words = f" within {within:g} {unit} of the held values" if where.held else ""
         logged = torch.empty(0, len(state_map.schema.states), dtype=torch.float64)
         if data is not None:
-            near = where.near(data.states, kernel, within=_NEAR)
+            near = where.near(data.states, metric, within=within)
             of = data.take(near) if bool(near.any()) else None
             if of is not None:
                 logged = of.states[spread_rows(of, _MOST_DOTS, purpose="dots")]
@@ -62,7 +70,7 @@ class Marks:
                 notes.append(f"no logged state lies{near_words}")
 
         starts = torch.as_tensor(state_map.starts)
-        circles = where.project(starts[where.near(starts, kernel, within=_NEAR)])
+        circles = where.project(starts[where.near(starts, metric, within=within)])
         circles = circles[_on(where, circles)]
         if 0 < len(circles) <= _MOST_STARTS:
             notes.append("circle: start" if len(circles) == 1 else "circles: starts")

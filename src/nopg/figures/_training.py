@@ -21,10 +21,9 @@ __all__ = ["draw_training", "training_table"]
 _LINE, _ANSWER = "#0072B2", "#D55E00"
 # With so few updates each one is marked; a range so wide asks for a log scale.
 _FEW, _WIDE = 40, 30.0
-_LAST = 20
-_PARTED = (
-    "The answer parts from the curve: it decides at every step, while actions may last longer in the "
-    "training; and where the training began better than it ended, the answer is its beginning."
+_LOWER_END = (
+    "curve: lower end of the interval of the return, by the equation that is trained on; answer: return "
+    "along rollouts of the model, with its interval, of the start or of the end, whichever is safer"
 )
 
 
@@ -45,8 +44,8 @@ def training_table(result: TrainingResult) -> dict[str, FloatArray]:
 def draw_training(result: TrainingResult) -> Figure:
     """Return Ĵ, U and the size of the gradient over the updates, with the answer apart from them.
 
-    The answer need not lie where the curve ends: it is solved to its certificate, of decisions at every step,
-    and may be the policy that the training began with; see `optimize`.
+    On the local model the curve is the lower end of the interval and the answer is the return with its
+    interval, of the start of the training or of its end; see `optimize`.
     """
     table, reward = training_table(result), result.policy.schema.units.get("reward")
     figure: Figure = new_figure(6.0, 6.0)
@@ -69,15 +68,11 @@ def draw_training(result: TrainingResult) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
     below.xaxis.get_major_locator().set_params(integer=True)
     figure.align_ylabels()
-    if _parted(table["expected_return"]):
-        foot(figure, [_PARTED])
+    if result.interval is not None:
+        low, high = result.interval
+        above.vlines(float(updates[-1]), low, high, color=_ANSWER, linewidth=1.6)
+        foot(figure, [_LOWER_END])
     return figure
-
-
-def _parted(returns: FloatArray) -> bool:
-    """Return whether the answer lies farther from the end of the curve than the last updates led."""
-    steps, gap = np.abs(np.diff(returns[:-1][-_LAST:])), abs(float(returns[-1] - returns[-2]))
-    return len(steps) > 0 and gap > 3 * float(steps.max()) + 1e-6 * abs(float(returns[-1]))
 
 
 def _course(axes: Axes, updates: FloatArray, values: FloatArray) -> None:

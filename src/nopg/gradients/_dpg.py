@@ -8,9 +8,9 @@ import math
 import torch
 
 from nopg._checks import check_discount
+from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SolverError
-from nopg.gradients._estimate import GradientEstimate
 from nopg.policies import Policy, trainable
 
 __all__ = ["DPG", "QuadraticForm"]

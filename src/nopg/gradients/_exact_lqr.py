@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from nopg.bellman import GradientEstimate
 from nopg.environments import LQR
 from nopg.errors import ArgumentError
-from nopg.gradients._estimate import GradientEstimate
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 
 __all__ = ["ExactLQR"]

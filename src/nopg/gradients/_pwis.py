@@ -8,9 +8,9 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._typing import ArrayLike, as_tensor
+from nopg.bellman import GradientEstimate
 from nopg.data import LoggedEpisodes
 from nopg.errors import ArgumentError, SolverError
-from nopg.gradients._estimate import GradientEstimate
 from nopg.policies import Gaussian, Policy, log_normal, trainable
 
 __all__ = ["PWIS", "Weights"]

@@ -2,7 +2,7 @@
 
 from nopg.policies._density import Gaussian, log_normal
 from nopg.policies._description import describe_policy, policy_from
-from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
+from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy, Mode
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
 from nopg.policies._imitation import imitate
 from nopg.policies._networks import MLP, ActionRange, Standardizer
@@ -25,6 +25,7 @@ __all__ = [
     "GaussianPolicy",
     "LinearPolicy",
     "MLPPolicy",
+    "Mode",
     "Policy",
     "Standardizer",
     "VarianceDecay",

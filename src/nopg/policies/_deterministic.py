@@ -11,7 +11,7 @@ from nopg.errors import ArgumentError
 from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
 
-__all__ = ["Deterministic", "LinearPolicy", "MLPPolicy"]
+__all__ = ["Deterministic", "LinearPolicy", "MLPPolicy", "Mode"]
 
 
 class Deterministic(Policy):
@@ -27,6 +27,22 @@ class Deterministic(Policy):
         """Return the one action per state, shape (1, m, d_a)."""
         del noise
         return self.mode(features)[None]
+
+
+class Mode(Deterministic):
+    """A policy without its noise.
+
+    Args:
+        policy: Any policy.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.policy, self.num_actions = policy, policy.num_actions
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the policy's own mode."""
+        return self.policy.mode(features)
 
 
 class LinearPolicy(Deterministic):

@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from nopg.policies._policy import Policy, trainable
 
 __all__ = ["imitate"]
 
-_LEAST_STATES_PER_STEP, _MOST_STATES_PER_STEP = 256, 2_048
+_HISTORY = 20
 
 
 def imitate(
-    policy: Policy,
-    features: torch.Tensor,
-    actions: torch.Tensor,
-    weights: torch.Tensor,
-    *,
-    rng: torch.Generator,
-    steps: int = 2_000,
-    learning_rate: float = 1e-2,
+    policy: Policy, features: torch.Tensor, actions: torch.Tensor, weights: torch.Tensor, *, steps: int = 100
 ) -> float:
     """Bring the policy's mode near actions, in place, and return the last mean squared error.
 
-    Errors are in units of the spread of each action; Adam, its learning rate falling to 0. It computes where
-    the policy is.
+    Errors are in units of half the range of each action; L-BFGS on all examples at once.
 
     Args:
         policy: Changed in place.
         features: States (m, d_f).
         actions: What to do there, (m, d_a).
         weights: How much each state counts, (m,).
-        rng: For the minibatches.
-        steps: Of Adam.
-        learning_rate: The first.
+        steps: Of L-BFGS, at most.
     """
     parameters = trainable(policy)
-    dtype, device = parameters[0].dtype, parameters[0].device
-    features, actions, weights = features.to(device), actions.to(device), weights.to(device)
-    scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12).to(dtype) / 2
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate)
-    error = actions.new_zeros(())
-    cumulative = weights.double().cumsum(0)
-    batch = min(_MOST_STATES_PER_STEP, max(_LEAST_STATES_PER_STEP, len(features) // 2))
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
-        drawn = torch.rand(batch, generator=rng, dtype=torch.float64, device=rng.device)
-        rows = torch.searchsorted(cumulative, drawn.to(device) * cumulative[-1]).clamp(max=len(weights) - 1)
-        wrong = (policy.mode(features[rows].to(dtype)) - actions[rows].to(dtype)) / scale
-        error = wrong.square().mean()
-        gradients = torch.autograd.grad(error, parameters, allow_unused=True)  # a mode has no variance
+    scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12) / 2
+    share = (weights / weights.sum())[:, None] / actions.shape[1]
+    optimizer = torch.optim.LBFGS(
+        parameters, max_iter=steps, history_size=_HISTORY, line_search_fn="strong_wolfe"
+    )
+
+    def error() -> torch.Tensor:
+        wrong = share * ((policy.mode(features) - actions) / scale).square()
+        total = wrong.sum()
+        gradients = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
-        optimizer.step()
+        return total.detach()
+
+    optimizer.step(error)
+    last = float(error())
     optimizer.zero_grad()
-    return float(error.detach())
+    return last

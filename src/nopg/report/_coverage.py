@@ -327,7 +327,7 @@ def starts_finding(coverage: Coverage) -> Finding:
         advice = "Mend the steps first: longer ones allow wider bandwidths; then record more from there"
     else:
         advice = "Record more from there, or start where data stand: all that follows rests on these states"
-    # Judged at the bandwidths that mended steps would allow.
+    # Judged at the bandwidths that longer steps would allow.
     limit = UNKNOWN_BEYOND * (coverage.holes if coverage.frame_skip > 1 else 1.0)
     unknown = float((coverage.starts_nearest > limit).double().mean())
     return stop(topic, what, advice) if unknown > _MANY_UNKNOWN else look(topic, what, advice)

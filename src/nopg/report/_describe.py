@@ -40,7 +40,7 @@ _FEW_DROPPED, _MANY_DROPPED = 0.01, 0.2
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Description:
-    """What is in a dataset, and what to mend; `str` gives a table, `figure` a picture.
+    """What is in a dataset, and what to correct; `str` gives a table, `figure` a picture.
 
     Attributes:
         num_rows: n.
@@ -102,7 +102,7 @@ def describe(
 
     Ranges, copies, flags, runs and time are read from all rows. What the kernels see is measured on at most
     50 000 rows, the same ones every time. Most of the time goes into selecting bandwidths; those found are
-    in `coverage.bandwidths`, to be passed on to `optimize`.
+    in `coverage.bandwidths`, and can be given to `optimize` with the paper's model.
 
     Args:
         data: The transitions.

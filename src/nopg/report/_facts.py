@@ -25,7 +25,7 @@ def facts_of(report: PolicyReport) -> dict[str, Any]:
 
 
 def _said(report: PolicyReport) -> dict[str, Any]:
-    result, equation = report.result, report.equation
+    result, model = report.result, report.result.evaluator.model
     coverage = report.description.coverage
     return {
         "nopg": __version__,
@@ -52,28 +52,16 @@ def _said(report: PolicyReport) -> dict[str, Any]:
             ],
             "effective_neighbors": None if coverage is None else float(coverage.neighbors.median()),
         },
-        "bandwidths": {
-            "states": result.bandwidths.states.tolist(),
-            "actions": result.bandwidths.actions.tolist(),
-            "source": result.bandwidths.source,
+        "model": {
+            "columns": [asdict(fit) for fit in model.column_fits],
+            "reward_is_given": model.reward_function is not None,
+            "noise_share": model.noise_share,
         },
         "risks": {name: {**asdict(risk), "words": str(risk)} for name, risk in report.risks.items()},
         "sensitivity": [asdict(variation) for variation in report.variations],
-        "equation": {
-            name: getattr(equation, name)
-            for name in (
-                "expected_return",
-                "standard_error",
-                "doubly_robust",
-                "doubly_robust_error",
-                "unknown_mass",
-                "effective_samples",
-            )
-        },
         "influential": [
             {
-                "kind": part.kind,
-                "number": part.number,
+                "episodes": list(part.episodes),
                 "first_row": part.rows[0],
                 "last_row": part.rows[-1],
                 "rows": len(part.rows),
@@ -82,8 +70,7 @@ def _said(report: PolicyReport) -> dict[str, Any]:
             for part in report.influential
         ],
         "training": {
-            "model": result.choice.name,
-            "reason": result.choice.reason,
+            "equation": result.problem.description,
             "updates": len(result.history),
             "expected_return": result.expected_return,
             "unknown_mass": result.unknown_mass,

@@ -65,7 +65,7 @@ def _title(description: Description) -> str:
     for grade in (Grade.STOP, Grade.LOOK):
         if topics := [finding.topic for finding in description.findings if finding.grade == grade]:
             text += f"\n{grade}: {', '.join(topics)}"
-    return text if "\n" in text else text + "\nnothing to mend"
+    return text if "\n" in text else text + "\nnothing to correct"
 
 
 def _panels(description: Description) -> list[Callable[[Axes], None]]:

@@ -25,7 +25,7 @@ class Finding:
 
     Attributes:
         topic: What it is about, such as `stuck sensor`; every topic has at most one finding.
-        grade: `ok`: nothing to do; `look`: probably worth mending; `stop`: mend it before training.
+        grade: `ok`: nothing to do; `look`: probably worth correcting; `stop`: correct it before training.
         what: What was found, with the names of the columns.
         advice: What to do about it.
         number: 1 for the first; the gravest come first.
@@ -52,7 +52,7 @@ def look(topic: str, what: str, advice: str) -> Finding:
 
 
 def stop(topic: str, what: str, advice: str) -> Finding:
-    """Return a finding that should be mended before training."""
+    """Return a finding that should be corrected before training."""
     return Finding(topic, Grade.STOP, what, advice)
 
 

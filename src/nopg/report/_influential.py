@@ -1,4 +1,4 @@
-"""The parts of the log on which the answer of the paper's equation rests most."""
+"""The parts of the log on which the predicted return rests most."""
 
 from __future__ import annotations
 
@@ -6,55 +6,70 @@ from dataclasses import dataclass
 
 import torch
 
-from nopg.data import Transitions, held_out_groups
-from nopg.evaluation import EquationAnswer
+from nopg.data import Transitions
+from nopg.report._findings import count_of
+from nopg.training import TrainingResult
 
 __all__ = ["InfluentialPart", "influential_parts"]
 
-_COUNT = 20
 _FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
 class InfluentialPart:
-    """Rows that belong together, and what the predicted return owes to them.
+    """Rows that are left out together, and what the predicted return owes to them.
 
     Attributes:
-        kind: `episode`, `tenth` of a single one, or `row` with its copies.
-        number: Of the episode or tenth; of the first row.
-        rows: Their numbers.
-        influence: By how much Ĵ changes per unit of the logarithm of how often they count: a hundredth of it
-            if they count 1 % more.
+        episodes: Their numbers, if the rows are whole episodes.
+        rows: Numbers of the rows, rising.
+        influence: The return predicted from all rows less the return predicted without these.
     """
 
-    kind: str
-    number: int
+    episodes: tuple[int, ...]
     rows: tuple[int, ...]
     influence: float
 
     def where(self) -> str:
         """Return the rows in words."""
+        if self.episodes:
+            noun = "episode" if len(self.episodes) == 1 else "episodes"
+            return f"{noun} {_runs(self.episodes)}"
         first, last = self.rows[0], self.rows[-1]
-        if len(self.rows) <= _FEW:
-            return ", ".join(map(str, self.rows))
-        if last - first + 1 == len(self.rows):
-            return f"{first} to {last}"
-        return f"{len(self.rows)} rows from {first} to {last}"
+        if len(self.rows) <= _FEW or last - first + 1 == len(self.rows):
+            return f"{'row' if len(self.rows) == 1 else 'rows'} {_runs(self.rows)}"
+        return f"{count_of(len(self.rows), 'row')} between {first} and {last}"
 
 
-def influential_parts(answer: EquationAnswer, data: Transitions) -> tuple[InfluentialPart, ...]:
-    """Return at most twenty parts, the most influential first."""
-    numbers = torch.unique(held_out_groups(data))
-    kind = _kind(data)
-    found = []
-    for group, influence in answer.influential_groups(_COUNT):
-        rows = tuple((answer.groups == group).nonzero()[:, 0].tolist())
-        number = rows[0] if kind == "row" else int(numbers[group])
-        found.append(InfluentialPart(kind, number, rows, influence))
-    return tuple(found)
+def influential_parts(result: TrainingResult) -> tuple[InfluentialPart, ...]:
+    """Return the groups of rows of `OfflineEvaluator.influence`, the most influential first."""
+    evaluator = result.evaluator
+    return tuple(
+        InfluentialPart(_episodes(evaluator.data, rows), rows, influence)
+        for rows, influence in evaluator.influence(result.policy)
+    )
 
 
-def _kind(data: Transitions) -> str:
+def _episodes(data: Transitions, rows: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of the episodes that these rows are, if they are whole ones."""
     if data.episodes is None:
-        return "row"
-    return "episode" if len(torch.unique(data.episodes)) > 1 else "tenth"
+        return ()
+    numbers = torch.unique(data.episodes[list(rows)])
+    whole = int(torch.isin(data.episodes, numbers).sum()) == len(rows)
+    return tuple(numbers.tolist()) if whole else ()
+
+
+def _runs(numbers: tuple[int, ...]) -> str:
+    """Return rising numbers in words.
+
+    Example:
+        >>> _runs((0, 1, 2, 5, 8, 9))
+        '0 to 2, 5, 8, 9'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(words)

@@ -148,7 +148,7 @@ def figure(picture: Picture, *, file: str, text: str, cells: int) -> str:
         picture: The picture.
         file: Name of the CSV.
         text: What is to be seen, also for those who do not see.
-        cells: How many numbers the CSV may hold; of more, every so manieth row is kept.
+        cells: How many numbers the CSV may hold; of more, every k-th row is kept.
     """
     image, drawn = io.BytesIO(), picture.figure
     # Smaller than a picture for a page by itself, so that its letters can be read on a phone.
@@ -167,7 +167,7 @@ def figure(picture: Picture, *, file: str, text: str, cells: int) -> str:
 
 
 def thinned(columns: Mapping[str, FloatArray], cells: int) -> tuple[Mapping[str, FloatArray], int]:
-    """Return every so manieth row of a table, so that it holds at most so many numbers, and how manieth."""
+    """Return every k-th row of a table, so that it holds at most so many numbers, and k."""
     size = sum(len(column) for column in columns.values())
     every = max(math.ceil(size / cells), 1)
     return {name: column[::every] for name, column in columns.items()}, every

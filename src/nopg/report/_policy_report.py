@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation import (
     Difference,
-    EquationAnswer,
     LoggedReturns,
     OfflineEvaluation,
-    OfflineEvaluator,
     Risk,
     logged_returns,
 )
@@ -26,7 +26,7 @@ from nopg.report._describe import Description, describe
 from nopg.report._facts import facts_of
 from nopg.report._influential import InfluentialPart, influential_parts
 from nopg.report._sections import page_of
-from nopg.report._sensitivity import Variation, vary
+from nopg.report._sensitivity import Variation, vary_discount
 from nopg.report._trajectories import trajectory_pictures
 from nopg.report._wording import sentence
 from nopg.training import TrainingResult
@@ -50,9 +50,8 @@ class PolicyReport:
         gain: Of the policy over it.
         seen: What logged episodes really earned, where they tell.
         risks: Of entering regions, by their name.
-        variations: The answer with other bandwidths, discounts and prior masses.
-        equation: What the paper's equation says of the policy.
-        influential: On which parts of the log that rests most.
+        variations: The answer with this discount, then with others.
+        influential: On which parts of the log the predicted return rests most.
         maps: Training curve and maps by name; see `nopg.figures.result_pictures`.
         trajectories: Fan charts by column.
     """
@@ -67,7 +66,6 @@ class PolicyReport:
     seen: LoggedReturns | None
     risks: Mapping[str, Risk]
     variations: tuple[Variation, ...]
-    equation: EquationAnswer
     influential: tuple[InfluentialPart, ...]
     maps: Mapping[str, Picture]
     trajectories: Mapping[str, Picture]
@@ -115,8 +113,8 @@ def policy_report(
 ) -> PolicyReport:
     """Return what is known of a trained policy before it runs.
 
-    The data are read again: the policy and the logged behaviour are imagined on them, and once more for every
-    choice that is varied. That takes some twenty evaluations, from seconds to minutes.
+    The policy and the logged behaviour are evaluated on the model that the policy was trained on, and again
+    with other discounts. A policy of the paper's model is evaluated on a local model that is fitted for this.
 
     Args:
         result: What `optimize` or `load` returned, with its data.
@@ -126,30 +124,34 @@ def policy_report(
         held: Values of the other state columns on the maps.
         title: Of the page.
     """
-    data = result.log
+    data, evaluator = result.data, result.evaluator
     maps = result_pictures(result, data, columns=columns, held=held)
-    evaluator = OfflineEvaluator(data, result.discount, bandwidths=result.bandwidths)
+    policy, logged = result.evaluation, evaluator.logged()
+    gain = evaluator.difference(policy, logged)
     wanted = dict(regions) if isinstance(regions, Mapping) else {region: region for region in regions}
-    within = evaluator.plant.horizon if steps is None else steps
+    within = len(policy.paths.states) if steps is None else steps
     risks = {name: evaluator.risk(result.policy, region, within) for name, region in wanted.items()}
-
-    policy, logged = evaluator.evaluate(result.policy), evaluator.logged()
     return PolicyReport(
         title=title,
         result=result,
         data=data,
-        description=describe(data, bandwidths=result.bandwidths),
+        description=describe(_as_logged(result)),
         policy=policy,
         logged=logged,
-        gain=evaluator.difference(policy, logged),
+        gain=gain,
         seen=logged_returns(data, result.discount),
         risks=risks,
-        variations=vary(result.policy, data, result.discount, result.bandwidths),
-        equation=policy.equation,
-        influential=influential_parts(policy.equation, data),
+        variations=(Variation.of(result.discount, policy, gain), *vary_discount(result)),
+        influential=influential_parts(result),
         maps=maps,
         trajectories=trajectory_pictures(policy, logged, data),
     )
+
+
+def _as_logged(result: TrainingResult) -> Transitions:
+    """Return the data without declared starts where the starts are those of the episodes anyway."""
+    logged = replace(result.data, initial_states=None)
+    return logged if torch.equal(logged.starts, result.start_support.states) else result.data
 
 
 def write_report(
@@ -176,7 +178,7 @@ def write_report(
         >>> import nopg
         >>> from nopg.environments import Pendulum
         >>> from nopg.rollouts import collect_grid
-        >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.5, start="given", updates=1)
+        >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.5, model="paper", updates=1)
         >>> written = write_report(result, tempfile.mkdtemp() + "/report.html", regions=["abs(velocity) > 7"])
         >>> [path.name for path in written]
         ['report.html', 'report.json']

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nopg._version import __version__
+from nopg.models import ColumnFit
 from nopg.report._columns import Column
 from nopg.report._findings import Finding, Grade, count_of
 from nopg.report._page import figure, note, page, paragraph, section, table, verdict
@@ -21,40 +22,38 @@ MOST_CELLS = 24_000
 _FEWER_CELLS = 3_000
 _ROUNDING = 1e-9
 _MAPS = {
-    "value": "What the data let us expect from each place on.",
-    "policy": "What the policy does.",
-    "visitation": "Where it goes from the starts.",
+    "value": "Discounted return to expect from each state on.",
+    "policy": "Action of the policy.",
+    "visitation": "Where the policy goes from the starts.",
 }
 _VERDICTS = {
-    "ok": "the data answer it: little of the return's weight lies outside of them, the interval is narrow",
+    "ok": "little of the return's weight lies outside the data, and the interval is narrow",
     "weak": "the data answer it roughly; the reasons are given",
     "not identifiable": "the data cannot answer it, and the numbers should not be used",
 }
 _CERTIFICATE = {
-    "return_error": "the return Ĵ of the equation is at most so far from the exact one",
-    "q_error": "values at the data, the largest error",
-    "mu_error": "visits, the sum of all errors",
-    "duality_gap": "Ĵ by values against Ĵ by visits, 0 in exact arithmetic",
-    "mass_defect": "probability that got lost, 0 in exact arithmetic",
+    "return_error": ("return", "error of the return Ĵ of the equation"),
+    "q_error": ("values", "largest error of a value"),
+    "mu_error": ("visits", "sum of the errors of all visits"),
+    "duality_gap": ("duality gap", "Ĵ by values against Ĵ by visits, 0 in exact arithmetic"),
+    "mass_defect": ("mass defect", "probability that got lost, 0 in exact arithmetic"),
 }
 
 LIMITS = (
-    "The interval is no guarantee. Its width was calibrated on six plants whose truth is known; the study is "
-    "in docs/offline-evaluation.md. It holds what the data leave open inside of them: other episodes, noise, "
-    "fits that are too stiff.",
-    "What the data have never seen is not in the interval. The unknown mass says how much of the return's "
-    "weight lies there; the pessimistic return counts it as the worst that was ever logged, for ever. That "
-    "is a cautious number, not a lower bound.",
-    "The unknown mass does not find every wrong answer, and a large one does not make an answer wrong: see "
-    "the same study. With few episodes the interval itself is known badly.",
+    "The interval is no guarantee. Its width comes from models that are fitted to halves of the episodes, "
+    "and was calibrated on plants whose true returns are known. With few episodes it is itself uncertain.",
+    "The lower end of the interval counts leaving the data as the worst logged reward for ever. That is a "
+    "cautious number, not a lower bound: the plant may do worse than anything in the log.",
+    "The unknown mass says how much of the return's weight lies outside the data. It does not find every "
+    "wrong answer, and a large one does not make an answer wrong.",
     "Model error and interval are different things. The plant is taken to be as it was in the log, and the "
-    "state columns to hold all that decides what comes next. A hidden state, a delay, wear or another "
+    "state columns to contain all that decides what comes next. A hidden state, a delay, wear or another "
     "product is not seen, however narrow the interval.",
-    "Only policies without memory are judged: the action follows from the present state. The logged "
+    "Only policies without memory are evaluated: the action follows from the present state. The logged "
     "behaviour is imitated in the same way, by what was done in the nearest logged states; a controller with "
-    "an integral is met only on average, unless its integral is a state column.",
+    "an integral is matched only on average, unless its integral is a state column.",
     "All returns are those from the starts of the data. From elsewhere the policy may do better or worse.",
-    "A risk of a region that hardly any logged state lies in cannot be known from these data, only bounded.",
+    "The risk of a region with hardly any logged state in it cannot be known from these data, only bounded.",
     "The certificates bound the error of the arithmetic, not that of the model.",
 )
 
@@ -70,6 +69,7 @@ def page_of(report: PolicyReport) -> str:
     parts = [
         _verdict(report),
         _data(report),
+        _model(report),
         _maps(report),
         _trajectories(report),
         _risks(report),
@@ -85,9 +85,7 @@ def page_of(report: PolicyReport) -> str:
 def _verdict(report: PolicyReport) -> str:
     policy, logged, gain = report.policy, report.logged, report.gain
     seen = report.seen
-    truth = (
-        f"; its episodes really earned {number(seen.mean)} ± {number(seen.standard_error, 2)}" if seen else ""
-    )
+    truth = f"; its episodes earned {number(seen.mean)} ± {number(seen.standard_error, 2)}" if seen else ""
     found = verdict(
         policy.verdict,
         report.sentence,
@@ -103,7 +101,7 @@ def _verdict(report: PolicyReport) -> str:
             ),
             "Unknown mass": (
                 chance(policy.unknown_mass),
-                f"return if that is as bad as anything logged: {number(policy.pessimistic_return)}",
+                f"return if all of it earns the worst logged reward: {number(policy.pessimistic_return)}",
             ),
         },
     )
@@ -140,7 +138,30 @@ def _data(report: PolicyReport) -> str:
         paragraph(f"{count_of(found.num_rows, 'row')}. Episodes: {found.episodes}."),
         table(("column", "role", "unit", "lowest", "median", "highest"), columns, numbers=(3, 4, 5)),
         table(("", "topic", "what was found"), findings, long=2),
-        note("stop: mend it and train again; look: probably worth mending; ok: nothing to do."),
+        note("stop: correct the data and train again; look: probably worth correcting; ok: nothing to do."),
+    )
+
+
+def _model(report: PolicyReport) -> str:
+    model = report.result.evaluator.model
+    given = model.reward_function is not None
+    rows = [
+        (fit.name, "known function", "", "") if given and fit.name == "reward" else _fit(fit)
+        for fit in model.column_fits
+    ]
+    return section(
+        "Model of the plant",
+        paragraph(
+            "Local polynomials predict the step of every state column and the reward from those inputs that "
+            "predict best. R² is the share of the variance that they explain on rows that were left out; "
+            "near 0 a column is not predictable from the inputs, and a state column or more data are missing."
+        ),
+        table(
+            ("column", "inputs used", "held-out R²", "error in standard deviations"),
+            rows,
+            numbers=(2, 3),
+            long=1,
+        ),
     )
 
 
@@ -150,7 +171,7 @@ def _maps(report: PolicyReport) -> str:
         for name, text in _MAPS.items()
     ]
     return section(
-        "Where it goes, what it does, what that is worth",
+        "Value, policy and visits",
         paragraph(
             "Over the state columns along which its visits spread most. Hatched areas are outside the data."
         ),
@@ -210,59 +231,64 @@ def _risks(report: PolicyReport) -> str:
 def _sensitivity(report: PolicyReport) -> str:
     rows = [
         (
-            f"{one.what} {one.change}".rstrip(),
+            f"{one.discount:g}" + (" (trained)" if k == 0 else ""),
             number(one.expected_return),
+            interval(one.interval),
             number(one.gain),
-            number(one.pessimistic_return),
+            chance(one.probability_better),
             chance(one.unknown_mass),
+            one.verdict,
         )
-        for one in report.variations
+        for k, one in enumerate(report.variations)
     ]
-    head = ("changed", "predicted return", "gain over logged", "pessi\N{SOFT HYPHEN}mistic", "unknown mass")
+    head = (
+        "discount",
+        "predicted return",
+        "95 %",
+        "gain over logged",
+        "P(better)",
+        "unknown mass",
+        "verdict",
+    )
     return section(
-        "Sensitivity",
+        "Sensitivity to the discount",
         paragraph(
-            "The same policy judged with other choices. A verdict that turns with one of them rests on it. "
-            "Another discount asks another question, so look at the sign of the gain there; the prior mass "
-            "says how soon a place counts as unknown, and moves only the last two columns. Gains are those "
-            "of one draw of the logged behaviour and differ from the gain above by chance."
+            "The same policy with a discount that looks twice as far ahead, and half as far. Returns with "
+            "different discounts are different sums: compare the sign of the gain and the verdict."
         ),
-        table(head, rows, numbers=(1, 2, 3, 4)),
+        table(head, rows, numbers=(1, 2, 3, 4, 5)),
     )
 
 
 def _influence(report: PolicyReport) -> str:
-    equation, parts = report.equation, report.influential
-    rows = [(f"{part.number}", part.where(), number(part.influence, 3)) for part in parts]
-    kind = parts[0].kind
-    what = {"episode": "episodes", "tenth": "tenths of the one episode", "row": "rows, copies together,"}[
-        kind
-    ]
+    parts = report.influential
+    if not parts:
+        return section(
+            "Influence of the data", paragraph("There is a single group of rows; none can be left out.")
+        )
+    rows = [(part.where(), f"{len(part.rows)}", number(part.influence, 3)) for part in parts]
     return section(
-        "What the answer rests on",
+        "Influence of the data",
         paragraph(
-            "The paper's equation, a second and coarser way to the return, gives "
-            f"{number(equation.expected_return)} ± {number(equation.standard_error, 2)}, corrected by what "
-            f"it misses {number(equation.doubly_robust)} ± {number(equation.doubly_robust_error, 2)}, each "
-            "with its standard error. It rests on "
-            f"{number(equation.effective_samples, 3)} samples' worth of visits."
+            f"The log is divided into {count_of(len(parts), 'group')}. The influence of a group is the "
+            "return predicted from all rows less the return predicted without the group. Look at the "
+            "first ones: an error in them matters most."
         ),
-        paragraph(
-            f"The {len(parts)} {what} that move it most. If one counted 1 % more, the return would change by "
-            "a hundredth of its influence. Look at these first: a mistake in them costs most."
-        ),
-        table((kind, "rows", "influence"), rows, numbers=(0, 2)),
+        table(("left out", "rows", "influence on the return"), rows, numbers=(1, 2), long=0),
     )
 
 
 def _training(report: PolicyReport) -> str:
     result = report.result
-    text = (
-        f"{count_of(len(result.history), 'update')}; transition model: {result.choice.reason}. The equation "
-        f"that was trained on says {number(result.expected_return)} with {chance(result.unknown_mass)} "
-        "unknown; the prediction above follows paths instead, and carries the interval. Bandwidths: "
-        f"{result.bandwidths.source}."
-    )
+    text = f"{count_of(len(result.history), 'update')}. Model and equation: {result.problem.description}."
+    if result.interval is None:
+        text += (
+            f" The equation that was trained on says {number(result.expected_return)} with "
+            f"{chance(result.unknown_mass)} unknown; the prediction above follows rollouts of a local "
+            "model."
+        )
+    else:
+        text += " While training, the return is the lower end of its interval, as the equation predicts it."
     return section(
         "Training",
         paragraph(text),
@@ -277,9 +303,7 @@ def _training(report: PolicyReport) -> str:
 
 def _certificates(report: PolicyReport) -> str:
     proof = report.result.certificate
-    rows = [
-        (name.replace("_", " "), _tiny(getattr(proof, name)), text) for name, text in _CERTIFICATE.items()
-    ]
+    rows = [(label, _tiny(getattr(proof, name)), text) for name, (label, text) in _CERTIFICATE.items()]
     done = (
         "Both solves reached their tolerance." if proof.converged else "A solve did not reach its tolerance."
     )
@@ -288,6 +312,11 @@ def _certificates(report: PolicyReport) -> str:
         paragraph(f"{done} Bounds on the error of the arithmetic:"),
         table(("bound", "at most", "of"), rows, numbers=(1,), long=2),
     )
+
+
+def _fit(fit: ColumnFit) -> tuple[str, str, str, str]:
+    inputs = ", ".join(fit.inputs) if fit.error > 0 else "none: it never changes"
+    return fit.name, inputs, f"{fit.r_squared:.3f}".replace("-", "−"), number(fit.error, 2)
 
 
 def _finding(finding: Finding) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from nopg._typing import FloatArray
 from nopg.data import Transitions, episode_rows
-from nopg.evaluation import ImaginedPaths, OfflineEvaluation
+from nopg.evaluation import ModelPaths, OfflineEvaluation
 from nopg.figures import Fan, Picture, draw_fans, fans_table, named
 from nopg.report._findings import count_of
 
@@ -26,13 +26,12 @@ def trajectory_pictures(
 ) -> Mapping[str, Picture]:
     """Return fan charts by column: the first states and actions, then the reward.
 
-    Without episodes nothing tells where the plant went; what stands beside the policy then is the logged
-    behaviour, imitated.
+    Without episodes the log shows no paths; the policy is then drawn beside the logged behaviour, imitated.
     """
     schema = data.schema
-    predicted = _imagined(policy.paths)
+    predicted = _predicted(policy.paths)
     if data.episodes is None:
-        others, title = _imagined(logged.paths), "logged, imitated"
+        others, title = _predicted(logged.paths), "logged, imitated"
     else:
         others = _episodes(data, len(predicted))
         title = f"logged, {count_of(others.shape[1], 'episode')}"
@@ -58,22 +57,22 @@ def trajectory_pictures(
     return pictures
 
 
-def _imagined(paths: ImaginedPaths) -> FloatArray:
-    """Return states, actions and rewards of the paths by all data, NaN after the end, shape (T, m, c)."""
+def _predicted(paths: ModelPaths) -> FloatArray:
+    """Return states, actions and rewards by the model of all rows, NaN after the end, shape (T, m, c)."""
     m = paths.returns.shape[1]
     columns = torch.cat([paths.states, paths.actions, paths.rewards[..., None]], dim=2)[:, :m]
     ended = paths.going[:, :m] <= 0
     return columns.masked_fill(ended[..., None], math.nan).double().numpy()
 
 
-def _unknown_after(paths: ImaginedPaths) -> int | None:
+def _unknown_after(paths: ModelPaths) -> int | None:
     m = paths.returns.shape[1]
     lost = paths.left[:, :m].sum(dim=1) < 0.5 * paths.going[:, :m].sum(dim=1)
     return int(lost.int().argmax()) if bool(lost.any()) else None
 
 
 def _episodes(data: Transitions, steps: int) -> FloatArray:
-    """Return the first steps of episodes, evenly picked where there are many, as `_imagined` does."""
+    """Return the first steps of episodes, evenly picked where there are many, as `_predicted` does."""
     parts = episode_rows(data)
     parts = parts[:: -(-len(parts) // _MOST_EPISODES)]
     columns = torch.cat([data.states, data.actions, data.rewards[:, None]], dim=1)

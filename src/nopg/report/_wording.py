@@ -43,7 +43,7 @@ def sentence(policy: OfflineEvaluation, logged: OfflineEvaluation, gain: Differe
         f"{_opening(policy, gain)}: it is predicted to earn {number(policy.expected_return)} "
         f"(95 % interval {interval(policy.interval)}) against {number(logged.expected_return)} of the logged "
         f"behaviour, is better with a probability of {chance(gain.probability_better)}, and "
-        f"{chance(policy.unknown_mass)} of its return's weight lies where the data know nothing."
+        f"{chance(policy.unknown_mass)} of its return's weight lies outside the data."
     )
 
 
@@ -55,7 +55,7 @@ def _opening(policy: OfflineEvaluation, gain: Difference) -> str:
     elif gain.probability_better < 1 - _SURE:
         found = "worse than what was logged"
     else:
-        found = "not to be told apart from what was logged"
+        found = "not significantly different from what was logged"
     if policy.verdict == "weak":
-        return f"By data that back it only weakly, this policy is {found}"
+        return f"On data that support it only weakly, this policy is {found}"
     return f"By the data this policy is {found}"

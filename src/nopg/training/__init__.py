@@ -1,16 +1,15 @@
 """Training: from transitions to a certified controller."""
 
 from nopg.training._ascent import ascend
-from nopg.training._choice import ModelChoice
 from nopg.training._constraints import Constraint
 from nopg.training._controller import Controller
 from nopg.training._loading import load
 from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
 from nopg.training._optimize import build_policy, optimize
-from nopg.training._rehearsal import PredictedPaths
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
 from nopg.training._result import Answer, ConstraintAnswer, ResultSource, TrainingResult
 from nopg.training._starts import StartSupport
+from nopg.training._train import train
 
 __all__ = [
     "Answer",
@@ -20,9 +19,7 @@ __all__ = [
     "ConstraintAnswer",
     "Controller",
     "JSONLinesLogger",
-    "ModelChoice",
     "Plateau",
-    "PredictedPaths",
     "ProgressBar",
     "ResultSource",
     "StartSupport",
@@ -33,4 +30,5 @@ __all__ = [
     "build_policy",
     "load",
     "optimize",
+    "train",
 ]

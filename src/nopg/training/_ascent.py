@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
 import torch
 
 from nopg._seeding import generator
+from nopg.bellman import GradientEstimator
 from nopg.errors import ArgumentError, TrainingInterrupted
-from nopg.gradients import GradientEstimator
 from nopg.policies import Policy, trainable
+from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoint, Checkpoints
 from nopg.training._interruption import Interruption
 from nopg.training._reports import Callback, Update
@@ -34,6 +36,7 @@ def ascend(
     callbacks: Sequence[Callback] = (),
     stop: Callback | None = None,
     checkpoints: Checkpoints | None = None,
+    backtracking: Backtracking | None = None,
 ) -> tuple[Update, ...]:
     """Improve the policy in place with Adam, and return the history.
 
@@ -49,6 +52,8 @@ def ascend(
         stop: Like a callback; after a restart it also hears of the updates before.
         checkpoints: Where to begin, if there is one, and where to leave them. With checkpoints the first
             Ctrl-C ends the ascent after an update, by `TrainingInterrupted`.
+        backtracking: Of an objective that is one smooth function: the best policy is kept, and steps become
+            smaller towards the end.
     """
     check_ascent(updates, learning_rate)
     updates = int(updates)  # numpy's are not for JSON
@@ -65,20 +70,34 @@ def ascend(
                     history=tuple(history),
                     finished=finished,
                     settled=checkpoints.settled,
+                    backtracking=backtracking,
                 )
             )
 
-    if checkpoints and (last := checkpoints.restore(policy, optimizer, estimator)):
+    if checkpoints and (last := checkpoints.restore(policy, optimizer, estimator, backtracking)):
         history += last.history
         verdicts = [stop(update) for update in history] if stop else []
         if last.finished or any(verdicts):
+            if backtracking:
+                backtracking.finish(policy)
             return tuple(history)
     else:
         save()
 
     with Interruption(heard=checkpoints is not None) as interruption:
         for number in range(len(history) + 1, updates + 1):
-            update = _step(estimator, policy, optimizer, number=number, planned=updates, seed=seed)
+            if backtracking:
+                decayed = 0.5 * (1.0 + math.cos(math.pi * (number - 1) / updates))
+                optimizer.param_groups[0]["lr"] = learning_rate * backtracking.scale * decayed
+            update = _step(
+                estimator,
+                policy,
+                optimizer,
+                number=number,
+                planned=updates,
+                seed=seed,
+                backtracking=backtracking,
+            )
             history.append(update)
             verdicts = [callback(update) for callback in (*callbacks, *([stop] if stop else []))]  # all hear
             ended = any(verdicts) or number == updates
@@ -90,6 +109,8 @@ def ascend(
                     raise TrainingInterrupted(number, str(checkpoints.folder))
             if ended:
                 break
+    if backtracking:
+        backtracking.finish(policy)
     return tuple(history)
 
 
@@ -101,6 +122,7 @@ def _step(
     number: int,
     planned: int,
     seed: int,
+    backtracking: Backtracking | None,
 ) -> Update:
     """Make one update of the policy."""
     began = time.perf_counter()
@@ -112,7 +134,8 @@ def _step(
         # Adam's own 10⁻⁸ is a size of gradient; in units of the first one, rewards have no unit, and a
         # start that the data hardly know still shows the way.
         optimizer.param_groups[0]["eps"] = 1e-8 * estimate.norm or 1e-8
-    optimizer.step()
+    if backtracking is None or backtracking.review(policy, optimizer, estimate.expected_return):
+        optimizer.step()
     return Update(
         number=number,
         planned=planned,

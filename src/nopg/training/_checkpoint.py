@@ -12,9 +12,10 @@ import torch
 
 from nopg._nesting import nested, part_of
 from nopg._ranks import ALONE, Ranks
+from nopg.bellman import GradientEstimator, Resumable
 from nopg.errors import ArgumentError, DataError
-from nopg.gradients import GradientEstimator, Resumable
 from nopg.policies import Policy
+from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint_files import (
     ADVICE,
     State,
@@ -22,7 +23,6 @@ from nopg.training._checkpoint_files import (
     read_folder,
     write_folder,
 )
-from nopg.training._greedy_start import GreedyStart
 from nopg.training._purpose import Purpose, differences
 from nopg.training._reports import Update
 
@@ -37,11 +37,11 @@ class Settled:
 
     Attributes:
         most_candidates: The K that memory afforded with the paper's model; None if it was not asked.
-        start: The greedy start; None where the policy was taken as it was.
+        start: Name and parameters of the start that was chosen; None where the policy was taken as it was.
     """
 
     most_candidates: int | None = None
-    start: GreedyStart | None = None
+    start: tuple[str, Mapping[str, torch.Tensor]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Checkpoint:
         eps: Adam's ε.
         policy: Parameters and buffers of the policy.
         moments: Adam's, by parameter.
-        memory: Of the estimator, on this rank.
+        memory: Of the estimator and of the backtracking, on this rank.
         settled: Before the first update.
     """
 
@@ -76,6 +76,7 @@ class Checkpoint:
         history: tuple[Update, ...],
         finished: bool,
         settled: Settled,
+        backtracking: Backtracking | None = None,
     ) -> Checkpoint:
         """Return where a training stands; nothing of it changes."""
         moments = {
@@ -90,15 +91,24 @@ class Checkpoint:
             eps=optimizer.param_groups[0]["eps"],
             policy=policy.state_dict(),
             moments=moments,
-            memory=estimator.memory() if isinstance(estimator, Resumable) else {},
+            memory=nested(
+                estimator=estimator.memory() if isinstance(estimator, Resumable) else {},
+                backtracking=backtracking.memory() if backtracking else {},
+            ),
             settled=settled,
         )
 
-    def restore(self, policy: Policy, optimizer: torch.optim.Optimizer, estimator: GradientEstimator) -> None:
-        """Bring policy, optimizer and estimator to where the training stood."""
+    def restore(
+        self,
+        policy: Policy,
+        optimizer: torch.optim.Optimizer,
+        estimator: GradientEstimator,
+        backtracking: Backtracking | None,
+    ) -> None:
+        """Bring policy, optimizer, estimator and backtracking to where the training stood."""
         _check_alike("the policy", self.policy, policy.state_dict())
         if self.settled.start:
-            _check_alike("the start", self.settled.start.parameters, policy.state_dict())
+            _check_alike("the start", self.settled.start[1], policy.state_dict())
         policy.load_state_dict(self.policy)
         optimizer.param_groups[0]["eps"] = self.eps
         for name, parameter in policy.named_parameters():
@@ -111,7 +121,9 @@ class Checkpoint:
                 )
                 optimizer.state[parameter] = moments
         if isinstance(estimator, Resumable):
-            estimator.remember(self.memory)
+            estimator.remember(part_of("estimator", self.memory))
+        if backtracking and (kept := part_of("backtracking", self.memory)):
+            backtracking.remember(kept)
 
 
 def _check_alike(what: str, there: Mapping[str, torch.Tensor], here: Mapping[str, torch.Tensor]) -> None:
@@ -165,14 +177,18 @@ class Checkpoints:
         self.settled = self.last.settled if self.last else Settled()
 
     def restore(
-        self, policy: Policy, optimizer: torch.optim.Optimizer, estimator: GradientEstimator
+        self,
+        policy: Policy,
+        optimizer: torch.optim.Optimizer,
+        estimator: GradientEstimator,
+        backtracking: Backtracking | None = None,
     ) -> Checkpoint | None:
         """Bring a training to the last checkpoint, and return and let go of it; None if there is none."""
         last, self.last = self.last, None
         if last is None:
             return None
         try:
-            last.restore(policy, optimizer, estimator)
+            last.restore(policy, optimizer, estimator, backtracking)
         except (DataError, KeyError, RuntimeError, TypeError, ValueError) as error:
             path = self._path(len(last.history))
             raise DataError(f"{path} does not fit this training: {error}; {ADVICE}") from None
@@ -181,22 +197,13 @@ class Checkpoints:
     def write(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, all ranks together, under a name that only complete ones have."""
         start = checkpoint.settled.start
-        shared = nested(
-            policy=checkpoint.policy, adam=checkpoint.moments, start=start.parameters if start else {}
-        )
+        shared = nested(policy=checkpoint.policy, adam=checkpoint.moments, start=start[1] if start else {})
         state: State = {
             "purpose": self.purpose,
             "finished": checkpoint.finished,
             "eps": checkpoint.eps,
             "most_candidates": checkpoint.settled.most_candidates,
-            "start": None
-            if start is None
-            else {
-                "hold": start.hold,
-                "rounds": start.rounds,
-                "expected_return": start.expected_return,
-                "rehearsed": start.rehearsed,
-            },
+            "start": None if start is None else start[0],
         }
         path = self._path(len(checkpoint.history))
         write_folder(
@@ -242,7 +249,7 @@ class Checkpoints:
             memory=memory,
             settled=Settled(
                 state["most_candidates"],
-                None if start is None else GreedyStart(**start, parameters=part_of("start", shared)),
+                None if start is None else (start, part_of("start", shared)),
             ),
         )
 

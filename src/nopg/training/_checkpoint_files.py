@@ -28,7 +28,6 @@ ADVICE = "delete it to go on from the one before, or give another folder"
 
 _FORMAT = 1
 _KEPT = 2
-_LONGEST_HOLD = 100
 _NAME = re.compile(r"update-(\d{6,12})")
 _COLUMNS = [column.name for column in fields(Update)]
 _WHOLE = {"number", "planned", "products"}
@@ -46,14 +45,14 @@ class State(TypedDict):
         finished: Whether it had come to its end.
         eps: Adam's ε.
         most_candidates: See `Settled`.
-        start: See `GreedyStart`, without the parameters.
+        start: Name of the start that was chosen.
     """
 
     purpose: Purpose
     finished: bool
     eps: float
     most_candidates: int | None
-    start: dict[str, Any] | None
+    start: str | None
 
 
 def complete_folders(folder: Path) -> dict[int, Path]:
@@ -92,14 +91,12 @@ def write_folder(
     ranks.wait()
     if ranks.number == 0:
         rows = [[_to_json(number) for number in astuple(update)] for update in history]
-        start = state["start"] and {name: _to_json(number) for name, number in state["start"].items()}
         write_json(
             unfinished / "state.json",
             {
                 "format": _FORMAT,
                 **state,
                 "eps": _to_json(state["eps"]),
-                "start": start,
                 "history": {"columns": _COLUMNS, "rows": rows},
             },
         )
@@ -142,24 +139,13 @@ def _read_state(path: Path) -> tuple[State, tuple[Update, ...]]:
             finished=bool(content["finished"]),
             eps=float(content["eps"]),
             most_candidates=None if most is None else int(most),
-            start=None if start is None else _start(start),
+            start=None if start is None else str(start),
         )
     except KeyError as error:
         raise _unreadable(path, f"state.json says nothing of {error}") from None
     except (ArithmeticError, OSError, RecursionError, TypeError, ValueError) as error:
         raise _unreadable(path, f"state.json: {error}") from None
     return state, history
-
-
-def _start(content: dict[str, Any]) -> dict[str, Any]:
-    if not 1 <= content["hold"] <= _LONGEST_HOLD:
-        raise ValueError(f"an action of its start lasts {content['hold']} steps")
-    return {
-        "hold": int(content["hold"]),
-        "rounds": int(content["rounds"]),
-        "expected_return": float(content["expected_return"]),
-        "rehearsed": float(content["rehearsed"]),
-    }
 
 
 def _update(row: list[Any]) -> Update:

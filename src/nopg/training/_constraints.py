@@ -6,25 +6,23 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
 from nopg._typing import ArrayLike, as_tensor
-from nopg.bellman import ControlProblem
+from nopg.bellman import Charge, ControlProblem, MultistepProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, ConstraintWarning
-from nopg.evaluation import Imagination, OfflineEvaluator, region_of
-from nopg.graph import LocalLinear
-from nopg.kernels import Bandwidths
+from nopg.evaluation import DEVIATIONS, OfflineEvaluator, margin_of, region_of, standard_error
+from nopg.models import RewardFunction
 from nopg.policies import Policy
-from nopg.training._controller import Controller
 from nopg.training._reports import Update
 from nopg.training._result import ConstraintAnswer
 
-__all__ = ["Constraint", "keep_limits"]
+__all__ = ["Constraint", "check_constraints", "cost_columns", "solve_constrained"]
 
 # Trainings at most after the one that pays no attention to limits.
 _ROUNDS = 6
@@ -35,6 +33,8 @@ _RATES = (1.0, 0.2, 0.05)
 # A policy that keeps its limits and is predicted to lose no more than this share of what rewards make
 # possible is good enough.
 _GOOD_ENOUGH = 0.01
+# Width of a region's edge in standard deviations of how far logged states are from it.
+_EDGE = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +81,18 @@ class Constraint:
         """The region that is limited, if it is one."""
         return self.cost if isinstance(self.cost, str) or callable(self.cost) else None
 
+    @property
+    def smooth(self) -> bool:
+        """Whether it is an expression, of which it is known how far a state is from its edge."""
+        return isinstance(self.cost, str)
+
+    def smoothed(self, data: Transitions) -> RewardFunction:
+        """Return the region as a cost between 0 and 1 that rises over a narrow margin at its edge."""
+        assert isinstance(self.cost, str)
+        inside = margin_of(self.cost, data.schema)
+        width = max(_EDGE * float(inside(data.next_states).std()), 1e-12)
+        return lambda states, actions, after: torch.sigmoid(inside(after) / width)
+
     def costs(self, data: Transitions) -> torch.Tensor:
         """Return what each row of the data costs, shape (n,)."""
         if isinstance(self.cost, str) or callable(self.cost):
@@ -102,47 +114,59 @@ class Constraint:
         return costs
 
 
-def keep_limits(
+def check_constraints(
+    constraints: Sequence[Constraint], data: Transitions, model: str, checkpoint: object, resume: object
+) -> None:
+    """Refuse what a training of several rounds cannot do."""
+    if not constraints:
+        return
+    if model != "local":
+        raise ArgumentError("limits are kept along rollouts, which only the local model has; leave model out")
+    if checkpoint is not None or resume is not None:
+        raise ArgumentError(
+            "a training with constraints keeps no checkpoints; leave checkpoint and resume out"
+        )
+    for constraint in constraints:
+        constraint.costs(data)
+
+
+def cost_columns(constraints: Sequence[Constraint], data: Transitions) -> torch.Tensor | None:
+    """Return the costs (n, k) that a model has to fit: those that are given row by row."""
+    columns = [constraint.costs(data) for constraint in constraints if not constraint.smooth]
+    return torch.stack(columns, dim=1) if columns else None
+
+
+def solve_constrained(
     constraints: Sequence[Constraint],
-    data: Transitions,
     policy: Policy,
     *,
-    problem: ControlProblem,
-    rows: torch.Tensor,
+    problem: MultistepProblem,
     history: tuple[Update, ...],
-    bandwidths: Bandwidths,
-    seed: int,
     improve: Callable[[ControlProblem, float], tuple[Update, ...]],
 ) -> tuple[tuple[ConstraintAnswer, ...], tuple[Update, ...]]:
     """Go on with a policy, in place, until it keeps its limits; return what came of them and the updates.
 
-    It seeks the best of Ĵ − Σₖ λₖ(Ĉₖ − dₖ) and the right prices λ ≥ 0. Costs enter the equation at their
-    price, so an update takes one solve however many limits there are. A policy that was trained without
+    It seeks the best of J − Σₖ λₖ(Cₖ − dₖ) and the right prices λ ≥ 0. A policy that was trained without
     limits pays nothing; where it exceeds one, the price of that is raised tenfold from round to round until
     the limit is kept, and lowered while it is: after every change of direction by the root of the last
     factor. A round begins with the policy that is best at its prices of those found before, and is repeated
-    with smaller steps if it ends no better. What a policy earns and costs is predicted along imagined paths
-    (`nopg.evaluation.OfflineEvaluator`), where nothing is interpolated. Leaving the data is charged as the
-    highest cost for ever.
+    with smaller steps if it ends no better. What a policy earns and costs is predicted along the same
+    rollouts that the report shows.
 
     Args:
-        constraints: The limits; without any nothing is done.
-        data: The transitions, starts declared.
+        constraints: The limits.
         policy: Trained without limits.
-        problem: The equation it was trained with.
-        rows: The row of the data that each row of the problem's model comes from, shape (n,).
+        problem: That it was trained in.
         history: Of that training.
-        bandwidths: Of the kernels.
-        seed: Of what is imagined.
         improve: Goes on with the policy, in place, in another problem and at a share of the learning rate.
     """
-    if not constraints:
-        return (), history
+    data = problem.data
     costs = [constraint.costs(data) for constraint in constraints]
-    judge = _Judge(constraints, costs, data, problem=problem, bandwidths=bandwidths, seed=seed)
+    judge = _Judge(constraints, costs, problem)
     found = [judge.trial(policy, history, prices=[0.0] * len(constraints))]
-    search = _PriceSearch([_unit_price(data, cost) for cost in costs])
-    enough = found[0].expected_return - _GOOD_ENOUGH * _stake(data) / (1.0 - judge.discount)
+    search = _PriceSearch([_unit_price(problem, cost) for cost in costs])
+    stake = (1.0 - problem.discount) * problem.model.return_range(problem.discount)
+    enough = found[0].expected_return - _GOOD_ENOUGH * stake / (1.0 - problem.discount)
 
     last = found[0]
     for _ in range(_ROUNDS):
@@ -151,9 +175,9 @@ def keep_limits(
         prices = search.next(last.answers)
         if prices is None:
             break
-        worth = partial(_Trial.priced_return, prices=prices, discount=judge.discount)
+        worth = partial(_Trial.priced_return, prices=prices, discount=problem.discount)
         begin = max(found, key=worth)
-        priced = _charged(problem, constraints, [cost[rows] for cost in costs], prices)
+        priced = _charged(problem, constraints, costs, prices)
         for share in _RATES:
             policy.load_state_dict(begin.parameters)
             found.append(judge.trial(policy, improve(priced, share), prices=prices))
@@ -169,42 +193,28 @@ def keep_limits(
             f"no price that was tried keeps the limits, the nearest is returned: {missed}. Raise the limit, "
             "or look whether the data show a way to keep it",
             ConstraintWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return best.answers, best.history
 
 
 def _charged(
-    problem: ControlProblem,
+    problem: MultistepProblem,
     constraints: Sequence[Constraint],
     costs: Sequence[torch.Tensor],
     prices: Sequence[float],
-) -> ControlProblem:
-    """Return the problem with costs (n,) taken off its rewards at their prices."""
-    model, worst = problem.model, 0.0
-    steps = 1.0
-    if isinstance(model, LocalLinear):
-        steps = sum(model.discount**step for step in range(model.hold))
-        fitted = [
-            price * cost
-            for constraint, price, cost in zip(constraints, prices, costs, strict=True)
-            if constraint.region is None
-        ]
-        if fitted:
-            model = model.earning(model.data.rewards - torch.stack(fitted).sum(dim=0))
-    charged = copy.copy(model)
-    for constraint, price, cost in zip(constraints, prices, costs, strict=True):
-        worst += price * _worst(cost, model.data) * steps
-        if not isinstance(model, LocalLinear):
-            charged.node_rewards = charged.node_rewards - price * cost.to(charged.node_rewards)
-        elif constraint.region is not None:
-            # A region is known at every node, where a fit to the rows would blur its edge.
-            inside = region_of(constraint.region, model.data.schema)(model.node_states)
-            charged.node_rewards = charged.node_rewards - price * steps * inside.double()
+) -> MultistepProblem:
+    """Return the problem with costs taken off its rewards at their prices."""
+    charges, column, worst = [], 0, 0.0
+    for constraint, cost, price in zip(constraints, costs, prices, strict=True):
+        if constraint.smooth:
+            charges.append(Charge(price, constraint.smoothed(problem.data)))
+        else:
+            charges.append(Charge(price, column))
+            column += 1
+        worst += price * max(float(cost.max()), 0.0)
     unknown = problem.unknown_value - worst / (1.0 - problem.discount)
-    return replace(
-        problem, model=charged, initial=charged.bind(problem.initial.features), unknown_value=unknown
-    )
+    return problem.replace(charges=tuple(charges), unknown_value=unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,54 +243,28 @@ class _Trial:
 
 
 class _Judge:
-    """Says of a policy what it earns and costs, along the same imagined paths for all policies."""
+    """Says of a policy what it earns and costs, along the same rollouts for all policies."""
 
     def __init__(
-        self,
-        constraints: Sequence[Constraint],
-        costs: Sequence[torch.Tensor],
-        data: Transitions,
-        *,
-        problem: ControlProblem,
-        bandwidths: Bandwidths,
-        seed: int,
+        self, constraints: Sequence[Constraint], costs: Sequence[torch.Tensor], problem: MultistepProblem
     ) -> None:
-        model = problem.model
-        # γ of one step, where the problem's decisions may lie several steps apart.
-        hold = model.hold if isinstance(model, LocalLinear) else 1
-        self.constraints, self.schema, self.discount = (
-            constraints,
-            data.schema,
-            problem.discount ** (1 / hold),
+        self.constraints, self.discount = constraints, problem.discount
+        self.evaluator = OfflineEvaluator(
+            problem.data, problem.discount, model=problem.model, unknown_value=problem.unknown_value
         )
-        # Halves of the data are for the upper end only.
-        halves = Imagination().halves if any(constraint.upper for constraint in constraints) else 0
-        imagination = Imagination(halves=halves, seed=seed)
-
-        def evaluator(rewards: torch.Tensor) -> OfflineEvaluator:
-            rewarded = replace(data, rewards=rewards)
-            return OfflineEvaluator(rewarded, self.discount, bandwidths=bandwidths, imagination=imagination)
-
-        self.earned = evaluator(data.rewards)
-        self.spent = [
-            None if constraint.region is not None else evaluator(cost)
-            for constraint, cost in zip(constraints, costs, strict=True)
-        ]
         self.ranges = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
 
     def trial(self, policy: Policy, history: tuple[Update, ...], *, prices: Sequence[float]) -> _Trial:
-        controller, answers, excess = Controller(policy, self.schema), [], 0.0
-        evaluation = self.earned.evaluate(controller)
-        for constraint, evaluator, price, unit in zip(
-            self.constraints, self.spent, prices, self.ranges, strict=True
-        ):
-            if evaluator is None:
-                assert constraint.region is not None
-                cost, (_, upper) = self.earned.share_inside(evaluation, constraint.region)
+        answers, excess, column = [], 0.0, 0
+        evaluation = self.evaluator.evaluate(policy)
+        for constraint, price, unit in zip(self.constraints, prices, self.ranges, strict=True):
+            if constraint.region is not None:
+                cost, (_, upper) = self.evaluator.share_inside(evaluation, constraint.region)
             else:
-                spent = evaluator.evaluate(controller)
-                cost = (1.0 - self.discount) * spent.expected_return
-                upper = (1.0 - self.discount) * spent.interval[1]
+                spent = (1.0 - self.discount) * evaluation.paths.costs[column]
+                cost = float(spent[0].mean())
+                upper = cost + DEVIATIONS * standard_error(spent, evaluation.paths.repeats)
+            column += not constraint.smooth
             held = upper if constraint.upper else cost
             answers.append(
                 ConstraintAnswer(
@@ -324,21 +308,8 @@ class _PriceSearch:
         return list(self._prices) if changed else None
 
 
-def _stake(data: Transitions) -> float:
-    """Return how far rewards differ, the nothing after the end of a task among them."""
-    low, high = float(data.rewards.min()), float(data.rewards.max())
-    if bool(data.terminated.any()):
-        low, high = min(low, 0.0), max(high, 0.0)
-    return high - low
-
-
-def _unit_price(data: Transitions, costs: torch.Tensor) -> float:
+def _unit_price(problem: MultistepProblem, costs: torch.Tensor) -> float:
     """Return the price at which costs differ a tenth as much as rewards do."""
-    spread, stake = float(costs.max() - costs.min()), _stake(data)
+    spread = float(costs.max() - costs.min())
+    stake = (1.0 - problem.discount) * problem.model.return_range(problem.discount)
     return 0.1 * stake / spread if spread > 0 and stake > 0 else 1.0
-
-
-def _worst(costs: torch.Tensor, data: Transitions) -> float:
-    """Return the highest cost of a step, 0 where the end of the task is no better."""
-    worst = float(costs.max())
-    return max(worst, 0.0) if bool(data.terminated.any()) else worst

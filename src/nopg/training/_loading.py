@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from nopg._seeding import generator
-from nopg.bellman import BellmanSolution, Certificate, ControlProblem
+from nopg.bellman import (
+    LONGEST_HORIZON,
+    Certificate,
+    ControlProblem,
+    MultistepProblem,
+    PaperProblem,
+    Solution,
+)
 from nopg.bundles import Bundle, Fields, SavedSupport, open_bundle, read_controller
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError, BundleError, DataError
-from nopg.graph import (
-    CandidateSearch,
-    CondensedSupport,
-    FitShape,
-    LocalLinear,
-    ModelComparison,
-    MonteCarlo,
-    NadarayaWatson,
-    TransitionModel,
-)
+from nopg.evaluation import OfflineEvaluation, Verdict
 from nopg.kernels import Bandwidths
+from nopg.models import CandidateSearch, CondensedSupport, LocalModel, MonteCarlo, PaperModel
 from nopg.policies import Policy, policy_from
-from nopg.training._choice import ModelChoice
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
 from nopg.training._result import Answer, ConstraintAnswer, TrainingResult
@@ -40,6 +38,8 @@ __all__ = ["load"]
 Tensors = Mapping[str, torch.Tensor]
 
 _MOST_DRAWS = 1_000
+# More nodes and paths than any training has: what a forged file may ask of time and memory.
+_MOST_NODES, _MOST_PATHS = 2_000, 16
 _COUNTS = ("number", "planned", "products")
 
 
@@ -58,24 +58,25 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
 
 def _load(bundle: Bundle) -> TrainingResult:
     saved, told, numbers = read_controller(bundle), bundle.document(RESULT), _tensors(bundle, NUMBERS)
+    if told.has("choice"):
+        raise BundleError(
+            f"{bundle.path} was trained by an older nopg on a model that is gone; its controller still runs "
+            "with nopg.runtime.load, and the same data can be trained on again"
+        )
     columns = saved.columns
     schema = Schema(columns.states, columns.actions, columns.angles, columns.units, columns.bounds)
     policy = policy_from(saved.policy, _as_tensors(saved.parameters))
     _check_policy(policy, schema)
-    bandwidths = _bandwidths(told.object("bandwidths"), numbers, schema)
     start = _start_support(numbers, schema)
-    support = _support(saved.support)
     seed = told.integer("seed")
     return TrainingResult(
         policy=Controller(policy, schema),
         answer=_answer(told.object("answer")),
-        bandwidths=bandwidths,
         history=_history(numbers),
-        choice=_choice(told.object("choice")),
+        start=told.text("start"),
         start_support=start,
-        rows=_whole(numbers, "rows"),
         seed=seed,
-        source=_Saved(bundle, policy, bandwidths, start, support, seed),
+        source=_Saved(bundle, policy, start, _support(saved.support), seed),
         constraints=_constraints(told),
     )
 
@@ -86,7 +87,6 @@ class _Saved:
 
     bundle: Bundle
     policy: Policy
-    bandwidths: Bandwidths
     start: StartSupport
     condensed: CondensedSupport
     seed: int
@@ -98,7 +98,10 @@ class _Saved:
         told = self.bundle.manifest.object("data")
         return {"rows": told.integer("rows"), "sha256": told.text("sha256")}
 
-    def solution(self) -> BellmanSolution:
+    def evaluation(self) -> OfflineEvaluation | None:
+        return None
+
+    def solution(self) -> Solution:
         if not self.bundle.has(DATA):
             raise DataError(
                 f"{self.bundle.path} was saved without its data, and the model rests on them; save with "
@@ -109,25 +112,20 @@ class _Saved:
         except (ArgumentError, DataError) as error:
             raise BundleError(f"{self.bundle.path} does not fit together: {error}") from None
 
-    def _solution(self) -> BellmanSolution:
+    def _solution(self) -> Solution:
         told, numbers = self.bundle.document(RESULT), _tensors(self.bundle, NUMBERS)
         data = _data(_tensors(self.bundle, DATA), self.start.schema)
-        model = _model(told.object("model"), data, self.bandwidths)
-        problem = ControlProblem.build(
-            model,
-            data.schema.encode(self.start.states),
-            discount=told.object("answer").number("discount"),
-            unknown_value=told.number("unknown_value"),
-        )
-        q, mu = _get(numbers, "q", 1), _get(numbers, "mu", 1)
-        if not len(q) == len(mu) == model.num_nodes:
-            raise ArgumentError(
-                f"there are {model.num_nodes} nodes, but {len(q)} values and {len(mu)} visits"
-            )
-        solution = problem.equation(self.policy, generator(self.seed, "actions")).certify(q, mu)
-        if not solution.certificate.converged:
-            raise ArgumentError("q and μ do not solve the equation of the saved data")
-        return solution
+        settings, gamma = told.object("model"), told.object("answer").number("discount")
+        arrays = {
+            name.removeprefix("solution."): part
+            for name, part in numbers.items()
+            if name.startswith("solution.")
+        }
+        build = _PROBLEMS.get(settings.text("name"))
+        if build is None:
+            raise ArgumentError(f"there is no model {settings.text('name')!r}")
+        problem = build(settings, data, self.start.states, gamma, arrays)
+        return problem.restore(self.policy, arrays, seed=self.seed)
 
 
 def _check_policy(policy: Policy, schema: Schema) -> None:
@@ -142,15 +140,6 @@ def _check_policy(policy: Policy, schema: Schema) -> None:
         raise ArgumentError(
             f"the policy does not act on {len(schema.features)} features with {len(schema.actions)} actions"
         )
-
-
-def _bandwidths(told: Fields, numbers: Tensors, schema: Schema) -> Bandwidths:
-    parts = [_get(numbers, f"bandwidths.{name}", 1) for name in ("states", "actions", "next_states")]
-    sizes = [len(part) for part in parts]
-    features = len(schema.features)
-    if sizes != [features, len(schema.actions), features]:
-        raise ArgumentError(f"there are {sizes} bandwidths for {schema.features} and {schema.actions}")
-    return Bandwidths.from_values(*parts, source=told.text("source"))
 
 
 def _start_support(numbers: Tensors, schema: Schema) -> StartSupport:
@@ -175,12 +164,22 @@ def _answer(told: Fields) -> Answer:
         name: proof.number(name, finite=False)
         for name in ("return_error", "q_error", "mu_error", "duality_gap", "mass_defect")
     }
+    judged = told.has("verdict")
     return Answer(
         told.number("discount"),
         told.number("expected_return"),
         told.number("unknown_mass"),
         Certificate(**numbers, converged=proof.flag("converged")),
+        interval=told.interval("interval") if judged else None,
+        verdict=_verdict(told.text("verdict")) if judged else None,
+        reasons=told.texts("reasons") if judged else (),
     )
+
+
+def _verdict(text: str) -> Verdict:
+    if text not in get_args(Verdict):
+        raise ArgumentError(f"there is no verdict {text!r}")
+    return cast(Verdict, text)
 
 
 def _constraints(told: Fields) -> tuple[ConstraintAnswer, ...]:
@@ -214,40 +213,36 @@ def _history(numbers: Tensors) -> tuple[Update, ...]:
     return tuple(Update(**row | {name: int(row[name]) for name in _COUNTS}) for row in named)
 
 
-def _choice(told: Fields) -> ModelChoice:
-    name, reason = told.text("name"), told.text("reason")
-    if not told.has("comparison"):
-        return ModelChoice(name, reason)
-    found = told.object("comparison")
-    comparison = ModelComparison(
-        one_step=found.numbers("one_step", finite=False),
-        rolled_out=found.numbers("rolled_out", finite=False) if found.has("rolled_out") else None,
-        horizon=found.integer("horizon"),
-        chosen=name,
-        num_distinct=found.integer("num_distinct"),
-        shape=_shape(found.object("shape")) if found.has("shape") else None,
+def _local_problem(
+    told: Fields, data: Transitions, starts: torch.Tensor, discount: float, arrays: Tensors
+) -> ControlProblem:
+    nodes = _get(arrays, "nodes", 2)
+    if not 0 < len(nodes) <= _MOST_NODES or nodes.shape[1] != len(data.schema.states):
+        raise ArgumentError(f"nodes have shape {tuple(nodes.shape)}; they are states of the plant")
+    model = LocalModel(data if data.initial_states is not None else data.starting_at(starts))
+    horizon, paths = told.integer("horizon", least=1), told.integer("num_paths", least=1)
+    if horizon > LONGEST_HORIZON or paths > _MOST_PATHS:
+        raise ArgumentError(f"{horizon} steps of {paths} paths are more than any training takes")
+    problem = MultistepProblem.build(
+        model,
+        starts,
+        discount,
+        horizon=horizon,
+        unknown_value=told.number("unknown_value"),
+        seed=told.integer("seed"),
     )
-    return ModelChoice(name, reason, comparison)
+    return problem.replace(num_paths=paths)
 
 
-def _shape(told: Fields) -> FitShape:
-    return FitShape(told.integer("num_neighbors", least=1), told.number("ridge"), told.flag("quadratic"))
-
-
-def _model(told: Fields, data: Transitions, bandwidths: Bandwidths) -> TransitionModel:
-    if told.text("name") == "local-linear":
-        return LocalLinear(
-            data,
-            bandwidths.state_kernel,
-            shape=_shape(told.object("shape")),
-            interpolation=told.number("interpolation"),
-            slack=told.number("slack"),
-            num_candidates=min(told.integer("num_candidates", least=1), 2 * len(data)),
-            prior_mass=told.number("prior_mass"),
-            cover=told.flag("cover"),
-        )
-    if told.text("name") != "nadaraya-watson":
-        raise ArgumentError(f"there is no model {told.text('name')!r}")
+def _paper_problem(
+    told: Fields, data: Transitions, starts: torch.Tensor, discount: float, arrays: Tensors
+) -> ControlProblem:
+    features = len(data.schema.features)
+    for name in ("q", "mu"):
+        _get(arrays, name, 1)
+    parts = [_get(arrays, f"bandwidths.{name}", 1) for name in ("states", "actions", "next_states")]
+    if [len(part) for part in parts] != [features, len(data.schema.actions), features]:
+        raise ArgumentError(f"there are {[len(part) for part in parts]} bandwidths for {data.schema}")
     rule = None
     if told.has("integration"):
         drawn = told.object("integration")
@@ -260,9 +255,28 @@ def _model(told: Fields, data: Transitions, bandwidths: Bandwidths) -> Transitio
             for name in ("most_candidates", "num_candidates")
         )
     )
-    return NadarayaWatson(
-        data, bandwidths, prior_mass=told.number("prior_mass"), integration=rule, search=search
+    model = PaperModel(
+        data,
+        Bandwidths.from_values(*parts, source=told.text("bandwidths")),
+        prior_mass=told.number("prior_mass"),
+        integration=rule,
+        search=search,
     )
+    rows = _whole(arrays, "rows")
+    if not torch.equal(rows.sort().values, torch.arange(len(data))):
+        raise ArgumentError("the rows of the nodes are not those of the data")
+    return PaperProblem.build(
+        model,
+        data.schema.encode(starts),
+        discount=discount,
+        unknown_value=told.number("unknown_value"),
+        rows=rows,
+    )
+
+
+_PROBLEMS: Mapping[str, Callable[[Fields, Transitions, torch.Tensor, float, Tensors], ControlProblem]] = (
+    MappingProxyType({"local": _local_problem, "paper": _paper_problem})
+)
 
 
 def _data(columns: Tensors, schema: Schema) -> Transitions:

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 
+from nopg._ranks import current_ranks
 from nopg._typing import ArrayLike, FloatArray, as_tensor
-from nopg.bellman import BellmanSolution, Certificate
+from nopg.bellman import Certificate, ControlProblem, MultistepProblem, Solution
 from nopg.data import Schema, Transitions
-from nopg.graph import CondensedSupport, whole_data
-from nopg.kernels import Bandwidths
-from nopg.training._choice import ModelChoice
+from nopg.errors import ArgumentError
+from nopg.evaluation import OfflineEvaluation, OfflineEvaluator, Verdict
+from nopg.models import ColumnFit, CondensedSupport, Rollout, rollout, whole_data
 from nopg.training._controller import Controller
-from nopg.training._rehearsal import PredictedPaths, predict_paths
 from nopg.training._reports import Update
 from nopg.training._saving import data_identity, save_result
 from nopg.training._starts import StartSupport
@@ -32,24 +32,37 @@ class Answer:
 
     Attributes:
         discount: γ that they hold for.
-        expected_return: Ĵ.
-        unknown_mass: U.
-        certificate: The proven numerical error.
+        expected_return: The discounted return to expect: along rollouts of the model, or Ĵ of the paper's
+            equation.
+        unknown_mass: The discounted probability of leaving the data.
+        certificate: The proven numerical error of the equation.
+        interval: Of the expected return; None with the paper's model.
+        verdict: On the answer; None with the paper's model.
+        reasons: Why the verdict is not `ok`.
     """
 
     discount: float
     expected_return: float
     unknown_mass: float
     certificate: Certificate
+    interval: tuple[float, float] | None = None
+    verdict: Verdict | None = None
+    reasons: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, solution: BellmanSolution) -> Answer:
-        """Return those of a solution."""
+    def of(cls, solution: Solution, evaluation: OfflineEvaluation | None) -> Answer:
+        """Return those of a solution and its evaluation."""
+        gamma = solution.problem.discount
+        if evaluation is None:
+            return cls(gamma, solution.expected_return, solution.unknown_mass, solution.certificate)
         return cls(
-            solution.equation.discount,
-            solution.expected_return,
-            solution.unknown_mass,
+            gamma,
+            evaluation.expected_return,
+            evaluation.unknown_mass,
             solution.certificate,
+            evaluation.interval,
+            evaluation.verdict,
+            evaluation.reasons,
         )
 
 
@@ -82,8 +95,11 @@ class ConstraintAnswer:
 class ResultSource(Protocol):
     """Where the large parts of a result come from: a training, or a file."""
 
-    def solution(self) -> BellmanSolution:
-        """Return the Bellman solution."""
+    def solution(self) -> Solution:
+        """Return the solution of the equation."""
+
+    def evaluation(self) -> OfflineEvaluation | None:
+        """Return the evaluation, if it is at hand."""
 
     def support(self) -> CondensedSupport:
         """Return what a controller carries along to know where it is."""
@@ -96,24 +112,27 @@ class ResultSource(Protocol):
 class Trained:
     """The parts of a result that are at hand after a training."""
 
-    solved: BellmanSolution
-    bandwidths: Bandwidths
+    solved: Solution
+    judged: OfflineEvaluation | None
 
-    def solution(self) -> BellmanSolution:
-        """Return the Bellman solution."""
+    def solution(self) -> Solution:
+        """Return the solution of the equation."""
         return self.solved
+
+    def evaluation(self) -> OfflineEvaluation | None:
+        """Return the evaluation."""
+        return self.judged
 
     def support(self) -> CondensedSupport:
         """Return what a controller carries along to know where it is."""
-        return CondensedSupport.of(self._whole_data(), self.bandwidths.state_kernel)
+        return CondensedSupport.of(self._whole_data(), self.solved.problem.metric)
 
     def data_identity(self) -> Mapping[str, object]:
         """Return the number of rows of the data and a hash of them."""
         return data_identity(self._whole_data())
 
     def _whole_data(self) -> Transitions:
-        model = self.solved.equation.problem.model
-        return whole_data(model.data, model.space.ranks)
+        return whole_data(self.solved.problem.stored_data, current_ranks())
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,13 +142,10 @@ class TrainingResult:
     Attributes:
         policy: The controller: numpy observation in, numpy action out.
         answer: The numbers that the training ended with.
-        bandwidths: Of the kernels, with where they come from.
         history: Every update of the training; with constraints of the round that was chosen, in which Ĵ
             counts the costs at their price.
-        choice: Which transition model it rests on, and why.
+        start: Where the ascent began.
         start_support: What the data know of the initial states.
-        rows: The row of the data that each of the first nodes of the solution comes from, shape (n,); on
-            several ranks the nodes of this one.
         seed: The one seed of everything random.
         source: Where solution and support come from.
         constraints: What came of each limit, if there were some.
@@ -137,19 +153,43 @@ class TrainingResult:
 
     policy: Controller
     answer: Answer
-    bandwidths: Bandwidths
     history: tuple[Update, ...]
-    choice: ModelChoice
+    start: str
     start_support: StartSupport
-    rows: torch.Tensor
     seed: int
     source: ResultSource
     constraints: tuple[ConstraintAnswer, ...] = ()
 
     @cached_property
-    def solution(self) -> BellmanSolution:
-        """The Bellman solution under the controller, solved to its certificate."""
+    def solution(self) -> Solution:
+        """The solution of the Bellman equation under the controller."""
         return self.source.solution()
+
+    @property
+    def problem(self) -> ControlProblem:
+        """The equation that the controller was trained in."""
+        return self.solution.problem
+
+    @cached_property
+    def evaluator(self) -> OfflineEvaluator:
+        """Judges any policy: on the model that the controller was trained on, where that has rollouts."""
+        problem = self.problem
+        if problem.has_rollouts:
+            model = cast(MultistepProblem, problem).model
+            return OfflineEvaluator(
+                problem.data, self.discount, model=model, unknown_value=problem.unknown_value
+            )
+        return OfflineEvaluator(self.data, self.discount)
+
+    @cached_property
+    def evaluation(self) -> OfflineEvaluation:
+        """What the data say of the controller: its return with an interval, paths and a verdict."""
+        return self.source.evaluation() or self.evaluator.evaluate(self.policy)
+
+    @property
+    def column_fits(self) -> tuple[ColumnFit, ...]:
+        """How well every state column and the reward is predicted on held-out rows."""
+        return self.evaluator.model.column_fits
 
     @cached_property
     def condensed_support(self) -> CondensedSupport:
@@ -158,13 +198,9 @@ class TrainingResult:
 
     @property
     def data(self) -> Transitions:
-        """The transitions that the solution rests on, in the order of its nodes; `log` is that of the log."""
-        return self.solution.equation.problem.model.data
-
-    @cached_property
-    def log(self) -> Transitions:
-        """The transitions in the order in which they were logged; what asks about episodes wants these."""
-        return self.data.take(self.rows.argsort())
+        """The transitions in the order in which they were logged, with the starts of the task."""
+        data = self.problem.data
+        return data if data.initial_states is not None else data.starting_at(self.start_support.states)
 
     @cached_property
     def data_identity(self) -> Mapping[str, object]:
@@ -186,12 +222,22 @@ class TrainingResult:
 
     @property
     def expected_return(self) -> float:
-        """Ĵ, the discounted return that the data let us expect from the initial states."""
+        """The discounted return that the data let us expect from the initial states."""
         return self.answer.expected_return
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """Where the return lies in 95 of 100 datasets; None with the paper's model."""
+        return self.answer.interval
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the data can tell: `ok`, `weak` or `not identifiable`; None with the paper's model."""
+        return self.answer.verdict
+
+    @property
     def unknown_mass(self) -> float:
-        """U, the discounted probability of leaving the data."""
+        """The discounted probability of leaving the data."""
         return self.answer.unknown_mass
 
     @property
@@ -219,14 +265,36 @@ class TrainingResult:
         """Return how many samples' worth of data stand at raw states (m, d_s)."""
         return self.solution.support(self._features(states)).numpy()
 
-    def predicted_paths(self, steps: int, states: ArrayLike | None = None) -> PredictedPaths:
+    def predicted_paths(self, steps: int, states: ArrayLike | None = None) -> Rollout:
         """Return where the controller is expected to go in so many steps from raw states (m, d_s).
 
-        By default from the initial states. Only the local-linear model can say.
+        By default from the initial states, and without the noise of the plant.
         """
-        problem = self.solution.equation.problem
-        features = problem.initial.features if states is None else self._features(states)
-        return predict_paths(problem, self.policy.policy, features, steps)
+        if steps < 1:
+            raise ArgumentError(f"steps is {steps}; give at least 1")
+        begin = self.evaluator.problem.starts
+        if states is not None:
+            begin = as_tensor(states).reshape(-1, len(self.policy.schema.states))
+        return rollout(
+            self.evaluator.model, lambda features, _: self.policy.policy.mode(features), begin, steps
+        )
+
+    def summary(self) -> dict[str, object]:
+        """Return the numbers of the result as plain values."""
+        low, high = self.interval or (None, None)
+        return {
+            "expected_return": self.expected_return,
+            "interval_low": low,
+            "interval_high": high,
+            "verdict": self.verdict,
+            "reasons": list(self.answer.reasons),
+            "unknown_mass": self.unknown_mass,
+            "start_unknown": self.start_unknown,
+            "return_error": self.certificate.return_error,
+            "discount": self.discount,
+            "updates": len(self.history),
+            "start": self.start,
+        }
 
     def save(self, path: str | os.PathLike[str], *, data: bool = True, overwrite: bool = False) -> Path:
         """Write the result to a folder, or to one file if the path ends in `.zip`; `nopg.load` reads it.
@@ -243,12 +311,14 @@ class TrainingResult:
         return save_result(self, path, with_data=data, overwrite=overwrite)
 
     def __repr__(self) -> str:
-        proof = self.certificate
         start = ", start outside the data" if self.start_unknown > 0.5 else ""
+        between = ""
+        if self.interval is not None:
+            low, high = self.interval
+            between = f" in [{low:.6g}, {high:.6g}], {self.verdict}"
         return (
-            f"TrainingResult(return {self.expected_return:.6g} ± {proof.return_error:.0e} (numerics), "
-            f"unknown mass {self.unknown_mass:.2%}, {self.choice.name}, "
-            f"{len(self.history)} updates{start})"
+            f"TrainingResult(return {self.expected_return:.6g}{between}, "
+            f"unknown mass {self.unknown_mass:.2%}, {len(self.history)} updates{start})"
         )
 
     def _features(self, states: ArrayLike) -> torch.Tensor:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from nopg._ranks import current_ranks
 from nopg.bundles import CONTROLLER, WEIGHTS, write_bundle
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
-from nopg.graph import KernelMean, LocalLinear, MonteCarlo, NadarayaWatson, TransitionModel, whole_data
+from nopg.models import whole_data
 from nopg.policies import describe_policy
 from nopg.records import fingerprint, provenance
-from nopg.training._choice import ModelChoice
 from nopg.training._reports import Update
 
 if TYPE_CHECKING:
@@ -37,18 +37,21 @@ def save_result(
     result: TrainingResult, path: str | os.PathLike[str], *, with_data: bool, overwrite: bool
 ) -> Path:
     """Write a result; see `TrainingResult.save`."""
-    policy, model = result.policy.policy, result.solution.equation.problem.model
+    policy, problem, ranks = result.policy.policy, result.problem, current_ranks()
     described = describe_policy(policy)  # refuses before anything is gathered or written
-    settings = model_settings(model)
-    ranks = model.space.ranks
-    data, total = whole_data(model.data, ranks), int(ranks.total(len(model.data)))
+    settings = problem.settings() if with_data else {}
+    mine = problem.stored_data
+    data, total = whole_data(mine, ranks), int(ranks.total(len(mine)))
     if with_data and len(data) < total:
         raise ArgumentError(
             f"{total} rows on {ranks.count} ranks are too many to gather; give data=False, and keep the data "
             "where they are"
         )
-    support, solution = result.condensed_support, result.solution
-    rows, q, mu = (ranks.gather(part) for part in (result.rows, solution.q, solution.mu))
+    support = result.condensed_support
+    solved = {
+        name: part if name.startswith("bandwidths") else ranks.gather(part)
+        for name, part in result.solution.arrays().items()
+    }
     if ranks.number > 0:
         ranks.wait()
         return Path(path)
@@ -64,11 +67,9 @@ def save_result(
             },
             RESULT: {
                 "seed": result.seed,
-                "unknown_value": solution.equation.problem.unknown_value,
+                "start": result.start,
                 "answer": asdict(result.answer),
-                "bandwidths": {"source": result.bandwidths.source},
                 "model": settings,
-                "choice": _choice(result.choice),
                 "constraints": {str(k): asdict(answer) for k, answer in enumerate(result.constraints)},
             },
         },
@@ -84,12 +85,7 @@ def save_result(
             NUMBERS: _arrays(
                 _history(result.history)
                 | {
-                    "q": q,
-                    "mu": mu,
-                    "rows": rows,
-                    "bandwidths.states": result.bandwidths.states,
-                    "bandwidths.actions": result.bandwidths.actions,
-                    "bandwidths.next_states": result.bandwidths.next_states,
+                    **{f"solution.{name}": part for name, part in solved.items()},
                     "start.states": start.states,
                     "start.support": start.support,
                     "start.unknown": start.unknown,
@@ -114,30 +110,6 @@ def data_identity(data: Transitions) -> dict[str, object]:
     return {"rows": len(data), "sha256": fingerprint([*_columns(data, absent=True).values()])}
 
 
-def model_settings(model: TransitionModel) -> dict[str, Any]:
-    """Return what builds the same model from the same data and bandwidths."""
-    if isinstance(model, LocalLinear):
-        return {
-            "name": "local-linear",
-            "shape": asdict(model.shape),
-            "interpolation": model.interpolation,
-            "slack": model.slack,
-            "num_candidates": model.num_candidates,
-            "prior_mass": model.prior_mass,
-            "cover": model.cover,
-        }
-    if isinstance(model, NadarayaWatson) and isinstance(model.integration, (KernelMean, MonteCarlo)):
-        rule = model.integration
-        return {
-            "name": "nadaraya-watson",
-            "prior_mass": model.prior_mass,
-            "integration": asdict(rule) if isinstance(rule, MonteCarlo) else None,
-            "most_candidates": model.search.most_candidates,
-            "num_candidates": model.search.num_candidates,
-        }
-    raise ArgumentError("a result with a transition model or integration rule of your own cannot be saved")
-
-
 def _history(updates: Sequence[Update]) -> dict[str, torch.Tensor]:
     """Return one array for each field of an update."""
     return {
@@ -155,23 +127,6 @@ def _schema(schema: Schema) -> dict[str, Any]:
         "angles": dict(schema.angles),
         "units": dict(schema.units),
         "bounds": {name: list(bounds) for name, bounds in schema.bounds.items()},
-    }
-
-
-def _choice(choice: ModelChoice) -> dict[str, Any]:
-    compared = choice.comparison
-    if compared is None:
-        return {"name": choice.name, "reason": choice.reason, "comparison": None}
-    return {
-        "name": choice.name,
-        "reason": choice.reason,
-        "comparison": {
-            "one_step": dict(compared.one_step),
-            "rolled_out": None if compared.rolled_out is None else dict(compared.rolled_out),
-            "horizon": compared.horizon,
-            "num_distinct": compared.num_distinct,
-            "shape": None if compared.shape is None else asdict(compared.shape),
-        },
     }
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from nopg.data import Schema, Transitions
-from nopg.graph import StateSupport
 from nopg.kernels import GaussianKernel
+from nopg.models import StateSupport
 
 __all__ = ["StartSupport", "start_support"]
 

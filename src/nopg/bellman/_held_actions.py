@@ -1,0 +1,117 @@
+"""The best of some actions at every state, each held for some steps: policy iteration over value nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nopg._seeding import generator
+from nopg.bellman._multistep import MultistepProblem
+from nopg.bellman._nodes import Nodes
+from nopg.models import LocalModel, rollout
+from nopg.policies import Deterministic
+
+__all__ = ["HeldActions", "action_candidates", "best_held_actions", "reachable_states"]
+
+# Candidates of a grid; with more actions than that allows, points that fill the box evenly.
+_MOST_CANDIDATES, _MOST_LEVELS = 32, 5
+_MOST_ROUNDS = 50
+# A candidate must be better by this share of the values' range: ties do not turn round and round.
+_BETTER = 1e-9
+# Paths of random held actions that show which states can be reached, and how long they are.
+_RANDOM_PATHS, _RANDOM_DECISIONS = 200, 12
+# Log-odds of the unknown beyond which a state that was reached does not count.
+_KNOWN = -2.0
+
+
+def action_candidates(actions: torch.Tensor) -> torch.Tensor:
+    """Return candidates (c, d_a) in the box of these actions (n, d_a): a grid, or an even filling."""
+    low, high = actions.amin(dim=0), actions.amax(dim=0)
+    d = actions.shape[1]
+    levels = next((k for k in range(_MOST_LEVELS, 1, -1) if k**d <= _MOST_CANDIDATES), None)
+    if levels is None:
+        unit = torch.quasirandom.SobolEngine(d).draw(_MOST_CANDIDATES).to(actions)
+    else:
+        axis = torch.linspace(0, 1, levels).to(actions)
+        unit = torch.cartesian_prod(*[axis] * d).reshape(-1, d)
+    return low + (high - low) * unit
+
+
+def reachable_states(model: LocalModel, starts: torch.Tensor, hold: int, *, seed: int) -> torch.Tensor:
+    """Return states (v, d_s) that random held actions reach, within the data, from starts and log."""
+    rng = generator(seed, "reachable states")
+    logged = model.rows.first[model.rows.sample[:_RANDOM_PATHS]]
+    states = torch.cat([starts, model.data.states[logged]])
+    candidates = action_candidates(model.data.actions)
+    drawn = torch.randint(len(candidates), (_RANDOM_DECISIONS, len(states)), generator=rng)
+    path = rollout(model, lambda _, t: candidates[drawn[t // hold]], states, hold * _RANDOM_DECISIONS)
+    inside = (path.log_odds < _KNOWN) & (path.going[:-1] > 0)
+    return torch.as_tensor(path.states[:-1][inside])
+
+
+@dataclass(frozen=True)
+class HeldActions:
+    """What policy iteration found.
+
+    Attributes:
+        problem: Its horizon is how long an action is held.
+        candidates: Shape (c, d_a).
+        values: Of the nodes under the best candidates, shape (m,).
+        actions: The best candidate at each node, shape (m, d_a).
+    """
+
+    problem: MultistepProblem
+    candidates: torch.Tensor
+    values: torch.Tensor
+    actions: torch.Tensor
+
+    def best(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the best candidate (m, d_a) at any raw states (m, d_s)."""
+        problem, worth = self.problem, []
+        for candidate in self.candidates:
+            held = candidate.expand(len(states), -1)
+            path = rollout(problem.model, lambda _, t, held=held: held, states, problem.horizon)  # type: ignore[misc]
+            between = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
+            tail = between.values(self.values[between.near]).numpy()
+            G, _, _ = path.value(problem.discount, problem.unknown_value, tail)
+            worth.append(torch.as_tensor(G[0]))
+        return self.candidates[torch.stack(worth).argmax(dim=0)]
+
+
+class _Held(Deterministic):
+    """One action for each path, whatever its state."""
+
+    def __init__(self, action: torch.Tensor) -> None:
+        super().__init__()
+        self._action, self.num_actions = action, len(action)
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        return self._action.expand(len(features), -1)
+
+
+def best_held_actions(problem: MultistepProblem, hold: int, *, num_nodes: int, seed: int) -> HeldActions:
+    """Return the optimum of the model over decisions that are `hold` steps apart.
+
+    Nodes cover the logged states and those that random actions reach. Policy iteration finds the optimum over
+    all policies that choose among the candidates, where a gradient may end in a local one.
+    """
+    model = problem.model
+    visited = reachable_states(model, problem.starts, hold, seed=seed)
+    nodes = Nodes.covering(model, num_nodes, visited)
+    held = problem.replace(horizon=hold, nodes=nodes, num_parts=1, num_paths=1, deviations=0.0)
+    candidates = action_candidates(model.data.actions)
+    solved = [held.solve(_Held(candidate)) for candidate in candidates]
+    earned = torch.stack([one.targets[0] for one in solved])  # (c, m)
+    weights = torch.stack([one.weights[0] for one in solved])  # (c, m, m)
+    gamma, rows = held.discount**hold, torch.arange(len(nodes))
+    chosen, eye = earned.argmax(dim=0), torch.eye(len(nodes), dtype=torch.float64)
+    for _ in range(_MOST_ROUNDS):
+        values = torch.linalg.solve(eye - gamma * weights[chosen, rows], earned[chosen, rows])
+        worth = earned + gamma * weights @ values
+        best = worth.max(dim=0)
+        better = best.values > worth[chosen, rows] + _BETTER * (worth.max() - worth.min())
+        if not bool(better.any()):
+            break
+        chosen = torch.where(better, best.indices, chosen)
+    return HeldActions(held, candidates, values, candidates[chosen])

@@ -1,0 +1,85 @@
+"""A return with an interval and a verdict, from what all rows and halves of them say."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+
+from nopg.bellman import INFLATION
+from nopg.evaluation._model_paths import ModelPaths
+
+__all__ = ["DEVIATIONS", "Verdict", "lower_return", "standard_error", "verdict_of"]
+
+Verdict = Literal["ok", "weak", "not identifiable"]
+
+DEVIATIONS = 1.96
+# No answer is trusted to better than this share of its size.
+_FINEST = 0.01
+# Of the unknown mass, and of the standard error in units of how far logged rewards let returns differ.
+_WEAK_UNKNOWN, _NO_UNKNOWN = 0.05, 0.2
+_WEAK_ERROR, _NO_ERROR = 0.05, 0.3
+_FEWEST_EPISODES = 6
+
+
+def standard_error(returns: torch.Tensor, repeats: int, *, floor: bool = False) -> float:
+    """Return the standard error of a mean, from paths (P, m) of all rows and of halves.
+
+    Half the rows err by more, to the same side where fits are too stiff and to either side where they are
+    uncertain; by how much is the measure of error. With no halves it is infinite.
+
+    Args:
+        returns: Of all rows first, then of the halves.
+        repeats: How often each start is among the paths.
+        floor: Whether the error is at least a hundredth of the value.
+    """
+    value, *halves = returns.mean(dim=1).tolist()
+    if not halves:
+        return math.inf
+    apart = math.sqrt(sum((half - value) ** 2 for half in halves) / len(halves))
+    error = math.hypot(INFLATION * apart, chance_error(returns[0], repeats))
+    return max(error, _FINEST * abs(value)) if floor else error
+
+
+def chance_error(returns: torch.Tensor, repeats: int) -> float:
+    """Return the standard error of a mean (m,) over starts that are each repeated: what noise leaves."""
+    if repeats == 1:
+        return 0.0
+    by_start = returns.view(repeats, -1)
+    return float((by_start.var(dim=0).mean() / by_start.numel()).sqrt())
+
+
+def lower_return(paths: ModelPaths) -> float:
+    """Return the lower end of a controller's return: what leaves the data is worth the least."""
+    value = min(float(paths.pessimistic[0].mean()), float(paths.returns[0].mean()))
+    return value - DEVIATIONS * standard_error(paths.returns, paths.repeats, floor=True)
+
+
+def verdict_of(
+    unknown: float, error: float, return_range: float, *, episodes: int, alone: bool = False
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict on an estimate, and why it is not `ok`.
+
+    Args:
+        unknown: The unknown mass.
+        error: The standard error.
+        return_range: How far returns may differ by the rewards that were logged.
+        episodes: How many there are, or parts and rows that stand for episodes.
+        alone: Whether all rows are of one episode.
+    """
+    relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
+    found: list[str] = []
+    if episodes == 1:
+        found.append("a single episode or row, from which no error can be told")
+    elif alone:
+        found.append("a single episode, whose tenths stand for episodes")
+    elif episodes < _FEWEST_EPISODES:
+        found.append(f"halves of {episodes} episodes tell little about the error")
+    if unknown > _WEAK_UNKNOWN:
+        found.append(f"{unknown:.0%} of the return's weight lies where the data know nothing")
+    if relative > _WEAK_ERROR:
+        found.append(f"the standard error is {relative:.0%} of what logged rewards make possible")
+    if unknown > _NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
+        return "not identifiable", tuple(found)
+    return ("weak" if found else "ok"), tuple(found)

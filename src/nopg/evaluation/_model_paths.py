@@ -1,0 +1,134 @@
+"""Rollouts of a controller from the starts of a task, the equation's value as their tail."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from nopg._seeding import generator
+from nopg._typing import FloatArray
+from nopg.bellman import MultistepProblem, MultistepSolution, Nodes
+from nopg.models import Rollout, rollout
+from nopg.policies import Mode, Policy
+
+__all__ = ["ModelPaths", "follow"]
+
+# The share of the return's weight that the equation's value stands for, where the longest rollout allows.
+_TAIL, _LONGEST = 0.05, 300
+_NUM_NODES = 100
+# Paths that the starts are repeated for where the plant is noisy.
+_FEWEST_PATHS = 40
+
+
+@dataclass(frozen=True)
+class ModelPaths:
+    """Paths of one controller through all parts of a model. Part 0 is all rows, the others are halves.
+
+    Attributes:
+        returns: Discounted, of every part and path, shape (P, m).
+        pessimistic: The same with the unknown value where a path leaves the data, shape (P, m).
+        unknown: The discounted share of each path that leaves the data, shape (P, m).
+        states: Raw states of all paths, part after part, shape (T, P·m, d_s).
+        actions: Shape (T, P·m, d_a).
+        rewards: Shape (T, P·m).
+        costs: Discounted sums of the further columns that the model predicts, shape (k, P, m).
+        left: The share of a path that has neither left the data nor ended before, shape (T, P·m).
+        going: The share that has not ended before, whatever the data know, shape (T, P·m).
+        last: Raw states that the last step led to, shape (P·m, d_s).
+        num_parts: P.
+        repeats: How often every start is repeated.
+        solution: Of the equation whose values are the tails.
+    """
+
+    returns: torch.Tensor
+    pessimistic: torch.Tensor
+    unknown: torch.Tensor
+    states: torch.Tensor
+    actions: torch.Tensor
+    rewards: torch.Tensor
+    costs: torch.Tensor
+    left: torch.Tensor
+    going: torch.Tensor
+    last: torch.Tensor
+    num_parts: int
+    repeats: int
+    solution: MultistepSolution
+
+
+def follow(
+    problem: MultistepProblem,
+    law: Policy,
+    *,
+    num_parts: int,
+    steps: int | None = None,
+    fewest: int | None = None,
+) -> ModelPaths:
+    """Return the paths of a controller from the starts of a problem.
+
+    Args:
+        problem: Model, starts, discount, value of the unknown, H.
+        law: The controller; a stochastic one acts by its mode.
+        num_parts: Parts of the model that are followed.
+        steps: Length of the paths; by default until the equation's value stands for a twentieth of the
+            return, at most 300.
+        fewest: Paths that starts are repeated for; by default 40 where the plant is noisy.
+    """
+    model, gamma = problem.model, problem.discount
+    T = steps or min(max(math.ceil(math.log(_TAIL) / math.log(gamma)) if gamma > 0 else 1, 1), _LONGEST)
+    wanted = fewest or _FEWEST_PATHS
+    repeats = max(-(-wanted // len(problem.starts)), 2) if problem.noisy else 1
+    starts = problem.starts.repeat(repeats, 1)
+    m = len(starts)
+    noise = None
+    if problem.noisy:
+        rng = generator(problem.seed, "noise of the rollouts")
+        normal = torch.randn(T, m, model.num_states, generator=rng, dtype=torch.float64)
+        noise = normal.repeat(
+            1, num_parts, 1
+        ).numpy()  # the same for every part, so that parts differ by fits
+    part = np.arange(num_parts).repeat(m)
+    path = rollout(
+        model, lambda features, _: law.mode(features), starts.repeat(num_parts, 1), T, part=part, noise=noise
+    )
+
+    visited = torch.as_tensor(path.states[:, :m].reshape(-1, model.num_states))
+    nodes = Nodes.covering(model, _NUM_NODES, visited)
+    solution = problem.replace(nodes=nodes, num_parts=num_parts, deviations=0.0).solve(Mode(law))
+    bold = solution.without_leaving()
+    between = nodes.interpolate(torch.as_tensor(path.states[-1]))
+    rows = torch.as_tensor(part)[:, None]
+    tails = [between.values(one.values[rows, between.near]).numpy() for one in (solution, bold)]
+    lost_later = between.values(solution.unknown_values[rows, between.near]).numpy()
+
+    G, alive, lost = path.value(gamma, problem.unknown_value, tails[0])
+    expected, _, _ = path.staying().value(gamma, problem.unknown_value, tails[1])
+    lost = lost + gamma ** len(path) * alive[-1] * lost_later
+    shape = (num_parts, m)
+    return ModelPaths(
+        returns=torch.as_tensor(expected[0].reshape(shape)),
+        pessimistic=torch.as_tensor(G[0].reshape(shape)),
+        unknown=torch.as_tensor(lost.reshape(shape)),
+        states=torch.as_tensor(path.states[:-1]),
+        actions=torch.as_tensor(path.actions),
+        rewards=torch.as_tensor(path.rewards),
+        costs=torch.as_tensor(_discounted_costs(path, gamma).reshape(-1, *shape)),
+        left=torch.as_tensor(alive[:-1]),
+        going=torch.as_tensor(path.going[:-1]),
+        last=torch.as_tensor(path.states[-1]),
+        num_parts=num_parts,
+        repeats=repeats,
+        solution=solution,
+    )
+
+
+def _discounted_costs(path: Rollout, discount: float) -> FloatArray:
+    """Return Σ γᵗcₜ (k, m) along paths; after them the mean of their last fifth goes on."""
+    T = len(path)
+    spent = path.costs * path.going[:-1]
+    sums = np.einsum("t,ktm->km", discount ** np.arange(T), spent)
+    ahead = discount**T / (1.0 - discount)
+    total: FloatArray = sums + ahead * path.going[-1] * spent[:, -max(T // 5, 1) :].mean(axis=1)
+    return total

@@ -1,0 +1,192 @@
+"""The rows of a log as inputs and targets of a regression, dealt into groups that are left out together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from nopg.data import Schema, Transitions, duplicate_groups, held_out_groups, spread_rows
+
+__all__ = ["InputSpace", "RegressionRows", "difference"]
+
+# Groups that rows are dealt into: any half of them, or all but one, is a sum of their statistics.
+_NUM_GROUPS = 10
+# A column that varies by less than this share of its size varies by rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpace:
+    """The columns (s, a) of a regression: which are angles, and the unit of each.
+
+    Attributes:
+        units: Standard deviation of each input, 1 where it is constant; of an angle one radian; shape (d,).
+        periods: Period of each angle, 0 of any other input, shape (d,).
+    """
+
+    units: torch.Tensor
+    periods: torch.Tensor
+
+    @classmethod
+    def of(cls, schema: Schema, inputs: torch.Tensor) -> InputSpace:
+        """Return the space of inputs (n, d), states first."""
+        periods = torch.zeros(inputs.shape[1], dtype=torch.float64)
+        for column, name in enumerate(schema.states):
+            periods[column] = schema.angles.get(name, 0.0)
+        varies = inputs.amax(dim=0) - inputs.amin(dim=0) > _ROUNDING * inputs.abs().amax(dim=0)
+        units = torch.where(varies, inputs.std(dim=0, correction=0), 1.0)
+        return cls(torch.where(periods > 0, periods / (2 * math.pi), units), periods)
+
+    def offsets(self, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+        """Return end − start (…, d) in units, angles the short way round."""
+        apart = end - start
+        for column in self.periods.nonzero()[:, 0].tolist():
+            period = self.periods[column]
+            apart[..., column] -= period * (apart[..., column] / period).round()
+        return apart / self.units
+
+    def embed(self, inputs: torch.Tensor, metric: torch.Tensor | None = None) -> torch.Tensor:
+        """Return inputs (m, d) as points whose distance is that of a metric (d,): an angle as a circle."""
+        metric = torch.ones_like(self.units) if metric is None else metric
+        columns = []
+        for column in metric.nonzero()[:, 0].tolist():
+            scaled = inputs[:, column] / self.units[column]
+            parts = (scaled.cos(), scaled.sin()) if self.periods[column] > 0 else (scaled,)
+            columns += [metric[column] * part for part in parts]
+        return torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 1)
+
+    def features(self, inputs: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
+        """Return 1 and the used inputs (d,), angles as cosine and sine, shape (m, q)."""
+        columns = [torch.ones_like(inputs[:, 0])]
+        for column in used.nonzero()[:, 0].tolist():
+            scaled = inputs[:, column] / self.units[column]
+            columns += [scaled.cos(), scaled.sin()] if self.periods[column] > 0 else [scaled]
+        return torch.stack(columns, dim=1)
+
+    def feature_slopes(self, inputs: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
+        """Return the derivative (m, q, d) of `features` by the inputs."""
+        rows = [torch.zeros_like(inputs)]
+        for column in used.nonzero()[:, 0].tolist():
+            scaled = inputs[:, column] / self.units[column]
+            angle = self.periods[column] > 0
+            for slope in (-scaled.sin(), scaled.cos()) if angle else (torch.ones_like(scaled),):
+                row = torch.zeros_like(inputs)
+                row[:, column] = slope / self.units[column]
+                rows.append(row)
+        return torch.stack(rows, dim=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionRows:
+    """Distinct rows of a log.
+
+    Attributes:
+        inputs: (s, a), raw, shape (n, d).
+        targets: s′ − s, angles the short way round, then r, then costs, shape (n, t).
+        weights: How many transitions each row stands for, shape (n,).
+        groups: The group of each row, shape (n,).
+        num_groups: G.
+        space: Units and angles of the inputs.
+        spread: Standard deviation of each target; 0 where it varies by rounding only, shape (t,).
+        sample: Some rows, in an order that depends on what they say alone.
+        first: The row of the log that each row is the first copy of, shape (n,).
+        copies: The row that each row of the log is a copy of, shape (N,).
+        units: How many episodes, blocks or single rows were dealt into the groups.
+    """
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    weights: torch.Tensor
+    groups: torch.Tensor
+    num_groups: int
+    space: InputSpace
+    spread: torch.Tensor
+    sample: torch.Tensor
+    first: torch.Tensor
+    copies: torch.Tensor
+    units: int
+
+    @classmethod
+    def of(cls, data: Transitions, costs: torch.Tensor | None = None) -> RegressionRows:
+        """Return the rows of a log; equal rows become one that counts as often.
+
+        Args:
+            data: The log.
+            costs: Further targets, one column each, shape (n, k).
+        """
+        copies = duplicate_groups(data)
+        owners = held_out_groups(data, duplicates=copies)
+        count = int(copies.max()) + 1
+        first = torch.full((count,), len(data)).scatter_reduce_(0, copies, torch.arange(len(data)), "amin")
+        each = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
+        weights = torch.zeros(count, dtype=torch.float64).index_add_(0, copies, each)
+        few = data.take(first)
+        inputs = torch.cat([few.states, few.actions], dim=1)
+        space = InputSpace.of(data.schema, inputs)
+        steps = difference(data.schema, few.states, few.next_states)
+        further = torch.zeros(count, 0, dtype=torch.float64) if costs is None else costs[first]
+        targets = torch.cat([steps, few.rewards[:, None], further], dim=1)
+        spread = targets.std(dim=0, correction=0)
+        size = torch.maximum(few.states.abs(), few.next_states.abs()).amax(dim=0)
+        size = torch.cat([size, targets[:, len(size) :].abs().amax(dim=0)])
+        order = spread_rows(few, count, purpose="rows of a regression")
+        owned, units = _enough_blocks(owners[first])
+        groups, num_groups = _dealt(owned, order)
+        return cls(
+            inputs,
+            targets,
+            weights,
+            groups,
+            num_groups,
+            space,
+            torch.where(spread > _ROUNDING * size, spread, 0.0),
+            order,
+            first,
+            copies,
+            units,
+        )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def rows_of_group(self, group: int) -> torch.Tensor:
+        """Return the numbers of the log's rows that belong to a group."""
+        return (self.groups[self.copies] == group).nonzero()[:, 0]
+
+
+def difference(schema: Schema, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    """Return end − start of raw states (…, d_s), angles the short way round."""
+    apart = end - start
+    for column, name in enumerate(schema.states):
+        if name in schema.angles:
+            period = schema.angles[name]
+            apart[..., column] -= period * (apart[..., column] / period).round()
+    return apart
+
+
+def _enough_blocks(owners: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return the owner of each row, few episodes cut into consecutive blocks, and how many there were."""
+    _, owner, counts = torch.unique(owners, return_inverse=True, return_counts=True)
+    blocks = -(-_NUM_GROUPS // len(counts))
+    if blocks == 1:
+        return owner, len(counts)
+    order = owner.argsort(stable=True)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order)) - (counts.cumsum(0) - counts)[owner[order]]
+    return owner * blocks + place * blocks // counts[owner], len(counts)
+
+
+def _dealt(owners: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Deal owners of rows into groups of like size; large ones first, ties by what their rows say."""
+    _, first, owner, counts = np.unique(
+        owners.numpy()[order.numpy()], return_index=True, return_inverse=True, return_counts=True
+    )
+    num_groups = min(_NUM_GROUPS, len(counts))
+    group_of = np.empty(len(counts), dtype=np.int64)
+    group_of[np.lexsort((first, -counts))] = np.arange(len(counts)) % num_groups
+    groups = np.empty(len(owners), dtype=np.int64)
+    groups[order.numpy()] = group_of[owner]
+    return torch.as_tensor(groups), num_groups

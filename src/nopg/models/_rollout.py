@@ -1,0 +1,227 @@
+"""Rollouts of a controller through a local model, and the derivative of what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from nopg._typing import FloatArray, IntArray
+from nopg.models._local_model import LocalModel, RewardFunction
+
+__all__ = ["Act", "Rollout", "along", "leaving_share", "rollout"]
+
+Act = Callable[[torch.Tensor, int], torch.Tensor]
+"""Actions (m, d_a) at state features (m, d_f) in step t."""
+
+# Rate of leaving the data, per effective horizon 1/(1 − γ), at an unknown share m: −κ log(1 − m), capped.
+_LEAVING_RATE, _FASTEST_LEAVING = 20.0, 10.0
+# Of a path so little is left that it counts as over.
+_LEAST_LEFT = 1e-9
+
+
+def leaving_share(log_odds: FloatArray, discount: float) -> tuple[FloatArray, FloatArray]:
+    """Return the share of a path that leaves the data in one step, and its derivative by the log-odds of m.
+
+    The rate is per effective horizon, so it does not depend on how fast a plant is sampled.
+
+    Example:
+        >>> fast, slow = (leaving_share(np.array([-3.0]), gamma)[0][0] for gamma in (0.9, 0.99))
+        >>> bool(abs((1 - fast) - (1 - slow) ** 10) < 1e-12)
+        True
+    """
+    rate = _LEAVING_RATE * np.logaddexp(0.0, log_odds)  # −log(1 − m) = log(1 + odds)
+    inside = rate < _FASTEST_LEAVING
+    stays = np.exp((discount - 1.0) * np.minimum(rate, _FASTEST_LEAVING))
+    slope = (1.0 - discount) * stays * _LEAVING_RATE * np.exp(log_odds - np.logaddexp(0.0, log_odds))
+    return 1.0 - stays, np.where(inside, slope, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Paths of one controller.
+
+    Attributes:
+        states: Raw states that steps start from, and the last ones, shape (T + 1, m, d_s).
+        actions: Shape (T, m, d_a).
+        rewards: Shape (T, m).
+        costs: Of each further column that the model predicts, shape (k, T, m).
+        log_odds: Of the unknown share at each (s, a), shape (T, m).
+        going: Whether a path had not ended before the step, shape (T + 1, m).
+        slopes: ∂s′/∂x (T, d_s, d, m), ∂r/∂x (T, d, m) and ∂log-odds/∂x (T, d, m) for x = (s, a), if recorded.
+        cost_slopes: ∂c/∂x (k, T, d, m), if recorded.
+    """
+
+    states: FloatArray
+    actions: FloatArray
+    rewards: FloatArray
+    log_odds: FloatArray
+    going: FloatArray
+    costs: FloatArray
+    slopes: tuple[FloatArray, FloatArray, FloatArray] | None
+    cost_slopes: FloatArray | None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def value(
+        self, discount: float, unknown_value: float, tail: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return G (T + 1, m), what is worth to be had from every step on, leaving the data worth v.
+
+        The second and third are α (T + 1, m), the share of a path that has neither ended nor left the data,
+        and the discounted share that leaves them (m,).
+
+        Args:
+            discount: γ.
+            unknown_value: v.
+            tail: Value of the last states, shape (m,); 0 if not given.
+        """
+        T, m = self.rewards.shape
+        leaves, _ = leaving_share(self.log_odds, discount)
+        G, alive, lost = np.zeros((T + 1, m)), np.ones((T + 1, m)), np.zeros(m)
+        for t in range(T):
+            lost += discount**t * alive[t] * leaves[t]
+            alive[t + 1] = alive[t] * (1.0 - leaves[t]) * self.going[t + 1]
+        if tail is not None:
+            G[T] = tail
+        for t in reversed(range(T)):
+            goes_on = discount * self.going[t + 1] * G[t + 1]
+            G[t] = (1.0 - leaves[t]) * (self.rewards[t] + goes_on) + leaves[t] * unknown_value
+        return G, alive, lost
+
+    def staying(self) -> Rollout:
+        """Return the same paths as if none left the data."""
+        never = np.full_like(self.log_odds, -np.inf)
+        return replace(self, log_odds=never)
+
+    def action_slopes(
+        self,
+        discount: float,
+        unknown_value: float,
+        G: FloatArray,
+        *,
+        tail_slope: FloatArray,
+        by_state: FloatArray,
+    ) -> FloatArray:
+        """Return ∂G_t/∂a_t (T, m, d_a) by the chain rule, backwards through the steps.
+
+        Args:
+            discount: γ.
+            unknown_value: v.
+            G: What `value` returned.
+            tail_slope: Derivative of the tail by the last states, shape (d_s, m).
+            by_state: Derivative of the actions by the states, shape (T, d_a, d_s, m).
+        """
+        assert self.slopes is not None
+        moves, rewarding, unknowing = self.slopes
+        leaves, rises = leaving_share(self.log_odds, discount)
+        d_s = self.states.shape[2]
+        slopes, p = np.empty_like(self.actions), tail_slope
+        for t in reversed(range(len(self))):
+            goes_on = discount * self.going[t + 1]
+            by_leaving = (unknown_value - self.rewards[t] - goes_on * G[t + 1]) * rises[t]
+            ahead = rewarding[t] + goes_on * (p[:, None] * moves[t]).sum(axis=0)
+            q = (1.0 - leaves[t]) * ahead + by_leaving * unknowing[t]
+            slopes[t] = q[d_s:].T
+            p = q[:d_s] + (q[d_s:, None] * by_state[t]).sum(axis=0)
+        return slopes
+
+
+@torch.no_grad()
+def rollout(
+    model: LocalModel,
+    act: Act,
+    states: torch.Tensor,
+    steps: int,
+    *,
+    part: IntArray | None = None,
+    noise: FloatArray | None = None,
+    slopes: bool = False,
+) -> Rollout:
+    """Follow a controller through the model from raw states (m, d_s).
+
+    A path that has ended stands still; where all have, the rollout is over.
+
+    Args:
+        model: Of the plant.
+        act: The controller.
+        states: Where the paths begin.
+        steps: At most.
+        part: Of the model, for each path, shape (m,).
+        noise: Standard normal, shape (steps, m, d_s); without it the plant has none.
+        slopes: Whether to record derivatives.
+    """
+    schema, d_s = model.data.schema, model.num_states
+    low, high = model.bounds
+    s, going = np.ascontiguousarray(states.numpy().T), np.ones(len(states), dtype=bool)
+    visited, taken, earned, odds, alive, spent = [s], [], [], [], [going], []
+    tape_of_costs: list[FloatArray] = []
+    costs = slice(d_s + 1, d_s + 1 + model.num_costs)
+    tape: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    for t in range(steps):
+        a = act(schema.encode(torch.as_tensor(s.T)), t).detach().double().numpy().T
+        x = np.concatenate([s, a])
+        out, slope = model.step(x, part)
+        wanted = s + out[:d_s]
+        if noise is not None:
+            z = model.noise_factor @ noise[t].T
+            wanted += out[-1 - d_s : -1] * z
+        moved = np.where(going, np.clip(wanted, low, high), s)
+        rewards = np.clip(out[d_s], *model.reward_clamp)
+        if slopes:
+            by_x = slope[:d_s] if noise is None else slope[:d_s] + slope[-1 - d_s : -1] * z[:, None]
+            by_x[np.arange(d_s), np.arange(d_s)] += 1.0
+            by_x *= ((wanted >= low) & (wanted <= high))[:, None]
+            tape_of_costs.append(slope[costs])
+            tape.append((by_x, slope[d_s] * (rewards == out[d_s]), slope[-1]))
+        visited.append(moved)
+        taken.append(a)
+        earned.append(rewards)
+        odds.append(out[-1])
+        spent.append(out[costs])
+        s = moved
+        if not model.termination.never:
+            going = going & ~model.termination.ended(torch.as_tensor(s.T)).numpy()
+        alive.append(going)
+        if not going.any():
+            break
+    path = Rollout(
+        np.stack(visited).transpose(0, 2, 1),
+        np.stack(taken).transpose(0, 2, 1),
+        np.stack(earned),
+        np.stack(odds),
+        np.stack(alive).astype(np.float64),
+        np.stack(spent, axis=1),
+        tuple(np.stack(column) for column in zip(*tape, strict=True)) if slopes else None,  # type: ignore[arg-type]
+        np.stack(tape_of_costs, axis=1) if slopes else None,
+    )
+    if model.reward_function is None:
+        return path
+    rewards, by_x = along(path, model.reward_function, slopes=slopes)
+    if path.slopes is None:
+        return replace(path, rewards=rewards)
+    moves, _, unknowing = path.slopes
+    return replace(path, rewards=rewards, slopes=(moves, by_x, unknowing))
+
+
+def along(path: Rollout, function: RewardFunction, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
+    """Return a function of (s, a, s′) along all steps (T, m), and its derivative by (s, a) (T, d, m)."""
+    T, m, _ = path.states[:-1].shape
+    parts = [path.states[:-1], path.actions, path.states[1:]]
+    s, a, after = (torch.as_tensor(part.reshape(T * m, -1)).requires_grad_(slopes) for part in parts)
+    with torch.set_grad_enabled(slopes):
+        values = function(s, a, after)
+        total = values.sum()
+    found = values.detach().double().numpy().reshape(T, m)
+    if not slopes:
+        return found, np.zeros((T, 0, m))
+    assert path.slopes is not None
+    moves, _, _ = path.slopes
+    by_s, by_a, by_next = (
+        part.numpy().reshape(T, m, -1).transpose(0, 2, 1)
+        for part in torch.autograd.grad(total, (s, a, after), allow_unused=True, materialize_grads=True)
+    )
+    return found, np.concatenate([by_s, by_a], axis=1) + (by_next[:, :, None] * moves).sum(axis=1)

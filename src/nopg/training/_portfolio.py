@@ -1,0 +1,140 @@
+"""Where an ascent begins: several starts, fitted into the policy, judged by what their user would see."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from nopg._seeding import generator
+from nopg.bellman import LONGEST_HORIZON, MultistepProblem, Nodes, best_held_actions
+from nopg.evaluation import ModelPaths, follow, lower_return
+from nopg.models import rollout
+from nopg.policies import Mode, Policy, imitate
+from nopg.training._regulator import fit_regulator
+
+__all__ = ["Start", "best_start", "choose_horizon"]
+
+_PARTS_TRIED = 3
+_NODES_OF_HELD_ACTIONS, _NODES_OF_THE_ASCENT = 600, 100
+# Rounds of imitation; after each the states that the imitator visits are labelled too (DAgger).
+_ROUNDS, _STEPS, _MOST_EXAMPLES = 3, 100, 600
+# Of the range of actions: what is imitated keeps away from its ends, where a bounded policy has no gradient.
+_INSET = 0.02
+# They are followed for so many effective horizons, at most so many steps.
+_VISITED, _LONGEST_VISIT = 2.0, 150
+# In node spacings: how far a path moves while an action is held.
+_HELD_OVER, _LONGEST_HOLD = (1.5, 4.5), 50
+# Of what returns are possible: by how much an equation may miss the rollouts of its own model.
+_TOLERANCE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A policy to begin with.
+
+    Attributes:
+        name: How it was found.
+        lower: The lower end of what it is predicted to return.
+        parameters: Of the policy.
+        paths: Where it goes.
+    """
+
+    name: str
+    lower: float
+    parameters: dict[str, torch.Tensor]
+    paths: ModelPaths
+
+
+def best_start(policy: Policy, problem: MultistepProblem, *, seed: int) -> Start:
+    """Return the start whose predicted return has the highest lower end; the policy is put there."""
+    found = [_judged(name, policy, problem) for name in _fitted(policy, problem, seed)]
+    best = max(found, key=lambda start: start.lower)
+    policy.load_state_dict(best.parameters)
+    return best
+
+
+def choose_horizon(problem: MultistepProblem, policy: Policy, paths: ModelPaths) -> MultistepProblem:
+    """Return the problem of the ascent: nodes where the policy goes, and H by the model alone.
+
+    H is doubled while the equation misses the return along the model's own rollouts.
+    """
+    model, gamma = problem.model, problem.discount
+    m = paths.returns.shape[1]
+    visited = paths.states[:, :m].reshape(-1, model.num_states)
+    problem = problem.replace(nodes=Nodes.covering(model, _NODES_OF_THE_ASCENT, visited))
+    tolerance = _TOLERANCE * model.return_range(gamma)
+    rolled_out = float(paths.pessimistic[0].mean())
+    while problem.horizon < LONGEST_HORIZON:
+        if abs(float(problem.solve(Mode(policy)).returns[0]) - rolled_out) <= tolerance:
+            break
+        problem = problem.replace(horizon=min(2 * problem.horizon, LONGEST_HORIZON))
+    return problem
+
+
+def _judged(name: str, policy: Policy, problem: MultistepProblem) -> Start:
+    paths = follow(problem, policy, num_parts=min(_PARTS_TRIED, problem.model.num_parts))
+    return Start(name, lower_return(paths), copy.deepcopy(policy.state_dict()), paths)
+
+
+def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[str]:
+    """Put the policy, in place, to one start after the other."""
+    model, data = problem.model, problem.model.data
+    given = copy.deepcopy(policy.state_dict())
+    yield "the policy as it was"
+    rows = model.rows.first[model.rows.sample[:_MOST_EXAMPLES]]
+    logged, done = data.states[rows], data.actions[rows]
+
+    def anew() -> None:
+        policy.load_state_dict(given)
+
+    anew()
+    _imitate(policy, problem, logged, done, label=None, seed=seed)
+    yield "what was logged"
+    regulator = fit_regulator(data, problem.discount)
+    if regulator is not None:
+        anew()
+        _imitate(policy, problem, logged, regulator(logged), label=regulator, seed=seed)
+        yield "least squares and LQR"
+    spacing = problem.nodes.spacing
+    holds = [int(min(max(model.steps_to_move(k * spacing), 1), _LONGEST_HOLD)) for k in _HELD_OVER]
+    for hold in dict.fromkeys(holds):
+        held = best_held_actions(problem, hold, num_nodes=_NODES_OF_HELD_ACTIONS, seed=seed)
+        anew()
+        _imitate(policy, problem, held.problem.nodes.states, held.actions, label=held.best, seed=seed)
+        yield f"best actions, each held for {hold} steps" if hold > 1 else "best actions"
+
+
+def _imitate(
+    policy: Policy,
+    problem: MultistepProblem,
+    states: torch.Tensor,
+    actions: torch.Tensor,
+    *,
+    label: Callable[[torch.Tensor], torch.Tensor] | None,
+    seed: int,
+) -> None:
+    """Fit the policy to actions at states and, with a label, at the states that it then visits."""
+    schema, rng = problem.model.data.schema, generator(seed, "imitation")
+    logged = problem.model.data.actions
+    low, high = logged.amin(dim=0), logged.amax(dim=0)
+    inset = _INSET * (high - low)
+    for round_ in range(_ROUNDS if label else 1):
+        weights = torch.ones(len(states), dtype=torch.float64)
+        targets = actions.clamp(low + inset, high - inset)
+        imitate(policy, schema.encode(states), targets, weights, steps=_STEPS)
+        if label is None or round_ == _ROUNDS - 1:
+            return
+        some = _visited(problem, policy, rng)
+        states, actions = torch.cat([states, some]), torch.cat([actions, label(some)])
+
+
+def _visited(problem: MultistepProblem, policy: Policy, rng: torch.Generator) -> torch.Tensor:
+    """Return some states (v, d_s) that the policy visits from the starts."""
+    steps = min(math.ceil(_VISITED / (1.0 - problem.discount)), _LONGEST_VISIT)
+    path = rollout(problem.model, lambda features, _: policy.mode(features), problem.starts, steps)
+    visited = torch.as_tensor(path.states[:-1][path.going[:-1] > 0])
+    return visited[torch.randperm(len(visited), generator=rng)[:_MOST_EXAMPLES]]

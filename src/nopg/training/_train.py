@@ -1,0 +1,198 @@
+"""The training of a policy on a problem, and what its user will see of the result."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from nopg.bellman import ControlProblem, MultistepProblem
+from nopg.evaluation import ModelPaths, OfflineEvaluation, OfflineEvaluator, follow, lower_return
+from nopg.policies import Policy
+from nopg.solvers import Solver
+from nopg.training._ascent import ascend
+from nopg.training._backtracking import Backtracking
+from nopg.training._checkpoint import Checkpoints, Settled
+from nopg.training._constraints import Constraint, solve_constrained
+from nopg.training._controller import Controller
+from nopg.training._portfolio import best_start, choose_horizon
+from nopg.training._reports import Callback, Plateau, Update
+from nopg.training._result import ConstraintAnswer
+
+__all__ = ["Training", "judge", "train"]
+
+_AS_IT_WAS = "the policy as it was"
+# Parts of the model in the objective: all rows, and one half with its complement.
+_PARTS, _DEVIATIONS = 3, 1.96
+_PATIENCE = 25
+# What an ascent must add to the lower end of its start, as a share of how far returns may differ: what is
+# less is as likely to be an error of the model.
+_WORTH_IT = 2e-3
+# A controller that is less likely than this to be better than the log is doubted.
+_LIKELY = 0.75
+# A column whose held-out rows are predicted worse than this is named.
+_LEAST_R_SQUARED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a training ends with, beside the policy that it has changed.
+
+    Attributes:
+        problem: The equation that the policy was trained in.
+        history: Every update.
+        start: Where the ascent began.
+        constraints: What came of each limit.
+    """
+
+    problem: ControlProblem
+    history: tuple[Update, ...]
+    start: str
+    constraints: tuple[ConstraintAnswer, ...] = ()
+
+
+def train(
+    problem: ControlProblem,
+    policy: Policy,
+    *,
+    portfolio: bool,
+    constraints: Sequence[Constraint] = (),
+    updates: int,
+    learning_rate: float,
+    seed: int,
+    solver: Solver | None = None,
+    callbacks: Sequence[Callback] = (),
+    stop: Callback | None = None,
+    checkpoints: Checkpoints | None = None,
+    note: Callable[[str], None] | None = None,
+) -> Training:
+    """Improve a policy in place.
+
+    A problem with rollouts is trained on the lower end of the interval that its user will see: the ascent
+    begins at the best of a portfolio of starts, its horizon follows from the model, and of start and end the
+    one with the higher lower end is kept. Another problem is an ascent from the policy as it is.
+
+    Args:
+        problem: The equation.
+        policy: Changed in place.
+        portfolio: Whether to look for a start, where the problem allows it.
+        constraints: Limits to keep.
+        updates: Most updates of an ascent.
+        learning_rate: Adam's.
+        seed: Random seed.
+        solver: Of the linear systems, where the problem needs one.
+        callbacks: Called after every update.
+        stop: The stop rule, instead of ending on a plateau.
+        checkpoints: Where to go on, and where to leave checkpoints.
+        note: Hears what is done.
+    """
+
+    def climb(within: ControlProblem, share: float, saves: Checkpoints | None) -> tuple[Update, ...]:
+        smooth = within.has_rollouts
+        return ascend(
+            within.estimator(solver),
+            policy,
+            updates=updates,
+            learning_rate=share * learning_rate,
+            seed=seed,
+            callbacks=callbacks,
+            stop=stop or (Plateau(patience=_PATIENCE) if smooth else Plateau()),
+            checkpoints=saves,
+            backtracking=Backtracking(_range(within)) if smooth else None,
+        )
+
+    if not problem.has_rollouts:
+        return Training(problem, climb(problem, 1.0, checkpoints), _AS_IT_WAS)
+    first = cast(MultistepProblem, problem)
+    begun = _begin(first, policy, portfolio=portfolio, seed=seed, checkpoints=checkpoints, note=note)
+    start = copy.deepcopy(policy.state_dict())
+    paths = _followed(first, policy)
+    parts = min(_PARTS, first.model.num_parts)
+    within = choose_horizon(first, policy, paths)
+    within = within.replace(num_parts=parts, deviations=_DEVIATIONS if parts > 1 else 0.0)
+    if note:
+        note(f"start: {begun}; {within.description}")
+    history = climb(within, 1.0, checkpoints)
+    gained = lower_return(_followed(first, policy)) - lower_return(paths)
+    if gained < _WORTH_IT * first.model.return_range(first.discount):
+        policy.load_state_dict(start)
+        if note:
+            note("the ascent adds next to nothing: the start is kept")
+    if not constraints:
+        return Training(within, history, begun)
+    answers, history = solve_constrained(
+        constraints,
+        policy,
+        problem=within,
+        history=history,
+        improve=lambda priced, share: climb(priced, share, None),
+    )
+    return Training(within, history, begun, answers)
+
+
+def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvaluation | None, list[str]]:
+    """Return what the model of a problem says of a controller, and every reason to doubt it."""
+    if not problem.has_rollouts:
+        return None, []
+    within = cast(MultistepProblem, problem)
+    evaluator = OfflineEvaluator(
+        within.data, within.discount, model=within.model, unknown_value=within.unknown_value
+    )
+    found, logged = evaluator.evaluate(controller), evaluator.logged()
+    doubts = []
+    if found.verdict != "ok":
+        doubts.append(f"the verdict on this controller is {found.verdict!r}: {'; '.join(found.reasons)}")
+    gain = evaluator.difference(found, logged)
+    if gain.probability_better < _LIKELY or found.interval[0] <= logged.expected_return:
+        doubts.append(
+            "the controller is not better than what was logged beyond doubt: its return is predicted within "
+            f"[{found.interval[0]:.5g}, {found.interval[1]:.5g}], that of the log as "
+            f"{logged.expected_return:.5g}; it is better with probability {gain.probability_better:.2f}"
+        )
+    weak = [fit for fit in within.model.column_fits if fit.r_squared < _LEAST_R_SQUARED]
+    if within.model.reward_function is not None:
+        weak = [fit for fit in weak if fit.name != "reward"]
+    if weak:
+        named = ", ".join(f"{fit.name} {fit.r_squared:.2f}" for fit in weak)
+        doubts.append(
+            f"held-out rows are predicted badly, R²: {named}. Log more rows or the columns that are missing"
+            + ("; a reward that is known can be given as a function" if weak[-1].name == "reward" else "")
+        )
+    return found, doubts
+
+
+def _begin(
+    problem: MultistepProblem,
+    policy: Policy,
+    *,
+    portfolio: bool,
+    seed: int,
+    checkpoints: Checkpoints | None,
+    note: Callable[[str], None] | None,
+) -> str:
+    """Put the policy to its start and return how that was found; a checkpoint knows."""
+    if checkpoints and checkpoints.last and checkpoints.settled.start:
+        name, parameters = checkpoints.settled.start
+        policy.load_state_dict(dict(parameters))
+        return name
+    if not portfolio:
+        return _AS_IT_WAS
+    if note:
+        note("comparing starts on the model")
+    best = best_start(policy, problem, seed=seed)
+    if checkpoints:
+        checkpoints.settled = Settled(None, (best.name, best.parameters))
+    return best.name
+
+
+def _followed(problem: MultistepProblem, policy: Policy) -> ModelPaths:
+    return follow(problem, policy, num_parts=min(_PARTS, problem.model.num_parts))
+
+
+def _range(problem: ControlProblem) -> float:
+    """Return how far the values of a problem may differ, prices of costs included."""
+    within = cast(MultistepProblem, problem)
+    best = max(within.model.reward_high / (1.0 - within.discount), 0.0 if within.model.may_end else -math.inf)
+    return max(best - within.unknown_value, 0.0)

@@ -1,0 +1,114 @@
+"""The command line of the studies: `python -m studies run|table|page`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nopg.errors import NopgError
+from studies.page import page, tables
+from studies.plan import METHODS, STUDIES, jobs
+from studies.plants import BENCHMARKS, DEMONSTRATIONS
+from studies.records import FOLDER, Record, newest, read
+from studies.run import missing, run_all
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        given.command(given)
+    except NopgError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _run(given: argparse.Namespace) -> None:
+    if given.demonstrations is not None:
+        os.environ[DEMONSTRATIONS] = str(given.demonstrations)
+    options = dict(given.option)
+    wanted = jobs(
+        given.study, benchmarks=given.benchmark, methods=given.method, rows=given.rows, seeds=given.seeds
+    )
+    todo = wanted if given.again else missing(wanted, options=options, folder=given.results)
+    _say(f"{len(todo)} of {len(wanted)} runs to make")
+    for record in run_all(todo, workers=given.workers, options=options, folder=given.results):
+        _say(_line(record))
+
+
+def _table(given: argparse.Namespace) -> None:
+    _say(tables(newest(read(given.results))))
+
+
+def _page(given: argparse.Namespace) -> None:
+    given.path.write_text(page(newest(read(given.results))), encoding="utf-8")
+
+
+def _line(record: Record) -> str:
+    said = record.summary.get("expected_return")
+    promised = "" if said is None else f", expected {said:.6g}, {record.summary.get('verdict', 'no verdict')}"
+    return (
+        f"{record.benchmark} {record.rows} {record.method} seed {record.seed}: "
+        f"return {record.true_sum:.6g}, discounted {record.true_return:.6g}{promised}, "
+        f"{record.cpu_seconds:.1f} CPU s"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+
+    run = commands.add_parser("run", help="make the runs of a study that have no record yet")
+    run.add_argument("study", choices=STUDIES)
+    run.add_argument("--benchmark", action="append", default=[], choices=BENCHMARKS, help="may be repeated")
+    run.add_argument("--method", action="append", default=[], choices=METHODS, help="may be repeated")
+    run.add_argument("--rows", action="append", default=[], type=int, help="dataset size; may be repeated")
+    run.add_argument("--seeds", default=(), type=_seeds, help="such as 0-9 or 0,2,5-7")
+    run.add_argument("--workers", default=1, type=int, help="number of processes")
+    run.add_argument("--again", action="store_true", help="repeat runs that have a record")
+    run.add_argument("--demonstrations", type=Path, help="recorded drives of the mountain car, a CSV file")
+    run.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=_option,
+        help="NAME=VALUE for nopg.optimize; such runs are not in the table",
+    )
+    run.set_defaults(command=_run)
+
+    table = commands.add_parser("table", help="print the figures from the records")
+    table.set_defaults(command=_table)
+    text = commands.add_parser("page", help="write the page of the documentation from the records")
+    text.add_argument("path", type=Path)
+    text.set_defaults(command=_page)
+    for command in (run, table, text):
+        command.add_argument("--results", type=Path, default=FOLDER, help="folder of the records")
+    return parser
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    spans = [part.partition("-") for part in text.split(",")]
+    return tuple(seed for first, _, last in spans for seed in range(int(first), int(last or first) + 1))
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The tables as Markdown, and the page of the documentation made of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+from studies.figures import Figure, figures, score, select
+from studies.plan import METHODS
+from studies.plants import BENCHMARKS, Role
+from studies.records import Record
+
+__all__ = ["page", "tables"]
+
+_INTRODUCTION = """\
+# Benchmark
+
+Made by `python -m studies page` from the records in `results/studies`; do not edit.
+
+Every run is one call of `nopg.optimize` with nothing set but the discount and the seed. Defaults were chosen
+on the development plants only; the report plants were run afterwards. Each seed is its own dataset, training
+and set of true episodes, except on the pendulum's grid, whose data are fixed.
+
+"""
+_COMPARISON = """\
+Discounted returns on the true plant, mean over seeds ± its standard error; in brackets a score: 0 is the
+behaviour that logged the data, 100 is least squares + LQR on the same data. There is no score where LQR is
+not better than the behaviour.
+
+"""
+
+
+def page(records: Sequence[Record]) -> str:
+    """Return the page of the documentation."""
+    return _INTRODUCTION + tables(records) + "\n"
+
+
+def tables(records: Sequence[Record]) -> str:
+    """Return all tables: figures, report plants, development plants, CPU time."""
+    return "\n\n".join(
+        [
+            "## Figures\n\n" + _figures(figures(records)),
+            "## Report plants\n\n" + _COMPARISON + _comparison(records, "report"),
+            "## Development plants\n\n" + _comparison(records, "development"),
+            "## CPU seconds by rows\n\n" + _cost(records),
+            _versions(records),
+        ]
+    )
+
+
+def _figures(lines: Iterable[Figure]) -> str:
+    marks = {True: "yes", False: "**no**", None: ""}
+    rows = [(line.name, line.must, line.value, marks[line.met]) for line in lines]
+    return _markdown(("figure", "must be", "is", "met"), rows)
+
+
+def _comparison(records: Sequence[Record], role: Role) -> str:
+    """Return one line per benchmark and size, one column per method that has a record."""
+    present = {record.method for record in records if record.role == role}
+    methods = [method for method in METHODS if method in present]
+    lines = []
+    for name, benchmark in BENCHMARKS.items():
+        if benchmark.role != role:
+            continue
+        behaviour = select(records, name, method="behaviour")
+        for rows in benchmark.sizes:
+            lqr = select(records, name, method="lqr", rows=rows)
+            cells = []
+            for method in methods:
+                runs = behaviour if method == "behaviour" else select(records, name, method=method, rows=rows)
+                cells.append(_cell(runs, behaviour, lqr))
+            if any(cells):
+                lines.append((f"{name} {rows}", f"{benchmark.discount:g}", *cells))
+    return _markdown(("plant", "γ", *methods), lines)
+
+
+def _cell(runs: Sequence[Record], behaviour: Sequence[Record], lqr: Sequence[Record]) -> str:
+    if not runs:
+        return ""
+    returns = [record.true_return for record in runs]
+    if lost := sum(math.isinf(value) for value in returns):
+        return f"{lost} of {len(returns)} failed"
+    error = f" ± {statistics.stdev(returns) / len(returns) ** 0.5:.2g}" if len(returns) > 1 else ""
+    points = score(runs, behaviour, lqr)
+    return f"{statistics.fmean(returns):.4g}{error}" + ("" if points is None else f" ({points:.0f})")
+
+
+def _cost(records: Sequence[Record]) -> str:
+    """Return the median CPU seconds of our runs by benchmark and size."""
+    lines = []
+    for name, benchmark in BENCHMARKS.items():
+        for rows in benchmark.sizes:
+            if runs := select(records, name, rows=rows):
+                seconds = [record.cpu_seconds for record in runs]
+                lines.append(
+                    (
+                        name,
+                        f"{rows} {benchmark.unit}",
+                        f"{statistics.median(seconds):.1f}",
+                        f"{max(seconds):.1f}",
+                    )
+                )
+    return _markdown(("plant", "size", "median", "longest"), lines)
+
+
+def _versions(records: Iterable[Record]) -> str:
+    ours = sorted({record.commit for record in records if record.method == "nopg"})
+    others = sorted({record.commit for record in records if record.method != "nopg"})
+    return f"Versions: nopg {', '.join(ours) or 'none'}; rivals {', '.join(others) or 'none'}."
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,159 @@
+"""Records of runs: one line of JSON per run, one file per study."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from nopg.errors import DataError
+
+__all__ = ["FOLDER", "Record", "append", "code_version", "newest", "read"]
+
+_ROOT = Path(__file__).parent.parent
+FOLDER = _ROOT / "results" / "studies"
+"""Where the records are kept; the folder is made by the first run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One run.
+
+    Attributes:
+        study: Name of the study, and of its file.
+        benchmark: Name of the benchmark.
+        role: "development" or "report".
+        method: "nopg", "behaviour" or the name of a rival.
+        rows: Size of the dataset, in the unit of the benchmark.
+        seed: Seed of the data, of the training and of the true returns.
+        commit: Last commit of the code that ran, with a digest of what was changed since.
+        options: Arguments that were not the default; runs with some are not in the table.
+        cpu_seconds: CPU time of the training.
+        undiscounted: True mean return of the benchmark's protocol.
+        discounted: True mean discounted return.
+        standard_error: Standard error of the discounted return.
+        episodes: Number of episodes behind the discounted return.
+        warnings: Text of the warnings raised in training.
+        summary: What the method said before its controller ran; empty for rivals.
+    """
+
+    study: str
+    benchmark: str
+    role: str
+    method: str
+    rows: int
+    seed: int
+    commit: str
+    cpu_seconds: float
+    undiscounted: float | None
+    discounted: float | None
+    standard_error: float | None
+    episodes: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells one run from another."""
+        options = json.dumps(_plain(self.options), sort_keys=True)
+        return (self.study, self.benchmark, self.method, self.rows, self.seed, self.commit, options)
+
+    @property
+    def true_return(self) -> float:
+        """The discounted return; −∞ where the run diverged."""
+        return -math.inf if self.discounted is None else self.discounted
+
+    @property
+    def true_sum(self) -> float:
+        """The undiscounted return; −∞ where the run diverged."""
+        return -math.inf if self.undiscounted is None else self.undiscounted
+
+
+def append(record: Record, folder: Path = FOLDER) -> None:
+    """Add a line to the file of the study: all of it or nothing, also with several writers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    line = (json.dumps(_plain(asdict(record)), ensure_ascii=False, allow_nan=False) + "\n").encode()
+    with (folder / f"{record.study}.jsonl").open("a+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.seek(0)
+        whole = stream.read().rfind(b"\n") + 1
+        stream.truncate(whole)  # drop what a killed writer left of a line
+        stream.write(line)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def read(folder: Path = FOLDER, study: str | None = None) -> list[Record]:
+    """Return all records of one study or of all, in the order in which they were written."""
+    found = []
+    for path in sorted(folder.glob("*.jsonl" if study is None else f"{study}.jsonl")):
+        text = path.read_text(encoding="utf-8")
+        for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
+            try:
+                found.append(Record(**_tuples(json.loads(line))))
+            except (ValueError, TypeError) as error:
+                raise DataError(
+                    f"{path.name}, line {number} is no record: {error}; delete the line, its run starts again"
+                ) from None
+    return found
+
+
+def newest(records: Iterable[Record]) -> list[Record]:
+    """Return the records to tabulate: without options, and per benchmark, method and rows of one version.
+
+    Of every group the version that was written last counts, and of a run that was repeated the last line.
+    """
+    groups: dict[tuple[str, str, int], dict[int, Record]] = {}
+    for record in records:
+        if record.options:
+            continue
+        runs = groups.setdefault((record.benchmark, record.method, record.rows), {})
+        if runs and next(iter(runs.values())).commit != record.commit:
+            runs.clear()
+        runs[record.seed] = record
+    return [record for runs in groups.values() for record in runs.values()]
+
+
+@cache
+def code_version(*paths: str) -> str:
+    """Return the last commit that changed these paths, and a digest of changes that are not committed."""
+    commit = _git("log", "-1", "--format=%h", "--", *paths) or "uncommitted"
+    if not _git("status", "--porcelain", "--", *paths):
+        return commit
+    digest = hashlib.sha256()
+    for path in (_ROOT / path for path in paths):
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    return f"{commit}+{digest.hexdigest()[:8]}"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(_ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold of a value; what is no finite number becomes None."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (torch.Tensor, np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields | {"warnings": tuple(fields.get("warnings", ()))}

@@ -1,0 +1,229 @@
+"""Local polynomials: exact where the plant is one, smooth, additive over groups, bounded in number."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nopg.data import Transitions
+from nopg.models import ColumnFit, LocalModel, RegressionRows, difference
+from nopg.models._charts import Charts, ChartShape, design, kernel_weights
+
+A = torch.tensor([[0.9, 0.1], [-0.2, 1.05]], dtype=torch.float64)
+B = torch.tensor([[0.3], [0.5]], dtype=torch.float64)
+
+
+def linear_log(rows: int = 200, *, noise: float = 0.0, seed: int = 0, episodes: int = 10) -> Transitions:
+    """Return a log of s′ = A s + B a + noise with a quadratic reward."""
+    rng = torch.Generator().manual_seed(seed)
+    s = torch.randn(rows, 2, generator=rng, dtype=torch.float64)
+    a = torch.randn(rows, 1, generator=rng, dtype=torch.float64)
+    after = s @ A.T + a @ B.T + noise * torch.randn(rows, 2, generator=rng, dtype=torch.float64)
+    r = -s.square().sum(dim=1) - 0.1 * a[:, 0].square()
+    return Transitions.from_arrays(s, a, r, after, episodes=torch.arange(rows) % episodes)
+
+
+def curved_log(rows: int = 400, seed: int = 0) -> Transitions:
+    """Return a log with an angle, whose speed depends on its double's sine, and a column of its own."""
+    rng = torch.Generator().manual_seed(seed)
+    angle = (2 * torch.rand(rows, generator=rng, dtype=torch.float64) - 1) * math.pi
+    speed, idle, a = torch.randn(3, rows, generator=rng, dtype=torch.float64)
+    after = torch.stack(
+        [angle + 0.1 * speed, speed + 0.5 * (2 * angle).sin() + 0.2 * a, 0.5 * idle - 0.3 * (2 * idle).sin()],
+        dim=1,
+    )
+    s = torch.stack([angle, speed, idle], dim=1)
+    return Transitions.from_arrays(s, a[:, None], (3 * angle).cos(), after, angles=[0])
+
+
+@pytest.fixture(scope="module")
+def curved() -> LocalModel:
+    return LocalModel(curved_log())
+
+
+def inputs_near(model: LocalModel, count: int = 40) -> torch.Tensor:
+    rng = torch.Generator().manual_seed(1)
+    jitter = 0.1 * torch.randn(count, model.rows.inputs.shape[1], generator=rng, dtype=torch.float64)
+    return model.rows.inputs[model.rows.sample[:count]] + jitter
+
+
+def test_a_linear_plant_with_a_quadratic_reward_is_predicted_exactly() -> None:
+    model = LocalModel(linear_log())
+    s = torch.tensor([[0.3, -0.4], [1.0, 0.2]], dtype=torch.float64)
+    a = torch.tensor([[0.5], [-0.7]], dtype=torch.float64)
+    found = model.predict(s, a)
+    assert torch.allclose(found.displacement, s @ A.T + a @ B.T - s, atol=1e-6)
+    assert torch.allclose(found.reward, -s.square().sum(dim=1) - 0.1 * a[:, 0].square(), atol=1e-3)
+    assert torch.allclose(
+        found.displacement_slope[0, :, :2], A - torch.eye(2, dtype=torch.float64), atol=1e-4
+    )
+    assert torch.allclose(found.displacement_slope[0, :, 2:], B, atol=1e-4)
+
+
+def test_on_a_noisy_linear_plant_the_fit_is_as_good_as_least_squares() -> None:
+    data = linear_log(300, noise=0.3)
+    model = LocalModel(data)
+    X = torch.cat([torch.ones(300, 1, dtype=torch.float64), data.states, data.actions], dim=1)
+    fit = torch.linalg.lstsq(X, data.next_states).solution
+    s, a = linear_log(500, seed=9).states, linear_log(500, seed=9).actions
+    truth = s @ A.T + a @ B.T
+    by_least_squares = torch.cat([torch.ones(500, 1, dtype=torch.float64), s, a], dim=1) @ fit
+    ours = s + model.predict(s, a).displacement
+    inside = model.predict(s, a).unknown < 0.01
+    error = (ours - truth)[inside].square().mean().sqrt()
+    assert error < 1.5 * (by_least_squares - truth)[inside].square().mean().sqrt()
+    assert model.predict(s, a).noise[inside].mean(dim=0).tolist() == pytest.approx([0.3, 0.3], rel=0.15)
+
+
+def test_inputs_that_a_column_does_not_need_are_dropped(curved: LocalModel) -> None:
+    fits = {fit.name: fit for fit in curved.column_fits}
+    assert "s2" not in fits["s1"].inputs
+    assert fits["s2"].inputs == ("s2",)
+    assert "a0" not in fits["reward"].inputs
+    assert fits["s1"].error < 0.5 * fits["s1"].error_of_all_inputs
+    assert all(fit.r_squared > 0.99 for fit in curved.column_fits)
+
+
+@pytest.mark.parametrize("part", [None, 2])
+def test_derivatives_agree_with_central_differences(curved: LocalModel, part: int | None) -> None:
+    x = inputs_near(curved).T.contiguous().numpy()
+    parts = None if part is None else torch.full((x.shape[1],), part).numpy()
+    _, slopes = curved.step(x, parts)
+    for column in range(x.shape[0]):
+        up, down = x.copy(), x.copy()
+        up[column] += 1e-6
+        down[column] -= 1e-6
+        numeric = (curved.step(up, parts)[0] - curved.step(down, parts)[0]) / 2e-6
+        apart = abs(numeric - slopes[:, column])
+        # A step across the edge of a chart's box has no derivative; hardly any does that.
+        assert (apart < 1e-5 * (1 + abs(numeric))).mean() > 0.97
+
+
+def test_predictions_go_round_with_an_angle(curved: LocalModel) -> None:
+    s = torch.tensor([[3.1, 0.5, 0.1], [3.1 - 2 * math.pi, 0.5, 0.1]], dtype=torch.float64)
+    found = curved.predict(s, torch.zeros(2, 1, dtype=torch.float64))
+    assert torch.allclose(found.displacement[0], found.displacement[1], atol=1e-9)
+    assert float(found.displacement[0, 1]) == pytest.approx(0.5 * math.sin(6.2), abs=0.02)
+
+
+def test_every_row_twice_says_the_same_as_weights_of_two() -> None:
+    data = linear_log(120, noise=0.2)
+    twice = data.take(torch.arange(120).repeat_interleave(2))
+    weighted = replace(data, weights=torch.full((120,), 2.0, dtype=torch.float64))
+    x = inputs_near(LocalModel(data)).T.contiguous().numpy()
+    plain, doubled, heavy = (LocalModel(one).step(x, None)[0] for one in (data, twice, weighted))
+    assert abs(doubled - heavy).max() < 1e-8
+    assert abs(plain - heavy).max() < 1e-8
+
+
+def test_weights_count() -> None:
+    data = linear_log(120, noise=0.2)
+    heavier = replace(data, weights=torch.linspace(0.1, 5.0, 120, dtype=torch.float64))
+    x = inputs_near(LocalModel(data)).T.contiguous().numpy()
+    assert abs(LocalModel(data).step(x, None)[0] - LocalModel(heavier).step(x, None)[0]).max() > 1e-4
+
+
+def test_statistics_of_groups_add_up() -> None:
+    data = linear_log(150, noise=0.1)
+    rows = RegressionRows.of(data)
+    used = torch.ones(3, dtype=torch.bool)
+    charts = Charts(rows, [0, 1, 2], ChartShape(used, used.double(), 2, 30, 1e-4))
+    half = torch.arange(rows.num_groups) < rows.num_groups // 2
+    chart = 7
+    centre = charts.centers[chart]
+    offsets = (rows.inputs - centre) / rows.space.units * charts.scale[chart]
+    distance = ((rows.inputs - centre) / rows.space.units).square().sum(dim=1)
+    w = kernel_weights(distance, charts.radius[chart]) * rows.weights * half[rows.groups]
+    phi = design(offsets, 2)
+    assert torch.allclose(
+        charts.statistics[0][0][half].sum(dim=0)[chart], (phi * w[:, None]).T @ phi, atol=1e-9
+    )
+
+
+def test_a_part_rests_on_its_rows_alone() -> None:
+    data = linear_log(150, noise=0.1)
+    model = LocalModel(data)
+    kept = torch.zeros(1, model.rows.num_groups, dtype=torch.bool)
+    kept[0, :5] = True
+    mine = kept[0][model.rows.groups[model.rows.copies]]
+    wild = replace(data, next_states=torch.where(mine[:, None], data.next_states, 50.0 + data.next_states))
+    other = LocalModel.__new__(LocalModel)
+    other.__dict__.update(model.__dict__)
+    x = inputs_near(model).T.contiguous().numpy()
+    rows = replace(model.rows, targets=RegressionRows.of(wild).targets)
+    charts = [Charts(rows, block.columns, block.shape) for block in model._blocks]
+    other._chart_fits = [one.fit(kept) for one in charts]
+    steps = slice(0, 2)
+    assert abs(other.step(x, None)[0][steps] - model.with_parts(kept).step(x, None)[0][steps]).max() < 1e-9
+
+
+def test_the_number_of_charts_is_bounded() -> None:
+    rng = torch.Generator().manual_seed(0)
+    s, a = torch.rand(2, 12_000, 1, generator=rng, dtype=torch.float64)
+    data = Transitions.from_arrays(s, a, s[:, 0], 0.9 * s + 0.1 * a)
+    used = torch.ones(2, dtype=torch.bool)
+    charts = Charts(RegressionRows.of(data), [0, 1], ChartShape(used, used.double(), 1, 20, 1e-4))
+    assert len(charts.centers) <= 2_000
+    assert float(charts.statistics[0][0][:, :, 0, 0].sum()) > 0
+
+
+def test_far_from_the_data_almost_everything_is_unknown_and_amid_them_nothing(curved: LocalModel) -> None:
+    inside = curved.data.states[:50]
+    a = torch.zeros(50, 1, dtype=torch.float64)
+    far = inside + torch.tensor([0.0, 30.0, 0.0], dtype=torch.float64)
+    assert float(curved.predict(inside, a).unknown.median()) < 1e-3
+    assert float(curved.predict(far, a).unknown.min()) > 0.99
+    assert bool(curved.predict(far, a).displacement.isfinite().all())
+
+
+def test_beyond_its_rows_a_chart_is_flat() -> None:
+    data = curved_log()
+    model = LocalModel(data)
+    away = torch.tensor([[0.0, 100.0, 0.0], [0.0, 200.0, 0.0]], dtype=torch.float64)
+    found = model.predict(away, torch.zeros(2, 1, dtype=torch.float64)).displacement
+    # The global linear fit goes on, local curvature does not: the growth is linear at most.
+    assert float(found.abs().max()) < 100.0
+
+
+def test_a_reward_that_never_varies_counts_as_explained() -> None:
+    data = replace(linear_log(80), rewards=torch.full((80,), -1.0, dtype=torch.float64))
+    fit: ColumnFit = LocalModel(data).column_fits[-1]
+    assert fit.name == "reward"
+    assert fit.r_squared == 1.0
+    assert float(LocalModel(data).predict(data.states[:5], data.actions[:5]).reward.std()) < 1e-9
+
+
+def test_a_single_row_makes_a_model() -> None:
+    data = linear_log(1, episodes=1)
+    model = LocalModel(data)
+    assert model.num_parts == 1
+    found = model.predict(data.states, data.actions)
+    assert torch.allclose(found.displacement, data.next_states - data.states, atol=1e-6)
+
+
+def test_differences_take_the_short_way_round() -> None:
+    data = curved_log(5)
+    start = torch.tensor([[3.0, 0.0, 0.0]], dtype=torch.float64)
+    end = torch.tensor([[-3.0, 1.0, 0.0]], dtype=torch.float64)
+    found = difference(data.schema, start, end)[0].tolist()
+    assert found == pytest.approx([2 * math.pi - 6.0, 1.0, 0.0])
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    data = linear_log(100, noise=0.1)
+    shuffled = data.take(torch.randperm(100, generator=torch.Generator().manual_seed(3)))
+    x = inputs_near(LocalModel(data)).T.contiguous().numpy()
+    assert abs(LocalModel(data).step(x, None)[0] - LocalModel(shuffled).step(x, None)[0]).max() < 1e-8
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1_000), st.integers(3, 60))
+def test_predictions_are_finite_for_any_small_log(seed: int, rows: int) -> None:
+    model = LocalModel(linear_log(rows, noise=1.0, seed=seed, episodes=3))
+    found = model.predict(10 * model.data.states, 10 * model.data.actions)
+    for part in (found.displacement, found.reward, found.noise, found.unknown):
+        assert bool(part.isfinite().all())
+    assert bool((found.noise >= 0).all())

@@ -1,0 +1,148 @@
+"""Rollouts: by hand on a plant that is known, values with leaving and ends, derivatives by differences."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from models.test_local_model import A, B, linear_log
+from nopg.data import Transitions
+from nopg.models import LocalModel, leaving_share, rollout
+
+
+@pytest.fixture(scope="module")
+def linear() -> LocalModel:
+    return LocalModel(linear_log(200))
+
+
+def push(features: torch.Tensor, t: int) -> torch.Tensor:
+    del t
+    return -0.3 * features[:, :1]
+
+
+STARTS = torch.tensor([[0.5, -0.2], [0.1, 0.4]], dtype=torch.float64)
+
+
+def test_a_rollout_follows_the_plant(linear: LocalModel) -> None:
+    path = rollout(linear, push, STARTS, 5)
+    s = STARTS
+    for t in range(5):
+        assert np.allclose(path.states[t], s.numpy(), atol=1e-4)
+        s = s @ A.T + push(s, t) @ B.T
+    assert np.allclose(path.states[5], s.numpy(), atol=1e-4)
+    assert path.actions.shape == (5, 2, 1)
+
+
+def test_the_value_of_a_path_by_hand(linear: LocalModel) -> None:
+    path = rollout(linear, push, STARTS, 3).staying()
+    G, alive, lost = path.value(0.9, -100.0, np.array([7.0, 8.0]))
+    r = path.rewards
+    assert G[0] == pytest.approx(r[0] + 0.9 * r[1] + 0.81 * r[2] + 0.729 * np.array([7.0, 8.0]))
+    assert alive.tolist() == np.ones((4, 2)).tolist()
+    assert lost.tolist() == [0.0, 0.0]
+
+
+def test_what_leaves_the_data_is_worth_the_unknown_value(linear: LocalModel) -> None:
+    path = rollout(linear, push, STARTS + 50.0, 2)
+    share = leaving_share(path.log_odds, 0.9)[0]
+    G, alive, lost = path.value(0.9, -100.0)
+    first = (1 - share[0]) * (path.rewards[0] + 0.9 * G[1]) + share[0] * -100.0
+    assert G[0] == pytest.approx(first)
+    assert alive[1] == pytest.approx(1 - share[0])
+    assert lost == pytest.approx(share[0] + 0.9 * (1 - share[0]) * share[1])
+
+
+@pytest.mark.parametrize("factor", [2, 10])
+def test_leaving_does_not_depend_on_how_fast_a_plant_is_sampled(factor: int) -> None:
+    odds = np.array([-9.0, -4.0, 0.0, 5.0])
+    slow = 0.9
+    fast = 1 - (1 - slow) / factor
+    once, often = (1 - leaving_share(odds, gamma)[0] for gamma in (slow, fast))
+    assert often**factor == pytest.approx(once, rel=1e-12)
+
+
+def test_the_slope_of_leaving_agrees_with_differences() -> None:
+    odds = np.linspace(-12, -1.5, 30)
+    _, slope = leaving_share(odds, 0.97)
+    numeric = (leaving_share(odds + 1e-6, 0.97)[0] - leaving_share(odds - 1e-6, 0.97)[0]) / 2e-6
+    assert slope == pytest.approx(numeric, rel=1e-5, abs=1e-12)
+
+
+def ending_log() -> Transitions:
+    """Return a walk to the right that ends beyond 1; every step costs 1."""
+    s = torch.linspace(0, 0.99, 100, dtype=torch.float64)[:, None]
+    a = torch.where(torch.arange(100) % 2 == 0, 0.1, 0.2).double()[:, None]
+    after = s + a
+    ended = after[:, 0] > 1.0
+    return Transitions.from_arrays(s, a, -torch.ones(100), after, terminated=ended)
+
+
+def test_a_path_that_has_ended_stands_still_and_earns_no_more() -> None:
+    model = LocalModel(ending_log())
+    starts = torch.tensor([[0.75], [0.05]], dtype=torch.float64)
+    path = rollout(model, lambda f, _: torch.full((len(f), 1), 0.2, dtype=torch.float64), starts, 10)
+    assert path.going[:3, 0].tolist() == [1.0, 1.0, 0.0]
+    assert np.allclose(path.states[3:, 0], path.states[2, 0])
+    G, _, _ = path.staying().value(1.0 - 1e-12, 0.0)
+    assert G[0] == pytest.approx([-2.0, -5.0], abs=0.05)
+    assert len(path) == 5  # all have ended
+
+
+def test_a_reward_that_is_given_is_evaluated_and_not_fitted() -> None:
+    def reward(s: torch.Tensor, a: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        return 100.0 + s[:, 0] - 2.0 * a[:, 0] + 3.0 * after[:, 1]
+
+    model = LocalModel(linear_log(200), reward=reward)
+    path = rollout(model, push, STARTS, 3, slopes=True)
+    s, a, after = path.states[:-1], path.actions, path.states[1:]
+    assert path.rewards == pytest.approx(100.0 + s[:, :, 0] - 2.0 * a[:, :, 0] + 3.0 * after[:, :, 1])
+    assert path.slopes is not None
+    moves, rewarding, _ = path.slopes
+    direct = np.array([1.0, 0.0, -2.0])[None, :, None]
+    assert rewarding == pytest.approx(direct + 3.0 * moves[:, 1], rel=1e-9)
+    assert 2 not in [column for fit in model._chart_fits for column in fit.columns]
+
+
+def test_slopes_of_actions_agree_with_differences(linear: LocalModel) -> None:
+    gamma, v = 0.9, -30.0
+    base = 0.2 * torch.ones(4, 2, 1, dtype=torch.float64)
+
+    def worth(actions: torch.Tensor) -> float:
+        path = rollout(linear, lambda f, t: actions[t], STARTS, 4)
+        tail = path.states[-1].sum(axis=1)
+        return float(path.value(gamma, v, tail)[0][0].sum())
+
+    path = rollout(linear, lambda f, t: base[t], STARTS, 4, slopes=True)
+    G, alive, _ = path.value(gamma, v, path.states[-1].sum(axis=1))
+    none = np.zeros((4, 1, 2, 2))
+    slopes = path.action_slopes(gamma, v, G, tail_slope=np.ones((2, 2)), by_state=none)
+    found = gamma ** np.arange(4)[:, None, None] * alive[:-1, :, None] * slopes
+    for t in range(4):
+        for m in range(2):
+            up, down = base.clone(), base.clone()
+            up[t, m] += 1e-5
+            down[t, m] -= 1e-5
+            numeric = (worth(up) - worth(down)) / 2e-5
+            assert found[t, m, 0] == pytest.approx(numeric, rel=1e-4, abs=1e-6)
+
+
+def test_noise_has_the_size_and_correlation_of_what_is_missed() -> None:
+    rng = torch.Generator().manual_seed(0)
+    data = linear_log(2_000, seed=4)
+    shared = torch.randn(2_000, 1, generator=rng, dtype=torch.float64)
+    noisy = Transitions.from_arrays(
+        data.states,
+        data.actions,
+        data.rewards,
+        data.next_states + 0.2 * torch.cat([shared, -shared], dim=1),
+        episodes=data.episodes,
+    )
+    model = LocalModel(noisy)
+    s = data.states
+    z = torch.randn(1, 2_000, 2, generator=rng, dtype=torch.float64).numpy()
+    path = rollout(model, push, s, 1, noise=z)
+    missed = path.states[1] - (s @ A.T + push(s, 0) @ B.T).numpy()
+    spread = np.cov(missed.T)
+    assert spread[0, 0] == pytest.approx(0.04, rel=0.15)
+    assert spread[0, 1] / math.sqrt(spread[0, 0] * spread[1, 1]) == pytest.approx(-1.0, abs=0.05)
