@@ -10,7 +10,15 @@ import torch
 from nopg.bellman import INFLATION
 from nopg.evaluation._model_paths import ModelPaths
 
-__all__ = ["DEVIATIONS", "Verdict", "lower_return", "standard_error", "verdict_of"]
+__all__ = [
+    "DEVIATIONS",
+    "NO_UNKNOWN",
+    "WEAK_UNKNOWN",
+    "Verdict",
+    "lower_return",
+    "standard_error",
+    "verdict_of",
+]
 
 Verdict = Literal["ok", "weak", "not identifiable"]
 
@@ -18,7 +26,7 @@ DEVIATIONS = 1.96
 # No answer is trusted to better than this share of its size.
 _FINEST = 0.01
 # Of the unknown mass, and of the standard error in units of how far logged rewards let returns differ.
-_WEAK_UNKNOWN, _NO_UNKNOWN = 0.05, 0.2
+WEAK_UNKNOWN, NO_UNKNOWN = 0.05, 0.2
 _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
 _FEWEST_EPISODES = 6
 
@@ -76,10 +84,10 @@ def verdict_of(
         found.append("a single episode, whose tenths stand for episodes")
     elif episodes < _FEWEST_EPISODES:
         found.append(f"halves of {episodes} episodes tell little about the error")
-    if unknown > _WEAK_UNKNOWN:
+    if unknown > WEAK_UNKNOWN:
         found.append(f"{unknown:.0%} of the return's weight lies where the data know nothing")
     if relative > _WEAK_ERROR:
         found.append(f"the standard error is {relative:.0%} of what logged rewards make possible")
-    if unknown > _NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
+    if unknown > NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
         return "not identifiable", tuple(found)
     return ("weak" if found else "ok"), tuple(found)

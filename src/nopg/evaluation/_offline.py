@@ -13,7 +13,15 @@ from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation._behavior import LoggedBehavior, LoggedReturns, logged_returns
-from nopg.evaluation._interval import DEVIATIONS, Verdict, lower_return, standard_error, verdict_of
+from nopg.evaluation._interval import (
+    DEVIATIONS,
+    NO_UNKNOWN,
+    WEAK_UNKNOWN,
+    Verdict,
+    lower_return,
+    standard_error,
+    verdict_of,
+)
 from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.evaluation._policy_law import PolicyLaw
 from nopg.evaluation._region import region_of
@@ -34,7 +42,6 @@ LOGGED = "logged"
 
 _RISK_PATHS = 200
 _FEW_INSIDE = 5
-_WEAK_UNKNOWN, _NO_UNKNOWN = 0.05, 0.2
 
 
 @dataclass(frozen=True)
@@ -368,12 +375,12 @@ def _risk(
     rows = int(inside(data.states).sum() + inside(data.next_states[data.terminated]).sum())
     reasons = []
     lost_share = float(lost[:m].mean())
-    if lost_share > _WEAK_UNKNOWN:
+    if lost_share > WEAK_UNKNOWN:
         reasons.append(f"{lost_share:.0%} of the paths leave the data")
     if rows < _FEW_INSIDE:
         reasons.append(f"only {rows} logged states lie inside" if rows else "no logged state lies inside")
     verdict: Verdict = "ok"
-    if high - low > 0.5 or lost_share > _NO_UNKNOWN:
+    if high - low > 0.5 or lost_share > NO_UNKNOWN:
         verdict = "not identifiable"
     elif reasons:
         verdict = "weak"

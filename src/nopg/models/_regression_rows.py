@@ -66,18 +66,6 @@ class InputSpace:
             columns += [scaled.cos(), scaled.sin()] if self.periods[column] > 0 else [scaled]
         return torch.stack(columns, dim=1)
 
-    def feature_slopes(self, inputs: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
-        """Return the derivative (m, q, d) of `features` by the inputs."""
-        rows = [torch.zeros_like(inputs)]
-        for column in used.nonzero()[:, 0].tolist():
-            scaled = inputs[:, column] / self.units[column]
-            angle = self.periods[column] > 0
-            for slope in (-scaled.sin(), scaled.cos()) if angle else (torch.ones_like(scaled),):
-                row = torch.zeros_like(inputs)
-                row[:, column] = slope / self.units[column]
-                rows.append(row)
-        return torch.stack(rows, dim=1)
-
 
 @dataclass(frozen=True, slots=True)
 class RegressionRows:

@@ -18,8 +18,6 @@ Act = Callable[[torch.Tensor, int], torch.Tensor]
 
 # Rate of leaving the data, per effective horizon 1/(1 − γ), at an unknown share m: −κ log(1 − m), capped.
 _LEAVING_RATE, _FASTEST_LEAVING = 20.0, 10.0
-# Of a path so little is left that it counts as over.
-_LEAST_LEFT = 1e-9
 
 
 def leaving_share(log_odds: FloatArray, discount: float) -> tuple[FloatArray, FloatArray]:

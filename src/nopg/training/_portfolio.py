@@ -16,7 +16,9 @@ from nopg.models import rollout
 from nopg.policies import Mode, Policy, imitate
 from nopg.training._regulator import fit_regulator
 
-__all__ = ["Start", "best_start", "choose_horizon"]
+__all__ = ["AS_IT_WAS", "Start", "best_start", "choose_horizon"]
+
+AS_IT_WAS = "the policy as it was"
 
 _PARTS_TRIED = 3
 _NODES_OF_HELD_ACTIONS, _NODES_OF_THE_ASCENT = 600, 100
@@ -84,7 +86,7 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
     """Put the policy, in place, to one start after the other."""
     model, data = problem.model, problem.model.data
     given = copy.deepcopy(policy.state_dict())
-    yield "the policy as it was"
+    yield AS_IT_WAS
     rows = model.rows.first[model.rows.sample[:_MOST_EXAMPLES]]
     logged, done = data.states[rows], data.actions[rows]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from nopg.bellman import ControlProblem, MultistepProblem
-from nopg.evaluation import ModelPaths, OfflineEvaluation, OfflineEvaluator, follow, lower_return
+from nopg.evaluation import DEVIATIONS, ModelPaths, OfflineEvaluation, OfflineEvaluator, follow, lower_return
 from nopg.policies import Policy
 from nopg.solvers import Solver
 from nopg.training._ascent import ascend
@@ -17,15 +17,14 @@ from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoints, Settled
 from nopg.training._constraints import Constraint, solve_constrained
 from nopg.training._controller import Controller
-from nopg.training._portfolio import best_start, choose_horizon
+from nopg.training._portfolio import AS_IT_WAS, best_start, choose_horizon
 from nopg.training._reports import Callback, Plateau, Update
 from nopg.training._result import ConstraintAnswer
 
 __all__ = ["Training", "judge", "train"]
 
-_AS_IT_WAS = "the policy as it was"
 # Parts of the model in the objective: all rows, and one half with its complement.
-_PARTS, _DEVIATIONS = 3, 1.96
+_PARTS = 3
 _PATIENCE = 25
 # What an ascent must add to the lower end of its start, as a share of how far returns may differ: what is
 # less is as likely to be an error of the model.
@@ -104,14 +103,14 @@ def train(
         )
 
     if not problem.has_rollouts:
-        return Training(problem, climb(problem, 1.0, checkpoints), _AS_IT_WAS)
+        return Training(problem, climb(problem, 1.0, checkpoints), AS_IT_WAS)
     first = cast(MultistepProblem, problem)
     begun = _begin(first, policy, portfolio=portfolio, seed=seed, checkpoints=checkpoints, note=note)
     start = copy.deepcopy(policy.state_dict())
     paths = _followed(first, policy)
     parts = min(_PARTS, first.model.num_parts)
     within = choose_horizon(first, policy, paths)
-    within = within.replace(num_parts=parts, deviations=_DEVIATIONS if parts > 1 else 0.0)
+    within = within.replace(num_parts=parts, deviations=DEVIATIONS if parts > 1 else 0.0)
     if note:
         note(f"start: {begun}; {within.description}")
     history = climb(within, 1.0, checkpoints)
@@ -178,7 +177,7 @@ def _begin(
         policy.load_state_dict(dict(parameters))
         return name
     if not portfolio:
-        return _AS_IT_WAS
+        return AS_IT_WAS
     if note:
         note("comparing starts on the model")
     best = best_start(policy, problem, seed=seed)
