@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-__all__ = ["ArrayLike", "FloatArray", "IntArray", "as_tensor"]
+__all__ = ["ArrayLike", "BoolArray", "FloatArray", "IntArray", "as_tensor"]
 
 ArrayLike = torch.Tensor | npt.NDArray[Any] | Sequence[Any] | float
 FloatArray = npt.NDArray[np.floating[Any]]
+BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.integer[Any]]
 
 

@@ -234,7 +234,7 @@ def test_the_cost_of_an_update_does_not_depend_on_the_number_of_rows() -> None:
 @pytest.mark.parametrize("columns", [1, 2, 4])
 def test_interpolation_is_smooth_and_its_slope_agrees_with_differences(columns: int) -> None:
     rng = torch.Generator().manual_seed(columns)
-    space = InputSpace(torch.full((columns,), 0.7, dtype=torch.float64), torch.zeros(columns).double())
+    space = InputSpace(torch.full((columns,), 0.7, dtype=torch.float64), *torch.zeros(2, columns).double())
     nodes = Nodes(torch.randn(120, columns, generator=rng, dtype=torch.float64), space)
     values = torch.randn(120, generator=rng, dtype=torch.float64)
     s = 0.7 * torch.randn(40, columns, generator=rng, dtype=torch.float64)
@@ -255,7 +255,7 @@ def test_interpolation_is_smooth_and_its_slope_agrees_with_differences(columns: 
 
 def test_amid_the_nodes_a_linear_value_is_reproduced() -> None:
     grid = torch.linspace(-1, 1, 15, dtype=torch.float64)
-    space = InputSpace(torch.ones(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64))
+    space = InputSpace(*torch.tensor([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]], dtype=torch.float64))
     nodes = Nodes(torch.cartesian_prod(grid, grid), space)
     s = torch.tensor([[0.03, -0.41], [0.5, 0.222]], dtype=torch.float64)
     here = nodes.interpolate(s)

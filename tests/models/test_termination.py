@@ -3,7 +3,7 @@ import torch
 from nopg.data import Transitions
 from nopg.models import InputSpace, TerminationRule
 
-SPACE = InputSpace(torch.ones(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64))
+SPACE = InputSpace(*torch.tensor([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]], dtype=torch.float64))
 
 
 def log(after: list[list[float]], ended: list[bool]) -> Transitions:

@@ -35,8 +35,9 @@ __all__ = ["INFLATION", "LONGEST_HORIZON", "Charge", "MultistepProblem", "Multis
 _NUM_NODES, _MOST_STARTS = 300, 50
 # The first H: node spacings that a path moves in it, effective horizons at least; and the longest.
 _MOVED, _FIRST, LONGEST_HORIZON = 3.0, 0.5, 128
-# Of the noise, as a share of the variance of one step: below it paths are not repeated.
-_NEGLIGIBLE_NOISE, _NUM_PATHS = 1e-2, 4
+# Of the noise, as a share of the variance of one step: below the first, rollouts are drawn without it, below
+# the second the equation is solved without it, as a small noise hardly changes what is best.
+_NEGLIGIBLE_NOISE, _SMALL_NOISE, _NUM_PATHS = 1e-2, 5e-2, 4
 # Errors from halves of the groups, as a factor of their root mean square; calibrated on development plants.
 INFLATION = 1.3
 # Smallest standard error, as a share of how far returns may differ by the logged rewards.
@@ -98,7 +99,7 @@ class MultistepProblem(ControlProblem):
         horizon: H.
         unknown_value: v, the value of leaving the data.
         num_parts: Parts of the model that are solved: 1 is all rows, more are halves too.
-        num_paths: Paths per node, with the noise of the plant.
+        num_paths: Paths per node, with the noise of the plant; a single one is without it.
         deviations: k of the objective J − k·se over the halves.
         seed: Of the noise.
         charges: Prices of costs that are taken off the rewards.
@@ -145,7 +146,7 @@ class MultistepProblem(ControlProblem):
             discount=gamma,
             horizon=horizon,
             unknown_value=model.worst_value(gamma) if unknown_value is None else unknown_value,
-            num_paths=_NUM_PATHS if model.noise_share > _NEGLIGIBLE_NOISE else 1,
+            num_paths=_NUM_PATHS if model.noise_share > _SMALL_NOISE else 1,
             seed=seed,
         )
 
@@ -170,7 +171,7 @@ class MultistepProblem(ControlProblem):
     def description(self) -> str:
         """The model and its equation in one sentence."""
         return (
-            f"{self.model.num_charts} local polynomials; a multi-step Bellman equation with "
+            f"{self.model.num_charts or 'no'} local polynomials; a multi-step Bellman equation with "
             f"H = {self.horizon} over {len(self.nodes)} value nodes"
         )
 
@@ -203,7 +204,7 @@ class MultistepProblem(ControlProblem):
 
     @property
     def noisy(self) -> bool:
-        """Whether the noise of the plant is drawn."""
+        """Whether rollouts are drawn with the noise of the plant."""
         return self.model.noise_share > _NEGLIGIBLE_NOISE
 
     def replace(self, **changes: object) -> MultistepProblem:
@@ -259,8 +260,8 @@ class MultistepProblem(ControlProblem):
 
     @cached_property
     def _noise(self) -> FloatArray | None:
-        """Noise of the plant (H, P·L·N, d_s), the same for every part; None where negligible."""
-        if not self.noisy:
+        """Noise of the plant (H, P·L·N, d_s), the same for every part; None with a single path."""
+        if self.num_paths == 1:
             return None
         noise: FloatArray = self._normal("noise of the plant", self.model.num_states).numpy()
         return noise

@@ -3,7 +3,14 @@
 from nopg.evaluation._behavior import LoggedBehavior, LoggedReturns, logged_returns
 from nopg.evaluation._control_law import control_law
 from nopg.evaluation._evaluate import Evaluation, evaluate
-from nopg.evaluation._interval import DEVIATIONS, Verdict, lower_return, standard_error, verdict_of
+from nopg.evaluation._interval import (
+    DEVIATIONS,
+    Verdict,
+    lower_return,
+    resolution,
+    standard_error,
+    verdict_of,
+)
 from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.evaluation._offline import (
     LOGGED,
@@ -53,6 +60,7 @@ __all__ = [
     "margin_of",
     "policy_metrics",
     "region_of",
+    "resolution",
     "slice_states",
     "standard_error",
     "summarize",

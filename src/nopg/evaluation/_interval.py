@@ -16,6 +16,7 @@ __all__ = [
     "WEAK_UNKNOWN",
     "Verdict",
     "lower_return",
+    "resolution",
     "standard_error",
     "verdict_of",
 ]
@@ -31,37 +32,44 @@ _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
 _FEWEST_EPISODES = 6
 
 
-def standard_error(returns: torch.Tensor, repeats: int, *, floor: bool = False) -> float:
-    """Return the standard error of a mean, from paths (P, m) of all rows and of halves.
+def standard_error(values: torch.Tensor, paths: ModelPaths, *, floor: bool = False) -> float:
+    """Return the standard error of a mean over paths, such as that of their returns.
 
     Half the rows err by more, to the same side where fits are too stiff and to either side where they are
-    uncertain; by how much is the measure of error. With no halves it is infinite.
+    uncertain; by how much is the measure of error. With no halves it is infinite. Starts that were logged and
+    not declared are a sample of those to come, and the noise of the plant is one too.
 
     Args:
-        returns: Of all rows first, then of the halves.
-        repeats: How often each start is among the paths.
-        floor: Whether the error is at least a hundredth of the value.
+        values: Of every part and path, shape (P, m): of all rows first, then of the halves.
+        paths: Whose values they are.
+        floor: Whether the error is at least the resolution of the answer.
     """
-    value, *halves = returns.mean(dim=1).tolist()
+    value, *halves = values.mean(dim=1).tolist()
     if not halves:
         return math.inf
     apart = math.sqrt(sum((half - value) ** 2 for half in halves) / len(halves))
-    error = math.hypot(INFLATION * apart, chance_error(returns[0], repeats))
-    return max(error, _FINEST * abs(value)) if floor else error
+    error = math.hypot(INFLATION * apart, _chance_error(values[0], paths))
+    return max(error, resolution(value)) if floor else error
 
 
-def chance_error(returns: torch.Tensor, repeats: int) -> float:
-    """Return the standard error of a mean (m,) over starts that are each repeated: what noise leaves."""
-    if repeats == 1:
-        return 0.0
-    by_start = returns.view(repeats, -1)
-    return float((by_start.var(dim=0).mean() / by_start.numel()).sqrt())
+def resolution(value: float) -> float:
+    """Return the least standard error of an answer: none is trusted to better than a hundredth."""
+    return _FINEST * abs(value)
+
+
+def _chance_error(values: torch.Tensor, paths: ModelPaths) -> float:
+    """Return the standard error of a mean (m,) that a sample of starts and the noise leave."""
+    by_start = values.view(paths.repeats, -1)
+    repeats, n_0 = by_start.shape
+    if paths.sampled_starts and n_0 > 1:
+        return float((by_start.mean(dim=0).var() / n_0).sqrt())
+    return 0.0 if repeats == 1 else float((by_start.var(dim=0).mean() / by_start.numel()).sqrt())
 
 
 def lower_return(paths: ModelPaths) -> float:
     """Return the lower end of a controller's return: what leaves the data is worth the least."""
     value = min(float(paths.pessimistic[0].mean()), float(paths.returns[0].mean()))
-    return value - DEVIATIONS * standard_error(paths.returns, paths.repeats, floor=True)
+    return value - DEVIATIONS * standard_error(paths.returns, paths, floor=True)
 
 
 def verdict_of(

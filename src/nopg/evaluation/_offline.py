@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from scipy import stats
+from scipy import special
 
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
@@ -217,9 +217,9 @@ class OfflineEvaluator:
         """Return how much the first earns more than the second."""
         apart = one.paths.returns - other.paths.returns
         mean = float(apart[0].mean())
-        error = max(standard_error(apart, one.paths.repeats), 1e-12 * abs(mean), 1e-300)
+        error = max(standard_error(apart, one.paths), 1e-12 * abs(mean), 1e-300)
         half = DEVIATIONS * error
-        return Difference(mean, (mean - half, mean + half), float(stats.norm.cdf(mean / error)))
+        return Difference(mean, (mean - half, mean + half), float(special.ndtr(mean / error)))
 
     def influence(self, policy: Any) -> tuple[tuple[tuple[int, ...], float], ...]:
         """Return the rows of each group of episodes and what the expected return owes to them.
@@ -272,7 +272,7 @@ class OfflineEvaluator:
         late = entered[-max(len(entered) // 5, 1) :].mean(dim=0)
         shares = (weights @ entered + gamma ** len(entered) * late).view(paths.num_parts, -1)
         mean = float(shares[0].mean())
-        error = standard_error(shares, paths.repeats)
+        error = standard_error(shares, paths)
         return mean, (max(mean - DEVIATIONS * error, 0.0), min(mean + DEVIATIONS * error, 1.0))
 
     def _follow(
@@ -282,7 +282,7 @@ class OfflineEvaluator:
 
     def _evaluation(self, paths: ModelPaths) -> OfflineEvaluation:
         mean, pessimistic = float(paths.returns[0].mean()), float(paths.pessimistic[0].mean())
-        error = standard_error(paths.returns, paths.repeats, floor=True)
+        error = standard_error(paths.returns, paths, floor=True)
         unknown = float(paths.unknown[0].mean())
         numbers = self.data.episodes
         alone = numbers is not None and bool((numbers == numbers[0]).all())
@@ -368,8 +368,8 @@ def _risk(
     m = paths.returns.shape[1]
     error = [float((part[1:] - part[0]).square().mean().sqrt()) for part in by_part[:2]]
     # By Clopper and Pearson for m paths, and by what the halves say otherwise.
-    floor = float(stats.beta.ppf(0.025, low * m, m - low * m + 1)) if low > 0 else 0.0
-    ceiling = float(stats.beta.ppf(0.975, high * m + 1, m - high * m)) if high < 1 else 1.0
+    floor = float(special.betaincinv(low * m, m - low * m + 1, 0.025)) if low > 0 else 0.0
+    ceiling = float(special.betaincinv(high * m + 1, m - high * m, 0.975)) if high < 1 else 1.0
     low, high = max(min(floor, low - 1.96 * error[0]), 0.0), min(max(ceiling, high + 1.96 * error[1]), 1.0)
 
     rows = int(inside(data.states).sum() + inside(data.next_states[data.terminated]).sum())

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from nopg.models._charts import ChartShape, design, kernel_weights
-from nopg.models._regression_rows import RegressionRows
+from nopg.models._charts import ChartShape, kernel_weights
+from nopg.models._global_fit import GlobalFit
+from nopg.models._regression_rows import RegressionRows, design
 
 __all__ = ["HeldOutFit", "select_shapes"]
 
 _ROWS_ASKED, _ROWS_ASKED_WHILE_SEARCHING = 400, 200
 _ROWS_KNOWN = 4_000
 # What is tried: reference rows per coefficient, ridges.
-_SIZES, _RIDGES = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0), (1e-6, 1e-4, 1e-2, 1e-1, 1.0, 1e3)
+_SIZES, _RIDGES = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0), (1e-6, 1e-4, 1e-2, 1e-1, 1.0)
 _FEW_SIZES, _FEW_RIDGES = (3.0, 10.0), (1e-4, 1e-1)
 _MOST_NEIGHBORS = 240
 # Weights of an input in distances that are tried, relative to the present one; 0 is global in that input.
@@ -142,18 +143,28 @@ class _Search:
         asked = self._asked if final else self._asked[:_ROWS_ASKED_WHILE_SEARCHING]
         squared, near = self._neighbors(inputs, asked)
         if near.shape[1] == 0:
-            simple = ChartShape(inputs.used, inputs.metric, 1, len(rows), 1e3)
-            found = {simple: [1.0] * rows.targets.shape[1]}
+            alone = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf)
+            found = {alone: [1.0] * rows.targets.shape[1]}
             self.unexplained |= found
             return found
-        residuals, truth = self._residuals(inputs, asked, near)
+
+        def note(shape: ChartShape, missed: torch.Tensor) -> None:
+            wrong = (missed / self._scale).square()
+            found[shape] = wrong.clamp(max=1.0).mean(dim=0).tolist()
+            self.unexplained[shape] = wrong.clamp(max=_WILD).mean(dim=0).tolist()
+
         apart = rows.space.offsets(rows.inputs[asked][:, None], rows.inputs[near])
         regressors = inputs.used.nonzero()[:, 0]
         local = inputs.metric[regressors]
         weights = rows.weights[near]
+        missed = {g: self._missed(inputs, asked, near, g) for g in ((1, 2) if final else (1,))}
+        for g, (_, truth) in missed.items():
+            note(ChartShape(inputs.used, inputs.metric, 1, 0, math.inf, g), truth)
         sizes, ridges = (_SIZES, _RIDGES) if final else (_FEW_SIZES, _FEW_RIDGES)
-        for degree, size in itertools.product((1, 2), sizes):
-            shape = ChartShape(inputs.used, inputs.metric, degree, 0, 0.0)
+        plans = itertools.product((1,), (1, 2), sizes)
+        for g, degree, size in (*plans, *((2, 1, size) for size in _FEW_SIZES if final)):
+            residuals, truth = missed[g]
+            shape = ChartShape(inputs.used, inputs.metric, degree, 0, 0.0, g)
             p = shape.num_coefficients
             K = math.ceil(size * p)
             if near.shape[1] < K or K > _MOST_NEIGHBORS:
@@ -168,15 +179,7 @@ class _Search:
             for ridge in ridges:
                 penalty = torch.diag_embed(((ridge + 1e-9) * total).expand(-1, p))
                 level = torch.linalg.solve(gram + penalty, moment)[:, 0]
-                wrong = ((level - truth) / self._scale).square()
-                tried = replace(shape, num_neighbors=K, ridge=ridge)
-                found[tried] = wrong.clamp(max=1.0).mean(dim=0).tolist()
-                self.unexplained[tried] = wrong.clamp(max=_WILD).mean(dim=0).tolist()
-        if not found:
-            simple = ChartShape(inputs.used, inputs.metric, 1, near.shape[1], 1e-1)
-            wrong = (truth / self._scale).square()
-            found[simple] = wrong.clamp(max=1.0).mean(dim=0).tolist()
-            self.unexplained[simple] = wrong.clamp(max=_WILD).mean(dim=0).tolist()
+                note(replace(shape, num_neighbors=K, ridge=ridge), level - truth)
         return found
 
     def _neighbors(self, inputs: _Inputs, asked: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -190,30 +193,23 @@ class _Search:
         squared, near = squared.topk(most, dim=1, largest=False)
         return squared, self._known[near]
 
-    def _residuals(
-        self, inputs: _Inputs, asked: torch.Tensor, near: torch.Tensor
+    def _missed(
+        self, inputs: _Inputs, asked: torch.Tensor, near: torch.Tensor, degree: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what global fits without a row's group miss of its neighbours (m, K, t) and of itself."""
         rows = self.rows
-        X = rows.space.features(rows.inputs, inputs.used)
-        weighted = X * rows.weights[:, None]
-        shape = (rows.num_groups, X.shape[1], -1)
-        grams = torch.stack([weighted[rows.groups == g].T @ X[rows.groups == g] for g in range(shape[0])])
-        moments = torch.stack(
-            [weighted[rows.groups == g].T @ rows.targets[rows.groups == g] for g in range(shape[0])]
-        )
-        gram, moment = grams.sum(dim=0) - grams, moments.sum(dim=0) - moments
-        ridge = 1e-9 * gram.diagonal(dim1=1, dim2=2).amax(dim=1).clamp(min=1e-300)
-        fits = torch.linalg.solve(
-            gram + ridge[:, None, None] * torch.eye(X.shape[1], dtype=torch.float64), moment
-        )
-        mine = fits[rows.groups[asked]]  # (m, q, t)
+        whole = GlobalFit.of(rows, inputs.used, degree, list(range(rows.targets.shape[1])))
+        fits = whole.coefficients(~torch.eye(rows.num_groups, dtype=torch.bool))
+        mine, X = fits[rows.groups[asked]], whole.features  # (m, q, t), (n, q)
         left = rows.targets[near] - X[near] @ mine
         return left, rows.targets[asked] - torch.einsum("mq,mqt->mt", X[asked], mine)
 
 
 def _best(errors: dict[ChartShape, list[float]], target: int) -> ChartShape:
-    """Return the cheapest shape whose error is near the least."""
+    """Return the simplest shape whose error is near the least."""
     enough = max(_AS_GOOD * min(each[target] for each in errors.values()), _NEXT_TO_NOTHING)
     good = [shape for shape, each in errors.items() if each[target] <= enough]
-    return min(good, key=lambda shape: (shape.num_coefficients, -shape.ridge, -shape.num_neighbors))
+    return min(
+        good,
+        key=lambda shape: (shape.global_degree, shape.num_coefficients, -shape.ridge, -shape.num_neighbors),
+    )

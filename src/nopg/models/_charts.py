@@ -12,10 +12,11 @@ import torch
 from scipy.spatial import cKDTree
 
 from nopg._typing import FloatArray, IntArray
-from nopg.models._regression_rows import RegressionRows
+from nopg.models._global_fit import GlobalFit
+from nopg.models._regression_rows import RegressionRows, design
 from nopg.neighbors import neighbor_search
 
-__all__ = ["ChartShape", "Charts", "design", "farthest_points", "kernel_weights"]
+__all__ = ["ChartShape", "Charts", "farthest_points", "kernel_weights"]
 
 # Charts that a prediction blends; the next one is where the weight of the last has fallen to nothing.
 _BLENDED = 4
@@ -29,8 +30,6 @@ _CHARTS_AT_ONCE = 256
 # Beyond the rows that it rests on, by this share of their extent, a chart is flat.
 _MARGIN = 0.1
 _TINY = 1e-9
-# With a larger ridge charts add nothing to the global fit, and how far the next one is does not matter.
-_GLOBAL = 10.0
 # A part with a larger share of the groups is fitted like all of them.
 _MOST = 0.75
 
@@ -44,7 +43,9 @@ class ChartShape:
         metric: Weight of each input in distances, 0 where charts are not local in it, shape (d,).
         degree: 1 or 2.
         num_neighbors: Reference rows within the radius of a chart.
-        ridge: Penalty on what a chart adds to the global linear fit, relative to the weight of its rows.
+        ridge: Penalty on what a chart adds to the global fit, relative to the weight of its rows; infinite
+            where the global fit is all.
+        global_degree: Of the polynomial over all inputs that charts add to, 1 or 2.
     """
 
     used: torch.Tensor
@@ -52,27 +53,27 @@ class ChartShape:
     degree: int
     num_neighbors: int
     ridge: float
+    global_degree: int = 1
 
     @property
     def key(self) -> tuple[object, ...]:
         """What two equal shapes have in common."""
         used, metric = tuple(self.used.tolist()), tuple(self.metric.tolist())
-        return used, metric, self.degree, self.num_neighbors, self.ridge
+        return used, metric, self.degree, self.num_neighbors, self.ridge, self.global_degree
 
     @property
     def num_coefficients(self) -> int:
         """p, of one target."""
-        d = int(self.used.sum())
-        return 1 + d + (d * (d + 1) // 2 if self.degree == 2 else 0)
+        return _num_monomials(int(self.used.sum()), self.degree)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether there are charts."""
+        return math.isfinite(self.ridge)
 
 
-def design(offsets: torch.Tensor, degree: int) -> torch.Tensor:
-    """Return 1, the offsets (…, d) and, of degree 2, their products, shape (…, p)."""
-    columns = [offsets.new_ones(*offsets.shape[:-1], 1), offsets]
-    if degree == 2:
-        one, other = torch.triu_indices(offsets.shape[-1], offsets.shape[-1])
-        columns.append(offsets[..., one] * offsets[..., other])
-    return torch.cat(columns, dim=-1)
+def _num_monomials(inputs: int, degree: int) -> int:
+    return 1 + inputs + (inputs * (inputs + 1) // 2 if degree == 2 else 0)
 
 
 def kernel_weights(squared: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
@@ -82,7 +83,7 @@ def kernel_weights(squared: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
 
 
 class Charts:
-    """y(x) = b·features(x) + Σ_c w_c(x) p_c(x − x_c): a linear fit and local polynomials of what it misses.
+    """y(x) = b·features(x) + Σ_c w_c(x) p_c(x − x_c): a global fit and local polynomials of what it misses.
 
     Args:
         rows: Inputs and targets.
@@ -100,11 +101,19 @@ class Charts:
     def __init__(self, rows: RegressionRows, columns: list[int], shape: ChartShape) -> None:
         self.rows, self.columns, self.shape, self.space = rows, columns, shape, rows.space
         self.regressors = shape.used.nonzero()[:, 0]
+        self._global = GlobalFit.of(rows, shape.used, shape.global_degree, columns)
+        if shape.is_local:
+            self._place()
+        else:
+            self.centers, self.noise = rows.inputs[:0], self._global.residual(rows, columns)[None]
+
+    def _place(self) -> None:
+        """Place the charts and sum their statistics."""
+        rows, shape = self.rows, self.shape
         points = self.space.embed(rows.inputs, shape.metric)
         few = rows.sample[:_MOST_REFERENCE_ROWS]
-        p, t = shape.num_coefficients, len(columns)
-        numbers = 2 * rows.num_groups * p * (p + t + 2 * int(shape.used.sum()) + 1)
-        most = min(_MOST_CHARTS, max(int(_LARGEST_STATISTICS / numbers), 50))
+        p, width = shape.num_coefficients, len(self.columns) + self._global.features.shape[1]
+        most = min(_MOST_CHARTS, max(int(_LARGEST_STATISTICS / (2 * rows.num_groups * p * (p + width))), 50))
         chosen = few[farthest_points(points[few], most)]
         self.centers = rows.inputs[chosen]
         self._points = points[chosen]
@@ -113,23 +122,11 @@ class Charts:
         local = shape.metric[self.regressors]
         scale = torch.where(local > 0, local, self.radius[:, None])
         self.scale = scale / self.radius[:, None]  # (C, d_r): offsets within the radius are at most 1
-        self._globals()
         self._statistics(points)
-
-    def _globals(self) -> None:
-        """Sum the statistics of the global linear fit."""
-        rows, G = self.rows, self.rows.num_groups
-        X = self.space.features(rows.inputs, self.shape.used)
-        Y = rows.targets[:, self.columns]
-        self._features = X
-        weighted = X * rows.weights[:, None]
-        parts = [rows.groups == g for g in range(G)]
-        self.global_gram = torch.stack([weighted[part].T @ X[part] for part in parts])
-        self.global_moment = torch.stack([weighted[part].T @ Y[part] for part in parts])
 
     def _statistics(self, points: torch.Tensor) -> None:
         rows, p, G = self.rows, self.shape.num_coefficients, self.rows.num_groups
-        targets = torch.cat([rows.targets[:, self.columns], self._features], dim=1)
+        targets = torch.cat([rows.targets[:, self.columns], self._global.features], dim=1)
         C, t = len(self.centers), targets.shape[1]
         self.statistics = [
             (torch.zeros(G, C, p, p, dtype=torch.float64), torch.zeros(G, C, p, t, dtype=torch.float64))
@@ -142,7 +139,7 @@ class Charts:
         locally = max(int((self.shape.metric > 0).sum()), 1)
         radii = (self.radius, 2.0 ** (1.0 / locally) * self.radius)
         counts = tree.count_within(self._points, radii[1])
-        everything = self.global_fit(torch.ones(1, G, dtype=torch.bool))[0]
+        everything = self._global.coefficients(torch.ones(1, G, dtype=torch.bool))[0]
         for some in _chunks(counts, p):
             near_distance, near = tree.nearest(self._points[some], int(counts[some].max()))
             near = near.long()
@@ -204,18 +201,11 @@ class Charts:
         t = len(self.columns)
         return moment[..., :t] - moment[..., t:] @ fit
 
-    def global_fit(self, kept: torch.Tensor) -> torch.Tensor:
-        """Return the global linear fit (P, q, t) of parts (P, G) of the groups."""
-        gram = torch.einsum("pg,gqr->pqr", kept.double(), self.global_gram)
-        moment = torch.einsum("pg,gqt->pqt", kept.double(), self.global_moment)
-        ridge = _TINY * gram.diagonal(dim1=1, dim2=2).amax(dim=1)
-        eye = torch.eye(gram.shape[1], dtype=torch.float64)
-        solved: torch.Tensor = torch.linalg.solve(gram + ridge[:, None, None] * eye, moment)
-        return solved
-
     def fit(self, kept: torch.Tensor) -> ChartFit:
         """Return the coefficients from parts (P, G) of the groups."""
-        everywhere = self.global_fit(kept)
+        everywhere = self._global.coefficients(kept)
+        if not self.shape.is_local:
+            return ChartFit(self, everywhere, None)
         shares = kept.double()
         C, p, t = len(self.centers), self.shape.num_coefficients, len(self.columns)
         coefficients = torch.empty(len(kept), C, p, t, dtype=torch.float64)
@@ -242,93 +232,120 @@ class ChartFit:
 
     Args:
         charts: Centres and radii.
-        everywhere: Coefficients of the global linear fit, shape (P, q, t).
-        coefficients: Of the local polynomials, shape (P, C, p, t).
+        everywhere: Coefficients of the global fit, shape (P, q, t).
+        coefficients: Of the local polynomials, shape (P, C, p, t); None where the global fit is all.
     """
 
-    def __init__(self, charts: Charts, everywhere: torch.Tensor, coefficients: torch.Tensor) -> None:
-        P, C, _, t = coefficients.shape
+    def __init__(self, charts: Charts, everywhere: torch.Tensor, coefficients: torch.Tensor | None) -> None:
         shape, space = charts.shape, charts.space
-        d = len(charts.regressors)
-        self.columns, self.num_charts, self._tree = charts.columns, C, charts.tree
+        self.columns, self.num_charts = charts.columns, len(charts.centers)
+        self._regressors = charts.regressors.tolist()
+        self._units, self._origin = _array(space.units), _array(space.origin)
+        self._periods = {k: float(space.periods[k]) for k in space.periods.nonzero()[:, 0].tolist()}
+        self._noise = _array(charts.noise.T)
+        # b·features = level + Σ gᵢfᵢ + Σ fᵢSᵢⱼfⱼ/2 of the first features: (P, t), (P, q, t), (P, q·t, q).
+        P, _, t = everywhere.shape
+        q = len(self._regressors) + sum(k in self._periods for k in self._regressors)
+        self._global_level, self._global_slope = _array(everywhere[:, 0]), _array(everywhere[:, 1 : 1 + q])
+        self._global_matrix = None
+        if shape.global_degree == 2:
+            products = everywhere[:, 1 + q :].permute(0, 2, 1)
+            matrix = _symmetric(products, q).permute(0, 2, 1, 3).reshape(P, q * t, q)
+            self._global_matrix = _array(2.0 * matrix)
+        if coefficients is None:
+            return
+
         # p(o) = l + g·o + oᵀHo: level (t, P·C), slopes (d, t, P·C) and a symmetric matrix (d, d, t, P·C).
+        d, C = len(self._regressors), self.num_charts
         flat = coefficients.reshape(P * C, -1, t).permute(1, 2, 0)
         self._level, self._slope = _array(flat[0]), _array(flat[1 : 1 + d])
         self._matrix = None
         if shape.degree == 2:
-            one, other = torch.triu_indices(d, d)
-            matrix = torch.zeros(d, d, t, P * C, dtype=torch.float64)
-            matrix[one, other] += 0.5 * flat[1 + d :]
-            matrix[other, one] += 0.5 * flat[1 + d :]
-            self._matrix = _array(matrix)
-        self._everywhere = _array(everywhere.permute(1, 2, 0))  # (q, t, P)
-        self._centers, self._radius = _array(charts.centers.T), _array(charts.radius.square())
-        self._regressors = _array(charts.regressors)
+            self._matrix = _array(_symmetric(flat[1 + d :].permute(1, 2, 0), d).permute(2, 3, 0, 1))
+        self._tree, self._centers = charts.tree, _array(charts.centers.T)
+        self._radius = _array(charts.radius.square())
         self._scale = _array((charts.scale / space.units[charts.regressors]).T)  # of raw offsets
-        self._low, self._high, self._noise = (
-            _array(charts.low.T),
-            _array(charts.high.T),
-            _array(charts.noise.T),
-        )
-        self._units, self._weight = _array(space.units), _array(shape.metric / space.units)
-        self._periods = {k: float(space.periods[k]) for k in space.periods.nonzero()[:, 0].tolist()}
+        self._low, self._high = _array(charts.low.T), _array(charts.high.T)
+        self._weight = _array(shape.metric / space.units)
         self._local = shape.metric.nonzero()[:, 0].tolist()
-        self._is_local = shape.ridge < _GLOBAL
 
-    def predict(self, x: FloatArray, part: IntArray | None) -> tuple[FloatArray, FloatArray]:
-        """Return y (t, m), noise (t, m) and δ² (1, m) at inputs (d, m), one below the other.
+    def predict(
+        self, x: FloatArray, part: IntArray | None, *, slopes: bool = True, noise: bool = True
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return y (t, m), noise (t, m) if asked for, and δ² (1, m) at inputs (d, m), one below the other.
 
-        The second is their derivative by the inputs, shape (2t + 1, d, m). δ is the distance from the nearest
-        charts in units of their radius. Weights of the charts are b/Σb with b = (1 − d²/d_last²)², d_last the
-        distance of the next chart, so all is smooth where the nearest charts change.
+        The second is their derivative by the inputs, shape (·, d, m), if asked for. δ is the distance from
+        the nearest charts in units of their radius, 0 where there are none. Weights of the charts are b/Σb
+        with b = (1 − d²/d_last²)², d_last the distance of the next chart, so all is smooth where the nearest
+        charts change.
         """
+        if self.num_charts:
+            out, jacobian = self._of_charts(x, part, slopes=slopes, noise=noise)
+        else:
+            t, m = len(self.columns), x.shape[1]
+            out = np.zeros((2 * t + 1 if noise else t + 1, m))
+            jacobian = np.zeros((len(out), *x.shape)) if slopes else None
+            if noise:
+                out[t:-1] = self._noise
+        self._add_global(x, part, out, jacobian)
+        return out, jacobian
+
+    def _of_charts(
+        self, x: FloatArray, part: IntArray | None, *, slopes: bool, noise: bool
+    ) -> tuple[FloatArray, FloatArray | None]:
         C, m = self.num_charts, x.shape[1]
         k = min(_BLENDED, max(C - 1, 1))
         distance, found = self._tree.query(self._embed(x), k=min(k + 1, C))
         near = np.ascontiguousarray(found.reshape(m, -1).T)
         D = np.ascontiguousarray(np.square(distance.reshape(m, -1)).T)
-        apart = x[:, None] - self._centers[:, near]  # (d, k + 1, m)
-        rises = (2.0 * np.square(self._weight))[:, None, None] * apart  # ∂d²/∂x
-        for column, period in self._periods.items():
-            apart[column] -= period * np.round(apart[column] / period)
-            unit = self._units[column]
-            rises[column] = 2.0 * self._weight[column] ** 2 * unit * np.sin(apart[column] / unit)
         if C == 1:
-            blend, slopes = np.ones_like(D), np.zeros_like(rises)
+            share, last, total, blend = np.zeros_like(D), np.ones((1, m)), np.ones(m), np.ones_like(D)
         else:
             last = np.maximum(D[-1:], np.finfo(np.float64).tiny)
             share = np.minimum(D[:-1] / last, 1.0)
-            rest = 1.0 - share
-            b = np.square(rest) + _TINY
+            b = np.square(1.0 - share) + _TINY
             total = b.sum(axis=0)
             blend = b / total
-            # ∂b/∂x/Σb: Σₖ (vₖ − y)·∂bₖ/Σb is the derivative of y by the weights.
-            slopes = (rises[:, :-1] - share * rises[:, -1:]) * (-2.0 * rest / (last * total))
-        near, D, rises = near[:k], D[:k], rises[:, :k]
-        scale = self._scale[:, near]
+        apart = x[:, None] - self._centers[:, near]  # (d, k + 1, m)
+        for column, period in self._periods.items():
+            apart[column] -= period * np.round(apart[column] / period)
+        own = near[:k]
+        scale = self._scale[:, own]
         offsets = apart[self._regressors, :k] * scale
-        clamped = np.minimum(np.maximum(offsets, self._low[:, near]), self._high[:, near])
-        moves = np.where(offsets == clamped, scale, 0.0)
+        clamped = np.minimum(np.maximum(offsets, self._low[:, own]), self._high[:, own])
 
-        flat = near if part is None else near + C * part
+        flat = own if part is None else own + C * part
         slope = self._slope[:, :, flat]  # (d_r, t, k, m)
         t = slope.shape[1]
-        values = np.empty((2 * t + 1, *near.shape))
+        values = np.empty((2 * t + 1 if noise else t + 1, *own.shape))
         if self._matrix is None:
             values[:t] = self._level[:, flat] + (clamped[:, None] * slope).sum(axis=0)
         else:
             bent = (clamped[:, None, None] * self._matrix[:, :, :, flat]).sum(axis=0)
             values[:t] = self._level[:, flat] + (clamped[:, None] * (slope + bent)).sum(axis=0)
             slope = slope + 2.0 * bent
-        radius = self._radius[near]
-        values[t:-1], values[-1] = self._noise[:, near], D / radius if self._is_local else 0.0
+        radius = self._radius[own]
+        values[-1] = D[:k] / radius
+        if noise:
+            values[t:-1] = self._noise[:, own]
         out = (blend * values).sum(axis=1)
-        jacobian = ((values - out[:, None])[:, None] * slopes).sum(axis=2)  # (2t + 1, d, m)
+        if not slopes:
+            return out, None
+
+        rises = (2.0 * np.square(self._weight))[:, None, None] * apart  # ∂d²/∂x
+        for column in self._periods:
+            unit = self._units[column]
+            rises[column] = 2.0 * self._weight[column] ** 2 * unit * np.sin(apart[column] / unit)
+        jacobian = np.zeros((len(values), *x.shape))
+        if C > 1:
+            # ∂b/∂x/Σb: Σₖ (vₖ − y)·∂bₖ/Σb is the derivative of y by the weights.
+            by_weight = (rises[:, :-1] - share * rises[:, -1:]) * (-2.0 * (1.0 - share) / (last * total))
+            for column in self._local:
+                jacobian[:, column] = ((values - out[:, None]) * by_weight[column]).sum(axis=1)
+        moves = np.where(offsets == clamped, scale, 0.0)
         local = (blend * slope * moves[:, None]).sum(axis=2)  # (d_r, t, m)
         jacobian[:t, self._regressors] += local.transpose(1, 0, 2)
-        if self._is_local:
-            jacobian[-1] += (blend / radius * rises).sum(axis=1)
-        self._add_global(x, part, out, jacobian)
+        jacobian[-1] += (blend / radius * rises[:, :k]).sum(axis=1)
         return out, jacobian
 
     def _embed(self, x: FloatArray) -> FloatArray:
@@ -343,24 +360,41 @@ class ChartFit:
         return np.stack(columns, axis=1) if columns else np.zeros((x.shape[1], 1))
 
     def _add_global(
-        self, x: FloatArray, part: IntArray | None, out: FloatArray, jacobian: FloatArray
+        self, x: FloatArray, part: IntArray | None, out: FloatArray, jacobian: FloatArray | None
     ) -> None:
-        """Add the global linear fit, features in the order of `InputSpace.features`, in place."""
-        fit = self._everywhere if part is None else self._everywhere[:, :, part]  # (q, t, m or P)
-        fit = fit[:, :, :1] if part is None else fit
-        t, place = fit.shape[1], 1
-        out[:t] += fit[0]
+        """Add the global fit, features in the order of `InputSpace.features`, in place."""
+        of_input, features, rates = list[int](), list[FloatArray](), list[FloatArray]()
         for k in self._regressors:
-            scaled = x[k] / self._units[k]
+            scaled = (x[k] - self._origin[k]) / self._units[k]
             if k in self._periods:
-                cos, sin, a, b = np.cos(scaled), np.sin(scaled), fit[place], fit[place + 1]
-                out[:t] += cos * a + sin * b
-                jacobian[:t, k] += (cos * b - sin * a) / self._units[k]
-                place += 2
+                cos, sin = np.cos(scaled), np.sin(scaled)
+                of_input, features, rates = [*of_input, k, k], [*features, cos, sin], [*rates, -sin, cos]
             else:
-                out[:t] += scaled * fit[place]
-                jacobian[:t, k] += fit[place] / self._units[k]
-                place += 1
+                one = np.ones_like(scaled)
+                of_input, features, rates = [*of_input, k], [*features, scaled], [*rates, one]
+        F = np.stack(features) if features else np.zeros((0, x.shape[1]))
+        q, t = len(F), len(self.columns)
+        whole = [(0, np.arange(x.shape[1]))]
+        groups = whole if part is None else [(n, np.flatnonzero(part == n)) for n in np.unique(part)]
+        for number, some in groups:
+            f, level = F[:, some], self._global_level[number][:, None]
+            slope = straight = np.broadcast_to(self._global_slope[number][:, :, None], (q, t, len(some)))
+            if self._global_matrix is not None:
+                bent = (self._global_matrix[number] @ f).reshape(q, t, len(some))
+                slope, straight = slope + bent, slope + 0.5 * bent
+            out[:t, some] += level + (straight * f[:, None]).sum(axis=0)
+            if jacobian is not None:
+                for i, k in enumerate(of_input):
+                    jacobian[:t, k, some] += slope[i] * (rates[i][some] / self._units[k])
+
+
+def _symmetric(products: torch.Tensor, d: int) -> torch.Tensor:
+    """Return symmetric matrices H (…, d, d) with oᵀHo = Σ cᵢⱼoᵢoⱼ for coefficients c (…, d(d + 1)/2)."""
+    one, other = torch.triu_indices(d, d)
+    matrix = products.new_zeros(*products.shape[:-1], d, d)
+    matrix[..., one, other] += 0.5 * products
+    matrix[..., other, one] += 0.5 * products
+    return matrix
 
 
 def _array(values: torch.Tensor) -> Any:

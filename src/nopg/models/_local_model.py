@@ -15,7 +15,7 @@ from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.models._chart_selection import HeldOutFit, select_shapes
 from nopg.models._charts import ChartFit, Charts, ChartShape
-from nopg.models._regression_rows import InputSpace, RegressionRows
+from nopg.models._regression_rows import RegressionRows
 from nopg.models._termination import TerminationRule
 
 __all__ = ["ColumnFit", "LocalModel", "Prediction", "RewardFunction"]
@@ -23,8 +23,8 @@ __all__ = ["ColumnFit", "LocalModel", "Prediction", "RewardFunction"]
 RewardFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Rewards (m,) of raw states (m, d_s), actions (m, d_a) and next states (m, d_s), in torch."""
 
-# Predicted rewards lie within the logged ones and this share of their range.
-_REWARD_MARGIN = 0.05
+# Predicted rewards are at most by these shares of the logged range below and above it.
+_WORSE, _BETTER = 1.0, 0.05
 # No path goes farther beyond the logged states than this share of their range.
 _FARTHEST = 1.0
 _NUM_HALVES = 8
@@ -106,7 +106,7 @@ class LocalModel:
         self.rows = rows = RegressionRows.of(data, costs)
         self.num_states, self.num_actions = data.states.shape[1], data.actions.shape[1]
         d_s = self.num_states
-        self.state_space = InputSpace(rows.space.units[:d_s], rows.space.periods[:d_s])
+        self.state_space = rows.space.first(d_s)
         self.fits = select_shapes(rows)
         self._blocks = [
             Charts(rows, columns, shape)
@@ -117,10 +117,10 @@ class LocalModel:
         rewards = data.rewards
         if reward is not None:
             rewards = reward(data.states, data.actions, data.next_states).detach().double()
+        self._rewards = rewards
         low, high = float(rewards.min()), float(rewards.max())
-        margin = _REWARD_MARGIN * (high - low)
         self.reward_low, self.reward_high = low, high
-        self.reward_clamp = (low - margin, high + margin)
+        self.reward_clamp = (low - _WORSE * (high - low), high + _BETTER * (high - low))
         self.bounds = _bounds(data)
         self._range = _logged_range(rows)
         self.noise_factor = self._noise_factor()
@@ -142,8 +142,10 @@ class LocalModel:
         return math.ceil(distance / step) if step > 0 else math.inf
 
     def worst_value(self, discount: float) -> float:
-        """Return the worst reward for ever; 0 if nothing is worse than the end of the task."""
-        worst = self.reward_low / (1.0 - discount)
+        """Return the worst that was logged over an effective horizon, for ever; 0 if the end is worse."""
+        distinct, episodes = self.rows.first.sort().values, self.data.episodes
+        numbers = None if episodes is None else episodes[distinct]
+        worst = _worst_mean(self._rewards[distinct], numbers, discount) / (1.0 - discount)
         return worst if self.termination.never else min(worst, 0.0)
 
     @property
@@ -185,7 +187,7 @@ class LocalModel:
                 fit.r_squared if self.rows.spread[k] > 0 else 1.0,
                 fit.error**0.5,
                 fit.error_of_all_inputs**0.5,
-                fit.shape.degree,
+                max(fit.shape.degree, fit.shape.global_degree),
             )
             for k, (name, fit) in enumerate(zip((*schema.states, "reward"), self.fits, strict=False))
         )
@@ -224,37 +226,41 @@ class LocalModel:
             reward_slope=dy[:, d_s],
         )
 
-    def step(self, inputs: FloatArray, part: IntArray | None) -> tuple[FloatArray, FloatArray]:
+    def step(
+        self, inputs: FloatArray, part: IntArray | None, *, slopes: bool = True, noise: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
         """Return displacement, reward, costs, noise and log-odds of the unknown at inputs (d, m).
 
         They are rows of an array (2 d_s + k + 2, m) for k costs. The second is their derivative by the
-        inputs, shape (2 d_s + k + 2, d, m).
+        inputs, shape (2 d_s + k + 2, d, m). What is not asked for is 0, or empty.
         """
         d, m = inputs.shape
         d_s, first_noise = self.num_states, self.num_states + 1 + self.num_costs
         num_rows = first_noise + d_s + 1
-        out, slopes = np.zeros((num_rows, m)), np.zeros((num_rows, d, m))
+        out, by_x = np.zeros((num_rows, m)), np.zeros((num_rows if slopes else 0, d, m))
         farthest, farthest_slope = np.zeros(m), np.zeros((d, m))
         for fit in self._chart_fits:
-            found, slope = fit.predict(inputs, part)
+            found, slope = fit.predict(inputs, part, slopes=slopes, noise=noise)
             t = len(fit.columns)
-            noise = [first_noise + column for column in fit.columns if column < d_s]  # states come first
-            out[fit.columns], slopes[fit.columns] = found[:t], slope[:t]
-            out[noise], slopes[noise] = found[t : t + len(noise)], slope[t : t + len(noise)]
+            spread = [first_noise + column for column in fit.columns if column < d_s and noise]
+            out[fit.columns], out[spread] = found[:t], found[t : t + len(spread)]  # states come first
             farther = found[-1] > farthest
             farthest = np.where(farther, found[-1], farthest)
-            farthest_slope = np.where(farther, slope[-1], farthest_slope)
+            if slope is not None:
+                by_x[fit.columns], by_x[spread] = slope[:t], slope[t : t + len(spread)]
+                farthest_slope = np.where(farther, slope[-1], farthest_slope)
         low, high, margin = self._range
         beyond = (inputs - np.clip(inputs, low, high)) / margin
         out[-1] = _LOG_ODDS_INSIDE + _LOG_ODDS_RISE * (farthest + np.square(beyond).sum(axis=0))
-        slopes[-1] = _LOG_ODDS_RISE * (farthest_slope + 2.0 * beyond / margin)
-        return out, slopes
+        if slopes:
+            by_x[-1] = _LOG_ODDS_RISE * (farthest_slope + 2.0 * beyond / margin)
+        return out, by_x
 
     def _noise_factor(self) -> FloatArray:
         """Return the Cholesky factor of the correlation of what is missed of the state columns."""
         rows, d_s = self.rows, self.num_states
         some = rows.sample[:_ROWS_SAMPLED]
-        out = torch.as_tensor(self.step(rows.inputs[some].T.numpy(), None)[0].T)
+        out = torch.as_tensor(self.step(rows.inputs[some].T.numpy(), None, slopes=False, noise=False)[0].T)
         scale = torch.where(rows.spread > 0, rows.spread, 1.0)[:d_s]
         left = (rows.targets[some, :d_s] - out[:, :d_s]) / scale
         covariance = left.T @ left / len(some)
@@ -302,6 +308,19 @@ def _halves(num_groups: int, seed: int) -> torch.Tensor:
         half[torch.randperm(num_groups, generator=rng)[: num_groups // 2]] = True
         parts += [half, ~half]
     return torch.stack(parts)
+
+
+def _worst_mean(rewards: torch.Tensor, episodes: torch.Tensor | None, discount: float) -> float:
+    """Return the lowest mean reward over an effective horizon, or over an episode that is shorter."""
+    if episodes is None:
+        return float(rewards.min())
+    window, found = math.ceil(1.0 / (1.0 - discount)), math.inf
+    order = torch.argsort(episodes, stable=True)
+    for episode in rewards[order].split(torch.unique(episodes, return_counts=True)[1].tolist()):
+        length = min(window, len(episode))
+        sums = torch.cat([episode.new_zeros(1), episode.cumsum(dim=0)])
+        found = min(found, float((sums[length:] - sums[:-length]).min()) / length)
+    return found
 
 
 def _shared(fits: list[HeldOutFit], left_out: int | None) -> list[tuple[list[int], ChartShape]]:

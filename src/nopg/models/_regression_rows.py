@@ -10,7 +10,7 @@ import torch
 
 from nopg.data import Schema, Transitions, duplicate_groups, held_out_groups, spread_rows
 
-__all__ = ["InputSpace", "RegressionRows", "difference"]
+__all__ = ["InputSpace", "RegressionRows", "design", "difference"]
 
 # Groups that rows are dealt into: any half of them, or all but one, is a sum of their statistics.
 _NUM_GROUPS = 10
@@ -25,10 +25,12 @@ class InputSpace:
     Attributes:
         units: Standard deviation of each input, 1 where it is constant; of an angle one radian; shape (d,).
         periods: Period of each angle, 0 of any other input, shape (d,).
+        origin: Mean of each input, 0 of an angle, shape (d,).
     """
 
     units: torch.Tensor
     periods: torch.Tensor
+    origin: torch.Tensor
 
     @classmethod
     def of(cls, schema: Schema, inputs: torch.Tensor) -> InputSpace:
@@ -38,7 +40,12 @@ class InputSpace:
             periods[column] = schema.angles.get(name, 0.0)
         varies = inputs.amax(dim=0) - inputs.amin(dim=0) > _ROUNDING * inputs.abs().amax(dim=0)
         units = torch.where(varies, inputs.std(dim=0, correction=0), 1.0)
-        return cls(torch.where(periods > 0, periods / (2 * math.pi), units), periods)
+        units = torch.where(periods > 0, periods / (2 * math.pi), units)
+        return cls(units, periods, torch.where(periods > 0, 0.0, inputs.mean(dim=0)))
+
+    def first(self, count: int) -> InputSpace:
+        """Return the space of the first inputs alone."""
+        return InputSpace(self.units[:count], self.periods[:count], self.origin[:count])
 
     def offsets(self, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
         """Return end − start (…, d) in units, angles the short way round."""
@@ -58,13 +65,22 @@ class InputSpace:
             columns += [metric[column] * part for part in parts]
         return torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 1)
 
-    def features(self, inputs: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
-        """Return 1 and the used inputs (d,), angles as cosine and sine, shape (m, q)."""
-        columns = [torch.ones_like(inputs[:, 0])]
+    def features(self, inputs: torch.Tensor, used: torch.Tensor, degree: int) -> torch.Tensor:
+        """Return polynomials (m, q) of the used inputs (d,), an angle as its cosine and sine."""
+        columns = []
         for column in used.nonzero()[:, 0].tolist():
-            scaled = inputs[:, column] / self.units[column]
+            scaled = (inputs[:, column] - self.origin[column]) / self.units[column]
             columns += [scaled.cos(), scaled.sin()] if self.periods[column] > 0 else [scaled]
-        return torch.stack(columns, dim=1)
+        return design(torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 0), degree)
+
+
+def design(offsets: torch.Tensor, degree: int) -> torch.Tensor:
+    """Return 1, the offsets (…, d) and, of degree 2, their products, shape (…, p)."""
+    columns = [offsets.new_ones(*offsets.shape[:-1], 1), offsets]
+    if degree == 2:
+        one, other = torch.triu_indices(offsets.shape[-1], offsets.shape[-1])
+        columns.append(offsets[..., one] * offsets[..., other])
+    return torch.cat(columns, dim=-1)
 
 
 @dataclass(frozen=True, slots=True)

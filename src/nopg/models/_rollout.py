@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from nopg._typing import FloatArray, IntArray
+from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.models._local_model import LocalModel, RewardFunction
 
 __all__ = ["Act", "Rollout", "along", "leaving_share", "rollout"]
@@ -161,8 +161,7 @@ def rollout(
     tape: list[tuple[FloatArray, FloatArray, FloatArray]] = []
     for t in range(steps):
         a = act(schema.encode(torch.as_tensor(s.T)), t).detach().double().numpy().T
-        x = np.concatenate([s, a])
-        out, slope = model.step(x, part)
+        out, slope = _step(model, np.concatenate([s, a]), part, going, slopes=slopes, noise=noise is not None)
         wanted = s + out[:d_s]
         if noise is not None:
             z = model.noise_factor @ noise[t].T
@@ -203,6 +202,19 @@ def rollout(
         return replace(path, rewards=rewards)
     moves, _, unknowing = path.slopes
     return replace(path, rewards=rewards, slopes=(moves, by_x, unknowing))
+
+
+def _step(
+    model: LocalModel, x: FloatArray, part: IntArray | None, going: BoolArray, *, slopes: bool, noise: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what `LocalModel.step` does for paths that have not ended, 0 for the others."""
+    if going.all():
+        return model.step(x, part, slopes=slopes, noise=noise)
+    own = None if part is None else part[going]
+    found = model.step(x[:, going], own, slopes=slopes, noise=noise)
+    out, by_x = (np.zeros((*one.shape[:-1], len(going))) for one in found)
+    out[..., going], by_x[..., going] = found
+    return out, by_x
 
 
 def along(path: Rollout, function: RewardFunction, *, slopes: bool) -> tuple[FloatArray, FloatArray]:

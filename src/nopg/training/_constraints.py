@@ -263,7 +263,7 @@ class _Judge:
             else:
                 spent = (1.0 - self.discount) * evaluation.paths.costs[column]
                 cost = float(spent[0].mean())
-                upper = cost + DEVIATIONS * standard_error(spent, evaluation.paths.repeats)
+                upper = cost + DEVIATIONS * standard_error(spent, evaluation.paths)
             column += not constraint.smooth
             held = upper if constraint.upper else cost
             answers.append(

@@ -47,13 +47,15 @@ class Regulator:
 def fit_regulator(data: Transitions, discount: float) -> Regulator | None:
     """Return the optimal regulator of linear dynamics and a concave quadratic reward fitted to the rows.
 
-    None where the Riccati recursion finds none.
+    None where every row ends the task or the Riccati recursion finds none.
     """
     w = np.ones(len(data)) if data.weights is None else data.weights.numpy()
     s, a = data.schema.decode(data.features).numpy(), data.actions.numpy()
     after = s + difference(data.schema, data.states, data.next_states).numpy()
     (S, mean, unit), (A, action_mean, action_unit) = _standardized(s, w), _standardized(a, w)
     going = ~data.terminated.numpy()
+    if not going.any():
+        return None
     X = np.concatenate([np.ones((len(S), 1)), S, A], axis=1)
     linear = _ridge(X[going], ((after - mean) / unit)[going], w[going])
     d, c = S.shape[1], A.shape[1]

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from nopg.bellman import ControlProblem, MultistepProblem
-from nopg.evaluation import DEVIATIONS, ModelPaths, OfflineEvaluation, OfflineEvaluator, follow, lower_return
+from nopg.evaluation import (
+    DEVIATIONS,
+    ModelPaths,
+    OfflineEvaluation,
+    OfflineEvaluator,
+    follow,
+    lower_return,
+    resolution,
+)
 from nopg.policies import Policy
 from nopg.solvers import Solver
 from nopg.training._ascent import ascend
@@ -18,6 +25,7 @@ from nopg.training._checkpoint import Checkpoints, Settled
 from nopg.training._constraints import Constraint, solve_constrained
 from nopg.training._controller import Controller
 from nopg.training._portfolio import AS_IT_WAS, best_start, choose_horizon
+from nopg.training._regulator import fit_regulator
 from nopg.training._reports import Callback, Plateau, Update
 from nopg.training._result import ConstraintAnswer
 
@@ -25,10 +33,7 @@ __all__ = ["Training", "judge", "train"]
 
 # Parts of the model in the objective: all rows, and one half with its complement.
 _PARTS = 3
-_PATIENCE = 25
-# What an ascent must add to the lower end of its start, as a share of how far returns may differ: what is
-# less is as likely to be an error of the model.
-_WORTH_IT = 2e-3
+_PATIENCE = 15
 # A controller that is less likely than this to be better than the log is doubted.
 _LIKELY = 0.75
 # A column whose held-out rows are predicted worse than this is named.
@@ -88,12 +93,14 @@ def train(
         note: Hears what is done.
     """
 
-    def climb(within: ControlProblem, share: float, saves: Checkpoints | None) -> tuple[Update, ...]:
+    def climb(
+        within: ControlProblem, share: float, saves: Checkpoints | None, most: int = updates
+    ) -> tuple[Update, ...]:
         smooth = within.has_rollouts
         return ascend(
             within.estimator(solver),
             policy,
-            updates=updates,
+            updates=most,
             learning_rate=share * learning_rate,
             seed=seed,
             callbacks=callbacks,
@@ -113,12 +120,13 @@ def train(
     within = within.replace(num_parts=parts, deviations=DEVIATIONS if parts > 1 else 0.0)
     if note:
         note(f"start: {begun}; {within.description}")
-    history = climb(within, 1.0, checkpoints)
-    gained = lower_return(_followed(first, policy)) - lower_return(paths)
-    if gained < _WORTH_IT * first.model.return_range(first.discount):
+    expected = float(paths.returns[0].mean())
+    hopeless = _best_value(first) - expected < resolution(expected)
+    history = climb(within, 1.0, checkpoints, 1 if hopeless else updates)
+    if lower_return(_followed(first, policy)) <= lower_return(paths):
         policy.load_state_dict(start)
         if note:
-            note("the ascent adds next to nothing: the start is kept")
+            note("the ascent adds nothing: the start is kept")
     if not constraints:
         return Training(within, history, begun)
     answers, history = solve_constrained(
@@ -150,6 +158,7 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
             f"[{found.interval[0]:.5g}, {found.interval[1]:.5g}], that of the log as "
             f"{logged.expected_return:.5g}; it is better with probability {gain.probability_better:.2f}"
         )
+    doubts += _rival(evaluator, found)
     weak = [fit for fit in within.model.column_fits if fit.r_squared < _LEAST_R_SQUARED]
     if within.model.reward_function is not None:
         weak = [fit for fit in weak if fit.name != "reward"]
@@ -160,6 +169,21 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
             + ("; a reward that is known can be given as a function" if weak[-1].name == "reward" else "")
         )
     return found, doubts
+
+
+def _rival(evaluator: OfflineEvaluator, found: OfflineEvaluation) -> list[str]:
+    """Return that least squares and LQR may do better, where the model expects it."""
+    regulator = fit_regulator(evaluator.data, evaluator.discount)
+    if regulator is None:
+        return []
+    rival, mine = evaluator.evaluate(regulator), found.expected_return
+    if rival.verdict == "not identifiable" or rival.expected_return - mine <= resolution(mine):
+        return []
+    return [
+        f"least squares and LQR may do better: its return is predicted as {rival.expected_return:.5g} within "
+        f"[{rival.interval[0]:.5g}, {rival.interval[1]:.5g}], that of the controller as {mine:.5g}; it was "
+        f"not chosen because its lower end is lower, {rival.unknown_mass:.1%} of it being unknown to the data"
+    ]
 
 
 def _begin(
@@ -190,8 +214,13 @@ def _followed(problem: MultistepProblem, policy: Policy) -> ModelPaths:
     return follow(problem, policy, num_parts=min(_PARTS, problem.model.num_parts))
 
 
+def _best_value(problem: MultistepProblem) -> float:
+    """Return the best logged reward for ever; 0 if the end of the task is better."""
+    best = problem.model.reward_high / (1.0 - problem.discount)
+    return max(best, 0.0) if problem.model.may_end else best
+
+
 def _range(problem: ControlProblem) -> float:
     """Return how far the values of a problem may differ, prices of costs included."""
     within = cast(MultistepProblem, problem)
-    best = max(within.model.reward_high / (1.0 - within.discount), 0.0 if within.model.may_end else -math.inf)
-    return max(best - within.unknown_value, 0.0)
+    return max(_best_value(within) - within.unknown_value, 0.0)
