@@ -37,7 +37,7 @@ layers: setup ## check that imports point down the house
 	$(BIN)/lint-imports
 
 test: setup ## run the tests and doctests
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term
 
 docs: setup ## build the documentation into docs/_build/html, where warnings are errors
 	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html

@@ -84,6 +84,7 @@ def test_a_quick_run_leaves_records_and_a_figure_and_is_not_run_twice(tmp_path: 
     assert "2 of 2 trials are recorded already" in output
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     command = [*COMMAND, *QUICK, "--trials", "2", "--out", str(tmp_path)]
     first = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)

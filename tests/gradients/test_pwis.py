@@ -58,6 +58,7 @@ def test_it_equals_explicit_sums_on_three_steps(weights: Weights) -> None:
     assert torch.allclose(direction, expected, rtol=1e-12, atol=1e-12 * float(expected.norm()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["plain", "per-decision"])
 def test_it_is_unbiased_on_the_regulator(weights: Weights) -> None:
     target, steps = pwis_policy((0.45, -0.45)), 3
@@ -80,6 +81,7 @@ def test_it_is_unbiased_on_the_regulator(weights: Weights) -> None:
         assert bool((error < 0.2 * exact.abs()).all())  # three of these must mean something
 
 
+@pytest.mark.slow
 def test_its_variance_grows_with_the_horizon() -> None:
     target = pwis_policy((0.6, -0.6))
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -228,3 +229,43 @@ def test_predictions_are_finite_for_any_small_log(seed: int, rows: int) -> None:
     for part in (found.displacement, found.reward, found.noise, found.unknown):
         assert bool(part.isfinite().all())
     assert bool((found.noise >= 0).all())
+
+
+def test_a_quadratic_cost_is_exact_far_beyond_the_rows() -> None:
+    model = LocalModel(linear_log())
+    s = torch.tensor([[5.0, -6.0]], dtype=torch.float64)
+    a = torch.tensor([[4.0]], dtype=torch.float64)
+    found = model.predict(s, a)
+    assert float(found.reward) == pytest.approx(-61.0 - 1.6, rel=1e-5)
+    assert found.reward_slope[0].tolist() == pytest.approx([-10.0, 12.0, -0.8], rel=1e-4)
+    assert model.num_charts == 0
+
+
+def test_the_derivative_of_a_quadratic_fit_holds_with_angles_and_parts() -> None:
+    data = curved_log(300)
+    angle, speed, _ = data.states.T
+    data = replace(data, rewards=angle.cos() * speed + 0.3 * angle.sin() * angle.cos() - speed.square())
+    model = LocalModel(data)
+    assert model.column_fits[-1].degree == 2
+    x, part = inputs_near(model, 6).T.contiguous().numpy(), np.array([0, 2, 1, 1, 0, 2])
+    out, slopes = model.step(x, part)
+    for column in range(len(x)):
+        moved = [x.copy(), x.copy()]
+        moved[0][column] += 1e-6
+        moved[1][column] -= 1e-6
+        up, down = (model.step(one, part)[0] for one in moved)
+        assert slopes[3, column] == pytest.approx((up[3] - down[3]) / 2e-6, abs=1e-5)
+    plain, none = model.step(x, part, slopes=False, noise=False)
+    assert plain[:4] == pytest.approx(out[:4], abs=1e-12)
+    assert none.size == 0
+
+
+def test_what_leaving_costs_is_the_worst_logged_horizon_for_ever() -> None:
+    n = 40
+    s, a = torch.randn(n, 1, dtype=torch.float64), torch.randn(n, 1, dtype=torch.float64)
+    r = torch.zeros(n, dtype=torch.float64)
+    r[7], r[20:30] = -100.0, -20.0  # one bad reward, and ten of an episode that are rather bad
+    data = Transitions.from_arrays(s, a, r, s, episodes=torch.arange(n) // 20)
+    assert LocalModel(data).worst_value(0.9) == pytest.approx(-20.0 / 0.1)
+    assert LocalModel(replace(data, episodes=None)).worst_value(0.9) == pytest.approx(-100.0 / 0.1)
+    assert LocalModel(data).worst_value(0.5) == pytest.approx(-50.0 / 0.5)

@@ -54,7 +54,8 @@ def apart(one: dict[str, Any], other: dict[str, Any]) -> float:
 @pytest.mark.parametrize(
     ("ranks", "settings"),
     [
-        (2, ()),
+        (2, ("--updates", "15")),
+        pytest.param(2, (), marks=pytest.mark.slow),
         pytest.param(
             3,
             ("--policy", "gaussian", "--updates", "10"),

@@ -244,6 +244,26 @@ def test_doubt_is_said_before_the_result_is_returned() -> None:
     assert "held-out rows are predicted badly, R²: reward" in text
 
 
+def test_a_regulator_that_may_do_better_is_named() -> None:
+    rng = generator(0, "log")
+    s = 2 * torch.rand(300, 1, generator=rng, dtype=torch.float64) - 1
+    a = 0.2 * torch.rand(300, 1, generator=rng, dtype=torch.float64)
+    log = Transitions.from_arrays(s, a, -s.square()[:, 0], s + a, initial_states=[[-0.9]])
+    lazy = LinearPolicy([[1e-3]])  # hardly does anything
+    with pytest.warns(SupportWarning, match="least squares and LQR may do better"):
+        nopg.optimize(log, 0.9, policy=lazy, start="given", updates=1, progress=False)
+
+
+def test_an_ascent_that_cannot_add_anything_is_not_made() -> None:
+    rng = generator(0, "log")
+    s = 2 * torch.rand(200, 1, generator=rng, dtype=torch.float64) - 1
+    a = 2 * torch.rand(200, 1, generator=rng, dtype=torch.float64) - 1
+    log = Transitions.from_arrays(
+        s, a, 1 - 1e-3 * s.square()[:, 0], 0.5 * s + 0.1 * a, initial_states=[[0.1]]
+    )
+    assert len(nopg.optimize(log, 0.9, progress=False).history) == 1
+
+
 def test_the_variance_has_decayed_at_the_end_of_the_training(grid: Transitions) -> None:
     policy = GaussianMLPPolicy.from_data(
         grid.features, grid.actions, rng=generator(0, "policy"), decay=VarianceDecay(final=0.25)

@@ -314,7 +314,7 @@ def _worst_mean(rewards: torch.Tensor, episodes: torch.Tensor | None, discount: 
     """Return the lowest mean reward over an effective horizon, or over an episode that is shorter."""
     if episodes is None:
         return float(rewards.min())
-    window, found = math.ceil(1.0 / (1.0 - discount)), math.inf
+    window, found = max(round(1.0 / (1.0 - discount)), 1), math.inf
     order = torch.argsort(episodes, stable=True)
     for episode in rewards[order].split(torch.unique(episodes, return_counts=True)[1].tolist()):
         length = min(window, len(episode))

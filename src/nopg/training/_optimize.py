@@ -93,7 +93,7 @@ def optimize(
             'paper' is the Nadaraya-Watson model of the paper and its equation.
         reward: The reward as a function of states (m, d_s), actions (m, d_a) and next states (m, d_s) in
             torch, where it is known; by default it is fitted. For the local model.
-        unknown_value: v, the value of leaving the data; the worst reward for ever by default.
+        unknown_value: v, the value of leaving the data; the worst that was logged, for ever, by default.
         start: Where the ascent begins. 'given' takes the policy as it is, a new one at random. 'auto' takes,
             for a new policy on the local model, the best of several: what was logged, least squares + LQR,
             best actions of the model, and random weights.
