@@ -4,8 +4,8 @@
 `evaluate_offline` and `compare` say what any controller will do, `load` brings back one that was
 saved. The rooms below are public too: `nopg.data`, `nopg.bandwidths`,
 `nopg.models`, `nopg.bellman`, `nopg.gradients`, `nopg.solvers`, `nopg.policies`, `nopg.training`,
-`nopg.evaluation`, `nopg.report`, `nopg.bundles`, where a controller runs `nopg.runtime` (without torch) and
-`nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`,
+`nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, where a controller runs `nopg.runtime`
+(without torch) and `nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`,
 `nopg.baselines`, `nopg.experiments`, `nopg.records`, `nopg.figures` and `nopg.theory`.
 
 Names are imported when they are first used, so that what needs no torch does not import it.
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from nopg.bandwidths import paper_bandwidths, select_bandwidths
     from nopg.data import Schema, Transitions
     from nopg.evaluation import compare, evaluate_offline
+    from nopg.inspect import describe
     from nopg.kernels import Bandwidths
-    from nopg.report import describe
     from nopg.training import TrainingResult, load, optimize
 
 __all__ = [
@@ -45,7 +45,7 @@ _HOMES = {
     "TrainingResult": "training",
     "Transitions": "data",
     "compare": "evaluation",
-    "describe": "report",
+    "describe": "inspect",
     "evaluate_offline": "evaluation",
     "load": "training",
     "optimize": "training",

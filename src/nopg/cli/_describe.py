@@ -9,8 +9,8 @@ import typer
 
 from nopg.cli import _data as d
 from nopg.cli._screen import FLAWED, OUT, TOLD, guarded, print_json
-from nopg.report import Description, Grade
-from nopg.report import describe as look_at
+from nopg.inspect import Description, Grade
+from nopg.inspect import describe as look_at
 
 __all__ = ["describe"]
 

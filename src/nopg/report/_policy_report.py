@@ -21,8 +21,8 @@ from nopg.evaluation import (
     logged_returns,
 )
 from nopg.figures import Picture, result_pictures
+from nopg.inspect import Description, describe
 from nopg.records import write_json
-from nopg.report._describe import Description, describe
 from nopg.report._facts import facts_of
 from nopg.report._influential import InfluentialPart, influential_parts
 from nopg.report._sections import page_of

@@ -7,9 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from nopg._version import __version__
+from nopg.inspect import Column, Finding, Grade, count_of
 from nopg.models import ColumnFit
-from nopg.report._columns import Column
-from nopg.report._findings import Finding, Grade, count_of
 from nopg.report._page import figure, note, page, paragraph, section, table, verdict
 from nopg.report._wording import chance, interval, number
 

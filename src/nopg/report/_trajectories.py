@@ -12,7 +12,7 @@ from nopg._typing import FloatArray
 from nopg.data import Transitions, episode_rows
 from nopg.evaluation import ModelPaths, OfflineEvaluation
 from nopg.figures import Fan, Picture, draw_fans, fans_table, named
-from nopg.report._findings import count_of
+from nopg.inspect import count_of
 
 __all__ = ["trajectory_pictures"]
 

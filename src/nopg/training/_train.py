@@ -17,6 +17,7 @@ from nopg.evaluation import (
     lower_return,
     resolution,
 )
+from nopg.inspect import Grade, quick_findings
 from nopg.policies import Policy
 from nopg.solvers import Solver
 from nopg.training._ascent import ascend
@@ -148,7 +149,11 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
         within.data, within.discount, model=within.model, unknown_value=within.unknown_value
     )
     found, logged = evaluator.evaluate(controller), evaluator.logged()
-    doubts = []
+    doubts = [
+        f"the data should be corrected before training, {finding.topic}: {finding.what}. {finding.advice}"
+        for finding in quick_findings(within.data)
+        if finding.grade is Grade.STOP
+    ]
     if found.verdict != "ok":
         doubts.append(f"the verdict on this controller is {found.verdict!r}: {'; '.join(found.reasons)}")
     gain = evaluator.difference(found, logged)

@@ -10,8 +10,8 @@ import torch
 
 from nopg._typing import ArrayLike
 from nopg.errors import DataError
-from nopg.report._findings import Finding, count_of, listed, look, ok, share_of, stop
-from nopg.report._recording import Recording
+from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
+from nopg.inspect._recording import Recording
 
 __all__ = ["Clock", "as_seconds", "clock_finding", "duration"]
 

@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nopg.report._coverage import PERCENTILES, Coverage, percentiles
-from nopg.report._findings import Finding, Grade, count_of, share_of
+from nopg.inspect._coverage import PERCENTILES, Coverage, percentiles
+from nopg.inspect._findings import Finding, Grade, count_of, share_of
 
 if TYPE_CHECKING:
-    from nopg.report._columns import Column
-    from nopg.report._describe import Description
+    from nopg.inspect._columns import Column
+    from nopg.inspect._describe import Description
 
 __all__ = ["shortened", "table"]
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from nopg._typing import ArrayLike
 from nopg.data import Transitions, duplicate_groups
 from nopg.errors import ArgumentError, DataError
-from nopg.kernels import Bandwidths
-from nopg.report._clock import Clock, as_seconds, clock_finding
-from nopg.report._columns import (
+from nopg.inspect._clock import Clock, as_seconds, clock_finding
+from nopg.inspect._columns import (
     Column,
     angle_finding,
     bounds_finding,
@@ -20,18 +19,19 @@ from nopg.report._columns import (
     outside_finding,
     reward_finding,
 )
-from nopg.report._coverage import Coverage, coverage_finding, starts_finding, steps_finding
-from nopg.report._episodes import Episodes, ends_finding, order_finding
-from nopg.report._figure import draw
-from nopg.report._findings import Finding, Grade, count_of, look, numbered, ok, share_of, stop
-from nopg.report._recording import Recording
-from nopg.report._stuck import Run, find_runs, stuck_finding
-from nopg.report._table import table
+from nopg.inspect._coverage import Coverage, coverage_finding, starts_finding, steps_finding
+from nopg.inspect._episodes import Episodes, ends_finding, order_finding
+from nopg.inspect._figure import draw
+from nopg.inspect._findings import Finding, Grade, count_of, look, numbered, ok, share_of, stop
+from nopg.inspect._recording import Recording
+from nopg.inspect._stuck import Run, find_runs, stuck_finding
+from nopg.inspect._table import table
+from nopg.kernels import Bandwidths
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Description", "describe"]
+__all__ = ["Description", "describe", "quick_findings"]
 
 _ROWS_PER_INPUT = 20
 _FEW_COPIES, _MANY_COPIES = 0.01, 0.5
@@ -119,6 +119,22 @@ def describe(
         >>> print(description.findings[0])
         1 [look] duplicates: 30 rows (6.67 %) say again what another row says. Drop them unless...
     """
+    return _described(data, time=time, bandwidths=bandwidths, num_dropped=num_dropped, whole=True)
+
+
+def quick_findings(data: Transitions) -> tuple[Finding, ...]:
+    """Return what `describe` finds, numbered, but for what the kernels of the paper's model see."""
+    return _described(data, time=None, bandwidths=None, num_dropped=None, whole=False).findings
+
+
+def _described(
+    data: Transitions,
+    *,
+    time: ArrayLike | None,
+    bandwidths: Bandwidths | None,
+    num_dropped: int | None,
+    whole: bool,
+) -> Description:
     if num_dropped is not None and num_dropped < 0:
         raise ArgumentError(f"num_dropped is {num_dropped}; give how many rows were dropped, or None")
     if bandwidths is not None:
@@ -128,7 +144,7 @@ def describe(
     runs = find_runs(data, recording)
     clock = None if time is None else Clock.of(as_seconds(time, len(data)), recording)
     copies = len(data) - int(duplicate_groups(data).max()) - 1
-    coverage, no_coverage = _coverage(data, bandwidths)
+    coverage, no_coverage = _coverage(data, bandwidths) if whole else (None, "not asked for")
 
     findings = [
         rows_finding(len(data), copies, num_inputs=data.features.shape[1] + data.actions.shape[1]),
@@ -145,7 +161,9 @@ def describe(
         bounds_finding(columns),
         outside_finding(columns),
         *(
-            [look("coverage", f"not measured: {no_coverage}", "Mend that first, then describe again")]
+            []
+            if not whole
+            else [look("coverage", f"not measured: {no_coverage}", "Mend that first, then describe again")]
             if coverage is None
             else [steps_finding(coverage), coverage_finding(coverage), starts_finding(coverage)]
         ),

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data import Schema, Transitions
-from nopg.report._findings import Finding, count_of, listed, look, ok, share_of, stop
+from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
 
 __all__ = [
     "Column",

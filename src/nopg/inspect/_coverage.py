@@ -12,8 +12,8 @@ from nopg._seeding import generator
 from nopg.bandwidths import RegressionTable, select_bandwidths, step_length
 from nopg.data import Transitions
 from nopg.errors import DataError
+from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
 from nopg.kernels import Bandwidths
-from nopg.report._findings import Finding, count_of, listed, look, ok, share_of, stop
 
 __all__ = [
     "PERCENTILES",

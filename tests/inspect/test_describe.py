@@ -13,8 +13,8 @@ import torch
 from nopg.data import Transitions
 from nopg.environments import Pendulum
 from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.inspect import Description, Finding, Grade, describe
 from nopg.kernels import Bandwidths
-from nopg.report import Description, Finding, Grade, describe
 from nopg.rollouts import collect_grid
 
 EPISODES, LENGTH = 8, 50
@@ -535,7 +535,7 @@ def test_the_same_data_give_the_same_text(clean: Description) -> None:
 
 
 def test_a_sample_of_many_rows_is_drawn_the_same_way_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nopg.report._coverage._ROWS", 200)
+    monkeypatch.setattr("nopg.inspect._coverage._ROWS", 200)
     first, again = (describe(tank(), bandwidths=H) for _ in range(2))
     assert first.coverage is not None
     assert first.coverage.num_rows == 200
@@ -637,7 +637,7 @@ def test_a_figure_without_matplotlib_says_what_to_install(
 
 
 def test_importing_the_report_does_not_import_matplotlib() -> None:
-    script = "import sys, nopg.report; print('matplotlib' in sys.modules)"
+    script = "import sys, nopg.inspect; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -11,19 +11,19 @@ import numpy as np
 import torch
 
 from nopg.errors import MissingExtraError
-from nopg.report._clock import Clock
-from nopg.report._columns import Column
-from nopg.report._coverage import STICKS, UNKNOWN_BEYOND, Coverage
-from nopg.report._episodes import END_NAMES, Episodes
-from nopg.report._findings import Grade, count_of
-from nopg.report._stuck import Run
-from nopg.report._table import shortened
+from nopg.inspect._clock import Clock
+from nopg.inspect._columns import Column
+from nopg.inspect._coverage import STICKS, UNKNOWN_BEYOND, Coverage
+from nopg.inspect._episodes import END_NAMES, Episodes
+from nopg.inspect._findings import Grade, count_of
+from nopg.inspect._stuck import Run
+from nopg.inspect._table import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from nopg.report._describe import Description
+    from nopg.inspect._describe import Description
 
 __all__ = ["draw"]
 

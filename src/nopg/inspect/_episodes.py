@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from nopg.data import Transitions
-from nopg.report._findings import Finding, count_of, listed, look, ok, share_of, stop
-from nopg.report._recording import Recording
+from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
+from nopg.inspect._recording import Recording
 
 __all__ = ["END_NAMES", "Episodes", "ends_finding", "order_finding"]
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data import Transitions
-from nopg.report._findings import Finding, count_of, listed, look, ok, share_of, stop
-from nopg.report._recording import Recording
+from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
+from nopg.inspect._recording import Recording
 
 __all__ = ["Run", "find_runs", "stuck_finding"]
 
