@@ -157,7 +157,8 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
     if found.verdict != "ok":
         doubts.append(f"the verdict on this controller is {found.verdict!r}: {'; '.join(found.reasons)}")
     gain = evaluator.difference(found, logged)
-    if gain.probability_better < _LIKELY or found.interval[0] <= logged.expected_return:
+    unlikely = gain.probability_better < _LIKELY and within.data.episodes is not None  # else nobody acted
+    if unlikely or found.interval[0] <= logged.expected_return:
         doubts.append(
             "the controller is not better than what was logged beyond doubt: its return is predicted within "
             f"[{found.interval[0]:.5g}, {found.interval[1]:.5g}], that of the log as "
