@@ -21,7 +21,6 @@ from nopg.evaluation import (
     follow,
     logged_returns,
     region_of,
-    standard_error,
 )
 from nopg.rollouts import simulate
 
@@ -74,18 +73,6 @@ def test_the_return_of_a_policy_is_found_without_its_plant(
     assert answer.verdict == "ok"
     assert answer.reasons == ()
     assert "ok" in repr(answer)
-
-
-def test_starts_that_were_logged_are_a_sample_of_those_to_come(
-    data: Transitions, evaluator: OfflineEvaluator
-) -> None:
-    declared = evaluator.evaluate(regulated)
-    sampled = replace(declared.paths, sampled_starts=True)
-    by_start = declared.paths.returns[0].view(declared.paths.repeats, -1).mean(dim=0)
-    chance = float(by_start.std()) / len(by_start) ** 0.5
-    halves = standard_error(declared.paths.returns, declared.paths)
-    assert standard_error(sampled.returns, sampled) == pytest.approx((halves**2 + chance**2) ** 0.5, rel=0.01)
-    assert OfflineEvaluator(replace(data, initial_states=None), 0.9).evaluate(regulated).paths.sampled_starts
 
 
 def test_a_policy_that_leaves_the_data_is_not_called_ok(evaluator: OfflineEvaluator) -> None:

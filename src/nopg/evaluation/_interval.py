@@ -36,8 +36,7 @@ def standard_error(values: torch.Tensor, paths: ModelPaths, *, floor: bool = Fal
     """Return the standard error of a mean over paths, such as that of their returns.
 
     Half the rows err by more, to the same side where fits are too stiff and to either side where they are
-    uncertain; by how much is the measure of error. With no halves it is infinite. Starts that were logged and
-    not declared are a sample of those to come, and the noise of the plant is one too.
+    uncertain; by how much is the measure of error. With no halves it is infinite.
 
     Args:
         values: Of every part and path, shape (P, m): of all rows first, then of the halves.
@@ -48,7 +47,7 @@ def standard_error(values: torch.Tensor, paths: ModelPaths, *, floor: bool = Fal
     if not halves:
         return math.inf
     apart = math.sqrt(sum((half - value) ** 2 for half in halves) / len(halves))
-    error = math.hypot(INFLATION * apart, _chance_error(values[0], paths))
+    error = math.hypot(INFLATION * apart, _chance_error(values[0], paths.repeats))
     return max(error, resolution(value)) if floor else error
 
 
@@ -57,13 +56,12 @@ def resolution(value: float) -> float:
     return _FINEST * abs(value)
 
 
-def _chance_error(values: torch.Tensor, paths: ModelPaths) -> float:
-    """Return the standard error of a mean (m,) that a sample of starts and the noise leave."""
-    by_start = values.view(paths.repeats, -1)
-    repeats, n_0 = by_start.shape
-    if paths.sampled_starts and n_0 > 1:
-        return float((by_start.mean(dim=0).var() / n_0).sqrt())
-    return 0.0 if repeats == 1 else float((by_start.var(dim=0).mean() / by_start.numel()).sqrt())
+def _chance_error(values: torch.Tensor, repeats: int) -> float:
+    """Return the standard error of a mean (m,) over starts that are each repeated: what noise leaves."""
+    if repeats == 1:
+        return 0.0
+    by_start = values.view(repeats, -1)
+    return float((by_start.var(dim=0).mean() / by_start.numel()).sqrt())
 
 
 def lower_return(paths: ModelPaths) -> float:

@@ -40,7 +40,6 @@ class ModelPaths:
         last: Raw states that the last step led to, shape (P·m, d_s).
         num_parts: P.
         repeats: How often every start is repeated.
-        sampled_starts: Whether the starts are a sample of those to come: logged, not declared.
         solution: Of the equation whose values are the tails.
     """
 
@@ -56,7 +55,6 @@ class ModelPaths:
     last: torch.Tensor
     num_parts: int
     repeats: int
-    sampled_starts: bool
     solution: MultistepSolution
 
 
@@ -122,7 +120,6 @@ def follow(
         last=torch.as_tensor(path.states[-1]),
         num_parts=num_parts,
         repeats=repeats,
-        sampled_starts=model.data.initial_states is None,
         solution=solution,
     )
 
