@@ -41,7 +41,7 @@ _CERTIFICATE = {
 LIMITS = (
     "The interval is no guarantee. Its width comes from models that are fitted to halves of the episodes, "
     "and was calibrated on plants whose true returns are known. With few episodes it is itself uncertain.",
-    "The lower end of the interval counts leaving the data as the worst logged reward for ever. That is a "
+    "The lower end of the interval counts leaving the data as the worst that was logged, for ever. That is a "
     "cautious number, not a lower bound: the plant may do worse than anything in the log.",
     "The unknown mass says how much of the return's weight lies outside the data. It does not find every "
     "wrong answer, and a large one does not make an answer wrong.",
@@ -100,7 +100,7 @@ def _verdict(report: PolicyReport) -> str:
             ),
             "Unknown mass": (
                 chance(policy.unknown_mass),
-                f"return if all of it earns the worst logged reward: {number(policy.pessimistic_return)}",
+                f"return if all of it earns the worst that was logged: {number(policy.pessimistic_return)}",
             ),
         },
     )
