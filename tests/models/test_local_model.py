@@ -269,3 +269,21 @@ def test_what_leaving_costs_is_the_worst_logged_horizon_for_ever() -> None:
     assert LocalModel(data).worst_value(0.9) == pytest.approx(-20.0 / 0.1)
     assert LocalModel(replace(data, episodes=None)).worst_value(0.9) == pytest.approx(-100.0 / 0.1)
     assert LocalModel(data).worst_value(0.5) == pytest.approx(-50.0 / 0.5)
+
+
+def test_an_input_without_effect_may_lie_farther_beyond_the_log() -> None:
+    data = linear_log(300)
+    idle = torch.rand(300, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    wide = Transitions.from_arrays(
+        torch.cat([data.states, idle], dim=1),
+        data.actions,
+        data.rewards,
+        torch.cat([data.next_states, idle], dim=1),
+        episodes=data.episodes,
+    )
+    model, action = LocalModel(wide), torch.zeros(1, 1, dtype=torch.float64)
+    low, high = wide.states.amin(dim=0), wide.states.amax(dim=0)
+    for column, unknown in ((0, True), (2, False)):
+        s = wide.states.mean(dim=0).clone()
+        s[column] = high[column] + 0.5 * (high[column] - low[column])
+        assert (float(model.predict(s[None], action).unknown) > 0.5) == unknown

@@ -24,6 +24,8 @@ _MOST_NEIGHBORS = 240
 _FACTORS = (0.0, 0.3, 3.0)
 # An error so near the least, or next to nothing, is as good: the simpler wins.
 _AS_GOOD, _NEXT_TO_NOTHING = 1.03, 1e-10
+# With no more than this error the global fit is enough, even where charts do better.
+_ENOUGH = 1e-6
 # Squared errors in units of the variance count for R² up to this: a wild extrapolation is one bad row.
 _WILD = 4.0
 # What an input, or a distance of its own, must gain to be kept.
@@ -60,11 +62,12 @@ def select_shapes(rows: RegressionRows) -> list[HeldOutFit]:
     for target in range(rows.targets.shape[1]):
         alone = _best(base, target)
         reference = base[alone][target]
-        mine = _own_inputs(search, plain, target, reference)
+        floor = _NEXT_TO_NOTHING if alone.is_local else _ENOUGH
+        mine = _own_inputs(search, plain, target, floor, exact=reference <= floor)
         if mine is not plain:
             tried.append(search.errors(mine, final=True))
             own = _best(tried[-1], target)
-            if tried[-1][own][target] < _WORTH_IT * reference:
+            if tried[-1][own][target] < max(_WORTH_IT * reference, floor):
                 alone = own
         error = min(errors[alone][target] for errors in tried if alone in errors)
         shared = _as_good(tried, [fit.shape for fit in found], target, error)
@@ -103,23 +106,28 @@ class _Inputs:
         return _Inputs(self.used, metric)
 
 
-def _own_inputs(search: _Search, plain: _Inputs, target: int, reference: float) -> _Inputs:
-    """Return the inputs of one target by coordinate search: drop what does not help, stretch what does."""
-    if search.rows.spread[target] == 0 or reference <= _NEXT_TO_NOTHING:
+def _own_inputs(search: _Search, plain: _Inputs, target: int, floor: float, *, exact: bool) -> _Inputs:
+    """Return the inputs of one target by coordinate search: drop what does not help, stretch what does.
+
+    Args:
+        search: Finds errors.
+        plain: All inputs.
+        target: Its number.
+        floor: Errors below it are equal.
+        exact: Whether all inputs reach the floor already; then some are dropped and none is stretched.
+    """
+    if search.rows.spread[target] == 0:
         return plain
-    best, least = plain, search.least(plain, target)
-    for drops in (True, False):
+    best, least = plain, max(search.least(plain, target), floor)
+    for drops in (True,) if exact else (True, False):
         for column in plain.used.nonzero()[:, 0].tolist():
             if not best.used[column] or int(best.used.sum()) == 1:
                 continue
-            if drops:
-                tried = [(best.dropped(column), 1.0 / _AS_GOOD)]
-            else:
-                tried = [(best.scaled(column, factor), _WORTH_IT) for factor in _FACTORS]
-            for one, worth in tried:
-                error = search.least(one, target)
-                if error * (worth if drops else 1.0) <= least * (1.0 if drops else worth):
-                    best, least = one, min(error, least) if drops else error
+            tried = [best.dropped(column)] if drops else [best.scaled(column, k) for k in _FACTORS]
+            for one in tried:
+                error = max(search.least(one, target), floor)
+                if error <= (_AS_GOOD if drops else _WORTH_IT) * least:
+                    best, least = one, min(error, least)
     return best
 
 
@@ -157,7 +165,7 @@ class _Search:
         regressors = inputs.used.nonzero()[:, 0]
         local = inputs.metric[regressors]
         weights = rows.weights[near]
-        missed = {g: self._missed(inputs, asked, near, g) for g in ((1, 2) if final else (1,))}
+        missed = {g: self._missed(inputs, asked, near, g) for g in (1, 2)}
         for g, (_, truth) in missed.items():
             note(ChartShape(inputs.used, inputs.metric, 1, 0, math.inf, g), truth)
         sizes, ridges = (_SIZES, _RIDGES) if final else (_FEW_SIZES, _FEW_RIDGES)
@@ -207,9 +215,16 @@ class _Search:
 
 def _best(errors: dict[ChartShape, list[float]], target: int) -> ChartShape:
     """Return the simplest shape whose error is near the least."""
-    enough = max(_AS_GOOD * min(each[target] for each in errors.values()), _NEXT_TO_NOTHING)
-    good = [shape for shape, each in errors.items() if each[target] <= enough]
+    least = _AS_GOOD * min(each[target] for each in errors.values())
+    floors = {True: _NEXT_TO_NOTHING, False: _ENOUGH}
+    good = [shape for shape, each in errors.items() if each[target] <= max(least, floors[shape.is_local])]
     return min(
         good,
-        key=lambda shape: (shape.global_degree, shape.num_coefficients, -shape.ridge, -shape.num_neighbors),
+        key=lambda shape: (
+            shape.is_local,
+            shape.global_degree,
+            shape.num_coefficients,
+            -shape.ridge,
+            -shape.num_neighbors,
+        ),
     )

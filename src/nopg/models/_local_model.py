@@ -31,8 +31,8 @@ _NUM_HALVES = 8
 # Log-odds of the unknown: at the centre of a chart, and by δ², the squared distance in radii of the nearest
 # charts. Within a radius hardly anything is unknown, at three nearly everything.
 _LOG_ODDS_INSIDE, _LOG_ODDS_RISE = math.log(1e-4), 2.0
-# Beyond the logged range of an input, this share of it counts as one radius.
-_MARGIN = 0.1
+# Beyond the logged range of an input, this share of it counts as one radius; and where nothing depends on it.
+_MARGIN, _MARGIN_WITHOUT_EFFECT = 0.1, 1.0
 # Rows from which the correlation of what is missed is found.
 _ROWS_SAMPLED = 1_000
 
@@ -122,12 +122,18 @@ class LocalModel:
         self.reward_low, self.reward_high = low, high
         self.reward_clamp = (low - _WORSE * (high - low), high + _BETTER * (high - low))
         self.bounds = _bounds(data)
-        self._range = _logged_range(rows)
+        self._range = _logged_range(rows, self._inputs_that_matter())
         self.noise_factor = self._noise_factor()
 
     def _fit(self, kept: torch.Tensor) -> None:
         self.kept = kept
         self._chart_fits: list[ChartFit] = [charts.fit(kept) for charts in self._blocks]
+
+    def _inputs_that_matter(self) -> torch.Tensor:
+        """Return which inputs some column that varies depends on, shape (d,)."""
+        used = [fit.shape.used for k, fit in enumerate(self.fits) if self.rows.spread[k] > 0]
+        nothing = torch.zeros(self.rows.inputs.shape[1], dtype=torch.bool)
+        return torch.stack([nothing, *used]).any(dim=0) if self.reward_function is None else ~nothing
 
     def with_parts(self, kept: torch.Tensor) -> LocalModel:
         """Return the same model fitted to other parts (P, G) of the groups."""
@@ -290,10 +296,11 @@ def _bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
     return low[:, None].numpy(), high[:, None].numpy()
 
 
-def _logged_range(rows: RegressionRows) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _logged_range(rows: RegressionRows, matters: torch.Tensor) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the lowest and highest of each input and the margin beyond them; an angle has no end."""
     low, high = rows.inputs.amin(dim=0), rows.inputs.amax(dim=0)
-    margin = torch.where(high > low, _MARGIN * (high - low), rows.space.units)
+    share = torch.where(matters, _MARGIN, _MARGIN_WITHOUT_EFFECT)
+    margin = torch.where(high > low, share * (high - low), rows.space.units)
     angle = rows.space.periods > 0
     low, high = torch.where(angle, -math.inf, low), torch.where(angle, math.inf, high)
     return low[:, None].numpy(), high[:, None].numpy(), margin[:, None].numpy()

@@ -84,10 +84,25 @@ class MLPPolicy(Deterministic):
 
     @classmethod
     def from_data(
-        cls, features: torch.Tensor, actions: torch.Tensor, *, rng: torch.Generator, hidden: int = 50
+        cls,
+        features: torch.Tensor,
+        actions: torch.Tensor,
+        *,
+        rng: torch.Generator,
+        hidden: int = 50,
+        linear: bool = False,
     ) -> Self:
-        """Return an untrained policy with inputs standardised and outputs bounded as in the data."""
-        network = MLP(Standardizer.from_data(features), actions.shape[1], hidden=hidden, rng=rng)
+        """Return an untrained policy with inputs standardised and outputs bounded as in the data.
+
+        Args:
+            features: Of the states, (n, d_f).
+            actions: Logged ones, (n, d_a).
+            rng: Where the weights are drawn from.
+            hidden: Units of the network.
+            linear: See `MLP`.
+        """
+        standardizer = Standardizer.from_data(features)
+        network = MLP(standardizer, actions.shape[1], hidden=hidden, rng=rng, linear=linear)
         return cls(network, ActionRange(actions.amin(dim=0), actions.amax(dim=0)))
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:

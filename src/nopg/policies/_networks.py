@@ -13,6 +13,10 @@ from nopg.errors import ArgumentError
 __all__ = ["MLP", "ActionRange", "Standardizer"]
 
 
+# In standard deviations: how far below the mean a unit that begins as an input bends.
+_BEND = 5.0
+
+
 class Standardizer(torch.nn.Module):
     """x ↦ (x − mean)/std per feature, from the data: a network cannot see a velocity of ±.07 next to ±1.
 
@@ -77,15 +81,28 @@ class MLP(torch.nn.Module):
         num_outputs: How many numbers it returns.
         hidden: Units, 50 in the supplement.
         rng: Where the weights are drawn from, uniform in ±1/√fan-in.
+        linear: Whether the first units begin as the inputs, far from where they bend: a linear law is near.
     """
 
     def __init__(
-        self, standardizer: Standardizer, num_outputs: int, *, hidden: int = 50, rng: torch.Generator
+        self,
+        standardizer: Standardizer,
+        num_outputs: int,
+        *,
+        hidden: int = 50,
+        rng: torch.Generator,
+        linear: bool = False,
     ) -> None:
         super().__init__()
         self.standardizer = standardizer
-        self.hidden = _linear(len(standardizer.mean), hidden, rng)
+        d = len(standardizer.mean)
+        self.hidden = _linear(d, hidden, rng)
         self.output = _linear(hidden, num_outputs, rng)
+        if linear and d <= hidden:
+            with torch.no_grad():
+                self.hidden.weight[:d] = torch.eye(d, dtype=torch.float64)
+                self.hidden.bias[:d] = _BEND
+                self.output.bias.sub_(_BEND * self.output.weight[:, :d].sum(dim=1))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return outputs (m, num_outputs)."""

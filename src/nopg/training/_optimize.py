@@ -171,7 +171,7 @@ def optimize(
         ranks=ranks,
     )
     bar = ProgressBar() if progress and ranks.number == 0 else None
-    actor = build_policy(policy, whole, seed) if isinstance(policy, str) else policy
+    actor = build_policy(policy, whole, seed, linear=model == "local") if isinstance(policy, str) else policy
     problem: ControlProblem
     if model == "paper":
         problem, note = paper_problem(
@@ -227,11 +227,18 @@ def optimize(
     )
 
 
-def build_policy(kind: str, data: Transitions, seed: int) -> Policy:
-    """Return the new policy that `optimize` trains: the supplement's network, of this kind."""
+def build_policy(kind: str, data: Transitions, seed: int, *, linear: bool = False) -> Policy:
+    """Return the new policy that `optimize` trains: the supplement's network, of this kind.
+
+    Args:
+        kind: `deterministic` or `gaussian`.
+        data: Its inputs are standardised by these.
+        seed: Of its weights.
+        linear: Whether a deterministic one begins with linear laws near, as the local model's starts ask for.
+    """
     rng = generator(seed, "policy")
     if kind == "deterministic":
-        return MLPPolicy.from_data(data.features, data.actions, rng=rng)
+        return MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=linear)
     return GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
 
 

@@ -11,10 +11,11 @@ import torch
 
 from nopg._seeding import generator
 from nopg.bellman import LONGEST_HORIZON, MultistepProblem, Nodes, best_held_actions
+from nopg.data import Schema
 from nopg.evaluation import ModelPaths, follow, lower_return
 from nopg.models import rollout
-from nopg.policies import Mode, Policy, imitate
-from nopg.training._regulator import fit_regulator
+from nopg.policies import Deterministic, Mode, Policy, imitate
+from nopg.training._regulator import Regulator, fit_regulator
 
 __all__ = ["AS_IT_WAS", "Start", "best_start", "choose_horizon"]
 
@@ -30,6 +31,8 @@ _INSET = 0.02
 _VISITED, _LONGEST_VISIT = 2.0, 150
 # In node spacings: how far a path moves while an action is held.
 _HELD_OVER, _LONGEST_HOLD = (1.5, 4.5), 50
+# Prices of departing from the log that regulators are tried with.
+_CAUTIONS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 # Of what returns are possible: by how much an equation may miss the rollouts of its own model.
 _TOLERANCE = 0.01
 
@@ -96,11 +99,10 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
     anew()
     _imitate(policy, problem, logged, done, label=None, seed=seed)
     yield "what was logged"
-    regulator = fit_regulator(data, problem.discount)
-    if regulator is not None:
+    for name, regulator in _regulators(problem):
         anew()
         _imitate(policy, problem, logged, regulator(logged), label=regulator, seed=seed)
-        yield "least squares and LQR"
+        yield name
     spacing = problem.nodes.spacing
     holds = [int(min(max(model.steps_to_move(k * spacing), 1), _LONGEST_HOLD)) for k in _HELD_OVER]
     for hold in dict.fromkeys(holds):
@@ -108,6 +110,36 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
         anew()
         _imitate(policy, problem, held.problem.nodes.states, held.actions, label=held.best, seed=seed)
         yield f"best actions, each held for {hold} steps" if hold > 1 else "best actions"
+
+
+def _regulators(problem: MultistepProblem) -> Iterator[tuple[str, Regulator]]:
+    """Yield the regulator, and a cautious one if its lower end is higher."""
+    data, parts = problem.model.data, min(_PARTS_TRIED, problem.model.num_parts)
+    best = -math.inf
+    found: list[tuple[str, Regulator]] = []
+    for caution in _CAUTIONS:
+        regulator = fit_regulator(data, problem.discount, caution=caution)
+        if regulator is None:
+            continue
+        lower = lower_return(follow(problem, _Regulated(regulator, data.schema), num_parts=parts))
+        name = f"cautious LQR, {caution:g}" if caution else "least squares and LQR"
+        if not caution:
+            yield name, regulator
+        elif lower > best:
+            found = [(name, regulator)]
+        best = max(best, lower)
+    yield from found
+
+
+class _Regulated(Deterministic):
+    """A regulator as a policy."""
+
+    def __init__(self, regulator: Regulator, schema: Schema) -> None:
+        super().__init__()
+        self._regulator, self._schema, self.num_actions = regulator, schema, len(regulator.low)
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        return self._regulator(self._schema.decode(features))
 
 
 def _imitate(

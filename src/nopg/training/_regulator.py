@@ -44,10 +44,16 @@ class Regulator:
         return (turned @ self.gain.T + self.offset).clamp(self.low, self.high)
 
 
-def fit_regulator(data: Transitions, discount: float) -> Regulator | None:
+def fit_regulator(data: Transitions, discount: float, *, caution: float = 0.0) -> Regulator | None:
     """Return the optimal regulator of linear dynamics and a concave quadratic reward fitted to the rows.
 
     None where every row ends the task or the Riccati recursion finds none.
+
+    Args:
+        data: The log.
+        discount: γ.
+        caution: Price of departing from a linear fit of the logged actions, relative to the largest curvature
+            of the cost; a cautious regulator stays nearer to where the log has been.
     """
     w = np.ones(len(data)) if data.weights is None else data.weights.numpy()
     s, a = data.schema.decode(data.features).numpy(), data.actions.numpy()
@@ -60,6 +66,9 @@ def fit_regulator(data: Transitions, discount: float) -> Regulator | None:
     linear = _ridge(X[going], ((after - mean) / unit)[going], w[going])
     d, c = S.shape[1], A.shape[1]
     cost = _quadratic_cost(np.concatenate([S, A], axis=1), data.rewards.numpy(), w)
+    logged = _ridge(X[:, : 1 + d], A, w)
+    departing = np.concatenate([-logged.T, np.eye(c)], axis=1)
+    cost = cost + caution * np.linalg.eigvalsh(cost[1:, 1:])[-1] * departing.T @ departing
 
     # The state is (1, s), so that set points and constant forces need no special case.
     F, B = np.zeros((d + 1, d + 1)), np.zeros((d + 1, c))

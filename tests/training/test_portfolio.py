@@ -1,0 +1,67 @@
+"""Regulators from a log, and how near to it they stay."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nopg._seeding import generator
+from nopg.bellman import MultistepProblem
+from nopg.data import Transitions
+from nopg.models import LocalModel
+from nopg.policies import MLP, Standardizer
+from nopg.training._portfolio import _regulators
+from nopg.training._regulator import fit_regulator
+
+A, B = 1.05, 0.5
+
+
+def gentle_log(rows: int = 400) -> Transitions:
+    """Return an unstable first-order plant under a weak proportional controller with some noise."""
+    rng = generator(0, "log")
+    s = 2 * torch.rand(rows, 1, generator=rng, dtype=torch.float64) - 1
+    a = -0.3 * s + 0.05 * torch.randn(rows, 1, generator=rng, dtype=torch.float64)
+    return Transitions.from_arrays(s, a, -s.square()[:, 0], A * s + B * a, initial_states=[[0.9]])
+
+
+def test_a_regulator_without_caution_is_the_optimum_of_the_plant() -> None:
+    regulator = fit_regulator(gentle_log(), 0.9)
+    assert regulator is not None
+    assert float(regulator.gain) == pytest.approx(-A / B, rel=0.01)  # at once: actions cost nothing
+
+
+def test_the_more_caution_the_nearer_to_what_was_logged() -> None:
+    gains = []
+    for caution in (0.0, 0.1, 1.0, 100.0):
+        regulator = fit_regulator(gentle_log(), 0.9, caution=caution)
+        assert regulator is not None
+        gains.append(float(regulator.gain))
+    assert gains == sorted(gains)
+    assert gains[-1] == pytest.approx(-0.3, abs=0.02)
+
+
+def test_a_cautious_regulator_is_offered_where_its_lower_end_is_higher() -> None:
+    rng = generator(0, "log")
+    x, v, a = (torch.rand(3, 600, generator=rng, dtype=torch.float64) * 2 - 1) * torch.tensor(
+        [[1.0], [0.2], [1.0]], dtype=torch.float64
+    )
+    after = torch.stack([x + 0.3 * v, v + 0.3 * a], dim=1)  # slow in the log: the optimum goes much faster
+    data = Transitions.from_arrays(
+        torch.stack([x, v], dim=1), a[:, None], -x.square(), after, initial_states=[[0.9, 0.0]]
+    )
+    problem = MultistepProblem.build(LocalModel(data), data.starts, 0.9)
+    offered = dict(_regulators(problem))
+    assert "least squares and LQR" in offered
+    assert any(name.startswith("cautious LQR") for name in offered)
+
+
+def test_a_network_that_begins_linear_holds_its_inputs() -> None:
+    scale = Standardizer([0.0, 1.0], [1.0, 2.0])
+    network = MLP(scale, 1, rng=generator(0, "weights"), linear=True)
+    x = torch.tensor([[0.3, -2.0]], dtype=torch.float64)
+    assert (network.hidden(scale(x))[0, :2] - 5.0).tolist() == pytest.approx([0.3, -1.5])
+    plain = MLP(scale, 1, rng=generator(0, "weights"))
+    with torch.no_grad():
+        plain.hidden.weight[:2], plain.hidden.bias[:2] = 0.0, 0.0
+        straight = float(network.output.weight[0, :2] @ scale(x)[0])
+        assert float(network(x)) == pytest.approx(float(plain(x)) + straight)
