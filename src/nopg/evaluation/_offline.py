@@ -370,7 +370,8 @@ def _risk(
     # By Clopper and Pearson for m paths, and by what the halves say otherwise.
     floor = float(special.betaincinv(low * m, m - low * m + 1, 0.025)) if low > 0 else 0.0
     ceiling = float(special.betaincinv(high * m + 1, m - high * m, 0.975)) if high < 1 else 1.0
-    low, high = max(min(floor, low - 1.96 * error[0]), 0.0), min(max(ceiling, high + 1.96 * error[1]), 1.0)
+    low = max(min(floor, low - DEVIATIONS * error[0]), 0.0)
+    high = min(max(ceiling, high + DEVIATIONS * error[1]), 1.0)
 
     rows = int(inside(data.states).sum() + inside(data.next_states[data.terminated]).sum())
     reasons = []

@@ -11,17 +11,18 @@ import torch
 
 from nopg._seeding import generator
 from nopg.bellman import LONGEST_HORIZON, MultistepProblem, Nodes, best_held_actions
-from nopg.data import Schema
-from nopg.evaluation import ModelPaths, follow, lower_return
+from nopg.evaluation import ModelPaths, PolicyLaw, follow, lower_return
 from nopg.models import rollout
-from nopg.policies import Deterministic, Mode, Policy, imitate
+from nopg.policies import Mode, Policy, imitate
 from nopg.training._regulator import Regulator, fit_regulator
 
-__all__ = ["AS_IT_WAS", "Start", "best_start", "choose_horizon"]
+__all__ = ["AS_IT_WAS", "PARTS", "Start", "best_start", "choose_horizon", "followed"]
 
 AS_IT_WAS = "the policy as it was"
 
-_PARTS_TRIED = 3
+PARTS = 3
+"""Parts of the model in the objective: all rows, and one half with its complement."""
+
 _NODES_OF_HELD_ACTIONS, _NODES_OF_THE_ASCENT = 600, 100
 # Rounds of imitation; after each the states that the imitator visits are labelled too (DAgger).
 _ROUNDS, _STEPS, _MOST_EXAMPLES = 3, 100, 600
@@ -62,6 +63,11 @@ def best_start(policy: Policy, problem: MultistepProblem, *, seed: int) -> Start
     return best
 
 
+def followed(problem: MultistepProblem, law: Policy) -> ModelPaths:
+    """Return the paths of a controller through the parts that a training compares controllers on."""
+    return follow(problem, law, num_parts=min(PARTS, problem.model.num_parts))
+
+
 def choose_horizon(problem: MultistepProblem, policy: Policy, paths: ModelPaths) -> MultistepProblem:
     """Return the problem of the ascent: nodes where the policy goes, and H by the model alone.
 
@@ -81,7 +87,7 @@ def choose_horizon(problem: MultistepProblem, policy: Policy, paths: ModelPaths)
 
 
 def _judged(name: str, policy: Policy, problem: MultistepProblem) -> Start:
-    paths = follow(problem, policy, num_parts=min(_PARTS_TRIED, problem.model.num_parts))
+    paths = followed(problem, policy)
     return Start(name, lower_return(paths), copy.deepcopy(policy.state_dict()), paths)
 
 
@@ -114,14 +120,13 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
 
 def _regulators(problem: MultistepProblem) -> Iterator[tuple[str, Regulator]]:
     """Yield the regulator, and a cautious one if its lower end is higher."""
-    data, parts = problem.model.data, min(_PARTS_TRIED, problem.model.num_parts)
-    best = -math.inf
+    data, best = problem.model.data, -math.inf
     found: list[tuple[str, Regulator]] = []
     for caution in _CAUTIONS:
         regulator = fit_regulator(data, problem.discount, caution=caution)
         if regulator is None:
             continue
-        lower = lower_return(follow(problem, _Regulated(regulator, data.schema), num_parts=parts))
+        lower = lower_return(followed(problem, PolicyLaw.of(regulator, data.schema)))
         name = f"cautious LQR, {caution:g}" if caution else "least squares and LQR"
         if not caution:
             yield name, regulator
@@ -129,17 +134,6 @@ def _regulators(problem: MultistepProblem) -> Iterator[tuple[str, Regulator]]:
             found = [(name, regulator)]
         best = max(best, lower)
     yield from found
-
-
-class _Regulated(Deterministic):
-    """A regulator as a policy."""
-
-    def __init__(self, regulator: Regulator, schema: Schema) -> None:
-        super().__init__()
-        self._regulator, self._schema, self.num_actions = regulator, schema, len(regulator.low)
-
-    def mode(self, features: torch.Tensor) -> torch.Tensor:
-        return self._regulator(self._schema.decode(features))
 
 
 def _imitate(

@@ -13,7 +13,6 @@ from nopg.evaluation import (
     ModelPaths,
     OfflineEvaluation,
     OfflineEvaluator,
-    follow,
     lower_return,
     resolution,
 )
@@ -25,15 +24,13 @@ from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoints, Settled
 from nopg.training._constraints import Constraint, solve_constrained
 from nopg.training._controller import Controller
-from nopg.training._portfolio import AS_IT_WAS, best_start, choose_horizon
+from nopg.training._portfolio import AS_IT_WAS, PARTS, best_start, choose_horizon, followed
 from nopg.training._regulator import fit_regulator
 from nopg.training._reports import Callback, Plateau, Update
 from nopg.training._result import ConstraintAnswer
 
 __all__ = ["Training", "judge", "train"]
 
-# Parts of the model in the objective: all rows, and one half with its complement.
-_PARTS = 3
 _PATIENCE = 15
 # A controller that is less likely than this to be better than the log is doubted.
 _LIKELY = 0.75
@@ -113,10 +110,9 @@ def train(
     if not problem.has_rollouts:
         return Training(problem, climb(problem, 1.0, checkpoints), AS_IT_WAS)
     first = cast(MultistepProblem, problem)
-    begun = _begin(first, policy, portfolio=portfolio, seed=seed, checkpoints=checkpoints, note=note)
+    begun, paths = _begin(first, policy, portfolio=portfolio, seed=seed, checkpoints=checkpoints, note=note)
     start = copy.deepcopy(policy.state_dict())
-    paths = _followed(first, policy)
-    parts = min(_PARTS, first.model.num_parts)
+    parts = min(PARTS, first.model.num_parts)
     within = choose_horizon(first, policy, paths)
     within = within.replace(num_parts=parts, deviations=DEVIATIONS if parts > 1 else 0.0)
     if note:
@@ -124,7 +120,7 @@ def train(
     expected = float(paths.returns[0].mean())
     hopeless = _best_value(first) - expected < resolution(expected)
     history = climb(within, 1.0, checkpoints, 1 if hopeless else updates)
-    if lower_return(_followed(first, policy)) <= lower_return(paths):
+    if lower_return(followed(first, policy)) <= lower_return(paths):
         policy.load_state_dict(start)
         if note:
             note("the ascent adds nothing: the start is kept")
@@ -200,24 +196,20 @@ def _begin(
     seed: int,
     checkpoints: Checkpoints | None,
     note: Callable[[str], None] | None,
-) -> str:
-    """Put the policy to its start and return how that was found; a checkpoint knows."""
+) -> tuple[str, ModelPaths]:
+    """Put the policy to its start and return how that was found, which a checkpoint knows, and its paths."""
     if checkpoints and checkpoints.last and checkpoints.settled.start:
         name, parameters = checkpoints.settled.start
         policy.load_state_dict(dict(parameters))
-        return name
+        return name, followed(problem, policy)
     if not portfolio:
-        return AS_IT_WAS
+        return AS_IT_WAS, followed(problem, policy)
     if note:
         note("comparing starts on the model")
     best = best_start(policy, problem, seed=seed)
     if checkpoints:
         checkpoints.settled = Settled(None, (best.name, best.parameters))
-    return best.name
-
-
-def _followed(problem: MultistepProblem, policy: Policy) -> ModelPaths:
-    return follow(problem, policy, num_parts=min(_PARTS, problem.model.num_parts))
+    return best.name, best.paths
 
 
 def _best_value(problem: MultistepProblem) -> float:
