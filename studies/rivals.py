@@ -10,7 +10,8 @@ from typing import Literal
 import torch
 
 from nopg import Transitions
-from studies.linear_control import least_squares_lqr
+from nopg.errors import NopgError
+from nopg.training import LinearQuadraticFit
 from studies.neural_model import train_neural
 from studies.plants import Controller
 
@@ -36,7 +37,11 @@ def _d3rlpy(
 
 def _lqr(data: Transitions, discount: float, seed: int) -> Controller:
     del seed  # nothing in it is random
-    return least_squares_lqr(data, discount)
+    fit = LinearQuadraticFit.of(data)
+    regulator = fit.regulator(discount) if fit else None
+    if regulator is None:
+        raise NopgError("least squares and LQR found no regulator")
+    return lambda observations: regulator(torch.as_tensor(observations)).numpy()
 
 
 RIVALS: Mapping[str, Rival] = MappingProxyType(

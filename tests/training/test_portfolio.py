@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.policies import MLP, Standardizer
 from nopg.training._portfolio import _regulators
-from nopg.training._regulator import fit_regulator
+from nopg.training._regulator import LinearQuadraticFit, Regulator
 
 A, B = 1.05, 0.5
 
@@ -24,18 +26,38 @@ def gentle_log(rows: int = 400) -> Transitions:
     return Transitions.from_arrays(s, a, -s.square()[:, 0], A * s + B * a, initial_states=[[0.9]])
 
 
-def test_a_regulator_without_caution_is_the_optimum_of_the_plant() -> None:
-    regulator = fit_regulator(gentle_log(), 0.9)
+def regulator_of(data: Transitions, caution: float = 0.0) -> Regulator:
+    fit = LinearQuadraticFit.of(data)
+    assert fit is not None
+    regulator = fit.regulator(0.9, caution=caution)
     assert regulator is not None
+    return regulator
+
+
+def test_a_regulator_without_caution_is_the_optimum_of_the_plant() -> None:
+    regulator = regulator_of(gentle_log())
     assert float(regulator.gain) == pytest.approx(-A / B, rel=0.01)  # at once: actions cost nothing
 
 
+def test_every_row_twice_is_weight_two() -> None:
+    data = gentle_log(50)
+    twice = data.take(torch.arange(50).repeat_interleave(2))
+    weighted = replace(data, weights=torch.full((50,), 2.0, dtype=torch.float64))
+    one, other = regulator_of(twice), regulator_of(weighted)
+    assert torch.allclose(one.gain, other.gain, rtol=1e-9)
+    assert torch.allclose(one.offset, other.offset, rtol=1e-9)
+
+
+def test_the_set_point_is_where_the_reward_is_highest() -> None:
+    data = gentle_log()
+    shifted = replace(data, states=data.states + 7.0, next_states=data.next_states + 7.0)
+    regulator = regulator_of(replace(shifted, rewards=-(shifted.states[:, 0] - 7.2).square()))
+    at_rest = float((1 - A) / B * 0.2)  # holds 7.2: s − 7 = 0.2 is kept by a = (1 − A)/B · 0.2
+    assert float(regulator(torch.tensor([[7.2]], dtype=torch.float64))) == pytest.approx(at_rest, abs=0.01)
+
+
 def test_the_more_caution_the_nearer_to_what_was_logged() -> None:
-    gains = []
-    for caution in (0.0, 0.1, 1.0, 100.0):
-        regulator = fit_regulator(gentle_log(), 0.9, caution=caution)
-        assert regulator is not None
-        gains.append(float(regulator.gain))
+    gains = [float(regulator_of(gentle_log(), caution).gain) for caution in (0.0, 0.1, 1.0, 100.0)]
     assert gains == sorted(gains)
     assert gains[-1] == pytest.approx(-0.3, abs=0.02)
 

@@ -6,6 +6,7 @@ from nopg.training._controller import Controller
 from nopg.training._loading import load
 from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
 from nopg.training._optimize import build_policy, optimize
+from nopg.training._regulator import LinearQuadraticFit, Regulator
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
 from nopg.training._result import Answer, ConstraintAnswer, ResultSource, TrainingResult
 from nopg.training._starts import StartSupport
@@ -19,8 +20,10 @@ __all__ = [
     "ConstraintAnswer",
     "Controller",
     "JSONLinesLogger",
+    "LinearQuadraticFit",
     "Plateau",
     "ProgressBar",
+    "Regulator",
     "ResultSource",
     "StartSupport",
     "TensorBoardLogger",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 
@@ -52,8 +51,8 @@ def ascend(
         stop: Like a callback; after a restart it also hears of the updates before.
         checkpoints: Where to begin, if there is one, and where to leave them. With checkpoints the first
             Ctrl-C ends the ascent after an update, by `TrainingInterrupted`.
-        backtracking: Of an objective that is one smooth function: the best policy is kept, and steps become
-            smaller towards the end.
+        backtracking: Of an objective that is one smooth function: the best policy is kept, and the steps
+            follow what they have gained.
     """
     check_ascent(updates, learning_rate)
     updates = int(updates)  # numpy's are not for JSON
@@ -86,15 +85,13 @@ def ascend(
 
     with Interruption(heard=checkpoints is not None) as interruption:
         for number in range(len(history) + 1, updates + 1):
-            if backtracking:
-                decayed = 0.5 * (1.0 + math.cos(math.pi * (number - 1) / updates))
-                optimizer.param_groups[0]["lr"] = learning_rate * backtracking.scale * decayed
             update = _step(
                 estimator,
                 policy,
                 optimizer,
                 number=number,
                 planned=updates,
+                learning_rate=learning_rate,
                 seed=seed,
                 backtracking=backtracking,
             )
@@ -121,6 +118,7 @@ def _step(
     *,
     number: int,
     planned: int,
+    learning_rate: float,
     seed: int,
     backtracking: Backtracking | None,
 ) -> Update:
@@ -134,8 +132,10 @@ def _step(
         # Adam's own 10⁻⁸ is a size of gradient; in units of the first one, rewards have no unit, and a
         # start that the data hardly know still shows the way.
         optimizer.param_groups[0]["eps"] = 1e-8 * estimate.norm or 1e-8
-    if backtracking is None or backtracking.review(policy, optimizer, estimate.expected_return):
-        optimizer.step()
+    if backtracking:
+        backtracking.review(policy, optimizer, estimate.expected_return, estimate.direction)
+        optimizer.param_groups[0]["lr"] = learning_rate * backtracking.scale
+    optimizer.step()
     return Update(
         number=number,
         planned=planned,

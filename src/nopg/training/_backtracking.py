@@ -1,46 +1,60 @@
-"""An ascent that goes back to its best policy, with smaller steps, where a step has led down."""
+"""An ascent whose steps become smaller where one has led down, and larger where they lead up."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
-from nopg.policies import Policy
+from nopg._nesting import nested, part_of
+from nopg.policies import Policy, trainable
 
 __all__ = ["Backtracking"]
 
-# What counts as a step down, of the range of returns; and what a step is then multiplied by.
-_DOWN, _SMALLER = 2e-3, 0.3
+# What counts as a step down, of the range of returns; what a step is then multiplied by, and after a rise.
+_DOWN, _SMALLER, _LARGER = 2e-3, 0.5, 1.5
+# The first step, as a share of the learning rate: a start is often good already.
+_FIRST = 0.3
 
 
 class Backtracking:
-    """Keeps the best policy of an ascent on a deterministic objective.
+    """Keeps the best policy of an ascent on a deterministic objective, and sets the size of its steps.
 
     Args:
         return_range: How far returns may differ.
 
     Attributes:
-        scale: Factor on the learning rate.
+        scale: Factor on the learning rate, at most 1.
     """
 
     def __init__(self, return_range: float) -> None:
-        self.scale = 1.0
+        self.scale = _FIRST
         self._slack = _DOWN * return_range
         self._best, self._parameters = -math.inf, dict[str, torch.Tensor]()
+        self._gradient = torch.zeros(0)  # of all parameters in a row
 
-    def review(self, policy: Policy, optimizer: torch.optim.Optimizer, objective: float) -> bool:
-        """Return whether to step on from this policy; if not, it is put back to the best one."""
+    def review(
+        self,
+        policy: Policy,
+        optimizer: torch.optim.Optimizer,
+        objective: float,
+        gradient: Sequence[torch.Tensor],
+    ) -> None:
+        """Prepare the next step: from this policy, or a smaller one from the best if this is much worse."""
         if objective > self._best:
             self._best, self._parameters = objective, copy.deepcopy(policy.state_dict())
+            self._gradient = torch.cat([part.reshape(-1) for part in gradient])
+            self.scale = min(_LARGER * self.scale, 1.0)
         elif not objective >= self._best - self._slack:
             self.scale *= _SMALLER
             optimizer.state.clear()
             policy.load_state_dict(self._parameters)
-            return False
-        return True
+            parameters = trainable(policy)
+            parts = self._gradient.split([parameter.numel() for parameter in parameters])
+            for parameter, part in zip(parameters, parts, strict=True):
+                parameter.grad = part.view_as(parameter).clone()
 
     def finish(self, policy: Policy) -> None:
         """Put the policy to the best one."""
@@ -49,11 +63,10 @@ class Backtracking:
     def memory(self) -> dict[str, torch.Tensor]:
         """Return what the next review depends on."""
         numbers = torch.tensor([self.scale, self._best], dtype=torch.float64)
-        return {"numbers": numbers, **{f"best.{name}": value for name, value in self._parameters.items()}}
+        return {"numbers": numbers, "gradient": self._gradient, **nested(best=self._parameters)}
 
     def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
         """Go on from what `memory` returned."""
         self.scale, self._best = memory["numbers"].tolist()
-        self._parameters = {
-            name.removeprefix("best."): value for name, value in memory.items() if name.startswith("best.")
-        }
+        self._parameters = part_of("best", memory)
+        self._gradient = memory["gradient"]

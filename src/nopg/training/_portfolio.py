@@ -14,7 +14,7 @@ from nopg.bellman import LONGEST_HORIZON, MultistepProblem, Nodes, best_held_act
 from nopg.evaluation import ModelPaths, PolicyLaw, follow, lower_return
 from nopg.models import rollout
 from nopg.policies import Mode, Policy, imitate
-from nopg.training._regulator import Regulator, fit_regulator
+from nopg.training._regulator import LinearQuadraticFit, Regulator
 
 __all__ = ["AS_IT_WAS", "PARTS", "Start", "best_start", "choose_horizon", "followed"]
 
@@ -122,8 +122,11 @@ def _regulators(problem: MultistepProblem) -> Iterator[tuple[str, Regulator]]:
     """Yield the regulator, and a cautious one if its lower end is higher."""
     data, best = problem.model.data, -math.inf
     found: list[tuple[str, Regulator]] = []
+    fit = LinearQuadraticFit.of(data)
+    if fit is None:
+        return
     for caution in _CAUTIONS:
-        regulator = fit_regulator(data, problem.discount, caution=caution)
+        regulator = fit.regulator(problem.discount, caution=caution)
         if regulator is None:
             continue
         lower = lower_return(followed(problem, PolicyLaw.of(regulator, data.schema)))

@@ -1,4 +1,4 @@
-"""Least squares and LQR: a linear controller from a global linear fit and a quadratic fit of the reward."""
+"""Least squares and LQR: linear feedback from a linear fit of the plant and a quadratic fit of the reward."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from nopg._typing import FloatArray
+from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
 from nopg.models import difference
 
-__all__ = ["Regulator", "fit_regulator"]
+__all__ = ["LinearQuadraticFit", "Regulator"]
 
+# Of the regressions, per unit of weight, on standardised columns.
 _RIDGE = 1e-6
-# Least curvature of the cost along any direction, as a share of the largest.
-_LEAST_CURVATURE = 1e-4
-_MOST_ROUNDS, _AT_REST = 5_000, 1e-10
+# The reward is fitted around a set point, within so many standard deviations of the states; the first set
+# point is among the rows of highest reward, this share of them.
+_WIDTH, _BEST, _ROUNDS = 1.5, 0.1, 3
+# Least curvature of the cost along a column, as a share of the largest: what a reward ignores may not drift.
+_LEAST_OF_STATES, _LEAST_OF_ACTIONS = 1e-3, 1e-4
+_MOST_STEPS, _AT_REST = 5_000, 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,47 +48,90 @@ class Regulator:
         return (turned @ self.gain.T + self.offset).clamp(self.low, self.high)
 
 
-def fit_regulator(data: Transitions, discount: float, *, caution: float = 0.0) -> Regulator | None:
-    """Return the optimal regulator of linear dynamics and a concave quadratic reward fitted to the rows.
+@dataclass(frozen=True, slots=True)
+class LinearQuadraticFit:
+    """Linear dynamics and a concave quadratic reward around a set point, fitted to a log.
 
-    None where every row ends the task or the Riccati recursion finds none.
+    With z = (s, a) in standard deviations from the set point, the next state is A s + B a + drift and the
+    reward falls by zᵀ C z + 2 cᵀ z. The set point, where the linear dynamics rest with the highest reward,
+    is found in a few rounds, the first around the rows of highest reward.
 
-    Args:
+    Attributes:
+        dynamics: (drift, A, B), shape (d_s, 1 + d_s + d_a).
+        cost: Of (1, z), shape (1 + d, 1 + d).
+        logged: The linear fit of the logged actions by (1, s), shape (d_a, 1 + d_s).
+        center: The set point in raw units, shape (d,).
+        unit: Standard deviations of states and actions, shape (d,).
         data: The log.
-        discount: γ.
-        caution: Price of departing from a linear fit of the logged actions, relative to the largest curvature
-            of the cost; a cautious regulator stays nearer to where the log has been.
     """
-    w = np.ones(len(data)) if data.weights is None else data.weights.numpy()
-    s, a = data.schema.decode(data.features).numpy(), data.actions.numpy()
-    after = s + difference(data.schema, data.states, data.next_states).numpy()
-    (S, mean, unit), (A, action_mean, action_unit) = _standardized(s, w), _standardized(a, w)
-    going = ~data.terminated.numpy()
-    if not going.any():
-        return None
-    X = np.concatenate([np.ones((len(S), 1)), S, A], axis=1)
-    linear = _ridge(X[going], ((after - mean) / unit)[going], w[going])
-    d, c = S.shape[1], A.shape[1]
-    cost = _quadratic_cost(np.concatenate([S, A], axis=1), data.rewards.numpy(), w)
-    logged = _ridge(X[:, : 1 + d], A, w)
-    departing = np.concatenate([-logged.T, np.eye(c)], axis=1)
-    cost = cost + caution * np.linalg.eigvalsh(cost[1:, 1:])[-1] * departing.T @ departing
 
-    # The state is (1, s), so that set points and constant forces need no special case.
-    F, B = np.zeros((d + 1, d + 1)), np.zeros((d + 1, c))
-    F[0, 0], F[1:, 0], F[1:, 1:], B[1:] = 1.0, linear[0], linear[1 : 1 + d].T, linear[1 + d :].T
-    K = _riccati(np.sqrt(discount) * F, np.sqrt(discount) * B, cost, d + 1)
-    if K is None:
-        return None
-    gain = -(action_unit[:, None] * K[:, 1:]) / unit
-    offset = action_mean - action_unit * K[:, 0] - gain @ mean
-    return Regulator(
-        torch.as_tensor(gain),
-        torch.as_tensor(offset),
-        data.actions.amin(dim=0),
-        data.actions.amax(dim=0),
-        data.schema,
-    )
+    dynamics: FloatArray
+    cost: FloatArray
+    logged: FloatArray
+    center: FloatArray
+    unit: FloatArray
+    data: Transitions
+
+    @classmethod
+    def of(cls, data: Transitions) -> LinearQuadraticFit | None:
+        """Return the fit; None where every row ends the task."""
+        w = np.ones(len(data)) if data.weights is None else data.weights.numpy()
+        s, d_s = data.schema.decode(data.features).numpy(), data.states.shape[1]
+        z, mean, unit = _standardized(np.concatenate([s, data.actions.numpy()], axis=1), w)
+        steps = difference(data.schema, data.states, data.next_states).numpy() / unit[:d_s]
+        going = ~data.terminated.numpy()
+        if not going.any():
+            return None
+        moves = _ridge(_with_one(z[going]), steps[going], w[going]).T
+        rewards = data.rewards.numpy()
+        best = _highest(rewards, w)
+        center = np.average(z[best], axis=0, weights=w[best])
+        low, high = z.min(axis=0), z.max(axis=0)
+        for _ in range(_ROUNDS):
+            cost = _quadratic_cost(z - center, rewards, w, d_s)
+            drift = moves[:, 0] + moves[:, 1:] @ center
+            center = np.clip(center + _best_rest(cost, drift, moves[:, 1:]), low, high)
+        away = z - center
+        dynamics = np.concatenate([(moves[:, 0] + moves[:, 1:] @ center)[:, None], moves[:, 1:]], axis=1)
+        dynamics[:, 1 : 1 + d_s] += np.eye(d_s)
+        return cls(
+            dynamics,
+            _quadratic_cost(away, rewards, w, d_s),
+            _ridge(_with_one(away[:, :d_s]), away[:, d_s:], w).T,
+            mean + unit * center,
+            unit,
+            data,
+        )
+
+    def regulator(self, discount: float, *, caution: float = 0.0) -> Regulator | None:
+        """Return the optimal regulator of the fit; None where the Riccati recursion finds none.
+
+        Args:
+            discount: γ.
+            caution: Price of departing from the linear fit of the logged actions, relative to the largest
+                curvature of the cost; a cautious regulator stays nearer to where the log has been.
+        """
+        d_s, d_a = self.data.states.shape[1], self.data.actions.shape[1]
+        departing = np.concatenate([-self.logged, np.eye(d_a)], axis=1)
+        price = caution * float(np.linalg.eigvalsh(self.cost[1:, 1:])[-1])
+        cost = self.cost + price * departing.T @ departing
+        # The state is (1, s), so that set points and constant forces need no special case.
+        F, B = np.zeros((1 + d_s, 1 + d_s)), np.zeros((1 + d_s, d_a))
+        F[0, 0], F[1:], B[1:] = 1.0, self.dynamics[:, : 1 + d_s], self.dynamics[:, 1 + d_s :]
+        K = _riccati(np.sqrt(discount) * F, np.sqrt(discount) * B, cost)
+        if K is None:
+            return None
+        (s_0, a_0), (s_1, a_1) = np.split(self.center, [d_s]), np.split(self.unit, [d_s])
+        gain = -(a_1[:, None] * K[:, 1:]) / s_1
+        offset = a_0 - a_1 * K[:, 0] - gain @ s_0
+        actions = self.data.actions
+        return Regulator(
+            torch.as_tensor(gain),
+            torch.as_tensor(offset),
+            actions.amin(dim=0),
+            actions.amax(dim=0),
+            self.data.schema,
+        )
 
 
 def _standardized(columns: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -94,38 +141,65 @@ def _standardized(columns: FloatArray, w: FloatArray) -> tuple[FloatArray, Float
     return (columns - mean) / unit, mean, unit
 
 
+def _with_one(columns: FloatArray) -> FloatArray:
+    return np.concatenate([np.ones((len(columns), 1)), columns], axis=1)
+
+
+def _highest(rewards: FloatArray, w: FloatArray) -> BoolArray:
+    """Return which rows have the highest rewards, as many as make up a share of the weight."""
+    down = np.argsort(-rewards, kind="stable")
+    last = np.searchsorted(np.cumsum(w[down]), _BEST * w.sum())
+    chosen: BoolArray = rewards >= rewards[down[min(int(last), len(down) - 1)]]
+    return chosen
+
+
 def _ridge(X: FloatArray, Y: FloatArray, w: FloatArray) -> FloatArray:
+    """Return coefficients of a weighted ridge regression; the first input, the constant, is free."""
     weighted = X * w[:, None]
-    penalty = _RIDGE * w.sum() * np.eye(X.shape[1])
-    solved: FloatArray = np.linalg.solve(weighted.T @ X + penalty, weighted.T @ Y)
+    penalty = np.full(X.shape[1], _RIDGE * w.sum())
+    penalty[0] = 0.0
+    solved: FloatArray = np.linalg.solve(weighted.T @ X + np.diag(penalty), weighted.T @ Y)
     return solved
 
 
-def _quadratic_cost(z: FloatArray, rewards: FloatArray, w: FloatArray) -> FloatArray:
-    """Return the matrix of (1, z) in −r, its curvature made positive."""
+def _quadratic_cost(z: FloatArray, rewards: FloatArray, w: FloatArray, d_s: int) -> FloatArray:
+    """Return the matrix of (1, z) in −r around z = 0, its curvature made positive."""
     d = z.shape[1]
+    near = w * np.exp(-0.5 * np.square(z[:, :d_s]).mean(axis=1) / _WIDTH**2)
     one, other = np.triu_indices(d)
-    q = _ridge(np.concatenate([np.ones((len(z), 1)), z, z[:, one] * z[:, other]], axis=1), rewards, w)
-    H = np.zeros((d, d))
-    H[one, other] = -q[1 + d :]
-    values, vectors = np.linalg.eigh((H + H.T) / 2)
-    least = _LEAST_CURVATURE * max(float(values.max()), 1e-12)
-    cost = np.zeros((d + 1, d + 1))
-    cost[1:, 1:] = (vectors * np.maximum(values, least)) @ vectors.T
+    q = _ridge(_with_one(np.concatenate([z, z[:, one] * z[:, other]], axis=1)), rewards, near)
+    C = np.zeros((d, d))
+    C[one, other] = -q[1 + d :]
+    values, vectors = np.linalg.eigh((C + C.T) / 2)
+    values = np.maximum(values, 0.0)
+    least = np.repeat([_LEAST_OF_STATES, _LEAST_OF_ACTIONS], [d_s, d - d_s]) * (float(values.max()) or 1.0)
+    cost = np.zeros((1 + d, 1 + d))
+    cost[1:, 1:] = (vectors * values) @ vectors.T + np.diag(least)
     cost[0, 1:] = cost[1:, 0] = -q[1 : 1 + d] / 2
     return cost
 
 
-def _riccati(F: FloatArray, B: FloatArray, cost: FloatArray, d: int) -> FloatArray | None:
+def _best_rest(cost: FloatArray, drift: FloatArray, moves: FloatArray) -> FloatArray:
+    """Return the z of least cost at which the linear dynamics rest: drift + moves z = 0."""
+    d_s, d = moves.shape
+    system = np.block([[2 * cost[1:, 1:], moves.T], [moves, np.zeros((d_s, d_s))]])
+    right = np.concatenate([-2 * cost[0, 1:], -drift])
+    solved: FloatArray = np.linalg.lstsq(system, right, rcond=1e-9)[0][:d]
+    return solved
+
+
+def _riccati(F: FloatArray, B: FloatArray, cost: FloatArray) -> FloatArray | None:
     """Return the gain of the discounted problem; None where the recursion does not settle."""
+    d = len(F)
     Q, N, R = cost[:d, :d], cost[:d, d:], cost[d:, d:]
     P = Q.copy()
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MOST_STEPS):
         K: FloatArray = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ F + N.T)
         after = Q + F.T @ P @ F - (F.T @ P @ B + N) @ K
         after = (after + after.T) / 2
         if not np.isfinite(after).all():
             return None
+        after[0, 0] = 0.0  # what the constant is worth changes no action
         if np.abs(after - P).max() <= _AT_REST * np.abs(after).max():
             return K
         P = after

@@ -25,7 +25,7 @@ from nopg.training._checkpoint import Checkpoints, Settled
 from nopg.training._constraints import Constraint, solve_constrained
 from nopg.training._controller import Controller
 from nopg.training._portfolio import AS_IT_WAS, PARTS, best_start, choose_horizon, followed
-from nopg.training._regulator import fit_regulator
+from nopg.training._regulator import LinearQuadraticFit
 from nopg.training._reports import Callback, Plateau, Update
 from nopg.training._result import ConstraintAnswer
 
@@ -175,7 +175,8 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
 
 def _rival(evaluator: OfflineEvaluator, found: OfflineEvaluation) -> list[str]:
     """Return that least squares and LQR may do better, where the model expects it."""
-    regulator = fit_regulator(evaluator.data, evaluator.discount)
+    fit = LinearQuadraticFit.of(evaluator.data)
+    regulator = fit.regulator(evaluator.discount) if fit else None
     if regulator is None:
         return []
     rival, mine = evaluator.evaluate(regulator), found.expected_return

@@ -1,0 +1,46 @@
+"""The size of an ascent's steps on a deterministic objective."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nopg.bellman import GradientEstimate
+from nopg.policies import LinearPolicy, Policy, trainable
+from nopg.training import ascend
+from nopg.training._backtracking import Backtracking
+
+STEEP = torch.tensor([1_000.0, 1.0], dtype=torch.float64)
+
+
+class Valley:
+    """−Σ cᵢ(θᵢ − 1)², much steeper along one parameter than along the other."""
+
+    def __init__(self) -> None:
+        self.seen = list[float]()
+
+    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
+        del rng
+        (theta,) = trainable(policy)
+        apart = theta.detach() - 1.0
+        self.seen.append(-float((STEEP * apart.square()).sum()))
+        return GradientEstimate((-2.0 * STEEP * apart,), self.seen[-1], {})
+
+
+def climb(learning_rate: float, updates: int) -> tuple[Valley, Policy]:
+    valley, policy = Valley(), LinearPolicy([0.0, 0.0])
+    steps = Backtracking(return_range=1_001.0)
+    ascend(valley, policy, updates=updates, learning_rate=learning_rate, seed=0, backtracking=steps)
+    return valley, policy
+
+
+@pytest.mark.parametrize("learning_rate", [0.03, 0.1, 1.0, 10.0])
+def test_steps_of_any_size_go_up_and_the_best_policy_is_kept(learning_rate: float) -> None:
+    valley, policy = climb(learning_rate, updates=60)
+    assert max(valley.seen) > -10.0  # −1001 at the start
+    assert Valley().estimate(policy, rng=torch.Generator()).expected_return == max(valley.seen)
+
+
+def test_no_update_is_spent_on_a_policy_that_was_seen_already() -> None:
+    valley, _ = climb(10.0, updates=20)
+    assert len(set(valley.seen)) == 20
