@@ -90,6 +90,11 @@ def test_a_slow_rise_is_no_plateau() -> None:
     assert not any(stop(update(k + 1, -10.0 + k)) for k in range(50))
 
 
+def test_a_rise_that_nobody_would_see_is_a_plateau() -> None:
+    stop = Plateau(patience=3, least=5.0)
+    assert [stop(update(k + 1, -10.0 + k)) for k in range(3)] == [False, False, True]
+
+
 def test_a_plateau_rule_can_serve_a_second_training() -> None:
     stop = Plateau(patience=2)
     verdicts = [stop(update(k + 1)) for k in range(5)]

@@ -31,7 +31,8 @@ from nopg.training._result import ConstraintAnswer
 
 __all__ = ["Training", "judge", "train"]
 
-_PATIENCE = 15
+# An ascent ends after so many updates that gained less than this share of what an interval can tell apart.
+_PATIENCE, _VISIBLE = 15, 0.1
 # A controller that is less likely than this to be better than the log is doubted.
 _LIKELY = 0.75
 # A column whose held-out rows are predicted worse than this is named.
@@ -92,9 +93,13 @@ def train(
     """
 
     def climb(
-        within: ControlProblem, share: float, saves: Checkpoints | None, most: int = updates
+        within: ControlProblem,
+        share: float,
+        saves: Checkpoints | None,
+        *,
+        most: int = updates,
+        plateau: Plateau | None = None,
     ) -> tuple[Update, ...]:
-        smooth = within.has_rollouts
         return ascend(
             within.estimator(solver),
             policy,
@@ -102,9 +107,9 @@ def train(
             learning_rate=share * learning_rate,
             seed=seed,
             callbacks=callbacks,
-            stop=stop or (Plateau(patience=_PATIENCE) if smooth else Plateau()),
+            stop=stop or plateau or Plateau(),
             checkpoints=saves,
-            backtracking=Backtracking(_range(within)) if smooth else None,
+            backtracking=Backtracking(_range(within)) if within.has_rollouts else None,
         )
 
     if not problem.has_rollouts:
@@ -118,8 +123,15 @@ def train(
     if note:
         note(f"start: {begun}; {within.description}")
     expected = float(paths.returns[0].mean())
+    visible = _VISIBLE * resolution(expected)
     hopeless = _best_value(first) - expected < resolution(expected)
-    history = climb(within, 1.0, checkpoints, 1 if hopeless else updates)
+    history = climb(
+        within,
+        1.0,
+        checkpoints,
+        most=1 if hopeless else updates,
+        plateau=Plateau(_PATIENCE, least=visible),
+    )
     if lower_return(followed(first, policy)) <= lower_return(paths):
         policy.load_state_dict(start)
         if note:
@@ -131,7 +143,7 @@ def train(
         policy,
         problem=within,
         history=history,
-        improve=lambda priced, share: climb(priced, share, None),
+        improve=lambda priced, share: climb(priced, share, None, plateau=Plateau(_PATIENCE, least=visible)),
     )
     return Training(within, history, begun, answers)
 
