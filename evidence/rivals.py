@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import torch
 
+from baselines.regulator_data import GAMMA, cosine, logged_episodes, own_data, papers_data, pwis_policy
 from evidence.figure import Figure
-from gradients.regulator_data import GAMMA, cosine, logged_episodes, own_data, papers_data, pwis_policy
 from nopg._seeding import generator
+from nopg.baselines import DPG, PWIS, ExactLQR, Weights
 from nopg.environments import LQR
-from nopg.gradients import DPG, PWIS, ExactLQR, Weights
 from nopg.policies import LinearPolicy
 
 __all__ = ["rivals"]

@@ -3,7 +3,7 @@
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
 `evaluate_offline` and `compare` say what any controller will do, `load` brings back one that was
 saved. The rooms below are public too: `nopg.data`, `nopg.bandwidths`,
-`nopg.models`, `nopg.bellman`, `nopg.gradients`, `nopg.solvers`, `nopg.policies`, `nopg.training`,
+`nopg.models`, `nopg.bellman`, `nopg.linalg`, `nopg.policies`, `nopg.training`,
 `nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, where a controller runs `nopg.runtime`
 (without torch) and `nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`,
 `nopg.baselines`, `nopg.experiments`, `nopg.records`, `nopg.figures` and `nopg.theory`.

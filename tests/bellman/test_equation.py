@@ -9,9 +9,9 @@ from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SolverError
 from nopg.kernels import Bandwidths
+from nopg.linalg import BiCGSTAB, DenseLU, FixedPoint
 from nopg.models import MonteCarlo
 from nopg.policies import LinearPolicy
-from nopg.solvers import BiCGSTAB, DenseLU, FixedPoint
 from reference.problem_cases import Case, pendulum_case, random_case, return_certificate_cases
 
 # Rounding of sums of some 60 terms of order 10, times 1/(1 − γ) of at most 33.

@@ -20,8 +20,8 @@ from evidence.bench.tasks import PRIOR_MASS, collected, new_policy, new_problem,
 from nopg import Bandwidths, Transitions
 from nopg._seeding import generator
 from nopg.bellman import NOPG, BellmanSolution, PaperProblem
+from nopg.linalg import DenseLU
 from nopg.policies import Policy
-from nopg.solvers import DenseLU
 
 ROWS = 60
 CASE = Case(transitions=ROWS, candidates=8, dtype="float64", updates=WARM_UP + 1)

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from nopg._seeding import generator
+from nopg.baselines import PWIS
 from nopg.bellman import MultistepProblem
 from nopg.environments import Pendulum
 from nopg.errors import ArgumentError, DataError
 from nopg.experiments import baselines
 from nopg.experiments._methods import METHODS
 from nopg.experiments._tasks import TASKS
-from nopg.gradients import PWIS
 from nopg.policies import Deterministic, Gaussian, MLPPolicy
 from nopg.rollouts import collect_grid
 

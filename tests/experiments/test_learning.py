@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from experiments.study_records import learning_record, study
+from nopg.baselines import PWIS
 from nopg.environments import MountainCar
 from nopg.errors import ArgumentError, DataError, SolverError
 from nopg.experiments import EXPERIMENTS, Choice, Trial, run_trial
@@ -14,7 +15,6 @@ from nopg.experiments._demonstrations import read_demonstrations
 from nopg.experiments._learning import score_of
 from nopg.experiments._methods import METHODS
 from nopg.experiments._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
-from nopg.gradients import PWIS
 
 # Plans
 

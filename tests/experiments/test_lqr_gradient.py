@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nopg._seeding import generator
+from nopg.baselines import ExactLQR
 from nopg.bellman import GradientEstimate
 from nopg.environments import LQR
 from nopg.errors import ArgumentError, SolverError
@@ -16,7 +17,6 @@ from nopg.experiments._lqr_gradient import (
     lqr_summary,
     measure_lqr_gradient,
 )
-from nopg.gradients import ExactLQR
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 
 METHODS: tuple[LQRMethod, ...] = ("nopg-d", "dpg", "nopg-s", "pwis")

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
-from nopg.models import CandidateGraph, CandidateSearch, SampleIndex
+from nopg.models import CandidateGraph, CandidateSearch
+from nopg.neighbors import SampleIndex
 
 
 def find(

@@ -16,9 +16,9 @@ from nopg._spatial import SpatialCells
 from nopg.bellman import NOPG, PaperProblem, solution_gradient
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
+from nopg.linalg import GMRES, Auto, BiCGSTAB, DenseLU, FixedPoint, Solver
 from nopg.models import MonteCarlo, PaperModel
 from nopg.policies import Policy
-from nopg.solvers import GMRES, Auto, BiCGSTAB, DenseLU, FixedPoint, Solver
 from nopg.training import TrainingResult
 from reference.other_device import OTHER, Elsewhere, other_device
 from reference.problem_cases import Case, PolicyKind, random_case

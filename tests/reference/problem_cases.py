@@ -18,6 +18,7 @@ from nopg.data import Transitions
 from nopg.environments import Pendulum
 from nopg.errors import NopgError
 from nopg.kernels import Bandwidths
+from nopg.linalg import BiCGSTAB, DenseLU, FixedPoint, Resolvent, RowPattern, SparseRows, TransitionOperator
 from nopg.models import (
     CandidateGraph,
     CandidateSearch,
@@ -25,9 +26,6 @@ from nopg.models import (
     KernelMean,
     MonteCarlo,
     PaperModel,
-    RowPattern,
-    SparseRows,
-    TransitionOperator,
 )
 from nopg.policies import (
     MLP,
@@ -40,7 +38,6 @@ from nopg.policies import (
     Standardizer,
 )
 from nopg.rollouts import collect_grid
-from nopg.solvers import BiCGSTAB, DenseLU, FixedPoint, Resolvent
 from reference.dense_reference import DenseProblem, DenseSolution, encode, solve_dense, truncated_return
 
 __all__ = [

@@ -256,7 +256,7 @@ def test_what_a_kill_left_unfinished_is_not_taken_for_a_checkpoint_and_goes_with
         ),
         ({"policy": "gaussian"}, "policy is 'deterministic' there and 'gaussian' here"),
         ({"prior_mass": 0.1}, "prior_mass is None there and 0.1 here"),
-        ({"solver": nopg.solvers.FixedPoint()}, "solver is 'auto' there and 'FixedPoint"),
+        ({"solver": nopg.linalg.FixedPoint()}, "solver is 'auto' there and 'FixedPoint"),
         ({"bandwidths": None}, "bandwidths is '[0-9a-f]{64}' there and None here"),
         ({"initial_states": [0.0, 0.0]}, "initial_states is"),
     ],

@@ -13,10 +13,10 @@ from nopg.data import Transitions
 from nopg.environments import Pendulum
 from nopg.errors import ArgumentError, DataError, SolverError, SupportWarning
 from nopg.kernels import Bandwidths
+from nopg.linalg import FixedPoint
 from nopg.models import MonteCarlo
 from nopg.policies import GaussianMLPPolicy, LinearPolicy, MLPPolicy, Policy, VarianceDecay
 from nopg.rollouts import collect_grid, simulate
-from nopg.solvers import FixedPoint
 from nopg.training import Update, ascend
 
 HANGING = [np.pi, 0.0]

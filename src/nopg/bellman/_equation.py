@@ -18,9 +18,9 @@ from nopg.bellman._solution import BellmanSolution
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SolverError
 from nopg.kernels import GaussianKernel
-from nopg.models import Backup, PaperModel, Queries, TransitionOperator
+from nopg.linalg import Auto, Resolvent, Solution, Solver, TransitionOperator, VectorSpace
+from nopg.models import Backup, PaperModel, Queries
 from nopg.policies import ActionTape, Policy, shared_noise
-from nopg.solvers import Auto, Resolvent, Solution, Solver, VectorSpace
 
 __all__ = ["BellmanEquation", "BellmanSystem", "PaperProblem"]
 

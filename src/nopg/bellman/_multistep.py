@@ -26,9 +26,9 @@ from nopg.bellman._problem import Certificate, ControlProblem, Solution, StateEs
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
+from nopg.linalg import Solver
 from nopg.models import Act, LocalModel, RewardFunction, Rollout, StateSupport, along, rollout
 from nopg.policies import Deterministic, Policy, trainable
-from nopg.solvers import Solver
 
 __all__ = ["INFLATION", "LONGEST_HORIZON", "Charge", "MultistepProblem", "MultistepSolution", "lower_end"]
 

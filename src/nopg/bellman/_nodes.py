@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from scipy.spatial import cKDTree
 
-from nopg.models import InputSpace, LocalModel, centered_weights, farthest_points
+from nopg.linalg import centered_weights
+from nopg.models import InputSpace, LocalModel, farthest_points
 
 __all__ = ["Interpolation", "Nodes"]
 

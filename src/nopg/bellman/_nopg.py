@@ -13,8 +13,8 @@ from nopg.bellman._equation import BellmanEquation, PaperProblem
 from nopg.bellman._estimate import Clock, GradientEstimate
 from nopg.bellman._solution import BellmanSolution
 from nopg.errors import DataError
+from nopg.linalg import Auto, Solver
 from nopg.policies import Policy, trainable
-from nopg.solvers import Auto, Solver
 
 __all__ = ["NOPG", "solution_gradient"]
 

@@ -12,8 +12,8 @@ import torch
 from nopg.bellman._estimate import GradientEstimator
 from nopg.data import Transitions
 from nopg.kernels import GaussianKernel
+from nopg.linalg import Solver
 from nopg.policies import Policy
-from nopg.solvers import Solver
 
 __all__ = ["Certificate", "ControlProblem", "Solution", "StateEstimates"]
 

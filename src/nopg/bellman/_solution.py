@@ -11,9 +11,9 @@ import torch
 from nopg._seeding import generator
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
 from nopg.errors import ArgumentError
+from nopg.linalg import Solution as SolvedSystem
 from nopg.models import Backup, Queries
 from nopg.policies import Policy, policy_actions
-from nopg.solvers import Solution as SolvedSystem
 
 if TYPE_CHECKING:
     from nopg.bellman._equation import BellmanEquation, PaperProblem

@@ -23,12 +23,12 @@ import torch
 
 from nopg._seeding import generator
 from nopg.bandwidths import select_bandwidths
+from nopg.baselines import DPG, PWIS, ExactLQR, QuadraticForm
 from nopg.bellman import NOPG, GradientEstimate, GradientEstimator, PaperProblem
 from nopg.data import LoggedEpisodes, Transitions
 from nopg.environments import LQR
 from nopg.errors import ArgumentError, NopgError, SupportWarning
 from nopg.experiments._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
-from nopg.gradients import DPG, PWIS, ExactLQR, QuadraticForm
 from nopg.kernels import Bandwidths
 from nopg.models import DEFAULT_PRIOR_MASS, CandidateSearch, PaperModel
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy, log_normal

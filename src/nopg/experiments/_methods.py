@@ -14,11 +14,10 @@ import torch
 
 from nopg._seeding import generator
 from nopg.bandwidths import released_bandwidths
-from nopg.baselines import OfflineMethod, Snapshot, train_offline, train_online_ddpg
+from nopg.baselines import PWIS, OfflineMethod, Snapshot, train_offline, train_online_ddpg
 from nopg.data import Transitions
 from nopg.errors import SolverError
 from nopg.experiments._tasks import RandomTask, Task
-from nopg.gradients import PWIS
 from nopg.policies import MLP, ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
 from nopg.training import Controller, TrainingResult, Update, ascend, optimize
 

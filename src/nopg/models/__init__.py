@@ -4,16 +4,12 @@ from nopg.models._candidates import CandidateGraph, CandidateSearch
 from nopg.models._charts import ChartShape, farthest_points
 from nopg.models._footprint import Footprint, memory_budget
 from nopg.models._integration import IntegrationRule, KernelMean, MonteCarlo
-from nopg.models._interpolation import centered_weights
 from nopg.models._local_model import ColumnFit, LocalModel, Prediction, RewardFunction
 from nopg.models._model import Backup, Queries, TransitionModel
-from nopg.models._operator import TransitionOperator
 from nopg.models._paper_model import PaperModel
 from nopg.models._prior_mass import DEFAULT_PRIOR_MASS, check_prior_mass
 from nopg.models._regression_rows import InputSpace, RegressionRows, difference
 from nopg.models._rollout import Act, Rollout, along, leaving_share, rollout
-from nopg.models._rows import RowPattern, SparseRows
-from nopg.models._samples import SampleIndex
 from nopg.models._sharing import SharedRows, holds_a_part, share_rows, whole_data, whole_starts
 from nopg.models._state_support import CondensedSupport, StateSupport
 from nopg.models._termination import TerminationRule
@@ -39,16 +35,11 @@ __all__ = [
     "RegressionRows",
     "RewardFunction",
     "Rollout",
-    "RowPattern",
-    "SampleIndex",
     "SharedRows",
-    "SparseRows",
     "StateSupport",
     "TerminationRule",
     "TransitionModel",
-    "TransitionOperator",
     "along",
-    "centered_weights",
     "check_prior_mass",
     "difference",
     "farthest_points",

@@ -14,10 +14,7 @@ from nopg._checks import check_device
 from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.models._multilevel import CellHierarchy
-from nopg.models._operator import TransitionOperator
-from nopg.models._rows import RowPattern, SparseRows
-from nopg.solvers import VectorSpace
+from nopg.linalg import CellHierarchy, RowPattern, SparseRows, TransitionOperator, VectorSpace
 
 __all__ = ["Backup", "Queries", "TransitionModel"]
 

@@ -17,6 +17,7 @@ from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.kernels import Bandwidths
+from nopg.linalg import Solver, solver_by_name
 from nopg.models import (
     IntegrationRule,
     LocalModel,
@@ -29,7 +30,6 @@ from nopg.models import (
     memory_budget as memory_budget_or_default,
 )
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
-from nopg.solvers import Solver, solver_by_name
 from nopg.training._ascent import check_ascent
 from nopg.training._checkpoint import Settled, open_checkpoints
 from nopg.training._constraints import Constraint, check_constraints, cost_columns

@@ -17,8 +17,8 @@ from nopg.evaluation import (
     resolution,
 )
 from nopg.inspect import Grade, quick_findings
+from nopg.linalg import Solver
 from nopg.policies import Policy
-from nopg.solvers import Solver
 from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoints, Settled

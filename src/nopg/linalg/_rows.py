@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from nopg.models._halo import Halo
+from nopg.linalg._halo import Halo
 
 __all__ = ["RowPattern", "SparsePattern", "SparseRows", "row_starts"]
 

@@ -8,8 +8,8 @@ from nopg._seeding import generator
 from nopg.bellman import NOPG, GradientEstimate, solution_gradient
 from nopg.data import Transitions
 from nopg.kernels import Bandwidths
+from nopg.linalg import BiCGSTAB, DenseLU
 from nopg.policies import LinearPolicy
-from nopg.solvers import BiCGSTAB, DenseLU
 from reference.problem_cases import (
     Case,
     gradient_cases,

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import torch
 
-from nopg.solvers._solution import Solution
-from nopg.solvers._space import VectorSpace
+from nopg.linalg._solution import Solution
+from nopg.linalg._space import VectorSpace
 
 __all__ = ["Preconditioner", "Resolvent", "SubstochasticOperator"]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from nopg._nesting import nested, part_of
-from nopg.solvers._bicgstab import BiCGSTAB
-from nopg.solvers._resolvent import Preconditioner, Resolvent
-from nopg.solvers._solution import Solution
-from nopg.solvers._solver import CALL, Solver
-from nopg.solvers._space import VectorSpace
+from nopg.linalg._bicgstab import BiCGSTAB
+from nopg.linalg._resolvent import Preconditioner, Resolvent
+from nopg.linalg._solution import Solution
+from nopg.linalg._solver import CALL, Solver
+from nopg.linalg._space import VectorSpace
 
 __all__ = ["GMRES"]
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nopg.models import RowPattern, SparseRows, TransitionOperator
+from nopg.linalg import RowPattern, SparseRows, TransitionOperator
 
 # Sums of at most 40 products of numbers of order 1: 40 · 10⁻¹⁶ and room.
 TOLERANCE = 1e-13

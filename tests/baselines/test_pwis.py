@@ -6,12 +6,12 @@ import math
 import pytest
 import torch
 
-from gradients.regulator_data import BEHAVIOR, GAMMA, SIGMA, log_behavior, logged_episodes, pwis_policy
+from baselines.regulator_data import BEHAVIOR, GAMMA, SIGMA, log_behavior, logged_episodes, pwis_policy
 from nopg._seeding import generator
+from nopg.baselines import PWIS, ExactLQR, Weights
 from nopg.data import LoggedEpisodes, Transitions
 from nopg.environments import LQR, Pendulum
 from nopg.errors import ArgumentError, DataError, SolverError
-from nopg.gradients import PWIS, ExactLQR, Weights
 from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy, Policy, log_normal
 from nopg.rollouts import MixtureOfGaussians, UniformAgent, collect, collect_grid, simulate
 

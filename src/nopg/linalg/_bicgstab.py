@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from nopg.solvers._fixed_point import FixedPoint
-from nopg.solvers._resolvent import Resolvent
-from nopg.solvers._solution import Solution
-from nopg.solvers._solver import Solver
+from nopg.linalg._fixed_point import FixedPoint
+from nopg.linalg._resolvent import Resolvent
+from nopg.linalg._solution import Solution
+from nopg.linalg._solver import Solver
 
 __all__ = ["BiCGSTAB"]
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nopg.models._interpolation import centered_weights
+from nopg.linalg._interpolation import centered_weights
 from reference.local_linear_reference import dense_weights
 
 

@@ -10,11 +10,11 @@ from nopg.bellman import NOPG, BellmanEquation, PaperProblem
 from nopg.data import Transitions
 from nopg.environments import Pendulum
 from nopg.kernels import Bandwidths
+from nopg.linalg import GMRES, Auto, BiCGSTAB, DenseLU, Resolvent, Solution, Solver
+from nopg.linalg._multilevel import CellHierarchy
 from nopg.models import CandidateSearch, PaperModel, share_rows
-from nopg.models._multilevel import CellHierarchy
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.rollouts import collect_uniform
-from nopg.solvers import GMRES, Auto, BiCGSTAB, DenseLU, Resolvent, Solution, Solver
 from nopg.training import ascend
 
 

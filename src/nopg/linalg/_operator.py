@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from nopg.models._multilevel import CellHierarchy
-from nopg.models._rows import SparseRows
-from nopg.solvers import Preconditioner, SubstochasticOperator, VectorSpace
+from nopg.linalg._multilevel import CellHierarchy
+from nopg.linalg._resolvent import Preconditioner, SubstochasticOperator
+from nopg.linalg._rows import SparseRows
+from nopg.linalg._space import VectorSpace
 
 __all__ = ["TransitionOperator"]
 

@@ -26,11 +26,12 @@ import torch
 from nopg._ranks import ALONE, Ranks
 from nopg._spatial import SpatialCells, spatial_order
 from nopg.errors import DataError
-from nopg.models._halo import localize
-from nopg.models._interpolation import centered_weights
-from nopg.models._rows import RowPattern, SparsePattern, SparseRows, row_starts
-from nopg.models._samples import SampleIndex
-from nopg.solvers import CALL, Preconditioner
+from nopg.linalg._halo import localize
+from nopg.linalg._interpolation import centered_weights
+from nopg.linalg._resolvent import Preconditioner
+from nopg.linalg._rows import RowPattern, SparsePattern, SparseRows, row_starts
+from nopg.linalg._solver import CALL
+from nopg.neighbors import SampleIndex
 
 __all__ = ["CellHierarchy"]
 

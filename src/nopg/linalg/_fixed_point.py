@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from nopg.solvers._resolvent import Resolvent
-from nopg.solvers._solution import Solution
-from nopg.solvers._solver import Solver
+from nopg.linalg._resolvent import Resolvent
+from nopg.linalg._solution import Solution
+from nopg.linalg._solver import Solver
 
 __all__ = ["FixedPoint"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from nopg._ranks import ALONE, Ranks
-from nopg.neighbors import neighbor_search
+from nopg.neighbors._choice import neighbor_search
 
 __all__ = ["SampleIndex"]
 

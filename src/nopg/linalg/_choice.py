@@ -10,13 +10,13 @@ import torch
 
 from nopg._nesting import nested, part_of
 from nopg.errors import ArgumentError, SolverError
-from nopg.solvers._bicgstab import BiCGSTAB
-from nopg.solvers._dense import DenseLU
-from nopg.solvers._fixed_point import FixedPoint
-from nopg.solvers._gmres import GMRES
-from nopg.solvers._resolvent import Resolvent
-from nopg.solvers._solution import Solution
-from nopg.solvers._solver import Solver
+from nopg.linalg._bicgstab import BiCGSTAB
+from nopg.linalg._dense import DenseLU
+from nopg.linalg._fixed_point import FixedPoint
+from nopg.linalg._gmres import GMRES
+from nopg.linalg._resolvent import Resolvent
+from nopg.linalg._solution import Solution
+from nopg.linalg._solver import Solver
 
 __all__ = ["Auto", "solver_by_name"]
 

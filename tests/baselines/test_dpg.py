@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from gradients.regulator_data import GAMMA, cosine, own_data, papers_data
+from baselines.regulator_data import GAMMA, cosine, own_data, papers_data
+from nopg.baselines import DPG, QuadraticForm
 from nopg.environments import LQR
 from nopg.errors import ArgumentError, SolverError
-from nopg.gradients import DPG, QuadraticForm
 from nopg.policies import LinearPolicy
 
 RNG = torch.Generator()

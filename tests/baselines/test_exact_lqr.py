@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from nopg._seeding import generator
+from nopg.baselines import ExactLQR
 from nopg.environments import LQR
 from nopg.errors import ArgumentError
-from nopg.gradients import ExactLQR
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 from nopg.rollouts import collect, simulate
 from nopg.training import ascend

@@ -6,14 +6,16 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import bicgstab
 
 from nopg.errors import ArgumentError, SolverError
-from nopg.models import RowPattern, SparseRows, TransitionOperator
-from nopg.solvers import (
+from nopg.linalg import (
     Auto,
     BiCGSTAB,
     DenseLU,
     FixedPoint,
     Resolvent,
+    RowPattern,
     Solver,
+    SparseRows,
+    TransitionOperator,
     solver_by_name,
 )
 from reference.problem_cases import certificate_cases, pendulum_case, random_system

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import torch
 
-from nopg.solvers._resolvent import Resolvent
-from nopg.solvers._solution import Solution
+from nopg.linalg._resolvent import Resolvent
+from nopg.linalg._solution import Solution
 
 __all__ = ["CALL", "Solver"]
 
