@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from studies.figures import Figure, figures, score, select
 from studies.plan import METHODS
@@ -32,6 +34,11 @@ behaviour that logged the data, 100 is least squares + LQR on the same data. The
 not better than the behaviour.
 
 """
+_TRAININGS = """\
+How our controllers were found: H and the value nodes of the equation, the discounted probability of leaving
+the data, whose worth is the pessimism of the objective, and the start of the ascent.
+
+"""
 
 
 def page(records: Sequence[Record]) -> str:
@@ -40,13 +47,13 @@ def page(records: Sequence[Record]) -> str:
 
 
 def tables(records: Sequence[Record]) -> str:
-    """Return all tables: figures, report plants, development plants, CPU time."""
+    """Return all tables: figures, report plants, development plants, trainings."""
     return "\n\n".join(
         [
             "## Figures\n\n" + _figures(figures(records)),
             "## Report plants\n\n" + _COMPARISON + _comparison(records, "report"),
             "## Development plants\n\n" + _comparison(records, "development"),
-            "## CPU seconds by rows\n\n" + _cost(records),
+            "## Trainings\n\n" + _TRAININGS + _trainings(records),
             _versions(records),
         ]
     )
@@ -89,22 +96,34 @@ def _cell(runs: Sequence[Record], behaviour: Sequence[Record], lqr: Sequence[Rec
     return f"{statistics.fmean(returns):.4g}{error}" + ("" if points is None else f" ({points:.0f})")
 
 
-def _cost(records: Sequence[Record]) -> str:
-    """Return the median CPU seconds of our runs by benchmark and size."""
+def _trainings(records: Sequence[Record]) -> str:
+    """Return how our runs were trained, by benchmark and size: medians, and the start that won most often."""
     lines = []
     for name, benchmark in BENCHMARKS.items():
         for rows in benchmark.sizes:
-            if runs := select(records, name, rows=rows):
-                seconds = [record.cpu_seconds for record in runs]
-                lines.append(
-                    (
-                        name,
-                        f"{rows} {benchmark.unit}",
-                        f"{statistics.median(seconds):.1f}",
-                        f"{max(seconds):.1f}",
-                    )
+            if not (runs := select(records, name, rows=rows)):
+                continue
+            said = [record.summary for record in runs]
+            (start, times), *_ = Counter(str(one.get("start")) for one in said).most_common(1)
+            seconds = [record.cpu_seconds for record in runs]
+            lines.append(
+                (
+                    f"{name} {rows}",
+                    _median(said, "horizon", ".0f"),
+                    _median(said, "nodes", ".0f"),
+                    _median(said, "unknown_mass", ".2%"),
+                    f"{start} ({times} of {len(runs)})",
+                    f"{sum(one.get('verdict') == 'ok' for one in said)} of {len(runs)}",
+                    f"{statistics.median(seconds):.1f}, {max(seconds):.1f}",
                 )
-    return _markdown(("plant", "size", "median", "longest"), lines)
+            )
+    heads = ("plant", "H", "nodes", "unknown", "start", "verdict ok", "CPU s: median, longest")
+    return _markdown(heads, lines)
+
+
+def _median(said: Iterable[Mapping[str, Any]], name: str, form: str) -> str:
+    values = [one[name] for one in said if one.get(name) is not None]
+    return format(statistics.median(values), form) if values else ""
 
 
 def _versions(records: Iterable[Record]) -> str:
