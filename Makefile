@@ -64,7 +64,7 @@ bench-table: setup ## write docs/performance.md again from the stored records
 	$(BIN)/python -m evidence.bench --table-only
 
 reproduction-page: setup ## draw the paper's experiments again and write docs/reproduction.md from the stored records
-	$(BIN)/nopg reproduce all --draw-only --figures docs/figures --page docs/reproduction.md
+	$(BIN)/python -m studies.paper all --draw-only --figures docs/figures --page docs/reproduction.md
 
 tutorial-figures: setup ## run the tutorials and keep the pictures they draw
 	$(BIN)/python examples/draw_tutorials.py

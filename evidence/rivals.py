@@ -10,9 +10,9 @@ import torch
 from baselines.regulator_data import GAMMA, cosine, logged_episodes, own_data, papers_data, pwis_policy
 from evidence.figure import Figure
 from nopg._seeding import generator
-from nopg.baselines import DPG, PWIS, ExactLQR, Weights
 from nopg.environments import LQR
 from nopg.policies import LinearPolicy
+from studies.baselines import DPG, PWIS, ExactLQR, Weights
 
 __all__ = ["rivals"]
 

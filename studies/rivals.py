@@ -27,7 +27,7 @@ def _d3rlpy(
     method: Literal["bc", "td3+bc", "iql"], data: Transitions, discount: float, seed: int
 ) -> Controller:
     """Return the last controller of 10 000 updates of a method of d3rlpy."""
-    from nopg.baselines import train_offline
+    from studies.baselines import train_offline
 
     (last,) = train_offline(
         method, data, discount=discount, snapshots=1, seed=seed, hidden_units=_HIDDEN_UNITS

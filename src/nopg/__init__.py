@@ -5,8 +5,8 @@
 saved. The rooms below are public too: `nopg.data`, `nopg.bandwidths`,
 `nopg.models`, `nopg.bellman`, `nopg.linalg`, `nopg.policies`, `nopg.training`,
 `nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, where a controller runs `nopg.runtime`
-(without torch) and `nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`,
-`nopg.baselines`, `nopg.experiments`, `nopg.records`, `nopg.figures` and `nopg.theory`.
+(without torch) and `nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`, `nopg.records`,
+`nopg.figures` and `nopg.theory`.
 
 Names are imported when they are first used, so that what needs no torch does not import it.
 """

@@ -57,7 +57,7 @@ class Demonstrations(Benchmark):
                 f"{self.name} needs the recorded drives, got no path; "
                 f"give --demonstrations or set {DEMONSTRATIONS}"
             )
-        from nopg.experiments import read_demonstrations
+        from studies.paper import read_demonstrations
 
         return read_demonstrations(Path(path))
 

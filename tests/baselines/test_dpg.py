@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from baselines.regulator_data import GAMMA, cosine, own_data, papers_data
-from nopg.baselines import DPG, QuadraticForm
 from nopg.environments import LQR
 from nopg.errors import ArgumentError, SolverError
 from nopg.policies import LinearPolicy
+from studies.baselines import DPG, QuadraticForm
 
 RNG = torch.Generator()
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.baselines import ExactLQR
 from nopg.environments import LQR
 from nopg.errors import ArgumentError
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 from nopg.rollouts import collect, simulate
 from nopg.training import ascend
+from studies.baselines import ExactLQR
 
 RNG = torch.Generator()
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from baselines.baseline_cases import EPISODES, STATES, UNCONNECTED, constant_reward
-from nopg.baselines import FittedQ, fitted_q_evaluation, train_offline
-from nopg.baselines._fitted_q import _beside
 from nopg.data import Transitions, to_d3rlpy
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.policies import MLPPolicy
 from nopg.training import Controller
+from studies.baselines import FittedQ, fitted_q_evaluation, train_offline
+from studies.baselines._fitted_q import _beside
 
 
 def nothing(states: torch.Tensor) -> torch.Tensor:

@@ -19,13 +19,13 @@ from baselines.baseline_cases import (
     demonstrator,
     one_step_tasks,
 )
-from nopg.baselines import OFFLINE_METHODS, OfflineMethod, Snapshot, train_offline
-from nopg.baselines._batches import BatchBuffer
-from nopg.baselines._isolation import own_randomness
 from nopg.data import Transitions, to_d3rlpy
 from nopg.environments import Pendulum
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.rollouts import simulate
+from studies.baselines import OFFLINE_METHODS, OfflineMethod, Snapshot, train_offline
+from studies.baselines._batches import BatchBuffer
+from studies.baselines._isolation import own_randomness
 
 
 def short(method: OfflineMethod, data: Transitions = UNCONNECTED, **settings: Any) -> list[Snapshot]:

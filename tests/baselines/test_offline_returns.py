@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.baselines import importance_sampling_return, resampled_return
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import PolicyLaw
 from nopg.kernels import Bandwidths
+from studies.baselines import importance_sampling_return, resampled_return
 
 
 def coin(episodes: int = 2_000, seed: int = 0) -> Transitions:

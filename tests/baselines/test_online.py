@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from baselines.baseline_cases import STATES
-from nopg.baselines import Snapshot, train_online_ddpg
 from nopg.environments import LQR, Pendulum
 from nopg.errors import ArgumentError, MissingExtraError
 from nopg.rollouts import simulate
+from studies.baselines import Snapshot, train_online_ddpg
 
 
 def short(**settings: Any) -> list[Snapshot]:

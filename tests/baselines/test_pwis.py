@@ -8,12 +8,12 @@ import torch
 
 from baselines.regulator_data import BEHAVIOR, GAMMA, SIGMA, log_behavior, logged_episodes, pwis_policy
 from nopg._seeding import generator
-from nopg.baselines import PWIS, ExactLQR, Weights
 from nopg.data import LoggedEpisodes, Transitions
 from nopg.environments import LQR, Pendulum
 from nopg.errors import ArgumentError, DataError, SolverError
 from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy, Policy, log_normal
 from nopg.rollouts import MixtureOfGaussians, UniformAgent, collect, collect_grid, simulate
+from studies.baselines import PWIS, ExactLQR, Weights
 
 
 def by_hand(logged: LoggedEpisodes, target: GaussianPolicy, weights: Weights) -> torch.Tensor:

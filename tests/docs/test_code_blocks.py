@@ -83,7 +83,7 @@ def test_every_link_leads_to_a_file(page: str) -> None:
 @pytest.mark.parametrize(
     ("command", "wrong"),
     [
-        ("nopg reproduce all --no-such-option", "has no option --no-such-option"),
+        ("nopg fit all --no-such-option", "has no option --no-such-option"),
         ("nopg no-such-command", "there is no command no-such-command"),
         ("nopg --no-such-option", "has no option"),
         ("make check no-such-target", "there is no target no-such-target"),
@@ -100,13 +100,13 @@ def test_a_command_that_does_not_exist_is_found_out(command: str, wrong: str) ->
 @pytest.mark.parametrize(
     "command",
     [
-        "nopg reproduce NAME --faithful --out=results",
+        "nopg fit NAME --seed 0 --out=results",
         "nopg --version",
         "make check PYTHON=python3.12",
         "pip install '.[pandas,parquet]'",
         "python -m evidence --only correctness",
         "python examples/pendulum_grid.py --samples 450",
-        "$ nopg reproduce pendulum-grid   # goes on where it was",
+        "$ nopg describe log.csv   # goes on where it was",
         "torchrun --nproc-per-node 2 train.py",
     ],
 )

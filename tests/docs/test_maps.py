@@ -37,8 +37,9 @@ def test_every_name_and_test_of_the_code_map_exists(code: str, file: str, fact: 
     names = re.findall(r"`([\w.]+)`", code)
     assert names
     for name in names:
-        room, _, last = name.removeprefix("nopg.").rpartition(".")
-        module = importlib.import_module(f"nopg.{room}" if room else "nopg")
+        package, _, last = name.rpartition(".")
+        within = package if package.split(".")[0] in {"nopg", "studies"} else f"nopg.{package}".rstrip(".")
+        module = importlib.import_module(within)
         assert last in module.__all__
     assert "test_" + fact.strip().replace(" ", "_") in facts(file)
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from nopg.experiments import EXPERIMENTS, LearningStudy
 from nopg.records import Record
+from studies.paper import EXPERIMENTS, LearningStudy
 
 
 def study(name: str) -> LearningStudy:

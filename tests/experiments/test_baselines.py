@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.baselines import PWIS
 from nopg.bellman import MultistepProblem
 from nopg.environments import Pendulum
 from nopg.errors import ArgumentError, DataError
-from nopg.experiments import baselines
-from nopg.experiments._methods import METHODS
-from nopg.experiments._tasks import TASKS
 from nopg.policies import Deterministic, Gaussian, MLPPolicy
 from nopg.rollouts import collect_grid
+from studies.baselines import PWIS
+from studies.paper import baselines
+from studies.paper._methods import METHODS
+from studies.paper._tasks import TASKS
 
 QUICK = ("--samples", "200", "--trials", "1", "--updates", "10", "--fitted-q-updates", "10", "--workers", "1")
 

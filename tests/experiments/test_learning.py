@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from experiments.study_records import learning_record, study
-from nopg.baselines import PWIS
 from nopg.environments import MountainCar
 from nopg.errors import ArgumentError, DataError, SolverError
-from nopg.experiments import EXPERIMENTS, Choice, Trial, run_trial
-from nopg.experiments._demonstrations import read_demonstrations
-from nopg.experiments._learning import score_of
-from nopg.experiments._methods import METHODS
-from nopg.experiments._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
+from studies.baselines import PWIS
+from studies.paper import EXPERIMENTS, Choice, Trial, run_trial
+from studies.paper._demonstrations import read_demonstrations
+from studies.paper._learning import score_of
+from studies.paper._methods import METHODS
+from studies.paper._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
 
 # Plans
 

@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.baselines import ExactLQR
 from nopg.bellman import GradientEstimate
 from nopg.environments import LQR
 from nopg.errors import ArgumentError, SolverError
-from nopg.experiments._lqr_gradient import (
+from nopg.policies import GaussianPolicy, LinearPolicy, Policy
+from studies.baselines import ExactLQR
+from studies.paper._lqr_gradient import (
     LQRMethod,
     _Compared,
     lqr_summary,
     measure_lqr_gradient,
 )
-from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 
 METHODS: tuple[LQRMethod, ...] = ("nopg-d", "dpg", "nopg-s", "pwis")
 

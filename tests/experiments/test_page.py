@@ -6,8 +6,8 @@ import pytest
 
 from experiments.study_records import learning_record
 from nopg.errors import ArgumentError
-from nopg.experiments import EXPERIMENTS, Choice, Trial, page, run_trial
 from nopg.records import Record, provenance, write_json
+from studies.paper import EXPERIMENTS, Choice, Trial, page, run_trial
 
 
 def other_record(experiment: str, method: str, results: dict[str, object], mode: str = "ours") -> Record:
@@ -40,8 +40,8 @@ def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> 
     assert "![Pendulum, uniform grid](figures/pendulum-grid.png)" in text
     assert "| NOPG-D | 3200 | 10 | -365 [-365, -365] | -365 | -365 | 10 | -432 | 1 |" in text
     assert "1. Ours: `optimize` with its defaults" in text
-    assert "made before the local model was\nintroduced and will be re-run" in text
-    assert "`nopg reproduce cart-pole`, not run yet" in text
+    assert "made before the local model was introduced" in " ".join(text.split())
+    assert "`python -m studies.paper cart-pole`, not run yet" in text
     assert all(f"## {experiment.title}" in text for experiment in EXPERIMENTS.values())
 
 

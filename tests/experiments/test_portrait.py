@@ -14,11 +14,11 @@ from nopg.bellman import PaperProblem, Solution
 from nopg.environments import Pendulum
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import OfflineEvaluator
-from nopg.experiments._portrait import Visits, measure_portrait, portrait_summary, total_variation
 from nopg.kernels import Bandwidths
 from nopg.models import PaperModel
 from nopg.policies import LinearPolicy
 from nopg.rollouts import collect_grid
+from studies.paper._portrait import Visits, measure_portrait, portrait_summary, total_variation
 
 # A torque −8 sin(angle) − 2 velocity lets nothing fall that stands nearly upright.
 BALANCE = LinearPolicy([[0.0, -8.0, -2.0]]).requires_grad_(False)

@@ -14,7 +14,6 @@ from nopg.cli._info import info
 from nopg.cli._plot import plot
 from nopg.cli._record import record
 from nopg.cli._report import report
-from nopg.cli._reproduce import reproduce
 
 __all__ = ["app"]
 
@@ -28,7 +27,7 @@ app = typer.Typer(
     "(`describe --strict`), 130 stopped by Ctrl-C. `--json` prints results for programs; all else goes to "
     "standard error.",
 )
-for command in (describe, fit, evaluate, plot, report, export, record, reproduce, info):
+for command in (describe, fit, evaluate, plot, report, export, record, info):
     app.command()(command)
 
 

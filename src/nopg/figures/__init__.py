@@ -1,28 +1,19 @@
-"""Records and results in, pictures out (the extra `figures`)."""
+"""Pictures of a training result (the extra `figures`)."""
 
 from nopg.figures._fan import Fan, draw_fans, fans_table
-from nopg.figures._gallery import FIGURES, draw, save
-from nopg.figures._learning import draw_learning_curves
-from nopg.figures._lqr_gradient import draw_lqr_gradient
 from nopg.figures._maps import draw_policy, draw_value, draw_visitation
 from nopg.figures._pictures import Picture, result_figures, result_pictures, save_pictures
-from nopg.figures._portrait import draw_portrait
 from nopg.figures._state_axes import named
 from nopg.figures._state_marks import Marks
-from nopg.figures._style import new_figure
+from nopg.figures._style import new_figure, save
 from nopg.figures._training import draw_training, training_table
 
 __all__ = [
-    "FIGURES",
     "Fan",
     "Marks",
     "Picture",
-    "draw",
     "draw_fans",
-    "draw_learning_curves",
-    "draw_lqr_gradient",
     "draw_policy",
-    "draw_portrait",
     "draw_training",
     "draw_value",
     "draw_visitation",

@@ -14,9 +14,9 @@ from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation import map_states
-from nopg.figures._gallery import save
 from nopg.figures._maps import draw_policy, draw_value, draw_visitation
 from nopg.figures._state_marks import Marks
+from nopg.figures._style import save
 from nopg.figures._training import draw_training, training_table
 from nopg.training import TrainingResult
 

@@ -1,44 +1,13 @@
-"""One look for all pictures: safe for colour-blind eyes, and readable without colour."""
+"""A figure without a window, and its files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 
 from nopg.errors import MissingExtraError
 
-__all__ = ["STYLES", "Style", "new_figure"]
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How a method is drawn: colours of Okabe and Ito, and a line and a marker of its own.
-
-    Attributes:
-        label: In the legend.
-        color: Of line and band.
-        line: Matplotlib's line style.
-        marker: Matplotlib's marker.
-    """
-
-    label: str
-    color: str
-    line: str
-    marker: str
-
-
-STYLES: Mapping[str, Style] = MappingProxyType(
-    {
-        "nopg-d": Style("NOPG-D", "#D55E00", "-", "o"),
-        "nopg-s": Style("NOPG-S", "#009E73", "--", "s"),
-        "dpg": Style("DPG", "#0072B2", "-.", "^"),
-        "pwis": Style("PWIS", "#CC79A7", ":", "v"),
-        "ddpg-offline": Style("DDPG offline", "#56B4E9", "-.", "^"),
-        "ddpg-online": Style("DDPG online", "#000000", (0, (1, 1)), "x"),  # type: ignore[arg-type]
-    }
-)
+__all__ = ["new_figure", "save"]
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -48,3 +17,12 @@ def new_figure(width: float, height: float) -> Any:
     except ImportError:
         raise MissingExtraError("matplotlib", "figures") from None
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Any, path: Path) -> list[Path]:
+    """Write PNG and PDF, without a date in them: the same records give the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = [path.with_suffix(".png"), path.with_suffix(".pdf")]
+    figure.savefig(written[0], dpi=150, metadata={"Software": None})
+    figure.savefig(written[1], metadata={"CreationDate": None, "Producer": None, "Creator": None})
+    return written

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import torch
 
-from nopg.baselines import fitted_q_evaluation
 from nopg.errors import SupportWarning
 from nopg.evaluation import OfflineEvaluator, Scores
-from nopg.experiments._methods import METHODS
-from nopg.experiments._tasks import TASKS
 from nopg.records import Record, provenance, write_json
+from studies.baselines import fitted_q_evaluation
+from studies.paper._methods import METHODS
+from studies.paper._tasks import TASKS
 
 __all__ = ["LIBRARIES", "Entry", "read_entries", "run_entry", "scores"]
 

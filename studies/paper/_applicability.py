@@ -8,16 +8,16 @@ from types import MappingProxyType
 from typing import Any
 
 from nopg._seeding import generator
-from nopg.baselines import PWIS
 from nopg.data import Transitions
 from nopg.environments import Pendulum
 from nopg.errors import NopgError
-from nopg.experiments._experiment import Choice, Experiment, Finding, Measurement, Trial
-from nopg.experiments._methods import METHODS
-from nopg.experiments._tasks import MOUNTAIN_CAR, TASKS
 from nopg.policies import MLPPolicy
 from nopg.records import Record
 from nopg.rollouts import collect_grid
+from studies.baselines import PWIS
+from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Trial
+from studies.paper._methods import METHODS
+from studies.paper._tasks import MOUNTAIN_CAR, TASKS
 
 __all__ = ["ApplicabilityStudy"]
 

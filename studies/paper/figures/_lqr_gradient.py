@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from nopg.environments import LQR
 from nopg.errors import ArgumentError
-from nopg.figures._style import STYLES, new_figure
+from nopg.figures import new_figure
+from studies.paper.figures._styles import STYLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Every method on the same data: `python -m nopg.experiments.baselines --task pendulum-random`."""
+"""Every method on the same data: `python -m studies.paper.baselines --task pendulum-random`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 from nopg.errors import MissingExtraError, NopgError
 from nopg.evaluation import Summary, summarize
-from nopg.experiments._comparison import Entry, read_entries, run_entry, scores
-from nopg.experiments._methods import METHODS
-from nopg.experiments._parallel import installed, run_side_by_side
-from nopg.experiments._tasks import TASKS
 from nopg.records import Record
+from studies.paper._comparison import Entry, read_entries, run_entry, scores
+from studies.paper._methods import METHODS
+from studies.paper._parallel import installed, run_side_by_side
+from studies.paper._tasks import TASKS
 
 __all__ = ["main", "markdown", "table"]
 
@@ -72,7 +72,7 @@ def markdown(folder: Path) -> str:
     lines = [
         "# Baselines on the same data",
         "",
-        "Made by `python -m nopg.experiments.baselines … --markdown docs/baselines.md` from the records in "
+        "Made by `python -m studies.paper.baselines … --markdown docs/baselines.md` from the records in "
         "`results/baselines`; do not edit. Every method gets the same transitions, but online DDPG, which "
         "acts in the plant (its updates are steps there); nothing is tuned per method beyond the "
         "supplement's settings and each library's defaults. *last* is the controller at "
@@ -189,7 +189,7 @@ def _say(text: str, stream: Any) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m nopg.experiments.baselines", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m studies.paper.baselines", description=__doc__)
     parser.add_argument("--task", choices=sorted(TASKS), default="pendulum-random")
     parser.add_argument("--samples", type=int, default=1_000, help="logged transitions")
     parser.add_argument("--trials", type=int, default=3, help="seeds")

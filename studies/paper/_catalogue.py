@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from nopg.experiments._applicability import ApplicabilityStudy
-from nopg.experiments._experiment import Experiment, Finding
-from nopg.experiments._learning import Curve, LearningStudy, last_return, score_of
-from nopg.experiments._lqr_gradient import LQRStudy
-from nopg.experiments._portrait import PortraitStudy
-from nopg.experiments._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
 from nopg.records import Record
+from studies.paper._applicability import ApplicabilityStudy
+from studies.paper._experiment import Experiment, Finding
+from studies.paper._learning import Curve, LearningStudy, last_return, score_of
+from studies.paper._lqr_gradient import LQRStudy
+from studies.paper._portrait import PortraitStudy
+from studies.paper._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
 
 __all__ = ["EXPERIMENTS"]
 

@@ -1,4 +1,4 @@
-"""`nopg reproduce`: one command, one figure; stopped at any moment, it goes on where it was."""
+"""`python -m studies.paper`: one command, one figure; stopped at any moment, it goes on where it was."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nopg.cli._app import app
-from nopg.experiments import EXPERIMENTS
 from nopg.records import read_records
+from studies.paper import EXPERIMENTS
+from studies.paper.__main__ import app
 
-COMMAND = [sys.executable, "-m", "nopg.cli", "reproduce"]
+COMMAND = [sys.executable, "-m", "studies.paper"]
 QUICK = ["pendulum-grid", "--quick", "--method", "nopg-d", "--workers", "1"]
 
 
@@ -31,7 +31,7 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(*arguments: str) -> "tuple[int, str]":
-    result = CliRunner().invoke(app, ["reproduce", *arguments])
+    result = CliRunner().invoke(app, list(arguments))
     return result.exit_code, result.output
 
 
@@ -122,4 +122,4 @@ def test_the_page_is_made_of_records_alone(tmp_path: Path) -> None:
     code, output = run("all", "--draw-only", "--out", str(tmp_path / "none"), "--page", str(page))
     assert code == 0, output
     text = page.read_text()
-    assert all(f"`nopg reproduce {name}`, not run yet" in text for name in EXPERIMENTS)
+    assert all(f"`python -m studies.paper {name}`, not run yet" in text for name in EXPERIMENTS)

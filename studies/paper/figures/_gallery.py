@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nopg.figures._learning import draw_learning_curves
-from nopg.figures._lqr_gradient import draw_lqr_gradient
-from nopg.figures._portrait import draw_portrait
 from nopg.records import Record
+from studies.paper.figures._learning import draw_learning_curves
+from studies.paper.figures._lqr_gradient import draw_lqr_gradient
+from studies.paper.figures._portrait import draw_portrait
 
-__all__ = ["FIGURES", "draw", "save"]
+__all__ = ["FIGURES", "draw"]
 
 FIGURES: Mapping[str, Callable[[Sequence[Record], Any], Any]] = MappingProxyType(
     {
@@ -38,12 +37,3 @@ def draw(records: Sequence[Record], experiment: Any) -> Any:
     if experiment.name not in FIGURES or not records:
         return None
     return FIGURES[experiment.name](records, experiment)
-
-
-def save(figure: Any, path: Path) -> list[Path]:
-    """Write PNG and PDF, without a date in them: the same records give the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = [path.with_suffix(".png"), path.with_suffix(".pdf")]
-    figure.savefig(written[0], dpi=150, metadata={"Software": None})
-    figure.savefig(written[1], metadata={"CreationDate": None, "Producer": None, "Creator": None})
-    return written

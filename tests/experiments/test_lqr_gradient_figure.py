@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from nopg.errors import ArgumentError
-from nopg.figures._lqr_gradient import draw_lqr_gradient
+from studies.paper.figures._lqr_gradient import draw_lqr_gradient
 
 
 def record(method: str, seed: int, *, mode: str = "ours", cosines: Any = (0.9, 0.1)) -> dict[str, Any]:

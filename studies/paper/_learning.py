@@ -10,12 +10,12 @@ from typing import Any
 
 from nopg.errors import ArgumentError
 from nopg.evaluation import Evaluation, Summary, control_law, summarize
-from nopg.experiments._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
-from nopg.experiments._methods import FAITHFUL, METHODS, Method
-from nopg.experiments._tasks import DemonstrationTask, Task
 from nopg.records import Record
 from nopg.rollouts import simulate
 from nopg.training import TrainingResult
+from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
+from studies.paper._methods import FAITHFUL, METHODS, Method
+from studies.paper._tasks import DemonstrationTask, Task
 
 __all__ = ["BY_BEST", "Curve", "LearningStudy", "last_return", "score_of"]
 

@@ -23,18 +23,18 @@ import torch
 
 from nopg._seeding import generator
 from nopg.bandwidths import select_bandwidths
-from nopg.baselines import DPG, PWIS, ExactLQR, QuadraticForm
 from nopg.bellman import NOPG, GradientEstimate, GradientEstimator, PaperProblem
 from nopg.data import LoggedEpisodes, Transitions
 from nopg.environments import LQR
 from nopg.errors import ArgumentError, NopgError, SupportWarning
-from nopg.experiments._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
 from nopg.kernels import Bandwidths
 from nopg.models import DEFAULT_PRIOR_MASS, CandidateSearch, PaperModel
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy, log_normal
 from nopg.records import Record
 from nopg.rollouts import collect, simulate
 from nopg.training import ascend
+from studies.baselines import DPG, PWIS, ExactLQR, QuadraticForm
+from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
 
 __all__ = ["LQRMethod", "LQRStudy", "SummaryRow", "lqr_summary", "measure_lqr_gradient"]
 

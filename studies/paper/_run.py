@@ -14,11 +14,11 @@ import torch
 
 from nopg.data import Transitions
 from nopg.errors import MissingExtraError, NopgError, SupportWarning
-from nopg.experiments._catalogue import EXPERIMENTS
-from nopg.experiments._comparison import LIBRARIES
-from nopg.experiments._experiment import Trial
-from nopg.experiments._parallel import installed, run_side_by_side, streams
 from nopg.records import FORMAT, Record, fingerprint, provenance, write_json
+from studies.paper._catalogue import EXPERIMENTS
+from studies.paper._comparison import LIBRARIES
+from studies.paper._experiment import Trial
+from studies.paper._parallel import installed, run_side_by_side, streams
 
 __all__ = ["missing_trials", "run_trial", "run_trials"]
 

@@ -1,4 +1,4 @@
-"""`nopg reproduce`: the paper's experiments, from data to figure."""
+"""`python -m studies.paper`: the paper's experiments, from data to figure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from rich.table import Table
 
 from nopg.cli._screen import OUT, TOLD, guarded, print_json
 from nopg.errors import MissingExtraError
-from nopg.experiments import EXPERIMENTS, Choice, Experiment, Finding, Trial, missing_trials, page, run_trials
-from nopg.figures import draw, save
+from nopg.figures import save
 from nopg.records import Record, read_records
+from studies.paper import EXPERIMENTS, Choice, Experiment, Finding, Trial, missing_trials, page, run_trials
+from studies.paper.figures import draw
 
-__all__ = ["reproduce"]
+__all__ = ["app", "reproduce"]
 
 
 @guarded
@@ -206,3 +207,10 @@ def _list(as_json: bool) -> None:
     for experiment in EXPERIMENTS.values():
         table.add_row(experiment.name, experiment.place, experiment.claim)
     OUT.print(table)
+
+
+app = typer.Typer(pretty_exceptions_show_locals=False)
+app.command()(reproduce)
+
+if __name__ == "__main__":
+    app()

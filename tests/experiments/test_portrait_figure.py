@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nopg.errors import ArgumentError
-from nopg.figures._portrait import draw_portrait
+from studies.paper.figures._portrait import draw_portrait
 
 
 def part(unknown: float = 0.0) -> dict[str, Any]:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from nopg.experiments._catalogue import EXPERIMENTS
-from nopg.experiments._experiment import Experiment
 from nopg.records import Record, read_records
+from studies.paper._catalogue import EXPERIMENTS
+from studies.paper._experiment import Experiment
 
 __all__ = ["page"]
 
 _HEAD = """\
 # The paper's experiments
 
-Made by `nopg reproduce all --draw-only --page docs/reproduction.md --figures docs/figures` from the
-records in `results/reproduction`; do not edit. Every experiment is one command: it runs what has no
-record yet, draws the figure, prints what follows here. `nopg reproduce NAME` sets nothing: it trains with
-the defaults of `optimize`. `nopg reproduce NAME --faithful` takes the paper's model with the supplement's
-settings instead. The stored records of NOPG with our defaults were made before the local model was
-introduced and will be re-run. Returns are of the last controller of a training; of DDPG and PWIS, as in
-the paper, of the best one on the way, which nobody can know without running them all. Intervals are 95 %
-bootstrap intervals of the mean over trials. Seconds are CPU seconds of one trial, training and
+Made by `python -m studies.paper all --draw-only --page docs/reproduction.md --figures docs/figures` from
+the records in `results/reproduction`; do not edit. Every experiment is one command: it runs what has no
+record yet, draws the figure, prints what follows here. `python -m studies.paper NAME` sets nothing: it
+trains with the defaults of `optimize`. `python -m studies.paper NAME --faithful` takes the paper's model
+with the supplement's settings instead. The stored records of NOPG with our defaults were made before the
+local model was introduced and will be re-run. Returns are of the last controller of a training; of DDPG and
+PWIS, as in the paper, of the best one on the way, which nobody can know without running them all. Intervals
+are 95 % bootstrap intervals of the mean over trials. Seconds are CPU seconds of one trial, training and
 evaluation, on one thread.
 """
 
@@ -53,7 +53,7 @@ def _overview(records: Mapping[str, list[Record]]) -> list[str]:
 
 def _section(experiment: Experiment, records: list[Record], figures: str) -> list[str]:
     lines = [f"## {experiment.title}", "", f"{experiment.place} of the paper. *{experiment.claim}*", ""]
-    lines += [f"`nopg reproduce {experiment.name}`{_cost(records)}", ""]
+    lines += [f"`python -m studies.paper {experiment.name}`{_cost(records)}", ""]
     if records and experiment.has_figure:
         lines += [f"![{experiment.title}]({figures}/{experiment.name}.png)", ""]
     lines += experiment.tables(records)

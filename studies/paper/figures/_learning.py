@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from nopg.evaluation import summarize
-from nopg.figures._style import STYLES, Style, new_figure
+from nopg.figures import new_figure
 from nopg.records import Record
+from studies.paper.figures._styles import STYLES, Style
 
 __all__ = ["draw_learning_curves"]
 

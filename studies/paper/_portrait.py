@@ -25,11 +25,11 @@ from nopg.data import Transitions
 from nopg.environments import PENDULUM_GRIDS, Pendulum
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
-from nopg.experiments._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
 from nopg.policies import MLPPolicy, Policy
 from nopg.records import Record
 from nopg.rollouts import Trajectories, collect_grid, simulate
 from nopg.training import TrainingResult, optimize
+from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
 
 __all__ = ["PortraitStudy", "Visits", "measure_portrait", "portrait_summary", "total_variation"]
 

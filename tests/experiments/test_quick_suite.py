@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from nopg.experiments import EXPERIMENTS
-from nopg.figures import FIGURES
 from nopg.records import read_records
+from studies.paper import EXPERIMENTS
+from studies.paper.figures import FIGURES
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_whole_suite_runs_in_ten_minutes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "nopg.cli", "reproduce", "all", "--quick", "--workers", "2"]
+    command = [sys.executable, "-m", "studies.paper", "all", "--quick", "--workers", "2"]
     began = time.monotonic()
     done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,6 @@ from nopg.environments import (
 )
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import Evaluation, evaluate
-from nopg.experiments._demonstrations import read_demonstrations
 from nopg.rollouts import (
     AgentWithDensity,
     MixtureOfGaussians,
@@ -31,6 +30,7 @@ from nopg.rollouts import (
     collect_grid,
     synthetic_demonstrations,
 )
+from studies.paper._demonstrations import read_demonstrations
 
 __all__ = ["TASKS", "DemonstrationTask", "GridTask", "PaperRecipe", "RandomTask", "Task"]
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from experiments.study_records import learning_record, study
-from nopg.figures import draw, save
+from nopg.figures import save
+from studies.paper.figures import draw
 
 
 def labels(ax: Any) -> list[str]:

@@ -11,12 +11,12 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._typing import ArrayLike
-from nopg.baselines._action_range import action_range
-from nopg.baselines._isolation import own_randomness, quiet_d3rlpy, require_d3rlpy
-from nopg.baselines._snapshot import Snapshot, check_snapshots
 from nopg.data import Transitions, to_d3rlpy
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
+from studies.baselines._action_range import action_range
+from studies.baselines._isolation import own_randomness, quiet_d3rlpy, require_d3rlpy
+from studies.baselines._snapshot import Snapshot, check_snapshots
 
 __all__ = ["OFFLINE_METHODS", "OfflineMethod", "train_offline"]
 
@@ -73,7 +73,7 @@ def train_offline(
 
     from d3rlpy.logging import NoopAdapterFactory
 
-    from nopg.baselines._batches import BatchBuffer
+    from studies.baselines._batches import BatchBuffer
 
     taken, seconds = [], 0.0
     with own_randomness(seed), quiet_d3rlpy():

@@ -14,12 +14,12 @@ import torch
 
 from nopg._seeding import generator
 from nopg.bandwidths import released_bandwidths
-from nopg.baselines import PWIS, OfflineMethod, Snapshot, train_offline, train_online_ddpg
 from nopg.data import Transitions
 from nopg.errors import SolverError
-from nopg.experiments._tasks import RandomTask, Task
 from nopg.policies import MLP, ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
 from nopg.training import Controller, TrainingResult, Update, ascend, optimize
+from studies.baselines import PWIS, OfflineMethod, Snapshot, train_offline, train_online_ddpg
+from studies.paper._tasks import RandomTask, Task
 
 __all__ = ["FAITHFUL", "METHODS", "Method", "Needs"]
 
