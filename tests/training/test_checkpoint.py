@@ -30,7 +30,7 @@ from nopg.policies import MLPPolicy
 from nopg.rollouts import collect_grid
 from nopg.training import TrainingResult, Update, _train
 from nopg.training._checkpoint_files import State, read_folder, write_folder
-from nopg.training._purpose import differences, purpose_of
+from nopg.training._fingerprint import differences, run_fingerprint
 
 # Small trainings are rarely beyond doubt.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
@@ -223,7 +223,7 @@ def test_a_history_comes_back_bit_by_bit(rows: list[tuple[Any, ...]]) -> None:
 def _written_and_read(history: tuple[Update, ...]) -> tuple[Update, ...]:
     import tempfile
 
-    state = State(purpose={}, finished=False, eps=1e-8, most_candidates=None, start=None)
+    state = State(fingerprint={}, finished=False, eps=1e-8, most_candidates=None, start=None)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"update-{len(history):06}"
         write_folder(path, state, history, shared={}, memory={}, ranks=ALONE)
@@ -295,9 +295,9 @@ def test_a_file_is_no_folder_for_checkpoints(grid: Transitions, tmp_path: Path) 
 def test_a_number_is_the_same_setting_in_numpy(grid: Transitions, copy: Path) -> None:
     assert len(train(grid, resume=copy, updates=np.int64(UPDATES), seed=np.int64(0)).history) == UPDATES
     settings: dict[str, object] = {"worst": -math.inf, "none": math.nan, "many": np.int64(3)}
-    purpose = purpose_of(grid, grid.starts, None, **settings)
-    assert differences(json.loads(json.dumps(purpose, allow_nan=False)), purpose) == []
-    assert (purpose["worst"], purpose["none"], purpose["many"]) == ("-inf", "nan", 3)
+    fingerprint = run_fingerprint(grid, grid.starts, None, **settings)
+    assert differences(json.loads(json.dumps(fingerprint, allow_nan=False)), fingerprint) == []
+    assert (fingerprint["worst"], fingerprint["none"], fingerprint["many"]) == ("-inf", "nan", 3)
 
 
 @pytest.mark.parametrize(

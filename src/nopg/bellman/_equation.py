@@ -99,7 +99,7 @@ class PaperProblem(ControlProblem):
         """
         how = solver or Auto()
         how.forget()
-        self.remember({})
+        self.load_state_dict({})
         exact = self.to(torch.float64, "cpu")
         return exact.equation(policy, generator(seed, "actions")).solve(how)
 
@@ -139,14 +139,14 @@ class PaperProblem(ControlProblem):
         model = self.model.to(dtype, device)
         return self if model is self.model else replace(self, model=model, initial=self.initial.to(model))
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """Return what the last bits of the next equation depend on beside the policy."""
-        return nested(nodes=self.model.node_queries.memory(), starts=self.initial.memory())
+        return nested(nodes=self.model.node_queries.state_dict(), starts=self.initial.state_dict())
 
-    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
-        """Go on as the problem whose memory this is would; with an empty one as if new."""
-        self.model.node_queries.remember(part_of("nodes", memory))
-        self.initial.remember(part_of("starts", memory))
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on as the problem whose state this is would; with an empty one as if new."""
+        self.model.node_queries.load_state_dict(part_of("nodes", state))
+        self.initial.load_state_dict(part_of("starts", state))
 
     def equation(
         self, policy: Policy, rng: torch.Generator, *, instead_of: BellmanEquation | None = None

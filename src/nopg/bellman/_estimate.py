@@ -63,10 +63,10 @@ class GradientEstimator(Protocol):
 class Resumable(Protocol):
     """An estimator whose estimates depend on earlier ones, which can be interrupted all the same."""
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """Return all of the past that the next estimate depends on; asking changes nothing."""
         ...
 
-    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from what `memory` returned, perhaps in another process, to the last bit."""
         ...

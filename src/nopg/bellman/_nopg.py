@@ -110,28 +110,28 @@ class NOPG:
             seconds=clock.seconds,
         )
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """Return q and μ, from which the next solves start, the tolerance, what solver and model keep."""
-        memory = nested(solver=self.solver.memory(), problem=self.problem.memory())
+        memory = nested(solver=self.solver.state_dict(), problem=self.problem.state_dict())
         memory["tolerance"] = torch.tensor(self.tolerance, dtype=torch.float64)
         memory["until_checked"] = torch.tensor(self._until_checked)
         if self._start is not None:
             memory["q"], memory["mu"] = (part.cpu() for part in self._start)
         return memory
 
-    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
-        """Go on from what `memory` returned."""
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on from what `state_dict` returned."""
         like = self.problem.model.node_rewards
         for name in ("q", "mu"):
-            if name in memory and memory[name].shape != like.shape:
-                raise DataError(f"{name} has shape {tuple(memory[name].shape)}, there are {len(like)} nodes")
-        self.tolerance = float(memory["tolerance"])
+            if name in state and state[name].shape != like.shape:
+                raise DataError(f"{name} has shape {tuple(state[name].shape)}, there are {len(like)} nodes")
+        self.tolerance = float(state["tolerance"])
         if not 0.0 < self.tolerance <= 1.0:
             raise DataError(f"the tolerance is {self.tolerance}; it is a positive share")
-        self._until_checked = int(memory["until_checked"])
-        self._start = (memory["q"].to(like), memory["mu"].to(like)) if "q" in memory else None
-        self.solver.remember(part_of("solver", memory))
-        self.problem.remember(part_of("problem", memory))
+        self._until_checked = int(state["until_checked"])
+        self._start = (state["q"].to(like), state["mu"].to(like)) if "q" in state else None
+        self.solver.load_state_dict(part_of("solver", state))
+        self.problem.load_state_dict(part_of("problem", state))
 
     def solve(self, policy: Policy, *, rng: torch.Generator) -> BellmanSolution:
         """Return the solution under this policy, and start the next solve from it."""

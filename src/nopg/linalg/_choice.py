@@ -39,7 +39,7 @@ class Auto(Solver):
 
     dense_up_to: int = 400
     _chosen: Solver | None = field(default=None, init=False, repr=False)
-    _kin: object = field(default=None, init=False, repr=False)
+    _structure_key: object = field(default=None, init=False, repr=False)
     _work: float = field(default=0.0, init=False, repr=False)
     _told: bool = field(default=False, init=False, repr=False)
 
@@ -64,8 +64,8 @@ class Auto(Solver):
             return DenseLU().solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
 
         if self._told:
-            self._kin, self._told = system.operator.kin, False
-        chosen = self._chosen if self._kin is system.operator.kin else None
+            self._structure_key, self._told = system.operator.structure_key, False
+        chosen = self._chosen if self._structure_key is system.operator.structure_key else None
         solver = chosen or GMRES()
         both = solver.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
         work = _work(solver, system, both)
@@ -81,32 +81,32 @@ class Auto(Solver):
         spent = _work(rival, system, other)
         if all(solution.converged for solution in other) and spent < work:
             solver, both, work = BiCGSTAB(), other, spent
-        self._chosen, self._kin, self._work = solver, system.operator.kin, work
+        self._chosen, self._structure_key, self._work = solver, system.operator.structure_key, work
         _log.debug("solver: %s", solver)
         return both
 
     def forget(self) -> None:
         """Drop the choice and what the solvers kept; see `Solver.forget`."""
-        self._chosen, self._kin, self._told = None, None, False
+        self._chosen, self._structure_key, self._told = None, None, False
 
-    def memory(self) -> dict[str, torch.Tensor]:
-        """Return the choice, what it rests on, and what the chosen one kept; see `Solver.memory`."""
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the choice, what it rests on, and what the chosen one kept; see `Solver.state_dict`."""
         if self._chosen is None:
             return {}
         memory = {
             "gmres": torch.tensor(isinstance(self._chosen, GMRES)),
             "work": torch.tensor(self._work, dtype=torch.float64),
         }
-        return memory | nested(chosen=self._chosen.memory())
+        return memory | nested(chosen=self._chosen.state_dict())
 
-    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
-        """Take over a choice for the equations to come; see `Solver.remember`."""
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Take over a choice for the equations to come; see `Solver.load_state_dict`."""
         self.forget()
-        if not memory:
+        if not state:
             return
-        self._chosen = GMRES() if bool(memory["gmres"]) else BiCGSTAB()
-        self._work, self._told = float(memory["work"]), True
-        self._chosen.remember(part_of("chosen", memory))
+        self._chosen = GMRES() if bool(state["gmres"]) else BiCGSTAB()
+        self._work, self._told = float(state["work"]), True
+        self._chosen.load_state_dict(part_of("chosen", state))
 
     def _small(self, system: Resolvent) -> bool:
         P = system.operator

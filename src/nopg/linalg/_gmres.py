@@ -27,7 +27,7 @@ _AGED_SHARE, _AGED_STEPS = 1.15, 2
 class GMRES(Solver):
     """GMRES on ΛM y = b, x = My, where M is the operator's own preconditioner.
 
-    M is kept from one equation to the next of the same kin: policies change little from update to update.
+    M is kept from one equation to the next of the same structure: policies change little between updates.
     It is built again when it has aged. The vectors My are stored beside the basis, as flexible GMRES does:
     M is fixed, but applying it once more would cost as much as a step. Where the operator has no
     preconditioner, or the steps run out, BiCGSTAB takes over.
@@ -75,17 +75,17 @@ class GMRES(Solver):
         """Drop what was kept of earlier equations; see `Solver.forget`."""
         self._kept, self._told = None, {}
 
-    def memory(self) -> dict[str, torch.Tensor]:
-        """Return the preconditioner and how well it did when it was new; see `Solver.memory`."""
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the preconditioner and how well it did when it was new; see `Solver.state_dict`."""
         if self._kept is None or self._kept.aged:  # the next solve builds it in any case
             return dict(self._told)
-        return self._kept.memory()
+        return self._kept.state_dict()
 
-    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
-        """Take over a preconditioner, which the next solve builds again; see `Solver.remember`."""
-        self._kept, self._told = None, dict(memory)
-        if memory:  # read now what cannot be read later
-            _ = float(memory["discount"]), _fresh(memory)
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Take over a preconditioner, which the next solve builds again; see `Solver.load_state_dict`."""
+        self._kept, self._told = None, dict(state)
+        if state:  # read now what cannot be read later
+            _ = float(state["discount"]), _fresh(state)
 
     def work(self, system: Resolvent, steps: int) -> float:
         """Return about how many entries these steps touched; see `Solver.work`."""
@@ -99,7 +99,9 @@ class GMRES(Solver):
             return self._kept
         self._kept = None  # the old one goes before the new one comes: they are large
         inverse = system.operator.preconditioner(system.discount, visits)
-        self._kept = None if inverse is None else _Kept(inverse, system.operator.kin, system.discount)
+        self._kept = (
+            None if inverse is None else _Kept(inverse, system.operator.structure_key, system.discount)
+        )
         return self._kept
 
     def _iterate(
@@ -153,22 +155,26 @@ class _Kept:
     """A preconditioner, what it serves, and how well it did when it was new."""
 
     inverse: Preconditioner
-    kin: object
+    structure_key: object
     discount: float
     fresh: dict[bool, int] = field(default_factory=dict)
     aged: bool = False
 
     def serves(self, system: Resolvent) -> bool:
-        return self.kin is system.operator.kin and self.discount == system.discount and not self.aged
+        return (
+            self.structure_key is system.operator.structure_key
+            and self.discount == system.discount
+            and not self.aged
+        )
 
     def count(self, steps: int, *, transposed: bool) -> None:
         fresh = self.fresh.setdefault(transposed, steps)
         self.aged = self.aged or steps > _AGED_SHARE * fresh + _AGED_STEPS
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         numbers = {f"fresh.{int(transposed)}": torch.tensor(k) for transposed, k in self.fresh.items()}
         numbers["discount"] = torch.tensor(self.discount, dtype=torch.float64)
-        return numbers | nested(inverse=self.inverse.memory())
+        return numbers | nested(inverse=self.inverse.state_dict())
 
     @classmethod
     def remembered(cls, system: Resolvent, memory: Mapping[str, torch.Tensor]) -> _Kept | None:
@@ -178,7 +184,7 @@ class _Kept:
         inverse = system.operator.remembered(system.discount, part_of("inverse", memory))
         if inverse is None:
             return None
-        return cls(inverse, system.operator.kin, system.discount, _fresh(memory))
+        return cls(inverse, system.operator.structure_key, system.discount, _fresh(memory))
 
 
 def _fresh(memory: Mapping[str, torch.Tensor]) -> dict[bool, int]:

@@ -323,7 +323,7 @@ class MultilevelInverse(Preconditioner):
             moved = self._Z.apply(self._solve(0, self._S.apply(x), transposed))
         return moved.mul_(self._discount).add_(x)
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the rows and the visits of the representatives, from which all else follows."""
         return {"sampled": self._S.values.cpu(), "shape": self._visited.cpu()}
 

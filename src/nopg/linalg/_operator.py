@@ -55,7 +55,7 @@ class TransitionOperator(SubstochasticOperator):
         return self.rows.pattern.num_entries
 
     @property
-    def kin(self) -> object:
+    def structure_key(self) -> object:
         """The pattern, which all policies share."""
         return self.rows.pattern
 

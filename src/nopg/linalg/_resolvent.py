@@ -55,7 +55,7 @@ class SubstochasticOperator(ABC):
         return self.size * self.terms_per_row
 
     @property
-    def kin(self) -> object:
+    def structure_key(self) -> object:
         """What operators share whose entries stand in the same places; one preconditioner serves them all."""
         return self
 
@@ -69,17 +69,17 @@ class SubstochasticOperator(ABC):
 
         Args:
             discount: γ.
-            visits: The solution of Λᵀμ = … for an operator of the same kin, shape (n,), if there is one.
+            visits: The solution of Λᵀμ = … for an operator of the same structure, shape (n,), if known.
         """
         del discount, visits
         return None
 
     def remembered(self, discount: float, memory: Mapping[str, torch.Tensor]) -> Preconditioner | None:
-        """Return the approximate inverse whose `Preconditioner.memory` this is, or None if none is known.
+        """Return the approximate inverse whose `Preconditioner.state_dict` this is, or None if none is known.
 
         Args:
             discount: γ.
-            memory: Of a preconditioner of an operator of the same kin.
+            memory: Of a preconditioner of an operator of the same structure.
         """
         del discount, memory
         return None
@@ -99,7 +99,7 @@ class Preconditioner(ABC):
         """Return Mx ≈ Λ⁻¹x, or Mᵀx."""
 
     @abstractmethod
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """Return what `SubstochasticOperator.remembered` needs to build it again to the last bit."""
 
 

@@ -55,13 +55,13 @@ class Solver(ABC):
     def forget(self) -> None:  # noqa: B027 (most solvers keep nothing)
         """Drop what was kept of earlier equations: the next solve depends on its arguments alone."""
 
-    def memory(self) -> dict[str, torch.Tensor]:
-        """Return all that the next solve depends on beside its arguments, on the CPU; see `remember`."""
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return, on the CPU, all that the next solve depends on beside its arguments."""
         return {}
 
-    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (as above)
-        """Go on, with equations of the same kin, as the solver whose memory this is would, to the last bit.
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (as above)
+        """Go on, with equations of the same structure, as the solver of this state would, bit for bit.
 
         Args:
-            memory: What `memory` returned, perhaps in another process.
+            state: What `state` returned, perhaps in another process.
         """

@@ -10,7 +10,7 @@ from nopg.models._paper_model import PaperModel
 from nopg.models._prior_mass import DEFAULT_PRIOR_MASS, check_prior_mass
 from nopg.models._regression_rows import InputSpace, RegressionRows, difference
 from nopg.models._rollout import Act, Rollout, along, leaving_share, rollout
-from nopg.models._sharing import SharedRows, holds_a_part, share_rows, whole_data, whole_starts
+from nopg.models._sharing import SharedRows, gather_initial_states, is_sharded, share_rows, whole_data
 from nopg.models._state_support import CondensedSupport, StateSupport
 from nopg.models._termination import TerminationRule
 
@@ -43,11 +43,11 @@ __all__ = [
     "check_prior_mass",
     "difference",
     "farthest_points",
-    "holds_a_part",
+    "gather_initial_states",
+    "is_sharded",
     "leaving_share",
     "memory_budget",
     "rollout",
     "share_rows",
     "whole_data",
-    "whole_starts",
 ]

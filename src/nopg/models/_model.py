@@ -81,11 +81,11 @@ class Queries(ABC):
             )
         return self
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """Return what the last bits of the next answer depend on beside its arguments."""
         return {}
 
-    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (most keep nothing)
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (most keep nothing)
         """Answer as the queries whose memory this is would; with an empty one as if never asked."""
 
     @abstractmethod

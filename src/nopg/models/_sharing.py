@@ -12,7 +12,7 @@ from nopg._spatial import SpatialCells, spatial_order
 from nopg.data import Transitions
 from nopg.kernels import GaussianKernel
 
-__all__ = ["SharedRows", "holds_a_part", "share_rows", "whole_data", "whole_starts"]
+__all__ = ["SharedRows", "gather_initial_states", "is_sharded", "share_rows", "whole_data"]
 
 # What is read off the data as a whole, such as bandwidths, is read off so many rows at most.
 _MOST_ROWS = 2_000_000
@@ -35,7 +35,7 @@ class SharedRows:
     ranks: Ranks
 
 
-def holds_a_part(data: Transitions, ranks: Ranks) -> bool:
+def is_sharded(data: Transitions, ranks: Ranks) -> bool:
     """Return whether every rank was given rows of its own, and not all of them the same."""
     if not ranks.several:
         return False
@@ -57,7 +57,7 @@ def share_rows(data: Transitions, metric: GaussianKernel, ranks: Ranks = ALONE) 
         ranks: Who takes part.
     """
     places, first = metric.scale(data.next_features), 0
-    part = holds_a_part(data, ranks)
+    part = is_sharded(data, ranks)
     if part:
         counts = ranks.gather(torch.tensor([len(data)]))
         first, total = int(counts[: ranks.number].sum()), int(counts.sum())
@@ -79,19 +79,19 @@ def share_rows(data: Transitions, metric: GaussianKernel, ranks: Ranks = ALONE) 
 
 def whole_data(data: Transitions, ranks: Ranks) -> Transitions:
     """Return the rows of all ranks, or an even sample of them where they are very many."""
-    if not holds_a_part(data, ranks):
+    if not is_sharded(data, ranks):
         return data
     total = int(ranks.total(len(data)))
     step = -(-total // _MOST_ROWS)
     return _unpacked(data, ranks.gather(_packed(data.take(torch.arange(0, len(data), step)))))
 
 
-def whole_starts(data: Transitions, ranks: Ranks) -> torch.Tensor:
+def gather_initial_states(data: Transitions, ranks: Ranks) -> torch.Tensor:
     """Return the raw initial states (n₀, d_s) of the rows of all ranks, the same on every rank.
 
     An episode of which several ranks hold rows starts where the first of them has it.
     """
-    if data.initial_states is not None or not holds_a_part(data, ranks):
+    if data.initial_states is not None or not is_sharded(data, ranks):
         return data.starts
     if data.episodes is None:
         return ranks.gather(data.states)

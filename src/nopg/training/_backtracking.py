@@ -60,13 +60,13 @@ class Backtracking:
         """Put the policy to the best one."""
         policy.load_state_dict(self._parameters)
 
-    def memory(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """Return what the next review depends on."""
         numbers = torch.tensor([self.scale, self._best], dtype=torch.float64)
         return {"numbers": numbers, "gradient": self._gradient, **nested(best=self._parameters)}
 
-    def remember(self, memory: Mapping[str, torch.Tensor]) -> None:
-        """Go on from what `memory` returned."""
-        self.scale, self._best = memory["numbers"].tolist()
-        self._parameters = part_of("best", memory)
-        self._gradient = memory["gradient"]
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on from what `state_dict` returned."""
+        self.scale, self._best = state["numbers"].tolist()
+        self._parameters = part_of("best", state)
+        self._gradient = state["gradient"]

@@ -23,16 +23,16 @@ from nopg.training._checkpoint_files import (
     read_folder,
     write_folder,
 )
-from nopg.training._purpose import Purpose, differences
+from nopg.training._fingerprint import RunFingerprint, differences
 from nopg.training._reports import Update
 
-__all__ = ["Checkpoint", "Checkpoints", "Settled", "open_checkpoints"]
+__all__ = ["Checkpoint", "Checkpoints", "ResumeState", "open_checkpoints"]
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ResumeState:
     """What was settled before the first update, so that a training that goes on need not settle it again.
 
     Attributes:
@@ -64,7 +64,7 @@ class Checkpoint:
     policy: Mapping[str, torch.Tensor]
     moments: Mapping[str, torch.Tensor]
     memory: Mapping[str, torch.Tensor]
-    settled: Settled
+    settled: ResumeState
 
     @classmethod
     def of(
@@ -75,7 +75,7 @@ class Checkpoint:
         *,
         history: tuple[Update, ...],
         finished: bool,
-        settled: Settled,
+        settled: ResumeState,
         backtracking: Backtracking | None = None,
     ) -> Checkpoint:
         """Return where a training stands; nothing of it changes."""
@@ -92,8 +92,8 @@ class Checkpoint:
             policy=policy.state_dict(),
             moments=moments,
             memory=nested(
-                estimator=estimator.memory() if isinstance(estimator, Resumable) else {},
-                backtracking=backtracking.memory() if backtracking else {},
+                estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {},
+                backtracking=backtracking.state_dict() if backtracking else {},
             ),
             settled=settled,
         )
@@ -121,9 +121,9 @@ class Checkpoint:
                 )
                 optimizer.state[parameter] = moments
         if isinstance(estimator, Resumable):
-            estimator.remember(part_of("estimator", self.memory))
+            estimator.load_state_dict(part_of("estimator", self.memory))
         if backtracking and (kept := part_of("backtracking", self.memory)):
-            backtracking.remember(kept)
+            backtracking.load_state_dict(kept)
 
 
 def _check_alike(what: str, there: Mapping[str, torch.Tensor], here: Mapping[str, torch.Tensor]) -> None:
@@ -142,7 +142,7 @@ class Checkpoints:
 
     Args:
         folder: Where they are; made if it is not there.
-        purpose: What tells this training from another.
+        fingerprint: What tells this training from another.
         every: Updates between two of them.
         minutes: Minutes after which to write one all the same; None to count updates only.
         ranks: Who writes them.
@@ -155,7 +155,7 @@ class Checkpoints:
     def __init__(
         self,
         folder: str | os.PathLike[str],
-        purpose: Purpose,
+        fingerprint: RunFingerprint,
         *,
         every: int = 20,
         minutes: float | None = None,
@@ -165,7 +165,7 @@ class Checkpoints:
             raise ArgumentError(f"checkpoint_every is {every}; give at least 1 update")
         if minutes is not None and not minutes > 0:
             raise ArgumentError(f"checkpoint_minutes is {minutes}; give a positive number, or None")
-        self.folder, self.purpose, self.every, self.minutes = Path(folder), purpose, every, minutes
+        self.folder, self.fingerprint, self.every, self.minutes = Path(folder), fingerprint, every, minutes
         self.ranks, self._written = ranks, time.monotonic()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ class Checkpoints:
                 f"there can be no checkpoints in {str(folder)!r}: {error}; give another folder"
             ) from None
         self.last = self._last()
-        self.settled = self.last.settled if self.last else Settled()
+        self.settled = self.last.settled if self.last else ResumeState()
 
     def restore(
         self,
@@ -199,7 +199,7 @@ class Checkpoints:
         start = checkpoint.settled.start
         shared = nested(policy=checkpoint.policy, adam=checkpoint.moments, start=start[1] if start else {})
         state: State = {
-            "purpose": self.purpose,
+            "fingerprint": self.fingerprint,
             "finished": checkpoint.finished,
             "eps": checkpoint.eps,
             "most_candidates": checkpoint.settled.most_candidates,
@@ -234,7 +234,7 @@ class Checkpoints:
             return None
         path = complete[number]
         state, history, shared, memory = read_folder(path, self.ranks)
-        if differing := differences(state["purpose"], self.purpose):
+        if differing := differences(state["fingerprint"], self.fingerprint):
             raise ArgumentError(
                 f"{path} belongs to another training: {'; '.join(differing)}. Make the same call again, "
                 "or give another folder"
@@ -247,7 +247,7 @@ class Checkpoints:
             policy=part_of("policy", shared),
             moments=part_of("adam", shared),
             memory=memory,
-            settled=Settled(
+            settled=ResumeState(
                 state["most_candidates"],
                 None if start is None else (start, part_of("start", shared)),
             ),
@@ -260,7 +260,7 @@ class Checkpoints:
 def open_checkpoints(
     checkpoint: str | os.PathLike[str] | None,
     resume: str | os.PathLike[str] | None,
-    purpose: Callable[[], Purpose],
+    fingerprint: Callable[[], RunFingerprint],
     *,
     every: int,
     minutes: float | None,
@@ -271,7 +271,7 @@ def open_checkpoints(
     Args:
         checkpoint: A folder to begin in, or to go on in.
         resume: A folder to go on in.
-        purpose: Computed only if it is needed.
+        fingerprint: Computed only if it is needed.
         every: See `Checkpoints`.
         minutes: See `Checkpoints`.
         ranks: See `Checkpoints`.
@@ -289,4 +289,4 @@ def open_checkpoints(
             f"there is no checkpoint in {str(resume)!r} to resume from; checkpoint={str(resume)!r} begins a "
             "training there"
         )
-    return Checkpoints(folder, purpose(), every=every, minutes=minutes, ranks=ranks)
+    return Checkpoints(folder, fingerprint(), every=every, minutes=minutes, ranks=ranks)

@@ -18,7 +18,7 @@ from nopg._nesting import nested, part_of
 from nopg._ranks import Ranks
 from nopg.errors import DataError
 from nopg.records import write_json
-from nopg.training._purpose import Purpose
+from nopg.training._fingerprint import RunFingerprint
 from nopg.training._reports import Update
 
 __all__ = ["ADVICE", "State", "complete_folders", "read_folder", "write_folder"]
@@ -41,14 +41,14 @@ class State(TypedDict):
     """What stands in `state.json` beside the format and the history.
 
     Keys:
-        purpose: What tells this training from another.
+        fingerprint: What tells this training from another.
         finished: Whether it had come to its end.
         eps: Adam's ε.
-        most_candidates: See `Settled`.
+        most_candidates: See `ResumeState`.
         start: Name of the start that was chosen.
     """
 
-    purpose: Purpose
+    fingerprint: RunFingerprint
     finished: bool
     eps: float
     most_candidates: int | None
@@ -135,7 +135,7 @@ def _read_state(path: Path) -> tuple[State, tuple[Update, ...]]:
             raise ValueError(f"its history has {len(history)} updates")
         most, start = content["most_candidates"], content["start"]
         state = State(
-            purpose=dict(content["purpose"]),
+            fingerprint=dict(content["fingerprint"]),
             finished=bool(content["finished"]),
             eps=float(content["eps"]),
             most_candidates=None if most is None else int(most),

@@ -23,21 +23,21 @@ from nopg.models import (
     LocalModel,
     RewardFunction,
     check_prior_mass,
+    gather_initial_states,
     whole_data,
-    whole_starts,
 )
 from nopg.models import (
     memory_budget as memory_budget_or_default,
 )
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.training._ascent import check_ascent
-from nopg.training._checkpoint import Settled, open_checkpoints
+from nopg.training._checkpoint import ResumeState, open_checkpoints
 from nopg.training._constraints import Constraint, check_constraints, cost_columns
 from nopg.training._controller import Controller
+from nopg.training._fingerprint import run_fingerprint
 from nopg.training._paper_problem import PaperSettings, paper_footprint, paper_problem
-from nopg.training._purpose import purpose_of
 from nopg.training._reports import Callback, ProgressBar
-from nopg.training._result import Answer, Trained, TrainingResult
+from nopg.training._result import Answer, LiveSource, TrainingResult
 from nopg.training._starts import start_support
 from nopg.training._train import judge, train
 
@@ -143,11 +143,11 @@ def optimize(
 
     whole = whole_data(data, ranks)
     given = data if initial_states is None else data.starting_at(initial_states)
-    starts = whole_starts(given, ranks)
+    starts = gather_initial_states(given, ranks)
     saves = open_checkpoints(
         checkpoint,
         resume,
-        lambda: purpose_of(
+        lambda: run_fingerprint(
             whole,
             starts,
             bandwidths,
@@ -184,7 +184,7 @@ def optimize(
             most_candidates=saves.settled.most_candidates if saves else None,
         )
         if saves:
-            saves.settled = Settled(problem.model.search.most_candidates)
+            saves.settled = ResumeState(problem.model.search.most_candidates)
     else:
         plant = LocalModel(given, reward=reward, costs=cost_columns(constraints, given))
         problem = MultistepProblem.build(plant, starts, gamma, unknown_value=unknown_value)
@@ -222,7 +222,7 @@ def optimize(
         start=trained.start,
         start_support=support,
         seed=seed,
-        source=Trained(solution, evaluation),
+        source=LiveSource(solution, evaluation),
         constraints=trained.constraints,
     )
 

@@ -19,7 +19,7 @@ from nopg.models import (
     Footprint,
     IntegrationRule,
     PaperModel,
-    holds_a_part,
+    is_sharded,
     memory_budget,
     share_rows,
     whole_data,
@@ -114,4 +114,4 @@ def paper_problem(
 
 
 def _all_rows(data: Transitions, ranks: Ranks) -> int:
-    return int(ranks.total(len(data))) if holds_a_part(data, ranks) else len(data)
+    return int(ranks.total(len(data))) if is_sharded(data, ranks) else len(data)

@@ -23,7 +23,7 @@ from nopg.training._reports import Update
 from nopg.training._saving import data_identity, save_result
 from nopg.training._starts import StartSupport
 
-__all__ = ["Answer", "ConstraintAnswer", "ResultSource", "Trained", "TrainingResult"]
+__all__ = ["Answer", "ConstraintAnswer", "LiveSource", "ResultSource", "TrainingResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class ResultSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class LiveSource:
     """The parts of a result that are at hand after a training."""
 
     solved: Solution

@@ -21,7 +21,7 @@ from nopg.linalg import Solver
 from nopg.policies import Policy
 from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
-from nopg.training._checkpoint import Checkpoints, Settled
+from nopg.training._checkpoint import Checkpoints, ResumeState
 from nopg.training._constraints import Constraint, solve_constrained
 from nopg.training._controller import Controller
 from nopg.training._portfolio import AS_IT_WAS, PARTS, best_start, choose_horizon, followed
@@ -221,7 +221,7 @@ def _begin(
         note("comparing starts on the model")
     best = best_start(policy, problem, seed=seed)
     if checkpoints:
-        checkpoints.settled = Settled(None, (best.name, best.parameters))
+        checkpoints.settled = ResumeState(None, (best.name, best.parameters))
     return best.name, best.paths
 
 

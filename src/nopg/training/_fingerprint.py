@@ -13,17 +13,17 @@ from nopg.data import Transitions
 from nopg.kernels import Bandwidths
 from nopg.records import fingerprint
 
-__all__ = ["Purpose", "differences", "purpose_of"]
+__all__ = ["RunFingerprint", "differences", "run_fingerprint"]
 
-Purpose = dict[str, str | int | float | None]
+RunFingerprint = dict[str, str | int | float | None]
 """Settings by name, and hashes of what is too long to be written down."""
 
 _LONGEST = 80
 
 
-def purpose_of(
+def run_fingerprint(
     data: Transitions, starts: torch.Tensor, bandwidths: Bandwidths | None, **settings: object
-) -> Purpose:
+) -> RunFingerprint:
     """Return all that the numbers of a training depend on.
 
     Args:
@@ -45,7 +45,7 @@ def purpose_of(
     }
 
 
-def differences(there: Mapping[str, object], here: Purpose) -> list[str]:
+def differences(there: Mapping[str, object], here: RunFingerprint) -> list[str]:
     """Return a phrase for every setting that is not the same.
 
     Example:
