@@ -33,7 +33,7 @@ lint: setup ## check the style
 types: setup ## check the types
 	$(BIN)/mypy
 
-layers: setup ## check that imports point down the house
+layers: setup ## check that imports point down the layers
 	$(BIN)/lint-imports
 
 test: setup ## run the tests and doctests
@@ -70,4 +70,4 @@ tutorial-figures: setup ## run the tutorials and keep the pictures they draw
 	$(BIN)/python examples/draw_tutorials.py
 
 clean: ## remove caches and the environment
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist docs/_build docs/reference/rooms
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist docs/_build docs/reference/packages

@@ -30,12 +30,12 @@ PUBLIC_NAMES = [
     "select_bandwidths",
 ]
 
-ROOMS = sorted(
+PACKAGES = sorted(
     module.name for module in pkgutil.iter_modules(nopg.__path__) if not module.name.startswith("_")
 )
 
 
-def room(name: str) -> ModuleType:
+def package(name: str) -> ModuleType:
     return importlib.import_module(f"nopg.{name}")
 
 
@@ -68,30 +68,30 @@ def test_what_needs_no_torch_does_not_import_it() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_the_rooms_that_everyone_needs_are_there() -> None:
+def test_the_packages_that_everyone_needs_are_there() -> None:
     assert {"bandwidths", "bellman", "data", "errors", "kernels", "models", "policies", "training"} <= set(
-        ROOMS
+        PACKAGES
     )
 
 
-@pytest.mark.parametrize("name", ROOMS)
-def test_every_name_a_room_lists_can_be_imported_from_it(name: str) -> None:
-    module = room(name)
-    assert module.__all__, "a room without names is no room"
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_name_a_package_lists_can_be_imported_from_it(name: str) -> None:
+    module = package(name)
+    assert module.__all__, "a package without names is no package"
     for public in module.__all__:
         assert getattr(module, public) is not None
         assert not public.startswith("_")
 
 
-@pytest.mark.parametrize("name", ROOMS)
-def test_every_room_lists_its_names_in_order_and_once(name: str) -> None:
-    names = room(name).__all__
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_package_lists_its_names_in_order_and_once(name: str) -> None:
+    names = package(name).__all__
     assert names == sorted(set(names), key=isort_order)
 
 
-@pytest.mark.parametrize("name", ROOMS)
-def test_every_room_and_every_class_and_function_it_lists_has_a_docstring(name: str) -> None:
-    module = room(name)
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_package_and_every_class_and_function_it_lists_has_a_docstring(name: str) -> None:
+    module = package(name)
     assert module.__doc__
     for public in module.__all__:
         value = getattr(module, public)
@@ -103,7 +103,7 @@ def test_every_room_and_every_class_and_function_it_lists_has_a_docstring(name: 
 
 def test_every_module_says_what_it_owns() -> None:
     files = sorted(Path(nopg.__path__[0]).rglob("*.py"))
-    assert len(files) > len(ROOMS)
+    assert len(files) > len(PACKAGES)
     for file in files:
         assert ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))), file.name
 

@@ -50,8 +50,8 @@ def _table(lines: list[str]) -> Iterator[str]:
 
 def _of_constant(name: str) -> list[str]:
     """Return what stands below a constant in the private module that defines it."""
-    room, _, constant = name.rpartition(".")
-    for module in [module for module in sys.modules if module.startswith(f"{room}.")]:
+    package, _, constant = name.rpartition(".")
+    for module in [module for module in sys.modules if module.startswith(f"{package}.")]:
         if found := ModuleAnalyzer.for_module(module).find_attr_docs().get(("", constant)):
             return found
     return []

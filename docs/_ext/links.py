@@ -1,7 +1,7 @@
 """A name in code type leads to its place in the reference, wherever that is unambiguous.
 
 Annotations and docstrings name an object as they import it (`nopg.data._transitions.Transitions`) or by its
-last part (`Transitions`); the reference lists it once, under its room or under the package. Pages stay plain
+last part (`Transitions`); the reference lists it once, under its package or under nopg. Pages stay plain
 Markdown: `TrainingResult` in backticks becomes a link here, and is what it is elsewhere.
 """
 
@@ -28,7 +28,7 @@ def _found(env: BuildEnvironment, target: str) -> tuple[str, ObjectEntry] | None
     public = [part for part in parts if not part.startswith("_")]
     objects = env.domains.python_domain.objects
     if parts[0] == "nopg" and len(public) > 1:
-        # The package's own names are documented there, the others in their room.
+        # The package's own names are documented there, the others in their package.
         names = (".".join(public), ".".join(["nopg", *public[2:]]))
         return next(((name, objects[name]) for name in names if name in objects), None)
     ending = "." + ".".join(parts)

@@ -2,7 +2,7 @@
 
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
 `evaluate_offline` and `compare` say what any controller will do, `load` brings back one that was
-saved. The rooms below are public too: `nopg.data`, `nopg.bandwidths`,
+saved. These packages are public too: `nopg.data`, `nopg.bandwidths`,
 `nopg.models`, `nopg.bellman`, `nopg.linalg`, `nopg.policies`, `nopg.training`,
 `nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, where a controller runs `nopg.runtime`
 (without torch) and `nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`, `nopg.records`,
@@ -55,7 +55,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for from its room."""
+    """Import what is asked for from its package."""
     if name not in _HOMES:
         raise AttributeError(f"module 'nopg' has no attribute {name!r}")
     value = getattr(import_module(f"nopg.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Checks of settings that several rooms share."""
+"""Checks of settings that several packages share."""
 
 import math
 

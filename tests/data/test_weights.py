@@ -43,7 +43,7 @@ def rows(**changes: Any) -> Transitions:
     )
 
 
-# At the door.
+# On entry.
 
 
 def test_without_a_word_every_row_stands_for_one() -> None:

@@ -1,4 +1,4 @@
-"""The maps among the pages lead somewhere: the code map to names and tests, the reference to every room."""
+"""The maps among the pages lead somewhere: the code map to names and tests, the reference to all packages."""
 
 import ast
 import importlib
@@ -44,8 +44,8 @@ def test_every_name_and_test_of_the_code_map_exists(code: str, file: str, fact: 
     assert "test_" + fact.strip().replace(" ", "_") in facts(file)
 
 
-def test_the_reference_lists_every_room() -> None:
+def test_the_reference_lists_every_package() -> None:
     text = (ROOT / "docs/reference/index.md").read_text(encoding="utf-8")
     listed = re.findall(r"^   (nopg[\w.]*)$", text, re.MULTILINE)
-    rooms = [m.name for m in pkgutil.iter_modules(nopg.__path__) if not m.name.startswith("_")]
-    assert sorted(listed) == ["nopg", *(f"nopg.{room}" for room in rooms)]
+    packages = [m.name for m in pkgutil.iter_modules(nopg.__path__) if not m.name.startswith("_")]
+    assert sorted(listed) == ["nopg", *(f"nopg.{package}" for package in packages)]

@@ -174,5 +174,5 @@ class _Estimates(StateEstimates):
 
     @property
     def support(self) -> torch.Tensor:
-        """How many samples' worth of data stand there, shape (m,)."""
+        """Effective sample size there, shape (m,)."""
         return self.queries.support()

@@ -1,4 +1,4 @@
-"""Logged transitions: what a user brings, checked at the door."""
+"""Logged transitions: what a user brings, validated on entry."""
 
 from nopg.data._chains import chains, episode_rows
 from nopg.data._d3rlpy import to_d3rlpy

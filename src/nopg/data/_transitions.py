@@ -1,4 +1,4 @@
-"""Logged transitions (s, a, r, s′), validated once at the door."""
+"""Logged transitions (s, a, r, s′), validated once on entry."""
 
 from __future__ import annotations
 

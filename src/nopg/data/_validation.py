@@ -1,4 +1,4 @@
-"""The checks at the door: shapes, finite numbers, flags."""
+"""Checks on entry: shapes, finite numbers, flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments in the dress of Gymnasium: episodes, spaces, seeds, pictures, and registered names."""
+"""Plants as Gymnasium environments: episodes, spaces, seeds, pictures, and registered names."""
 
 from typing import Any, ClassVar, Literal
 

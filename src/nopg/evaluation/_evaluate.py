@@ -51,7 +51,7 @@ def evaluate(policy: Any, environment: Any, *, episodes: int, steps: int, seed: 
 
     Args:
         policy: Anything that acts; see `control_law`.
-        environment: One of ours, run with all episodes at once, also in the dress of Gymnasium; or any other
+        environment: One of ours, run with all episodes at once, also as a Gymnasium environment; or any other
             environment of Gymnasium with vectors for observations, run episode after episode.
         episodes: How many.
         steps: The length of an episode that does not terminate.

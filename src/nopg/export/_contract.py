@@ -127,7 +127,7 @@ def _outputs(result: TrainingResult, graph: ControllerGraph, dtype: Dtype) -> li
     ]
     return [
         {"name": _ACTION, "dtype": dtype, "shape": ["batch", len(actions)], "columns": actions},
-        {"name": _SUPPORT, "dtype": dtype, "shape": ["batch"], "meaning": "samples' worth of data there, S"},
+        {"name": _SUPPORT, "dtype": dtype, "shape": ["batch"], "meaning": "effective sample size there, S"},
         {"name": _UNKNOWN, "dtype": dtype, "shape": ["batch"], "meaning": "unknown share, β/(β + S)"},
     ]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nopg._typing import FloatArray
 from nopg.evaluation import StateMap
-from nopg.figures._state_axes import dress, foot, head, named, plain
+from nopg.figures._state_axes import foot, head, label_axes, named, plain
 from nopg.figures._state_marks import Marks, hatch_outside, mark_states
 from nopg.figures._style import new_figure
 
@@ -104,7 +104,7 @@ def _drawn(state_map: StateMap, marks: Marks, title: str, panels: Sequence[_Pane
             draw(axes, state_map, panel)
         notes = hatch_outside(axes, state_map)
         mark_states(axes, marks)
-        dress(axes, state_map)
+        label_axes(axes, state_map)
     for axes in grid[:-1]:
         axes.set_xlabel("")
     foot(figure, [*notes, *marks.notes])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["dress", "foot", "head", "named", "plain", "rounded"]
+__all__ = ["foot", "head", "label_axes", "named", "plain", "rounded"]
 
 _LETTERS_PER_LABEL = 36  # along the height of a panel
 _LONGEST_NAME, _MOST_HELD = 40, 12
@@ -54,7 +54,7 @@ def foot(figure: Figure, notes: Sequence[str]) -> None:
         figure.supxlabel("; ".join(notes), fontsize=9, x=0.01, ha="left", color="0.25", wrap=True)
 
 
-def dress(axes: Axes, state_map: StateMap) -> None:
+def label_axes(axes: Axes, state_map: StateMap) -> None:
     """Name the axes of a panel and give angles their ticks; a curve has one axis of states."""
     where, schema = state_map.slice, state_map.schema
     for letter, name, values in zip("xy", where.columns, where.axes, strict=False):

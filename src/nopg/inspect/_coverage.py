@@ -56,7 +56,7 @@ class Coverage:
             copies, shape (m,).
         nearest: Their distance to the nearest row that remains, in bandwidths, shape (m,).
         starts: Where the initial states come from: `declared`, `first rows of episodes` or `all states`.
-        starts_support: How many samples' worth of data, Σψ, stand at each of them, shape (n₀,).
+        starts_support: Effective sample size Σψ at each of them, shape (n₀,).
         starts_nearest: Their distance to the nearest state of the data, in bandwidths, shape (n₀,).
     """
 
@@ -297,7 +297,7 @@ def coverage_finding(coverage: Coverage) -> Finding:
         f"{share_of(beyond)} of the rows, left out, lie over {UNKNOWN_BEYOND:.1f} bandwidths from all others"
     )
     if coverage.frame_skip > 1:
-        advice = "Mend the steps first: longer ones allow wider bandwidths"
+        advice = "Correct the steps first: longer ones allow wider bandwidths"
     else:
         advice = (
             "Record more there, or leave out columns that do not matter: the model calls such places unknown"
@@ -324,7 +324,7 @@ def starts_finding(coverage: Coverage) -> Finding:
     what = f"{far} of {count_of(count, 'start')} ({coverage.starts}) lie over {_REACH:g} bandwidths from "
     what += f"the {whose}, the farthest {worst:.2g}"
     if coverage.frame_skip > 1:
-        advice = "Mend the steps first: longer ones allow wider bandwidths; then record more from there"
+        advice = "Correct the steps first: longer ones allow wider bandwidths; then record more from there"
     else:
         advice = "Record more from there, or start where data stand: all that follows rests on these states"
     # Judged at the bandwidths that longer steps would allow.

@@ -163,7 +163,7 @@ def _described(
         *(
             []
             if not whole
-            else [look("coverage", f"not measured: {no_coverage}", "Mend that first, then describe again")]
+            else [look("coverage", f"not measured: {no_coverage}", "Correct that first, then describe again")]
             if coverage is None
             else [steps_finding(coverage), coverage_finding(coverage), starts_finding(coverage)]
         ),

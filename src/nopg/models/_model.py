@@ -90,7 +90,7 @@ class Queries(ABC):
 
     @abstractmethod
     def support(self) -> torch.Tensor:
-        """Return how many samples' worth of data stand at each query, whatever the action, shape (m,)."""
+        """Return the effective sample size at each query, whatever the action, shape (m,)."""
 
 
 class TransitionModel(ABC):

@@ -258,7 +258,7 @@ class PaperQueries(Queries):
         return gradient / (self.model.action_widths * len(actions))
 
     def support(self) -> torch.Tensor:
-        """Return Σⱼ wⱼ ψ(s, sⱼ): how many samples' worth of data stand at each query, shape (m,)."""
+        """Return Σⱼ wⱼ ψ(s, sⱼ): the effective sample size at each query, shape (m,)."""
         return self._log_psi.exp().sum(dim=1)
 
     def _scaled(self, actions: torch.Tensor) -> torch.Tensor:

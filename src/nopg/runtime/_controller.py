@@ -54,7 +54,7 @@ class RuntimeController:
         return actions.reshape(*np.shape(observation)[:-1], len(self.low))
 
     def support(self, observation: npt.ArrayLike) -> Numbers:
-        """Return how many samples' worth of data stand at an observation, shape (), or at several, (m,)."""
+        """Return the effective sample size at an observation, shape (), or at several, (m,)."""
         return self.support_and_unknown(observation)[0]
 
     def unknown(self, observation: npt.ArrayLike) -> Numbers:

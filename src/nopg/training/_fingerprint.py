@@ -1,4 +1,4 @@
-"""What tells one training from another, so that none goes on from a stranger's checkpoint."""
+"""What tells one training from another, so that a checkpoint of another run is refused."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
     bundle = open_bundle(path)
     try:
         return _load(bundle)
-    except (ArgumentError, DataError) as error:  # what our own doors say of what was read
+    except (ArgumentError, DataError) as error:  # what our own checks say of what was read
         raise BundleError(f"{bundle.path} is no saved controller that fits together: {error}") from None
 
 

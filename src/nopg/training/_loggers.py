@@ -74,10 +74,10 @@ class _LineLogger(_Logger):
             half = lines.pop()
             expected = (self._HEADER or self._BEGINS).encode()
             if not lines and not (half.startswith(expected) or expected.startswith(half)):
-                raise self._stranger(half)
+                raise self._foreign_line(half)
         header = self._HEADER.encode()
         if lines and header and lines[0] != header:
-            raise self._stranger(lines[0])
+            raise self._foreign_line(lines[0])
         kept = len(header) if lines else 0
         for line in lines[1 if header else 0 :]:
             if self._checked_number(line) >= number:
@@ -96,9 +96,9 @@ class _LineLogger(_Logger):
         try:
             return self._number(line)
         except (KeyError, RecursionError, TypeError, ValueError):
-            raise self._stranger(line) from None
+            raise self._foreign_line(line) from None
 
-    def _stranger(self, line: bytes) -> ArgumentError:
+    def _foreign_line(self, line: bytes) -> ArgumentError:
         return ArgumentError(
             f"{self.path} is no log of a training: it has the line {line[:60].decode(errors='replace')!r}; "
             "give another path"

@@ -262,7 +262,7 @@ class TrainingResult:
         return self.solution.unknown_at(self._features(states)).numpy()
 
     def support(self, states: ArrayLike) -> FloatArray:
-        """Return how many samples' worth of data stand at raw states (m, d_s)."""
+        """Return the effective sample size at raw states (m, d_s)."""
         return self.solution.support(self._features(states)).numpy()
 
     def predicted_paths(self, steps: int, states: ArrayLike | None = None) -> Rollout:

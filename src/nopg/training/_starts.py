@@ -22,7 +22,7 @@ class StartSupport:
     Attributes:
         schema: Names of the columns.
         states: Raw initial states, shape (n₀, d_s).
-        support: How many samples' worth of data stand at each, shape (n₀,).
+        support: Effective sample size at each, shape (n₀,).
         unknown: The share of each that the data cannot account for by the rule for β, shape (n₀,).
         nearest: The logged state nearest to each, shape (n₀, d_s).
     """
