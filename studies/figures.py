@@ -21,7 +21,9 @@ _DRIVEN = {1: -115.0, 2: -75.0, 5: -70.0, 10: -70.0}
 _PROMISE, _SHORTFALL = (0.90, 0.98), 3.0
 # How far below LQR, of the span from the behaviour to LQR in per cent.
 _BEHIND = 5.0
-_INPUTS_HELP = 2.0
+_INPUTS_HELP, _FORESEEN = 2.0, 0.05
+# Report plants, those of the authors and the fast cart-pole apart, on which LQR must be beaten.
+_BEATEN, _NEW = 2, ("reactor", "four-tanks", "motor", "inverted-pendulum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def figures(records: Sequence[Record]) -> list[Figure]:
         *(_count(records, "cart-pole-500hz", rows, _BALANCED_FAST, of) for rows, of in _FAST.items()),
         *(_mean(records, "mountain-car", rows) for rows in BENCHMARKS["mountain-car"].sizes),
         *_arm(records),
+        _foreseen(records, "stochastic-pendulum"),
         *_against_lqr(records),
         *promise(records),
         below_behaviour(records),
@@ -183,9 +186,21 @@ def _mean(records: Sequence[Record], benchmark: str, rows: int) -> Figure:
     )
 
 
+def _foreseen(records: Sequence[Record], benchmark: str) -> Figure:
+    """Return how far the predicted return of the trained controllers lies from the true one."""
+    runs = [record for record in select(records, benchmark) if record.summary.get("expected_return")]
+    apart = [abs(record.summary["expected_return"] / record.true_return - 1.0) for record in runs]
+    return Figure(
+        f"{benchmark}: predicted against true return",
+        f"within {_FORESEEN:.0%}",
+        f"largest {max(apart):.1%}, {len(apart)} runs" if apart else "not run",
+        _asked(apart, bool(apart) and max(apart) <= _FORESEEN),
+    )
+
+
 def _against_lqr(records: Sequence[Record]) -> list[Figure]:
     """Return the score on every report plant where LQR is better than the behaviour."""
-    found = []
+    found, scores = list[Figure](), dict[str, float]()
     for name, benchmark in BENCHMARKS.items():
         if benchmark.role != "report":
             continue
@@ -197,6 +212,12 @@ def _against_lqr(records: Sequence[Record]) -> list[Figure]:
                 must = f"≥ {100 - _BEHIND:.0f}"
                 met = reached >= 100 - _BEHIND
                 found.append(Figure(f"{name} {rows}, 100 is LQR", must, f"{reached:.1f}", met))
+                if name in _NEW:
+                    scores[name] = reached
+    above = [name for name, reached in scores.items() if reached > 100.0]
+    value = f"{len(above)} of {len(scores)}: {', '.join(above) or 'none'}"
+    must = f"at least {_BEATEN}"
+    found.append(Figure("new report plants on which LQR is beaten", must, value, len(above) >= _BEATEN))
     return found
 
 
