@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
+from nopg import __version__
 from nopg.cli._app import app
 from nopg.export import contract_schema
 from nopg.training import load
@@ -259,3 +260,10 @@ def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp
         bool((a == b).all())
         for a, b in zip(one.policy.policy.parameters(), other.policy.policy.parameters(), strict=True)
     )
+
+
+def test_the_version_is_printed_without_importing_torch() -> None:
+    code = "import sys; sys.argv = ['nopg', '--version']; import nopg.cli; nopg.cli.main()"
+    code += "; assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, __version__, "")

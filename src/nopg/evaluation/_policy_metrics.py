@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from nopg._typing import ArrayLike
 from nopg.errors import ArgumentError
@@ -41,6 +40,8 @@ def policy_metrics(estimates: ArrayLike, truths: ArrayLike, *, k: int = 1) -> Po
         >>> policy_metrics([1.0, 2.0, 2.5], [0.0, 1.0, 4.0])
         PolicyMetrics(absolute_error=0.29..., rank_correlation=1.0, regret=0.0)
     """
+    from scipy import stats  # takes a second to import, and few need it
+
     estimated, true = (np.asarray(values, dtype=np.float64) for values in (estimates, truths))
     if estimated.shape != true.shape or estimated.ndim != 1 or len(true) < 2:
         raise ArgumentError(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import stats
 
 from nopg._seeding import generator
 from nopg._typing import FloatArray
@@ -104,5 +103,6 @@ def summarize(scores: Sequence[float], *, seed: int = 0) -> Summary:
 
 def _interquartile_mean(x: FloatArray) -> FloatArray:
     """Return the mean of each row without its lowest and its highest quarter, rounded down."""
-    trimmed: FloatArray = stats.trim_mean(x, 0.25, axis=1)
-    return trimmed
+    quarter = x.shape[1] // 4
+    mean: FloatArray = np.sort(x, axis=1)[:, quarter : x.shape[1] - quarter].mean(axis=1)
+    return mean
