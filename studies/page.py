@@ -31,7 +31,7 @@ fixed.
 _COMPARISON = """\
 Discounted returns on the true plant, mean over seeds ± its standard error; in brackets a score: 0 is the
 behaviour that logged the data, 100 is least squares + LQR on the same data. There is no score where LQR is
-not better than the behaviour.
+not better than the behaviour. A mean without an error is that of a single seed; scores compare equal seeds.
 
 """
 _TRAININGS = """\

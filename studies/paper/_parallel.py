@@ -44,7 +44,7 @@ def streams(backend: str | None) -> bool:
 def _joblib(backend: str | None) -> Any:
     """Return joblib, the backend made known to it."""
     if not installed("joblib"):
-        raise MissingExtraError("joblib", "cli")
+        raise MissingExtraError("joblib", "benchmark")
     import joblib
 
     if backend == "ray":

@@ -68,5 +68,5 @@ class Resumable(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from what `memory` returned, perhaps in another process, to the last bit."""
+        """Go on from what `state_dict` returned, perhaps in another process, to the last bit."""
         ...

@@ -112,12 +112,12 @@ class NOPG:
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return q and μ, from which the next solves start, the tolerance, what solver and model keep."""
-        memory = nested(solver=self.solver.state_dict(), problem=self.problem.state_dict())
-        memory["tolerance"] = torch.tensor(self.tolerance, dtype=torch.float64)
-        memory["until_checked"] = torch.tensor(self._until_checked)
+        state = nested(solver=self.solver.state_dict(), problem=self.problem.state_dict())
+        state["tolerance"] = torch.tensor(self.tolerance, dtype=torch.float64)
+        state["until_checked"] = torch.tensor(self._until_checked)
         if self._start is not None:
-            memory["q"], memory["mu"] = (part.cpu() for part in self._start)
-        return memory
+            state["q"], state["mu"] = (part.cpu() for part in self._start)
+        return state
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from what `state_dict` returned."""

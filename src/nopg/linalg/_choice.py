@@ -93,11 +93,11 @@ class Auto(Solver):
         """Return the choice, what it rests on, and what the chosen one kept; see `Solver.state_dict`."""
         if self._chosen is None:
             return {}
-        memory = {
+        state = {
             "gmres": torch.tensor(isinstance(self._chosen, GMRES)),
             "work": torch.tensor(self._work, dtype=torch.float64),
         }
-        return memory | nested(chosen=self._chosen.state_dict())
+        return state | nested(chosen=self._chosen.state_dict())
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Take over a choice for the equations to come; see `Solver.load_state_dict`."""

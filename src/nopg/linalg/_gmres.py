@@ -94,7 +94,7 @@ class GMRES(Solver):
 
     def _preconditioner(self, system: Resolvent, visits: torch.Tensor | None) -> _Kept | None:
         if self._told:
-            self._kept, self._told = _Kept.remembered(system, self._told), {}
+            self._kept, self._told = _Kept.restored(system, self._told), {}
         if self._kept is not None and self._kept.serves(system):
             return self._kept
         self._kept = None  # the old one goes before the new one comes: they are large
@@ -177,18 +177,18 @@ class _Kept:
         return numbers | nested(inverse=self.inverse.state_dict())
 
     @classmethod
-    def remembered(cls, system: Resolvent, memory: Mapping[str, torch.Tensor]) -> _Kept | None:
+    def restored(cls, system: Resolvent, state: Mapping[str, torch.Tensor]) -> _Kept | None:
         """Return what was kept for systems like this one; None if it was for others."""
-        if float(memory["discount"]) != system.discount:
+        if float(state["discount"]) != system.discount:
             return None
-        inverse = system.operator.remembered(system.discount, part_of("inverse", memory))
+        inverse = system.operator.restored_preconditioner(system.discount, part_of("inverse", state))
         if inverse is None:
             return None
-        return cls(inverse, system.operator.structure_key, system.discount, _fresh(memory))
+        return cls(inverse, system.operator.structure_key, system.discount, _fresh(state))
 
 
-def _fresh(memory: Mapping[str, torch.Tensor]) -> dict[bool, int]:
-    return {bool(k): int(memory[f"fresh.{k}"]) for k in (0, 1) if f"fresh.{k}" in memory}
+def _fresh(state: Mapping[str, torch.Tensor]) -> dict[bool, int]:
+    return {bool(k): int(state[f"fresh.{k}"]) for k in (0, 1) if f"fresh.{k}" in state}
 
 
 class _Cycle:

@@ -163,11 +163,11 @@ class CellHierarchy:
             shape = Z.apply_transposed(visits.abs().to(dtype))
         return self._inverse(sampled, shape, Z, discount)
 
-    def remembered(
-        self, memory: Mapping[str, torch.Tensor], discount: float, dtype: torch.dtype
+    def restored(
+        self, state: Mapping[str, torch.Tensor], discount: float, dtype: torch.dtype
     ) -> MultilevelInverse:
-        """Return M from its memory."""
-        sampled, shape = (memory.get(name, torch.empty(0, 0)) for name in ("sampled", "shape"))
+        """Return M from its state."""
+        sampled, shape = (state.get(name, torch.empty(0, 0)) for name in ("sampled", "shape"))
         entries, rows = self._sampled.num_entries, len(self._representatives)
         if sampled.shape != (entries,) or shape.shape != (rows,):
             raise DataError(

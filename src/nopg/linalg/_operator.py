@@ -65,11 +65,13 @@ class TransitionOperator(SubstochasticOperator):
             return None
         return self._hierarchy().approximate(self.rows.values, self.continues, discount, visits)
 
-    def remembered(self, discount: float, memory: Mapping[str, torch.Tensor]) -> Preconditioner | None:
-        """Return the approximate inverse whose memory this is."""
+    def restored_preconditioner(
+        self, discount: float, state: Mapping[str, torch.Tensor]
+    ) -> Preconditioner | None:
+        """Return the approximate inverse whose state this is."""
         if self._hierarchy is None:
             return None
-        return self._hierarchy().remembered(memory, discount, self.dtype)
+        return self._hierarchy().restored(state, discount, self.dtype)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return Px for a vector (n,) or several columns (n, c)."""

@@ -74,14 +74,16 @@ class SubstochasticOperator(ABC):
         del discount, visits
         return None
 
-    def remembered(self, discount: float, memory: Mapping[str, torch.Tensor]) -> Preconditioner | None:
+    def restored_preconditioner(
+        self, discount: float, state: Mapping[str, torch.Tensor]
+    ) -> Preconditioner | None:
         """Return the approximate inverse whose `Preconditioner.state_dict` this is, or None if none is known.
 
         Args:
             discount: γ.
-            memory: Of a preconditioner of an operator of the same structure.
+            state: Of a preconditioner of an operator of the same structure.
         """
-        del discount, memory
+        del discount, state
         return None
 
 
@@ -100,7 +102,7 @@ class Preconditioner(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return what `SubstochasticOperator.remembered` needs to build it again to the last bit."""
+        """Return what `SubstochasticOperator.restored_preconditioner` builds it from, to the last bit."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Queries(ABC):
         return {}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (most keep nothing)
-        """Answer as the queries whose memory this is would; with an empty one as if never asked."""
+        """Answer as the queries whose state this is would; with an empty one as if never asked."""
 
     @abstractmethod
     def support(self) -> torch.Tensor:

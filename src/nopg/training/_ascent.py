@@ -68,7 +68,7 @@ def ascend(
                     estimator,
                     history=tuple(history),
                     finished=finished,
-                    settled=checkpoints.settled,
+                    resume_state=checkpoints.resume_state,
                     backtracking=backtracking,
                 )
             )

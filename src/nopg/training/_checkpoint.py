@@ -55,7 +55,7 @@ class Checkpoint:
         policy: Parameters and buffers of the policy.
         moments: Adam's, by parameter.
         memory: Of the estimator and of the backtracking, on this rank.
-        settled: Before the first update.
+        resume_state: Before the first update.
     """
 
     history: tuple[Update, ...]
@@ -64,7 +64,7 @@ class Checkpoint:
     policy: Mapping[str, torch.Tensor]
     moments: Mapping[str, torch.Tensor]
     memory: Mapping[str, torch.Tensor]
-    settled: ResumeState
+    resume_state: ResumeState
 
     @classmethod
     def of(
@@ -75,7 +75,7 @@ class Checkpoint:
         *,
         history: tuple[Update, ...],
         finished: bool,
-        settled: ResumeState,
+        resume_state: ResumeState,
         backtracking: Backtracking | None = None,
     ) -> Checkpoint:
         """Return where a training stands; nothing of it changes."""
@@ -95,7 +95,7 @@ class Checkpoint:
                 estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {},
                 backtracking=backtracking.state_dict() if backtracking else {},
             ),
-            settled=settled,
+            resume_state=resume_state,
         )
 
     def restore(
@@ -107,8 +107,8 @@ class Checkpoint:
     ) -> None:
         """Bring policy, optimizer, estimator and backtracking to where the training stood."""
         _check_alike("the policy", self.policy, policy.state_dict())
-        if self.settled.start:
-            _check_alike("the start", self.settled.start[1], policy.state_dict())
+        if self.resume_state.start:
+            _check_alike("the start", self.resume_state.start[1], policy.state_dict())
         policy.load_state_dict(self.policy)
         optimizer.param_groups[0]["eps"] = self.eps
         for name, parameter in policy.named_parameters():
@@ -149,7 +149,7 @@ class Checkpoints:
 
     Attributes:
         last: The one to go on from, until `restore`; None at the beginning of a training.
-        settled: To be written with all that follow.
+        resume_state: To be written with all that follow.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Checkpoints:
                 f"there can be no checkpoints in {str(folder)!r}: {error}; give another folder"
             ) from None
         self.last = self._last()
-        self.settled = self.last.settled if self.last else ResumeState()
+        self.resume_state = self.last.resume_state if self.last else ResumeState()
 
     def restore(
         self,
@@ -196,13 +196,13 @@ class Checkpoints:
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, all ranks together, under a name that only complete ones have."""
-        start = checkpoint.settled.start
+        start = checkpoint.resume_state.start
         shared = nested(policy=checkpoint.policy, adam=checkpoint.moments, start=start[1] if start else {})
         state: State = {
             "fingerprint": self.fingerprint,
             "finished": checkpoint.finished,
             "eps": checkpoint.eps,
-            "most_candidates": checkpoint.settled.most_candidates,
+            "most_candidates": checkpoint.resume_state.most_candidates,
             "start": None if start is None else start[0],
         }
         path = self._path(len(checkpoint.history))
@@ -247,7 +247,7 @@ class Checkpoints:
             policy=part_of("policy", shared),
             moments=part_of("adam", shared),
             memory=memory,
-            settled=ResumeState(
+            resume_state=ResumeState(
                 state["most_candidates"],
                 None if start is None else (start, part_of("start", shared)),
             ),

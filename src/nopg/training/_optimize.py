@@ -181,10 +181,10 @@ def optimize(
             settings,
             unknown_value=unknown_value,
             ranks=ranks,
-            most_candidates=saves.settled.most_candidates if saves else None,
+            most_candidates=saves.resume_state.most_candidates if saves else None,
         )
         if saves:
-            saves.settled = ResumeState(problem.model.search.most_candidates)
+            saves.resume_state = ResumeState(problem.model.search.most_candidates)
     else:
         plant = LocalModel(given, reward=reward, costs=cost_columns(constraints, given))
         problem = MultistepProblem.build(plant, starts, gamma, unknown_value=unknown_value)

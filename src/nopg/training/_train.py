@@ -95,10 +95,9 @@ def train(
     def climb(
         within: ControlProblem,
         share: float,
-        saves: Checkpoints | None,
-        *,
+        plateau: Plateau,
+        saves: Checkpoints | None = None,
         most: int = updates,
-        plateau: Plateau | None = None,
     ) -> tuple[Update, ...]:
         return ascend(
             within.estimator(solver),
@@ -107,13 +106,13 @@ def train(
             learning_rate=share * learning_rate,
             seed=seed,
             callbacks=callbacks,
-            stop=stop or plateau or Plateau(),
+            stop=stop or plateau,
             checkpoints=saves,
             backtracking=Backtracking(_range(within)) if within.has_rollouts else None,
         )
 
     if not problem.has_rollouts:
-        return Training(problem, climb(problem, 1.0, checkpoints), AS_IT_WAS)
+        return Training(problem, climb(problem, 1.0, Plateau(), checkpoints), AS_IT_WAS)
     first = cast(MultistepProblem, problem)
     begun, paths = _begin(first, policy, portfolio=portfolio, seed=seed, checkpoints=checkpoints, note=note)
     start = copy.deepcopy(policy.state_dict())
@@ -123,15 +122,9 @@ def train(
     if note:
         note(f"start: {begun}; {within.description}")
     expected = float(paths.returns[0].mean())
-    visible = _VISIBLE * resolution(expected)
+    plateau = Plateau(_PATIENCE, least=_VISIBLE * resolution(expected))
     hopeless = _best_value(first) - expected < resolution(expected)
-    history = climb(
-        within,
-        1.0,
-        checkpoints,
-        most=1 if hopeless else updates,
-        plateau=Plateau(_PATIENCE, least=visible),
-    )
+    history = climb(within, 1.0, plateau, checkpoints, 1 if hopeless else updates)
     if lower_return(followed(first, policy)) <= lower_return(paths):
         policy.load_state_dict(start)
         if note:
@@ -143,7 +136,7 @@ def train(
         policy,
         problem=within,
         history=history,
-        improve=lambda priced, share: climb(priced, share, None, plateau=Plateau(_PATIENCE, least=visible)),
+        improve=lambda priced, share: climb(priced, share, plateau),
     )
     return Training(within, history, begun, answers)
 
@@ -211,8 +204,8 @@ def _begin(
     note: Callable[[str], None] | None,
 ) -> tuple[str, ModelPaths]:
     """Put the policy to its start and return how that was found, which a checkpoint knows, and its paths."""
-    if checkpoints and checkpoints.last and checkpoints.settled.start:
-        name, parameters = checkpoints.settled.start
+    if checkpoints and checkpoints.last and checkpoints.resume_state.start:
+        name, parameters = checkpoints.resume_state.start
         policy.load_state_dict(dict(parameters))
         return name, followed(problem, policy)
     if not portfolio:
@@ -221,7 +214,7 @@ def _begin(
         note("comparing starts on the model")
     best = best_start(policy, problem, seed=seed)
     if checkpoints:
-        checkpoints.settled = ResumeState(None, (best.name, best.parameters))
+        checkpoints.resume_state = ResumeState(None, (best.name, best.parameters))
     return best.name, best.paths
 
 
