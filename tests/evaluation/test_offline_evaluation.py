@@ -268,3 +268,31 @@ def test_a_single_long_episode_is_weak_at_best(data: Transitions) -> None:
     answer = evaluate_offline(regulated, one, 0.9)
     assert answer.verdict == "weak"
     assert "single episode" in answer.reasons[0]
+
+
+def test_a_reward_that_is_predicted_badly_makes_the_verdict_weak() -> None:
+    rng = torch.Generator().manual_seed(0)
+    s, a, noise = torch.randn(3, 200, 1, generator=rng, dtype=torch.float64)
+    lost = Transitions.from_arrays(s, a, noise[:, 0], 0.5 * s + 0.1 * a, episodes=torch.arange(200) // 20)
+    learned = OfflineEvaluator(lost, 0.5).evaluate(lambda states: 0 * states)
+    assert learned.verdict == "weak"
+    assert any("predicted badly, R²: reward" in reason for reason in learned.reasons)
+    known = OfflineEvaluator(lost, 0.5, reward=lambda s, a, after: s[:, 0]).evaluate(
+        lambda states: 0 * states
+    )
+    assert known.verdict == "ok"
+
+
+def test_no_return_is_expected_above_a_reward_that_rows_share() -> None:
+    rng = torch.Generator().manual_seed(1)
+    s = 2 * torch.rand(300, 1, generator=rng, dtype=torch.float64) - 1
+    a = 2 * torch.rand(300, 1, generator=rng, dtype=torch.float64) - 1
+    rewards = s[:, 0].clamp(max=0.8)
+    capped = Transitions.from_arrays(s, a, rewards, s + 0.3 * a, initial_states=[[0.9]])
+    found = OfflineEvaluator(capped, 0.9).evaluate(lambda states: 0 * states + 1)  # leaves the log upwards
+    best = 0.8 / (1 - 0.9)
+    assert found.expected_return <= best
+    assert found.interval[1] <= best
+    free = Transitions.from_arrays(s, a, s[:, 0], s + 0.3 * a, initial_states=[[0.9]])
+    more = OfflineEvaluator(free, 0.9).evaluate(lambda states: 0 * states + 1)
+    assert more.interval[1] > float(s.max()) / (1 - 0.9)  # nothing says that the highest is the limit

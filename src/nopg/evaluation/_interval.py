@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 
 from nopg.bellman import INFLATION
 from nopg.evaluation._model_paths import ModelPaths
+from nopg.models import ColumnFit
 
 __all__ = [
     "DEVIATIONS",
@@ -71,7 +73,13 @@ def lower_return(paths: ModelPaths) -> float:
 
 
 def verdict_of(
-    unknown: float, error: float, return_range: float, *, episodes: int, alone: bool = False
+    unknown: float,
+    error: float,
+    return_range: float,
+    *,
+    episodes: int,
+    alone: bool = False,
+    poor_fits: Sequence[ColumnFit] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict on an estimate, and why it is not `ok`.
 
@@ -81,6 +89,8 @@ def verdict_of(
         return_range: How far returns may differ by the rewards that were logged.
         episodes: How many there are, or parts and rows that stand for episodes.
         alone: Whether all rows are of one episode.
+        poor_fits: Columns that are predicted badly on held-out rows. Noise of the sensors is one cause; it
+            biases the fit alike in all halves, so the standard error cannot show it.
     """
     relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
     found: list[str] = []
@@ -94,6 +104,15 @@ def verdict_of(
         found.append(f"{unknown:.0%} of the return's weight lies where the data know nothing")
     if relative > _WEAK_ERROR:
         found.append(f"the standard error is {relative:.0%} of what logged rewards make possible")
+    if poor_fits:
+        named = ", ".join(f"{fit.name} {fit.r_squared:.2f}" for fit in poor_fits)
+        known = (
+            "; a reward that is known can be given as a function" if poor_fits[-1].name == "reward" else ""
+        )
+        found.append(
+            f"held-out rows are predicted badly, R²: {named} (log more rows or the columns that are missing, "
+            f"filter noisy sensors{known})"
+        )
     if unknown > NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
         return "not identifiable", tuple(found)
     return ("weak" if found else "ok"), tuple(found)

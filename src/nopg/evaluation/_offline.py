@@ -292,6 +292,7 @@ class OfflineEvaluator:
             self.model.return_range(self.discount),
             episodes=self.model.rows.units,
             alone=alone,
+            poor_fits=self.model.poor_fits,
         )
         low, high = self.model.return_limits(self.discount)
         ends = (lower_return(paths), mean + DEVIATIONS * error)

@@ -25,6 +25,8 @@ RewardFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tens
 
 # Predicted rewards are at most by these shares of the logged range below and above it.
 _WORSE, _BETTER = 1.0, 0.05
+# A column whose held-out rows are predicted worse than this is predicted badly.
+_LEAST_R_SQUARED = 0.5
 # No path goes farther beyond the logged states than this share of their range.
 _FARTHEST = 1.0
 _NUM_HALVES = 8
@@ -120,7 +122,7 @@ class LocalModel:
         self._rewards = rewards
         low, high = float(rewards.min()), float(rewards.max())
         self.reward_low, self.reward_high = low, high
-        self.reward_clamp = (low - _WORSE * (high - low), high + _BETTER * (high - low))
+        self.reward_clamp = (low - _WORSE * (high - low), _highest(rewards[rows.first], high - low))
         self.bounds = _bounds(data)
         self._range = _logged_range(rows, self._inputs_that_matter())
         self.noise_factor = self._noise_factor()
@@ -197,6 +199,12 @@ class LocalModel:
             )
             for k, (name, fit) in enumerate(zip((*schema.states, "reward"), self.fits, strict=False))
         )
+
+    @property
+    def poor_fits(self) -> tuple[ColumnFit, ...]:
+        """The columns that have to be learned and are predicted badly on held-out rows."""
+        learned = self.column_fits[: self.num_states + (self.reward_function is None)]
+        return tuple(fit for fit in learned if fit.r_squared < _LEAST_R_SQUARED)
 
     @property
     def noise_share(self) -> float:
@@ -315,6 +323,18 @@ def _halves(num_groups: int, seed: int) -> torch.Tensor:
         half[torch.randperm(num_groups, generator=rng)[: num_groups // 2]] = True
         parts += [half, ~half]
     return torch.stack(parts)
+
+
+def _highest(rewards: torch.Tensor, spread: float) -> float:
+    """Return the most that a reward may be, by those of distinct rows.
+
+    With the two highest r₁ ≥ r₂ that is the upper limit r₁ + 19·(r₁ − r₂) of 95 % confidence by Robson and
+    Whitlock (1964), at most a share of the range above r₁: a reward that rows share is not exceeded.
+    """
+    if len(rewards) == 1:
+        return float(rewards[0])
+    first, second = (float(reward) for reward in rewards.topk(2).values)
+    return first + min(19.0 * (first - second), _BETTER * spread)
 
 
 def _worst_mean(rewards: torch.Tensor, episodes: torch.Tensor | None, discount: float) -> float:

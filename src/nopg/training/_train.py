@@ -35,8 +35,6 @@ __all__ = ["Training", "judge", "train"]
 _PATIENCE, _VISIBLE = 15, 0.1
 # A controller that is less likely than this to be better than the log is doubted.
 _LIKELY = 0.75
-# A column whose held-out rows are predicted worse than this is named.
-_LEAST_R_SQUARED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +164,6 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
             f"{logged.expected_return:.5g}; it is better with probability {gain.probability_better:.2f}"
         )
     doubts += _rival(evaluator, found)
-    weak = [fit for fit in within.model.column_fits if fit.r_squared < _LEAST_R_SQUARED]
-    if within.model.reward_function is not None:
-        weak = [fit for fit in weak if fit.name != "reward"]
-    if weak:
-        named = ", ".join(f"{fit.name} {fit.r_squared:.2f}" for fit in weak)
-        doubts.append(
-            f"held-out rows are predicted badly, R²: {named}. Log more rows or the columns that are missing"
-            + ("; a reward that is known can be given as a function" if weak[-1].name == "reward" else "")
-        )
     return found, doubts
 
 
@@ -185,7 +174,7 @@ def _rival(evaluator: OfflineEvaluator, found: OfflineEvaluation) -> list[str]:
     if regulator is None:
         return []
     rival, mine = evaluator.evaluate(regulator), found.expected_return
-    if rival.verdict == "not identifiable" or rival.expected_return - mine <= resolution(mine):
+    if rival.expected_return - mine <= resolution(mine):
         return []
     return [
         f"least squares and LQR may do better: its return is predicted as {rival.expected_return:.5g} within "
