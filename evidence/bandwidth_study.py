@@ -12,11 +12,12 @@ from typing import Any
 
 import nopg
 from evidence.study import run_study
-from nopg.bandwidths import RegressionTable, leave_one_out, level_spacing, paper_bandwidths, select_bandwidths
 from nopg.data import Transitions
-from nopg.environments import PENDULUM_GRIDS, Pendulum, PendulumParameters
-from nopg.kernels import Bandwidths
-from nopg.rollouts import collect_grid, collect_uniform, simulate
+from nopg.envs import PENDULUM_GRIDS, Pendulum, PendulumParameters, collect_grid, collect_uniform, simulate
+from nopg.kernels import Bandwidths, paper_bandwidths, select_bandwidths
+from nopg.kernels._leave_one_out import leave_one_out
+from nopg.kernels._spacing import level_spacing
+from nopg.kernels._table import RegressionTable
 
 _SEEDS = (0, 1)
 _DISCOUNT = 0.97

@@ -15,14 +15,12 @@ import torch
 
 from evidence.study import run_study
 from nopg._seeding import generator
-from nopg.bandwidths import select_bandwidths
 from nopg.bellman import PaperProblem, solution_gradient
 from nopg.data import Transitions
-from nopg.environments import MountainCar, Pendulum
-from nopg.kernels import Bandwidths
+from nopg.envs import MixtureOfGaussians, MountainCar, Pendulum, collect, collect_uniform
+from nopg.kernels import Bandwidths, select_bandwidths
 from nopg.models import PaperModel
 from nopg.policies import MLPPolicy
-from nopg.rollouts import MixtureOfGaussians, collect, collect_uniform
 
 _ROWS, _SIZES = 10_000, (5_000, 2_000, 1_000, 500, 200)
 _DISCOUNT, _STARTS, _POLICIES, _SUBSETS = 0.97, 200, 4, 3

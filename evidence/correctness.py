@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 
-from bandwidths.bandwidth_cases import selected_bandwidth_invariances
 from evidence.figure import Figure, worst
-from nopg.theory import printed_regression_bias_bound, regression_bias_bound
+from kernels.bandwidth_cases import selected_bandwidth_invariances
+from paper.bias_cases import corrected_value_bound, printed_value_bound, regression_bias, steep_world
 from reference.problem_cases import (
     certificate_cases,
     dense_agreement,
@@ -19,7 +19,7 @@ from reference.problem_cases import (
     invariances,
     return_certificate_cases,
 )
-from theory.bias_cases import corrected_value_bound, printed_value_bound, regression_bias, steep_world
+from studies.paper.bias import printed_regression_bias_bound, regression_bias_bound
 
 __all__ = ["correctness"]
 
@@ -121,7 +121,7 @@ def _bias() -> list[Figure]:
 
 
 def _property_tests(section: str) -> Figure:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/theory"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/paper/test_bias.py"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     last = run.stdout.strip().splitlines()[-1].strip("= ")
     return Figure(

@@ -18,13 +18,12 @@ import torch
 
 from evidence.study import run_study
 from nopg import Bandwidths, runtime
+from nopg._provenance import provenance
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.environments import Pendulum
-from nopg.export import to_onnx
+from nopg.deploy import to_onnx
+from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.policies import LinearPolicy
-from nopg.records import provenance
-from nopg.rollouts import collect_grid, collect_uniform
 from nopg.training import Controller, TrainingResult, optimize
 
 _ROUNDS, _CALLS = 41, 100
@@ -141,7 +140,7 @@ def _markdown(records: dict[str, Any]) -> str:
         "",
         "## The action alone",
         "",
-        "`result.policy(observation)` and the controller of `nopg.runtime.load`. An ONNX graph always gives "
+        "`result.policy(observation)` and the controller of `nopg.deploy.load`. An ONNX graph always gives "
         "all three answers.",
         "",
         *_table(records["rows"], ("torch, action", "numpy, action")),

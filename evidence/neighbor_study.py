@@ -15,15 +15,9 @@ import torch
 
 from evidence.study import run_study
 from nopg._seeding import generator
-from nopg.neighbors import (
-    BruteForce,
-    FaissIndex,
-    NeighborSearch,
-    NeighborTree,
-    growth_dimension,
-    lost_mass,
-    neighbor_search,
-)
+from nopg.neighbors import BruteForce, FaissIndex, NeighborSearch, NeighborTree, neighbor_search
+from nopg.neighbors._choice import growth_dimension
+from nopg.neighbors._psi_mass import lost_mass
 
 _COUNT = 32
 _DIMENSIONS = (3, 6, 8, 10, 12, 17)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import nopg
-from nopg.environments import PENDULUM_GRIDS, Pendulum
-from nopg.figures import new_figure, save
-from nopg.records import provenance, write_json
-from nopg.rollouts import collect_grid, simulate
+from nopg._json import write_json
+from nopg._provenance import provenance
+from nopg.envs import PENDULUM_GRIDS, Pendulum, collect_grid, simulate
+from nopg.report._style import new_figure, save
 
 __all__ = ["draw", "measure"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import torch
 
-from baselines.regulator_data import GAMMA, cosine, logged_episodes, own_data, papers_data, pwis_policy
 from evidence.figure import Figure
 from nopg._seeding import generator
-from nopg.environments import LQR
+from nopg.envs import LQR
 from nopg.policies import LinearPolicy
+from paper.regulator_data import GAMMA, cosine, logged_episodes, own_data, papers_data, pwis_policy
 from studies.baselines import DPG, PWIS, ExactLQR, Weights
 
 __all__ = ["rivals"]

@@ -14,11 +14,13 @@ import nopg
 from nopg._ranks import current_ranks
 from nopg._seeding import generator
 from nopg.bellman import NOPG, PaperProblem
-from nopg.environments import Pendulum
-from nopg.models import CandidateSearch, PaperModel, share_rows
+from nopg.envs import Pendulum, collect_uniform
+from nopg.models import PaperModel
+from nopg.models._candidates import CandidateSearch
+from nopg.models._sharing import share_rows
 from nopg.policies import MLPPolicy
-from nopg.rollouts import collect_uniform
-from nopg.training import Update, ascend
+from nopg.training import Update
+from nopg.training._ascent import ascend
 
 __all__ = ["main"]
 

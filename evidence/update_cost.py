@@ -14,11 +14,11 @@ import torch
 import nopg
 from nopg._seeding import generator
 from nopg.bellman import NOPG, PaperProblem
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_uniform
 from nopg.models import PaperModel
 from nopg.policies import MLPPolicy
-from nopg.rollouts import collect_uniform
-from nopg.training import Update, ascend
+from nopg.training import Update
+from nopg.training._ascent import ascend
 
 __all__ = ["measure"]
 

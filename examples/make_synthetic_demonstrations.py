@@ -12,8 +12,8 @@ import itertools
 from pathlib import Path
 
 import nopg
-from nopg.environments import MountainCar
-from nopg.rollouts import ClumsyOperator, collect
+from nopg.envs import MountainCar, collect
+from nopg.envs._operator import ClumsyOperator
 
 EPISODES, STEPS = 10, 500
 WORST, BEST = -450.0, -300.0
@@ -45,7 +45,7 @@ def as_csv(data: nopg.Transitions, seed: int) -> str:
     rows = zip(*(column.tolist() for column in columns), strict=True)
     lines = [
         "# SYNTHETIC demonstrations for the continuous mountain car: made by a script, not by a person.",
-        f"# nopg.rollouts.ClumsyOperator(), seed {seed}, in nopg.environments.MountainCar(), -1 per step;",
+        f"# nopg.envs.ClumsyOperator(), seed {seed}, in nopg.envs.MountainCar(), -1 per step;",
         "# made by examples/make_synthetic_demonstrations.py.",
         COLUMNS,
         *(",".join(f"{number:.17g}" for number in row) for row in rows),

@@ -14,8 +14,7 @@ from pathlib import Path
 import torch
 
 from nopg._seeding import generator
-from nopg.environments import TwoTanks, level_controller
-from nopg.rollouts import StepTest
+from nopg.envs import StepTest, TwoTanks, level_controller
 
 RUNS, STEPS, SEED = 50, 50, 0
 NOISE = 0.02  # cm, standard deviation of a reading

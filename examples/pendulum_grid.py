@@ -13,8 +13,7 @@ import time
 from typing import Literal
 
 import nopg
-from nopg.environments import PENDULUM_GRIDS, Pendulum
-from nopg.rollouts import Trajectories, collect_grid, simulate
+from nopg.envs import PENDULUM_GRIDS, Pendulum, Trajectories, collect_grid, simulate
 
 # Return of the best policy for a discount over 500 undiscounted steps, by value iteration on the true
 # dynamics. A policy can do a little better by chance: it is not this return that it maximises.

@@ -16,8 +16,7 @@ import torch
 
 import nopg
 from examples.make_two_tanks_log import RUNS, STEP, STEPS, make_log
-from nopg.environments import TwoTanks, level_controller
-from nopg.rollouts import ControlLaw, simulate
+from nopg.envs import ControlLaw, TwoTanks, level_controller, simulate
 
 DISCOUNT = 0.95
 

@@ -15,11 +15,10 @@ import torch
 
 import nopg
 from nopg.bellman import MultistepProblem
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_uniform
 from nopg.evaluation import OfflineEvaluator
 from nopg.models import LocalModel
 from nopg.policies import MLPPolicy
-from nopg.rollouts import collect_uniform
 
 __all__ = ["main"]
 

@@ -15,8 +15,7 @@ import torch
 
 import nopg
 from nopg._seeding import generator
-from nopg.environments import CartPole, CartPoleParameters
-from nopg.rollouts import simulate
+from nopg.envs import CartPole, CartPoleParameters, simulate
 from nopg.training import Constraint, TrainingResult
 from studies.plants import BENCHMARKS
 from studies.records import Record, append, code_version, read

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from nopg.bellman import PaperProblem
-from nopg.policies import Policy, policy_actions
+from nopg.policies import Policy
+from nopg.policies._policy import policy_actions
 
 __all__ = ["Floor", "FloorInputs", "best_seconds", "floor_inputs", "floor_seconds"]
 

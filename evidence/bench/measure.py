@@ -33,7 +33,8 @@ from evidence.bench.tasks import (
 from nopg import Bandwidths
 from nopg.bellman import NOPG, GradientEstimate, PaperProblem
 from nopg.policies import Policy
-from nopg.training import Update, ascend
+from nopg.training import Update
+from nopg.training._ascent import ascend
 
 __all__ = ["measure", "peak_gigabytes"]
 

@@ -16,10 +16,11 @@ from nopg import Bandwidths, Transitions
 from nopg._ranks import ALONE
 from nopg._seeding import generator
 from nopg.bellman import PaperProblem
-from nopg.environments import Pendulum
-from nopg.models import CandidateSearch, PaperModel, share_rows
+from nopg.envs import Pendulum, collect_uniform
+from nopg.models import PaperModel
+from nopg.models._candidates import CandidateSearch
+from nopg.models._sharing import share_rows
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
-from nopg.rollouts import collect_uniform
 
 __all__ = [
     "PRIOR_MASS",

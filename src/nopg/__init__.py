@@ -2,11 +2,10 @@
 
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
 `evaluate_offline` and `compare` say what any controller will do, `load` brings back one that was
-saved. These packages are public too: `nopg.data`, `nopg.bandwidths`,
-`nopg.models`, `nopg.bellman`, `nopg.linalg`, `nopg.policies`, `nopg.training`,
-`nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, where a controller runs `nopg.runtime`
-(without torch) and `nopg.export`, and for studies `nopg.environments`, `nopg.rollouts`, `nopg.records`,
-`nopg.figures` and `nopg.theory`.
+saved. These packages are public too: `nopg.data`, `nopg.kernels`,
+`nopg.neighbors`, `nopg.linalg`, `nopg.models`, `nopg.bellman`, `nopg.policies`, `nopg.training`,
+`nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, `nopg.deploy` (a saved controller runs
+without torch) and `nopg.envs`.
 
 Names are imported when they are first used, so that what needs no torch does not import it.
 """
@@ -17,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 from nopg._version import __version__
 
 if TYPE_CHECKING:
-    from nopg.bandwidths import paper_bandwidths, select_bandwidths
     from nopg.data import Schema, Transitions
     from nopg.evaluation import compare, evaluate_offline
     from nopg.inspect import describe
-    from nopg.kernels import Bandwidths
+    from nopg.kernels import Bandwidths, paper_bandwidths, select_bandwidths
     from nopg.training import TrainingResult, load, optimize
 
 __all__ = [
@@ -49,8 +47,8 @@ _HOMES = {
     "evaluate_offline": "evaluation",
     "load": "training",
     "optimize": "training",
-    "paper_bandwidths": "bandwidths",
-    "select_bandwidths": "bandwidths",
+    "paper_bandwidths": "kernels",
+    "select_bandwidths": "kernels",
 }
 
 

@@ -11,7 +11,8 @@ from nopg._checks import check_discount
 from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SolverError
-from nopg.policies import Policy, trainable
+from nopg.policies import Policy
+from nopg.policies._policy import trainable
 
 __all__ = ["DPG", "QuadraticForm"]
 

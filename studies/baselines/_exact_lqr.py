@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from nopg.bellman import GradientEstimate
-from nopg.environments import LQR
+from nopg.envs import LQR
 from nopg.errors import ArgumentError
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 

@@ -13,9 +13,9 @@ import torch
 from nopg._checks import check_discount
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.data import Schema, Transitions, to_d3rlpy
+from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import control_law
-from nopg.rollouts import ControlLaw
 from studies.baselines._action_range import action_range
 from studies.baselines._isolation import own_randomness, quiet_d3rlpy, require_d3rlpy
 

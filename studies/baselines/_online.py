@@ -13,9 +13,8 @@ import torch
 from nopg._checks import check_discount
 from nopg._typing import as_tensor
 from nopg.data import Schema
-from nopg.environments import Environment
+from nopg.envs import ControlLaw, Environment
 from nopg.errors import ArgumentError, MissingExtraError
-from nopg.rollouts import ControlLaw
 from studies.baselines._isolation import own_randomness
 from studies.baselines._snapshot import Snapshot, check_snapshots
 
@@ -129,7 +128,7 @@ class _View:
         """Return the environment for Gymnasium, cut off after so many steps."""
         import gymnasium
 
-        from nopg.environments import GymnasiumEnvironment
+        from nopg.envs import GymnasiumEnvironment
 
         space = gymnasium.spaces.Box(-np.inf, np.inf, self.center.shape, np.float32)
         seen = gymnasium.wrappers.TransformObservation(

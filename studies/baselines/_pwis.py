@@ -11,7 +11,9 @@ from nopg._typing import ArrayLike, as_tensor
 from nopg.bellman import GradientEstimate
 from nopg.data import LoggedEpisodes
 from nopg.errors import ArgumentError, SolverError
-from nopg.policies import Gaussian, Policy, log_normal, trainable
+from nopg.policies import Gaussian, Policy
+from nopg.policies._density import log_normal
+from nopg.policies._policy import trainable
 
 __all__ = ["PWIS", "Weights"]
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError
-from nopg.rollouts import ControlLaw
 
 __all__ = ["Snapshot", "check_snapshots"]
 

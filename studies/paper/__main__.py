@@ -21,10 +21,10 @@ from rich.table import Table
 
 from nopg.cli._screen import OUT, TOLD, guarded, print_json
 from nopg.errors import MissingExtraError
-from nopg.figures import save
-from nopg.records import Record, read_records
+from nopg.report._style import save
 from studies.paper import EXPERIMENTS, Choice, Experiment, Finding, Trial, missing_trials, page, run_trials
 from studies.paper.figures import draw
+from studies.paper.records import Record, read_records
 
 __all__ = ["app", "reproduce"]
 

@@ -9,15 +9,14 @@ from typing import Any
 
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid
 from nopg.errors import NopgError
 from nopg.policies import MLPPolicy
-from nopg.records import Record
-from nopg.rollouts import collect_grid
 from studies.baselines import PWIS
 from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Trial
 from studies.paper._methods import METHODS
 from studies.paper._tasks import MOUNTAIN_CAR, TASKS
+from studies.paper.records import Record
 
 __all__ = ["ApplicabilityStudy"]
 

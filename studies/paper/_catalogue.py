@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from nopg.records import Record
 from studies.paper._applicability import ApplicabilityStudy
 from studies.paper._experiment import Experiment, Finding
 from studies.paper._learning import Curve, LearningStudy, last_return, score_of
 from studies.paper._lqr_gradient import LQRStudy
 from studies.paper._portrait import PortraitStudy
 from studies.paper._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
+from studies.paper.records import Record
 
 __all__ = ["EXPERIMENTS"]
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import torch
 
+from nopg._json import write_json
+from nopg._provenance import provenance
 from nopg.errors import SupportWarning
 from nopg.evaluation import OfflineEvaluator, Scores
-from nopg.records import Record, provenance, write_json
 from studies.baselines import fitted_q_evaluation
 from studies.paper._methods import METHODS
 from studies.paper._tasks import TASKS
+from studies.paper.records import Record
 
 __all__ = ["LIBRARIES", "Entry", "read_entries", "run_entry", "scores"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nopg.data import Transitions
-from nopg.environments import MountainCar
+from nopg.envs import MountainCar
 from nopg.errors import DataError
 
 __all__ = ["read_demonstrations"]

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.records import Record
+from studies.paper.records import Record
 
 __all__ = ["MODES", "Choice", "Experiment", "Finding", "Measurement", "Mode", "Trial"]
 

@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nopg.envs import simulate
 from nopg.errors import ArgumentError
-from nopg.evaluation import Evaluation, Summary, control_law, summarize
-from nopg.records import Record
-from nopg.rollouts import simulate
+from nopg.evaluation import Evaluation, control_law
+from nopg.evaluation._scores import Summary, summarize
 from nopg.training import TrainingResult
 from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
 from studies.paper._methods import FAITHFUL, METHODS, Method
 from studies.paper._tasks import DemonstrationTask, Task
+from studies.paper.records import Record
 
 __all__ = ["BY_BEST", "Curve", "LearningStudy", "last_return", "score_of"]
 

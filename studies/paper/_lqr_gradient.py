@@ -22,19 +22,21 @@ from typing import Any, Literal, cast
 import torch
 
 from nopg._seeding import generator
-from nopg.bandwidths import select_bandwidths
-from nopg.bellman import NOPG, GradientEstimate, GradientEstimator, PaperProblem
+from nopg.bellman import NOPG, GradientEstimate, PaperProblem
+from nopg.bellman._estimate import GradientEstimator
 from nopg.data import LoggedEpisodes, Transitions
-from nopg.environments import LQR
+from nopg.envs import LQR, collect, simulate
 from nopg.errors import ArgumentError, NopgError, SupportWarning
-from nopg.kernels import Bandwidths
-from nopg.models import DEFAULT_PRIOR_MASS, CandidateSearch, PaperModel
-from nopg.policies import GaussianPolicy, LinearPolicy, Policy, log_normal
-from nopg.records import Record
-from nopg.rollouts import collect, simulate
-from nopg.training import ascend
+from nopg.kernels import Bandwidths, select_bandwidths
+from nopg.models import PaperModel
+from nopg.models._candidates import CandidateSearch
+from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
+from nopg.policies import GaussianPolicy, LinearPolicy, Policy
+from nopg.policies._density import log_normal
+from nopg.training._ascent import ascend
 from studies.baselines import DPG, PWIS, ExactLQR, QuadraticForm
 from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
+from studies.paper.records import Record
 
 __all__ = ["LQRMethod", "LQRStudy", "SummaryRow", "lqr_summary", "measure_lqr_gradient"]
 

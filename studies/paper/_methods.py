@@ -13,11 +13,13 @@ from typing import Literal
 import torch
 
 from nopg._seeding import generator
-from nopg.bandwidths import released_bandwidths
 from nopg.data import Transitions
 from nopg.errors import SolverError
-from nopg.policies import MLP, ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
-from nopg.training import Controller, TrainingResult, Update, ascend, optimize
+from nopg.kernels import released_bandwidths
+from nopg.policies import ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
+from nopg.policies._networks import MLP
+from nopg.training import Controller, TrainingResult, Update, optimize
+from nopg.training._ascent import ascend
 from studies.baselines import PWIS, OfflineMethod, Snapshot, train_offline, train_online_ddpg
 from studies.paper._tasks import RandomTask, Task
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from nopg.records import Record, read_records
 from studies.paper._catalogue import EXPERIMENTS
 from studies.paper._experiment import Experiment
+from studies.paper.records import Record, read_records
 
 __all__ = ["page"]
 

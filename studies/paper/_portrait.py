@@ -19,17 +19,16 @@ from typing import Any
 import torch
 
 from nopg._seeding import generator
-from nopg.bandwidths import released_bandwidths
 from nopg.bellman import Solution
 from nopg.data import Transitions
-from nopg.environments import PENDULUM_GRIDS, Pendulum
+from nopg.envs import PENDULUM_GRIDS, Pendulum, Trajectories, collect_grid, simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
+from nopg.kernels import released_bandwidths
 from nopg.policies import MLPPolicy, Policy
-from nopg.records import Record
-from nopg.rollouts import Trajectories, collect_grid, simulate
 from nopg.training import TrainingResult, optimize
 from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
+from studies.paper.records import Record
 
 __all__ = ["PortraitStudy", "Visits", "measure_portrait", "portrait_summary", "total_variation"]
 

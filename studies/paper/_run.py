@@ -12,13 +12,15 @@ from pathlib import Path
 
 import torch
 
+from nopg._json import write_json
+from nopg._provenance import fingerprint, provenance
 from nopg.data import Transitions
 from nopg.errors import MissingExtraError, NopgError, SupportWarning
-from nopg.records import FORMAT, Record, fingerprint, provenance, write_json
 from studies.paper._catalogue import EXPERIMENTS
 from studies.paper._comparison import LIBRARIES
 from studies.paper._experiment import Trial
 from studies.paper._parallel import installed, run_side_by_side, streams
+from studies.paper.records import FORMAT, Record
 
 __all__ = ["missing_trials", "run_trial", "run_trials"]
 

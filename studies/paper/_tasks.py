@@ -12,24 +12,22 @@ import torch
 
 from nopg._seeding import generator
 from nopg.data import LoggedEpisodes, Transitions
-from nopg.environments import (
+from nopg.envs import (
     PENDULUM_GRIDS,
     CartPole,
     CartPoleParameters,
     Environment,
+    MixtureOfGaussians,
     MountainCar,
     Pendulum,
-)
-from nopg.errors import ArgumentError, DataError
-from nopg.evaluation import Evaluation, evaluate
-from nopg.rollouts import (
-    AgentWithDensity,
-    MixtureOfGaussians,
     UniformAgent,
     collect,
     collect_grid,
     synthetic_demonstrations,
 )
+from nopg.envs._agents import AgentWithDensity
+from nopg.errors import ArgumentError, DataError
+from nopg.evaluation import Evaluation, evaluate
 from studies.paper._demonstrations import read_demonstrations
 
 __all__ = ["TASKS", "DemonstrationTask", "GridTask", "PaperRecipe", "RandomTask", "Task"]

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from nopg.errors import MissingExtraError, NopgError
-from nopg.evaluation import Summary, summarize
-from nopg.records import Record
+from nopg.evaluation._scores import Summary, summarize
 from studies.paper._comparison import Entry, read_entries, run_entry, scores
 from studies.paper._methods import METHODS
 from studies.paper._parallel import installed, run_side_by_side
 from studies.paper._tasks import TASKS
+from studies.paper.records import Record
 
 __all__ = ["main", "markdown", "table"]
 

@@ -9,8 +9,7 @@ from typing import final
 
 import torch
 
-from nopg.environments import Environment
-from nopg.rollouts import UniformAgent
+from nopg.envs import Environment, UniformAgent
 from studies.plants.logged import LoggedPlant
 from studies.plants.simulation import integrate
 

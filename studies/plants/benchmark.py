@@ -15,7 +15,7 @@ import torch
 
 from nopg import Transitions
 from nopg._seeding import generator
-from nopg.environments import Environment
+from nopg.envs import Environment
 from studies.plants.simulation import Noise, control_law, run_plant
 
 __all__ = ["Benchmark", "Controller", "Returns", "Role", "log_rows"]

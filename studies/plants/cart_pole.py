@@ -9,8 +9,7 @@ import torch
 
 from nopg import Transitions
 from nopg._seeding import generator
-from nopg.environments import CartPole, CartPoleParameters
-from nopg.rollouts import UniformAgent, collect
+from nopg.envs import CartPole, CartPoleParameters, UniformAgent, collect
 from studies.plants.benchmark import Benchmark, Controller, log_rows
 
 __all__ = ["CART_POLES"]

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nopg.environments import Environment
-from nopg.rollouts import UniformAgent
+from nopg.envs import Environment, UniformAgent
 from studies.plants.logged import LoggedPlant
 from studies.plants.pcgym_models import require
 from studies.plants.simulation import Noise

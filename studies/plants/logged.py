@@ -10,8 +10,7 @@ import torch
 
 from nopg import Transitions
 from nopg._seeding import generator
-from nopg.environments import Environment
-from nopg.rollouts import ControlLaw
+from nopg.envs import ControlLaw, Environment
 from studies.plants.benchmark import Benchmark, Controller, log_rows
 from studies.plants.simulation import run_plant
 

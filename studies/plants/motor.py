@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nopg.environments import Environment
-from nopg.rollouts import ControlLaw
+from nopg.envs import ControlLaw, Environment
 from studies.plants.logged import LoggedPlant, with_dither
 from studies.plants.pcgym_models import require
 from studies.plants.simulation import Noise

@@ -11,7 +11,7 @@ import torch
 
 from nopg import Transitions
 from nopg._seeding import generator
-from nopg.environments import MountainCar
+from nopg.envs import MountainCar
 from nopg.errors import ArgumentError
 from studies.plants.benchmark import Benchmark, Returns
 

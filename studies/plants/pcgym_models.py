@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nopg.environments import Environment
+from nopg.envs import Environment
 from nopg.errors import MissingExtraError
 from studies.plants.simulation import integrate
 

@@ -8,9 +8,8 @@ import torch
 
 from nopg import Transitions
 from nopg._seeding import generator
-from nopg.environments import PENDULUM_GRIDS, Pendulum
+from nopg.envs import PENDULUM_GRIDS, MixtureOfGaussians, Pendulum, collect, collect_grid, collect_uniform
 from nopg.errors import ArgumentError
-from nopg.rollouts import MixtureOfGaussians, collect, collect_grid, collect_uniform
 from studies.plants.benchmark import Benchmark, Controller, log_rows
 from studies.plants.simulation import Noise
 

@@ -6,8 +6,7 @@ from types import MappingProxyType
 
 import torch
 
-from nopg.environments import Environment
-from nopg.rollouts import ControlLaw
+from nopg.envs import ControlLaw, Environment
 from studies.plants.logged import LoggedPlant, with_dither
 from studies.plants.pcgym_models import ProcessPlant
 from studies.plants.simulation import Noise

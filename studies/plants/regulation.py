@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from nopg import Transitions
-from nopg.environments import LQR, Environment, LQRParameters, TwoTanks, level_controller
-from nopg.rollouts import ControlLaw, collect_uniform
+from nopg.envs import LQR, ControlLaw, Environment, LQRParameters, TwoTanks, collect_uniform, level_controller
 from studies.plants.benchmark import Benchmark
 from studies.plants.logged import LoggedPlant, with_dither
 from studies.plants.simulation import Noise

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nopg.environments import Environment
-from nopg.rollouts import ControlLaw, Trajectories, simulate
+from nopg.envs import ControlLaw, Environment, Trajectories, simulate
 
 __all__ = ["Noise", "control_law", "integrate", "run_plant"]
 

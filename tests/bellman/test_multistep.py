@@ -7,12 +7,17 @@ import pytest
 import torch
 
 from models.test_local_model import curved_log, linear_log
-from nopg.bellman import MultistepProblem, Nodes, action_candidates, best_held_actions
+from nopg.bellman import MultistepProblem
+from nopg.bellman._held_actions import action_candidates, best_held_actions
 from nopg.bellman._multistep import Charge, lower_end
+from nopg.bellman._nodes import Nodes
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.models import InputSpace, LocalModel, rollout
-from nopg.policies import Deterministic, GaussianPolicy, LinearPolicy, Policy, trainable
+from nopg.models import LocalModel
+from nopg.models._regression_rows import InputSpace
+from nopg.models._rollout import rollout
+from nopg.policies import Deterministic, GaussianPolicy, LinearPolicy, Policy
+from nopg.policies._policy import trainable
 
 GAIN = LinearPolicy([[-0.3, -0.2]])
 

@@ -19,7 +19,8 @@ from evidence.bench.store import load, save
 from evidence.bench.tasks import PRIOR_MASS, collected, new_policy, new_problem, prepared
 from nopg import Bandwidths, Transitions
 from nopg._seeding import generator
-from nopg.bellman import NOPG, BellmanSolution, PaperProblem
+from nopg.bellman import NOPG, PaperProblem
+from nopg.bellman._solution import BellmanSolution
 from nopg.linalg import DenseLU
 from nopg.policies import Policy
 

@@ -10,12 +10,14 @@ from typing import Literal
 import pytest
 
 import nopg
-from nopg import runtime
-from nopg.bundles import FORMAT, Fields, open_bundle, write_bundle
+from nopg import deploy as runtime
+from nopg.bundles import open_bundle
+from nopg.bundles._bundle import FORMAT
+from nopg.bundles._fields import Fields
 from nopg.bundles._migrations import migrated
-from nopg.environments import Pendulum
+from nopg.bundles._writing import write_bundle
+from nopg.envs import Pendulum, collect_grid
 from nopg.errors import BundleError, SupportWarning
-from nopg.rollouts import collect_grid
 
 HOSTILE = Path(__file__).parent / "hostile.py"
 
@@ -104,7 +106,7 @@ def test_a_controller_saved_in_every_format_so_far_still_acts(number: int) -> No
 def test_a_result_of_a_model_that_is_gone_is_refused_with_the_way_out() -> None:
     folder = Path(__file__).parent / "formats" / "1" / "controller"
     with pytest.raises(
-        BundleError, match=r"a model that is gone; its controller still runs with nopg\.runtime"
+        BundleError, match=r"a model that is gone; its controller still runs with nopg\.deploy"
     ):
         nopg.load(folder)
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from nopg import __version__
 from nopg.cli._app import app
-from nopg.export import contract_schema
+from nopg.deploy import contract_schema
 from nopg.training import load
 
 COMMAND = [sys.executable, "-m", "nopg.cli"]
@@ -199,8 +199,7 @@ def test_export_writes_a_checked_controller_and_its_contract(fitted: Path, tmp_p
 
 
 def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
-    from nopg.environments import Pendulum
-    from nopg.rollouts import collect_grid
+    from nopg.envs import Pendulum, collect_grid
 
     collect_grid(Pendulum(), (9, 9, 2)).to_csv(tmp_path / "grid.csv")
     names = ["--state", "angle", "--state", "velocity", "--action", "torque", "--reward", "reward"]

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from nopg._seeding import generator
 from nopg.bellman import PaperProblem, solution_gradient
 from nopg.data import Transitions
-from nopg.environments import MountainCar, Pendulum
+from nopg.envs import MountainCar, Pendulum, collect_uniform
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
 from nopg.models import PaperModel
 from nopg.policies import MLPPolicy
-from nopg.rollouts import collect_uniform
 
 
 def weights_of(data: Transitions) -> torch.Tensor:

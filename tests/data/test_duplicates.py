@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nopg._seeding import generator
-from nopg.data import Transitions, duplicate_groups
-from nopg.environments import Pendulum
-from nopg.rollouts import collect_grid, collect_uniform
+from nopg.data import Transitions
+from nopg.data._duplicates import duplicate_groups
+from nopg.envs import Pendulum, collect_grid, collect_uniform
 
 
 def partition(data: Transitions, rows: torch.Tensor | None = None) -> set[frozenset[int]]:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nopg._seeding import generator
-from nopg.data import Schema, Transitions, duplicate_groups, held_out_groups, spread_rows
-from nopg.environments import Pendulum
-from nopg.rollouts import collect_grid, collect_uniform
+from nopg.data import Schema, Transitions
+from nopg.data._duplicates import duplicate_groups
+from nopg.data._held_out import held_out_groups, spread_rows
+from nopg.envs import Pendulum, collect_grid, collect_uniform
 
 
 def scattered(rows: list[int] | torch.Tensor, episodes: list[int] | None = None) -> Transitions:

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from data.door_cases import assert_same, bits, grid, walks
-from nopg.data import Transitions, duplicate_groups, to_d3rlpy
+from nopg.data import Transitions, to_d3rlpy
+from nopg.data._duplicates import duplicate_groups
 from nopg.errors import DataError
 
 WALKS: dict[str, Any] = {"states": ["x", "y"], "actions": ["u"], "reward": "reward"}

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 import nopg
-from nopg.environments import LQR, CartPole, MountainCar, Pendulum
-from nopg.rollouts import UniformAgent, collect, collect_grid
+from nopg.envs import LQR, CartPole, MountainCar, Pendulum, UniformAgent, collect, collect_grid
 
 __all__ = ["Trained", "cart_pole", "hanging", "mountain_car", "pendulum", "regulator", "tank", "trained"]
 

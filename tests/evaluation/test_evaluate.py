@@ -15,12 +15,11 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 import nopg
 from nopg.data import Schema, to_d3rlpy
-from nopg.environments import CartPole, Pendulum
-from nopg.environments._gymnasium import GymnasiumEnvironment
+from nopg.envs import CartPole, Pendulum, collect_grid, simulate
+from nopg.envs._gymnasium import GymnasiumEnvironment
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law, evaluate
 from nopg.policies import LinearPolicy
-from nopg.rollouts import collect_grid, simulate
 
 PENDULUM = Schema(Pendulum().state_names, Pendulum().action_names, dict(Pendulum().angles))
 

@@ -10,19 +10,14 @@ import torch
 
 from nopg._seeding import generator
 from nopg.data import Schema, Transitions
-from nopg.environments import LQR
+from nopg.envs import LQR, simulate
 from nopg.errors import ArgumentError
-from nopg.evaluation import (
-    LOGGED,
-    OfflineEvaluator,
-    PolicyLaw,
-    compare,
-    evaluate_offline,
-    follow,
-    logged_returns,
-    region_of,
-)
-from nopg.rollouts import simulate
+from nopg.evaluation import OfflineEvaluator, compare, evaluate_offline
+from nopg.evaluation._behavior import logged_returns
+from nopg.evaluation._model_paths import follow
+from nopg.evaluation._offline import LOGGED
+from nopg.evaluation._policy_law import PolicyLaw
+from nopg.evaluation._region import region_of
 
 LAW = torch.tensor([[-4.0, 0.0], [0.0, -2.0]], dtype=torch.float64)
 

@@ -22,7 +22,8 @@ from evaluation.small_trainings import (
 )
 from nopg.data import Schema
 from nopg.errors import ArgumentError
-from nopg.evaluation import StateMap, StateSlice, map_states
+from nopg.evaluation import StateMap, map_states
+from nopg.evaluation._slice import StateSlice
 from nopg.kernels import GaussianKernel
 
 PLANTS = [pendulum, mountain_car, regulator, cart_pole, tank]

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.inspect import Description, Finding, Grade, describe
 from nopg.kernels import Bandwidths
-from nopg.rollouts import collect_grid
 
 EPISODES, LENGTH = 8, 50
 ROWS = EPISODES * LENGTH

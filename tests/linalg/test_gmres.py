@@ -8,14 +8,15 @@ import torch
 from nopg._seeding import generator
 from nopg.bellman import NOPG, BellmanEquation, PaperProblem
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_uniform
 from nopg.kernels import Bandwidths
 from nopg.linalg import GMRES, Auto, BiCGSTAB, DenseLU, Resolvent, Solution, Solver
 from nopg.linalg._multilevel import CellHierarchy
-from nopg.models import CandidateSearch, PaperModel, share_rows
+from nopg.models import PaperModel
+from nopg.models._candidates import CandidateSearch
+from nopg.models._sharing import share_rows
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
-from nopg.rollouts import collect_uniform
-from nopg.training import ascend
+from nopg.training._ascent import ascend
 
 
 def plant(columns: int, rows: int = 1_500) -> Transitions:

@@ -3,7 +3,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nopg.linalg import RowPattern, SparseRows, TransitionOperator
+from nopg.linalg._operator import TransitionOperator
+from nopg.linalg._rows import RowPattern, SparseRows
 
 # Sums of at most 40 products of numbers of order 1: 40 · 10⁻¹⁶ and room.
 TOLERANCE = 1e-13

@@ -6,18 +6,10 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import bicgstab
 
 from nopg.errors import ArgumentError, SolverError
-from nopg.linalg import (
-    Auto,
-    BiCGSTAB,
-    DenseLU,
-    FixedPoint,
-    Resolvent,
-    RowPattern,
-    Solver,
-    SparseRows,
-    TransitionOperator,
-    solver_by_name,
-)
+from nopg.linalg import Auto, BiCGSTAB, DenseLU, FixedPoint, Resolvent, Solver
+from nopg.linalg._choice import solver_by_name
+from nopg.linalg._operator import TransitionOperator
+from nopg.linalg._rows import RowPattern, SparseRows
 from reference.problem_cases import certificate_cases, pendulum_case, random_system
 
 SOLVERS: list[Solver] = [DenseLU(), BiCGSTAB(), FixedPoint(), Auto(), Auto(dense_up_to=0)]

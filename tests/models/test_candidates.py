@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
-from nopg.models import CandidateGraph, CandidateSearch
-from nopg.neighbors import SampleIndex
+from nopg.models._candidates import CandidateGraph, CandidateSearch
+from nopg.neighbors._samples import SampleIndex
 
 
 def find(

@@ -4,10 +4,9 @@ import pytest
 
 import nopg
 from nopg._memory import free_memory
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_uniform
 from nopg.errors import ArgumentError, MemoryBudgetError
-from nopg.models import Footprint, memory_budget
-from nopg.rollouts import collect_uniform
+from nopg.models._footprint import Footprint, memory_budget
 
 SMALL = Footprint(queries=10_000, columns=6)
 

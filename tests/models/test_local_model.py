@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nopg.data import Transitions
-from nopg.models import ColumnFit, LocalModel, RegressionRows, difference
+from nopg.models import ColumnFit, LocalModel
 from nopg.models._charts import Charts, ChartShape, kernel_weights
-from nopg.models._regression_rows import design
+from nopg.models._regression_rows import RegressionRows, design, difference
 
 A = torch.tensor([[0.9, 0.1], [-0.2, 1.05]], dtype=torch.float64)
 B = torch.tensor([[0.3], [0.5]], dtype=torch.float64)

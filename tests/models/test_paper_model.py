@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
-from nopg.models import CandidateSearch, KernelMean, MonteCarlo, PaperModel
+from nopg.models import MonteCarlo, PaperModel
+from nopg.models._candidates import CandidateSearch
+from nopg.models._integration import KernelMean
 from reference.dense_reference import responsibilities
 from reference.problem_cases import dense_agreement, random_case
 

@@ -8,7 +8,8 @@ import torch
 
 from models.test_local_model import A, B, linear_log
 from nopg.data import Transitions
-from nopg.models import LocalModel, leaving_share, rollout
+from nopg.models import LocalModel
+from nopg.models._rollout import leaving_share, rollout
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ import nopg
 from nopg._seeding import generator
 from nopg.bellman import PaperProblem, solution_gradient
 from nopg.data import Transitions
-from nopg.environments import LQR, CartPole, MountainCar, Pendulum
+from nopg.envs import LQR, CartPole, MountainCar, Pendulum, collect_uniform
 from nopg.kernels import Bandwidths
-from nopg.models import CandidateSearch, PaperModel
+from nopg.models import PaperModel
+from nopg.models._candidates import CandidateSearch
 from nopg.policies import MLPPolicy
-from nopg.rollouts import collect_uniform
 
 TASKS = {"pendulum": Pendulum(), "mountain car": MountainCar(), "LQR": LQR(), "cart-pole": CartPole()}
 # In five dimensions the twentieth of the rows that K* leaves out costs q 1.6 · 10⁻³; the rule takes 1.5 K*.

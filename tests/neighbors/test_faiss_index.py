@@ -9,7 +9,8 @@ import torch
 
 from neighbors.clouds import recordings, uniform
 from nopg.errors import ArgumentError, MissingExtraError
-from nopg.neighbors import BruteForce, FaissIndex, _faiss, lost_mass
+from nopg.neighbors import BruteForce, FaissIndex, _faiss
+from nopg.neighbors._psi_mass import lost_mass
 
 NUM_POINTS, NUM_QUERIES, K = 40_000, 3_000, 16
 

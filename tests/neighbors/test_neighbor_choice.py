@@ -8,7 +8,8 @@ import torch
 
 from neighbors.clouds import cloud, recordings, uniform
 from nopg.errors import ArgumentError, MissingExtraError
-from nopg.neighbors import BruteForce, FaissIndex, NeighborTree, _choice, growth_dimension, neighbor_search
+from nopg.neighbors import BruteForce, FaissIndex, NeighborTree, _choice, neighbor_search
+from nopg.neighbors._choice import growth_dimension
 
 
 @pytest.mark.parametrize("columns", [1, 3, 6])

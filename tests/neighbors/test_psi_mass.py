@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neighbors.clouds import cloud
-from nopg.neighbors import Judgement, lost_mass
+from nopg.neighbors._psi_mass import Judgement, lost_mass
 
 
 def test_by_hand() -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
 from nopg.policies import (
-    MLP,
     ActionRange,
     GaussianMLPPolicy,
     GaussianPolicy,
@@ -24,10 +23,10 @@ from nopg.policies import (
     Standardizer,
     VarianceDecay,
     _policy,
-    imitate,
-    policy_actions,
-    policy_gradient,
 )
+from nopg.policies._imitation import imitate
+from nopg.policies._networks import MLP
+from nopg.policies._policy import policy_actions, policy_gradient
 
 NUM_FEATURES, NUM_ACTIONS = 3, 2
 

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.environments import Pendulum
-from nopg.rollouts import collect_uniform
+from nopg.envs import Pendulum, collect_uniform
 
 SCRIPT = Path(__file__).parent / "train.py"
 # Sums in another order, over 50 updates.

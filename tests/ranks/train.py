@@ -9,10 +9,10 @@ import torch
 
 import nopg
 from nopg._ranks import current_ranks
-from nopg.bellman import BellmanSolution, PaperProblem
+from nopg.bellman import PaperProblem
+from nopg.bellman._solution import BellmanSolution
 from nopg.data import Transitions
-from nopg.environments import Pendulum
-from nopg.rollouts import collect_uniform
+from nopg.envs import Pendulum, collect_uniform
 
 
 def main() -> None:

@@ -13,22 +13,19 @@ import numpy.typing as npt
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman import BellmanSolution, PaperProblem, solution_gradient
+from nopg.bellman import PaperProblem, solution_gradient
+from nopg.bellman._solution import BellmanSolution
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid
 from nopg.errors import NopgError
 from nopg.kernels import Bandwidths
-from nopg.linalg import BiCGSTAB, DenseLU, FixedPoint, Resolvent, RowPattern, SparseRows, TransitionOperator
-from nopg.models import (
-    CandidateGraph,
-    CandidateSearch,
-    IntegrationRule,
-    KernelMean,
-    MonteCarlo,
-    PaperModel,
-)
+from nopg.linalg import BiCGSTAB, DenseLU, FixedPoint, Resolvent
+from nopg.linalg._operator import TransitionOperator
+from nopg.linalg._rows import RowPattern, SparseRows
+from nopg.models import IntegrationRule, MonteCarlo, PaperModel
+from nopg.models._candidates import CandidateGraph, CandidateSearch
+from nopg.models._integration import KernelMean
 from nopg.policies import (
-    MLP,
     ActionRange,
     GaussianMLPPolicy,
     GaussianPolicy,
@@ -37,7 +34,7 @@ from nopg.policies import (
     Policy,
     Standardizer,
 )
-from nopg.rollouts import collect_grid
+from nopg.policies._networks import MLP
 from reference.dense_reference import DenseProblem, DenseSolution, encode, solve_dense, truncated_return
 
 __all__ = [

@@ -18,8 +18,9 @@ import torch
 import nopg
 from nopg.errors import ArgumentError, DataError, MissingExtraError, SupportWarning
 from nopg.evaluation import OfflineEvaluator
-from nopg.figures import Fan, fans_table
-from nopg.report import InfluentialPart, PolicyReport, policy_report, write_report
+from nopg.report import PolicyReport, policy_report, write_report
+from nopg.report._fan import Fan, fans_table
+from nopg.report._influential import InfluentialPart
 from nopg.report._page import thinned
 from nopg.report._sections import _risks
 from nopg.report._trajectories import _turned

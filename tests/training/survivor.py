@@ -20,10 +20,10 @@ import torch
 
 import nopg
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid
 from nopg.kernels import Bandwidths
-from nopg.rollouts import collect_grid
-from nopg.training import CSVLogger, build_policy
+from nopg.training import CSVLogger
+from nopg.training._optimize import build_policy
 
 UPDATES = 60
 CASES: dict[str, dict[str, Any]] = {

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from nopg.bellman import GradientEstimate
-from nopg.policies import LinearPolicy, Policy, trainable
-from nopg.training import ascend
+from nopg.policies import LinearPolicy, Policy
+from nopg.policies._policy import trainable
+from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
 
 STEEP = torch.tensor([1_000.0, 1.0], dtype=torch.float64)

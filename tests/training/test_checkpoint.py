@@ -22,12 +22,11 @@ import nopg
 from nopg._ranks import ALONE
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError, NopgError, TrainingInterrupted
 from nopg.kernels import Bandwidths
-from nopg.models import Footprint
+from nopg.models._footprint import Footprint
 from nopg.policies import MLPPolicy
-from nopg.rollouts import collect_grid
 from nopg.training import TrainingResult, Update, _train
 from nopg.training._checkpoint_files import State, read_folder, write_folder
 from nopg.training._fingerprint import differences, run_fingerprint

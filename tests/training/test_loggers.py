@@ -15,10 +15,9 @@ from numpy import float32
 
 import nopg
 from nopg._ranks import Ranks
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, MissingExtraError
 from nopg.kernels import Bandwidths
-from nopg.rollouts import collect_grid
 from nopg.training import CSVLogger, JSONLinesLogger, TensorBoardLogger, Update, _loggers
 
 Lines = CSVLogger | JSONLinesLogger

@@ -10,14 +10,14 @@ import nopg
 from nopg._seeding import generator
 from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid, simulate
 from nopg.errors import ArgumentError, DataError, SolverError, SupportWarning
 from nopg.kernels import Bandwidths
 from nopg.linalg import FixedPoint
 from nopg.models import MonteCarlo
 from nopg.policies import GaussianMLPPolicy, LinearPolicy, MLPPolicy, Policy, VarianceDecay
-from nopg.rollouts import collect_grid, simulate
-from nopg.training import Update, ascend
+from nopg.training import Update
+from nopg.training._ascent import ascend
 
 HANGING = [np.pi, 0.0]
 GRID = Bandwidths.from_values([0.25, 0.25, 0.6], [2.0])

@@ -11,7 +11,8 @@ from nopg._seeding import generator
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.models import LocalModel
-from nopg.policies import MLP, Standardizer
+from nopg.policies import Standardizer
+from nopg.policies._networks import MLP
 from nopg.training._portfolio import _regulators
 from nopg.training._regulator import LinearQuadraticFit, Regulator
 

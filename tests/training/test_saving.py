@@ -13,11 +13,12 @@ import torch
 
 import nopg
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import ArgumentError, BundleError, DataError
-from nopg.models import CondensedSupport, MonteCarlo, StateSupport
-from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy, describe_policy, policy_from
-from nopg.rollouts import collect_grid, collect_uniform
+from nopg.models import MonteCarlo, StateSupport
+from nopg.models._state_support import CondensedSupport
+from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy, describe_policy
+from nopg.policies._description import policy_from
 from nopg.training import TrainingResult, optimize
 
 # Small trainings are rarely beyond doubt.
@@ -191,7 +192,7 @@ def test_a_result_of_an_older_version_says_what_still_works(saved: Path, tmp_pat
         "bytes": len(content),
     }
     (old / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BundleError, match=r"older nopg.*runs\s+with nopg.runtime.load"):
+    with pytest.raises(BundleError, match=r"older nopg.*runs\s+with nopg.deploy.load"):
         nopg.load(old)
 
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import nopg
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.environments import Pendulum
+from nopg.envs import Pendulum, collect_grid
 from nopg.errors import SupportWarning
 from nopg.kernels import Bandwidths, GaussianKernel
 from nopg.policies import MLPPolicy, Policy
-from nopg.rollouts import collect_grid
 from nopg.training import StartSupport, Update
 from nopg.training._starts import start_support
 

@@ -18,9 +18,13 @@ from nopg.bellman._solution import BellmanSolution
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SolverError
 from nopg.kernels import GaussianKernel
-from nopg.linalg import Auto, Resolvent, Solution, Solver, TransitionOperator, VectorSpace
-from nopg.models import Backup, PaperModel, Queries
-from nopg.policies import ActionTape, Policy, shared_noise
+from nopg.linalg import Auto, Resolvent, Solution, Solver
+from nopg.linalg._operator import TransitionOperator
+from nopg.linalg._space import VectorSpace
+from nopg.models import PaperModel
+from nopg.models._model import Backup, Queries
+from nopg.policies import Policy
+from nopg.policies._policy import ActionTape, shared_noise
 
 __all__ = ["BellmanEquation", "BellmanSystem", "PaperProblem"]
 

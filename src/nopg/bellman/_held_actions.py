@@ -9,7 +9,8 @@ import torch
 from nopg._seeding import generator
 from nopg.bellman._multistep import MultistepProblem
 from nopg.bellman._nodes import Nodes
-from nopg.models import LocalModel, rollout
+from nopg.models import LocalModel
+from nopg.models._rollout import rollout
 from nopg.policies import Deterministic
 
 __all__ = ["HeldActions", "action_candidates", "best_held_actions", "reachable_states"]

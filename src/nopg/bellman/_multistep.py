@@ -27,8 +27,10 @@ from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
 from nopg.linalg import Solver
-from nopg.models import Act, LocalModel, RewardFunction, Rollout, StateSupport, along, rollout
-from nopg.policies import Deterministic, Policy, trainable
+from nopg.models import LocalModel, RewardFunction, StateSupport
+from nopg.models._rollout import Act, Rollout, along, rollout
+from nopg.policies import Deterministic, Policy
+from nopg.policies._policy import trainable
 
 __all__ = ["INFLATION", "LONGEST_HORIZON", "Charge", "MultistepProblem", "MultistepSolution", "lower_end"]
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import torch
 from scipy.spatial import cKDTree
 
-from nopg.linalg import centered_weights
-from nopg.models import InputSpace, LocalModel, farthest_points
+from nopg.linalg._interpolation import centered_weights
+from nopg.models import LocalModel
+from nopg.models._charts import farthest_points
+from nopg.models._regression_rows import InputSpace
 
 __all__ = ["Interpolation", "Nodes"]
 

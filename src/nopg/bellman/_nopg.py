@@ -14,7 +14,8 @@ from nopg.bellman._estimate import Clock, GradientEstimate
 from nopg.bellman._solution import BellmanSolution
 from nopg.errors import DataError
 from nopg.linalg import Auto, Solver
-from nopg.policies import Policy, trainable
+from nopg.policies import Policy
+from nopg.policies._policy import trainable
 
 __all__ = ["NOPG", "solution_gradient"]
 

@@ -12,8 +12,9 @@ from nopg._seeding import generator
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
 from nopg.errors import ArgumentError
 from nopg.linalg import Solution as SolvedSystem
-from nopg.models import Backup, Queries
-from nopg.policies import Policy, policy_actions
+from nopg.models._model import Backup, Queries
+from nopg.policies import Policy
+from nopg.policies._policy import policy_actions
 
 if TYPE_CHECKING:
     from nopg.bellman._equation import BellmanEquation, PaperProblem

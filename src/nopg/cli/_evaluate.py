@@ -74,7 +74,7 @@ def make_environment(name: str) -> Any:
         import gymnasium
     except ImportError as error:
         raise MissingExtraError("gymnasium", "gymnasium") from error
-    from nopg.environments import register
+    from nopg.envs import register
 
     register()
     try:

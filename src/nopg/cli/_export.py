@@ -9,7 +9,7 @@ import typer
 
 from nopg.cli._evaluate import Run
 from nopg.cli._screen import figures_that_matter, guarded, print_json
-from nopg.export import to_onnx
+from nopg.deploy import to_onnx
 from nopg.training import load
 
 __all__ = ["export"]

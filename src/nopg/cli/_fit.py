@@ -11,14 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from nopg.cli import _data as d
-from nopg.cli._screen import (
-    TOLD,
-    figures_that_matter,
-    guarded,
-    predicted,
-    print_json,
-    verdict,
-)
+from nopg.cli._screen import TOLD, figures_that_matter, guarded, predicted, print_json, verdict
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, TrainingInterrupted
 from nopg.training import Callback, CSVLogger, TrainingResult, optimize

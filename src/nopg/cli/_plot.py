@@ -11,7 +11,7 @@ import typer
 from nopg.cli._evaluate import Run
 from nopg.cli._screen import OUT, guarded, print_json
 from nopg.errors import ArgumentError
-from nopg.figures import result_pictures, save_pictures
+from nopg.report import result_pictures, save_pictures
 from nopg.training import load
 
 __all__ = ["Column", "Hold", "held_values", "plot"]

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from nopg.cli._screen import TOLD, guarded, print_json
+from nopg.envs._record import record as steer
 from nopg.errors import ArgumentError, MissingExtraError
-from nopg.rollouts import record as steer
 
 __all__ = ["record"]
 
@@ -36,7 +36,7 @@ def record(
         import gymnasium
     except ImportError as error:
         raise MissingExtraError("gymnasium", "render,minari") from error
-    from nopg.environments import register
+    from nopg.envs import register
 
     register()
     try:

@@ -10,7 +10,8 @@ import typer
 from nopg.cli._evaluate import Run
 from nopg.cli._plot import Column, Hold, held_values
 from nopg.cli._screen import OUT, TOLD, guarded, print_json
-from nopg.report import policy_report, report_files
+from nopg.report import policy_report
+from nopg.report._policy_report import report_files
 from nopg.training import load
 
 __all__ = ["report"]

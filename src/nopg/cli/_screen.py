@@ -15,8 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from nopg._json import plain_values
 from nopg.errors import NopgError
-from nopg.records import plain_values
 from nopg.training import TrainingResult
 
 __all__ = [

@@ -9,9 +9,9 @@ import torch
 
 from nopg._typing import as_tensor
 from nopg.data import Schema
+from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError
 from nopg.policies import Policy
-from nopg.rollouts import ControlLaw
 
 __all__ = ["control_law"]
 

@@ -11,10 +11,10 @@ import torch
 from nopg._seeding import generator
 from nopg._typing import as_tensor
 from nopg.data import Schema
-from nopg.environments import Environment
+from nopg.envs import ControlLaw, Environment, simulate
+from nopg.envs._simulate import discounted_sums
 from nopg.errors import ArgumentError
 from nopg.evaluation._control_law import control_law
-from nopg.rollouts import ControlLaw, discounted_sums, simulate
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -58,7 +58,7 @@ def evaluate(policy: Any, environment: Any, *, episodes: int, steps: int, seed: 
         seed: Of the initial states; a task with one start returns the same for every seed.
 
     Example:
-        >>> from nopg.environments import Pendulum
+        >>> from nopg.envs import Pendulum
         >>> rest = evaluate(lambda states: 0 * states[:, :1], Pendulum(), episodes=1, steps=500, seed=0)
         >>> round(rest.mean, 1)
         -4934.8

@@ -10,9 +10,12 @@ import torch
 
 from nopg._seeding import generator
 from nopg._typing import FloatArray
-from nopg.bellman import MultistepProblem, MultistepSolution, Nodes
-from nopg.models import Rollout, rollout
-from nopg.policies import Mode, Policy
+from nopg.bellman import MultistepProblem
+from nopg.bellman._multistep import MultistepSolution
+from nopg.bellman._nodes import Nodes
+from nopg.models._rollout import Rollout, rollout
+from nopg.policies import Policy
+from nopg.policies._deterministic import Mode
 
 __all__ = ["ModelPaths", "follow"]
 

@@ -323,8 +323,8 @@ def evaluate_offline(
         reward: The reward as a function of states, actions and next states, where it is known.
 
     Example:
-        >>> from nopg.environments import Pendulum
-        >>> from nopg.rollouts import UniformAgent, collect
+        >>> from nopg.envs import Pendulum
+        >>> from nopg.envs import UniformAgent, collect
         >>> plant = Pendulum(start="random")
         >>> data = collect(plant, UniformAgent.within(plant), episodes=20, steps=25, seed=0)
         >>> rest = evaluate_offline(lambda states: 0 * states[:, :1], data, 0.9)

@@ -9,10 +9,10 @@ import torch
 
 from nopg._typing import as_tensor
 from nopg.data import Schema
+from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError
 from nopg.evaluation._control_law import control_law
 from nopg.policies import Deterministic
-from nopg.rollouts import ControlLaw
 
 __all__ = ["PolicyLaw"]
 

@@ -12,10 +12,11 @@ import torch
 from nopg._ranks import current_ranks
 from nopg._typing import FloatArray
 from nopg.bellman import Solution
-from nopg.data import Schema, spread_rows
+from nopg.data import Schema
+from nopg.data._held_out import spread_rows
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
-from nopg.models import whole_data
+from nopg.models._sharing import whole_data
 
 __all__ = ["StateSlice", "slice_states"]
 

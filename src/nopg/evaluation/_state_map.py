@@ -15,7 +15,7 @@ from nopg._typing import FloatArray
 from nopg.bellman import Solution
 from nopg.data import Schema
 from nopg.evaluation._slice import StateSlice, slice_states
-from nopg.models import DEFAULT_PRIOR_MASS
+from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
 
 __all__ = ["Estimate", "StateMap", "map_states"]
 
@@ -117,8 +117,8 @@ def map_states(
 
     Example:
         >>> import nopg
-        >>> from nopg.environments import Pendulum
-        >>> from nopg.rollouts import collect_grid
+        >>> from nopg.envs import Pendulum
+        >>> from nopg.envs import collect_grid
         >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.9, model="paper", updates=1)
         >>> found = map_states(result.solution, result.policy.schema, points=5)
         >>> found.slice.columns, found.value.shape, found.actions.shape

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from nopg._seeding import generator
-from nopg.bandwidths import RegressionTable, select_bandwidths, step_length
 from nopg.data import Transitions
 from nopg.errors import DataError
 from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
-from nopg.kernels import Bandwidths
+from nopg.kernels import Bandwidths, select_bandwidths
+from nopg.kernels._spacing import step_length
+from nopg.kernels._table import RegressionTable
 
 __all__ = [
     "PERCENTILES",

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nopg._typing import ArrayLike
-from nopg.data import Transitions, duplicate_groups
+from nopg.data import Transitions
+from nopg.data._duplicates import duplicate_groups
 from nopg.errors import ArgumentError, DataError
 from nopg.inspect._clock import Clock, as_seconds, clock_finding
 from nopg.inspect._columns import (
@@ -111,8 +112,8 @@ def describe(
         num_dropped: How many rows were dropped for NaN or infinities when the data were read.
 
     Example:
-        >>> from nopg.environments import Pendulum
-        >>> from nopg.rollouts import collect_grid
+        >>> from nopg.envs import Pendulum
+        >>> from nopg.envs import collect_grid
         >>> description = describe(collect_grid(Pendulum(), (15, 15, 2)))
         >>> description
         Description(450 rows: 0 stop, 1 look, ... ok)

@@ -31,7 +31,7 @@ from nopg.linalg._interpolation import centered_weights
 from nopg.linalg._resolvent import Preconditioner
 from nopg.linalg._rows import RowPattern, SparsePattern, SparseRows, row_starts
 from nopg.linalg._solver import CALL
-from nopg.neighbors import SampleIndex
+from nopg.neighbors._samples import SampleIndex
 
 __all__ = ["CellHierarchy"]
 

@@ -11,7 +11,7 @@ import torch
 from nopg._ranks import Ranks
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
-from nopg.neighbors import SampleIndex
+from nopg.neighbors._samples import SampleIndex
 
 __all__ = ["CandidateGraph", "CandidateSearch", "tied_with_the_next"]
 

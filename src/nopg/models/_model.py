@@ -14,7 +14,10 @@ from nopg._checks import check_device
 from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.linalg import CellHierarchy, RowPattern, SparseRows, TransitionOperator, VectorSpace
+from nopg.linalg._multilevel import CellHierarchy
+from nopg.linalg._operator import TransitionOperator
+from nopg.linalg._rows import RowPattern, SparseRows
+from nopg.linalg._space import VectorSpace
 
 __all__ = ["Backup", "Queries", "TransitionModel"]
 

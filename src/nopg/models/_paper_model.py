@@ -16,13 +16,15 @@ from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
-from nopg.linalg import RowPattern, SparseRows, VectorSpace, localize
+from nopg.linalg._halo import localize
+from nopg.linalg._rows import RowPattern, SparseRows
+from nopg.linalg._space import VectorSpace
 from nopg.models._candidates import CandidateGraph, CandidateSearch
 from nopg.models._footprint import Footprint
 from nopg.models._integration import IntegrationRule, KernelMean, MonteCarlo
 from nopg.models._model import Backup, Queries, TransitionModel
 from nopg.models._prior_mass import check_prior_mass, known_and_unknown
-from nopg.neighbors import SampleIndex
+from nopg.neighbors._samples import SampleIndex
 
 __all__ = ["PaperModel"]
 

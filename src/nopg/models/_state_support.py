@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from nopg.data import Schema, Transitions, held_out_groups, spread_rows
+from nopg.data import Schema, Transitions
+from nopg.data._held_out import held_out_groups, spread_rows
 from nopg.kernels import GaussianKernel
 from nopg.models._prior_mass import known_and_unknown
 from nopg.neighbors import neighbor_search

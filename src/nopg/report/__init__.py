@@ -1,14 +1,20 @@
-"""What a trained policy will do before it runs, on one page."""
+"""What a trained policy will do before it runs, on one page and in pictures (the extra `figures`)."""
 
-from nopg.report._influential import InfluentialPart
-from nopg.report._policy_report import PolicyReport, policy_report, report_files, write_report
-from nopg.report._sensitivity import Variation
+from nopg.report._maps import draw_policy, draw_value, draw_visitation
+from nopg.report._pictures import Picture, result_figures, result_pictures, save_pictures
+from nopg.report._policy_report import PolicyReport, policy_report, write_report
+from nopg.report._training_figure import draw_training
 
 __all__ = [
-    "InfluentialPart",
+    "Picture",
     "PolicyReport",
-    "Variation",
+    "draw_policy",
+    "draw_training",
+    "draw_value",
+    "draw_visitation",
     "policy_report",
-    "report_files",
+    "result_figures",
+    "result_pictures",
+    "save_pictures",
     "write_report",
 ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from nopg._json import plain_values
 from nopg._version import __version__
 from nopg.evaluation import OfflineEvaluation
-from nopg.figures import Picture
-from nopg.records import plain_values
 from nopg.report._page import thinned
+from nopg.report._pictures import Picture
 from nopg.report._sections import LIMITS, MOST_CELLS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from nopg._typing import FloatArray
-from nopg.figures import Picture
+from nopg.report._pictures import Picture
 
 __all__ = ["figure", "note", "page", "paragraph", "section", "table", "thinned", "verdict"]
 

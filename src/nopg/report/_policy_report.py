@@ -11,20 +11,15 @@ from typing import Any
 
 import torch
 
+from nopg._json import write_json
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.evaluation import (
-    Difference,
-    LoggedReturns,
-    OfflineEvaluation,
-    Risk,
-    logged_returns,
-)
-from nopg.figures import Picture, result_pictures
+from nopg.evaluation import Difference, OfflineEvaluation, Risk
+from nopg.evaluation._behavior import LoggedReturns, logged_returns
 from nopg.inspect import Description, describe
-from nopg.records import write_json
 from nopg.report._facts import facts_of
 from nopg.report._influential import InfluentialPart, influential_parts
+from nopg.report._pictures import Picture, result_pictures
 from nopg.report._sections import page_of
 from nopg.report._sensitivity import Variation, vary_discount
 from nopg.report._trajectories import trajectory_pictures
@@ -52,7 +47,7 @@ class PolicyReport:
         risks: Of entering regions, by their name.
         variations: The answer with this discount, then with others.
         influential: On which parts of the log the predicted return rests most.
-        maps: Training curve and maps by name; see `nopg.figures.result_pictures`.
+        maps: Training curve and maps by name; see `nopg.report.result_pictures`.
         trajectories: Fan charts by column.
     """
 
@@ -120,7 +115,7 @@ def policy_report(
         result: What `optimize` or `load` returned, with its data.
         regions: Where it should not go, see `nopg.evaluation.region_of`: expressions, or more by name.
         steps: Within how many steps; by default as far as the discount looks.
-        columns: Of the maps; see `nopg.figures.result_pictures`.
+        columns: Of the maps; see `nopg.report.result_pictures`.
         held: Values of the other state columns on the maps.
         title: Of the page.
     """
@@ -176,8 +171,8 @@ def write_report(
     Example:
         >>> import tempfile
         >>> import nopg
-        >>> from nopg.environments import Pendulum
-        >>> from nopg.rollouts import collect_grid
+        >>> from nopg.envs import Pendulum
+        >>> from nopg.envs import collect_grid
         >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.5, model="paper", updates=1)
         >>> written = write_report(result, tempfile.mkdtemp() + "/report.html", regions=["abs(velocity) > 7"])
         >>> [path.name for path in written]

@@ -9,10 +9,14 @@ import numpy as np
 import torch
 
 from nopg._typing import FloatArray
-from nopg.data import Transitions, episode_rows
-from nopg.evaluation import ModelPaths, OfflineEvaluation
-from nopg.figures import Fan, Picture, draw_fans, fans_table, named
-from nopg.inspect import count_of
+from nopg.data import Transitions
+from nopg.data._chains import episode_rows
+from nopg.evaluation import OfflineEvaluation
+from nopg.evaluation._model_paths import ModelPaths
+from nopg.inspect._findings import count_of
+from nopg.report._fan import Fan, draw_fans, fans_table
+from nopg.report._pictures import Picture
+from nopg.report._state_axes import named
 
 __all__ = ["trajectory_pictures"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nopg.evaluation import Difference, OfflineEvaluation
-from nopg.inspect import share_of
+from nopg.inspect._findings import share_of
 
 __all__ = ["chance", "interval", "number", "sentence"]
 

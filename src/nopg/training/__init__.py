@@ -1,19 +1,17 @@
 """Training: from transitions to a certified controller."""
 
-from nopg.training._ascent import ascend
 from nopg.training._constraints import Constraint
 from nopg.training._controller import Controller
 from nopg.training._loading import load
 from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
-from nopg.training._optimize import build_policy, optimize
+from nopg.training._optimize import optimize
 from nopg.training._regulator import LinearQuadraticFit, Regulator
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
-from nopg.training._result import Answer, ConstraintAnswer, ResultSource, TrainingResult
+from nopg.training._result import ConstraintAnswer, TrainingResult
 from nopg.training._starts import StartSupport
 from nopg.training._train import train
 
 __all__ = [
-    "Answer",
     "CSVLogger",
     "Callback",
     "Constraint",
@@ -24,13 +22,10 @@ __all__ = [
     "Plateau",
     "ProgressBar",
     "Regulator",
-    "ResultSource",
     "StartSupport",
     "TensorBoardLogger",
     "TrainingResult",
     "Update",
-    "ascend",
-    "build_policy",
     "load",
     "optimize",
     "train",

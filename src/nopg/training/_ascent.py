@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman import GradientEstimator
+from nopg.bellman._estimate import GradientEstimator
 from nopg.errors import ArgumentError, TrainingInterrupted
-from nopg.policies import Policy, trainable
+from nopg.policies import Policy
+from nopg.policies._policy import trainable
 from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoint, Checkpoints
 from nopg.training._interruption import Interruption

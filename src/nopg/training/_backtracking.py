@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from nopg._nesting import nested, part_of
-from nopg.policies import Policy, trainable
+from nopg.policies import Policy
+from nopg.policies._policy import trainable
 
 __all__ = ["Backtracking"]
 

@@ -12,17 +12,11 @@ import torch
 
 from nopg._nesting import nested, part_of
 from nopg._ranks import ALONE, Ranks
-from nopg.bellman import GradientEstimator, Resumable
+from nopg.bellman._estimate import GradientEstimator, Resumable
 from nopg.errors import ArgumentError, DataError
 from nopg.policies import Policy
 from nopg.training._backtracking import Backtracking
-from nopg.training._checkpoint_files import (
-    ADVICE,
-    State,
-    complete_folders,
-    read_folder,
-    write_folder,
-)
+from nopg.training._checkpoint_files import ADVICE, State, complete_folders, read_folder, write_folder
 from nopg.training._fingerprint import RunFingerprint, differences
 from nopg.training._reports import Update
 

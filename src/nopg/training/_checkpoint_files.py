@@ -14,10 +14,10 @@ from typing import Any, TypedDict
 
 import torch
 
+from nopg._json import write_json
 from nopg._nesting import nested, part_of
 from nopg._ranks import Ranks
 from nopg.errors import DataError
-from nopg.records import write_json
 from nopg.training._fingerprint import RunFingerprint
 from nopg.training._reports import Update
 

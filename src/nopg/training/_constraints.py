@@ -13,10 +13,13 @@ from typing import Any
 import torch
 
 from nopg._typing import ArrayLike, as_tensor
-from nopg.bellman import Charge, ControlProblem, MultistepProblem
+from nopg.bellman import ControlProblem, MultistepProblem
+from nopg.bellman._multistep import Charge
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, ConstraintWarning
-from nopg.evaluation import DEVIATIONS, OfflineEvaluator, margin_of, region_of, standard_error
+from nopg.evaluation import OfflineEvaluator
+from nopg.evaluation._interval import DEVIATIONS, standard_error
+from nopg.evaluation._region import margin_of, region_of
 from nopg.models import RewardFunction
 from nopg.policies import Policy
 from nopg.training._reports import Update

@@ -9,9 +9,9 @@ from numbers import Integral, Real
 
 import torch
 
+from nopg._provenance import fingerprint
 from nopg.data import Transitions
 from nopg.kernels import Bandwidths
-from nopg.records import fingerprint
 
 __all__ = ["RunFingerprint", "differences", "run_fingerprint"]
 

@@ -12,21 +12,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nopg.bellman import (
-    LONGEST_HORIZON,
-    Certificate,
-    ControlProblem,
-    MultistepProblem,
-    PaperProblem,
-    Solution,
-)
-from nopg.bundles import Bundle, Fields, SavedSupport, open_bundle, read_controller
+from nopg.bellman import Certificate, ControlProblem, MultistepProblem, PaperProblem, Solution
+from nopg.bellman._multistep import LONGEST_HORIZON
+from nopg.bundles import Bundle, open_bundle, read_controller
+from nopg.bundles._controller import SavedSupport
+from nopg.bundles._fields import Fields
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.evaluation import OfflineEvaluation, Verdict
 from nopg.kernels import Bandwidths
-from nopg.models import CandidateSearch, CondensedSupport, LocalModel, MonteCarlo, PaperModel
-from nopg.policies import Policy, policy_from
+from nopg.models import LocalModel, MonteCarlo, PaperModel
+from nopg.models._candidates import CandidateSearch
+from nopg.models._state_support import CondensedSupport
+from nopg.policies import Policy
+from nopg.policies._description import policy_from
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
 from nopg.training._result import Answer, ConstraintAnswer, TrainingResult
@@ -61,7 +60,7 @@ def _load(bundle: Bundle) -> TrainingResult:
     if told.has("choice"):
         raise BundleError(
             f"{bundle.path} was trained by an older nopg on a model that is gone; its controller still runs "
-            "with nopg.runtime.load, and the same data can be trained on again"
+            "with nopg.deploy.load, and the same data can be trained on again"
         )
     columns = saved.columns
     schema = Schema(columns.states, columns.actions, columns.angles, columns.units, columns.bounds)

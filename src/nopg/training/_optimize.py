@@ -17,18 +17,12 @@ from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.kernels import Bandwidths
-from nopg.linalg import Solver, solver_by_name
-from nopg.models import (
-    IntegrationRule,
-    LocalModel,
-    RewardFunction,
-    check_prior_mass,
-    gather_initial_states,
-    whole_data,
-)
-from nopg.models import (
-    memory_budget as memory_budget_or_default,
-)
+from nopg.linalg import Solver
+from nopg.linalg._choice import solver_by_name
+from nopg.models import IntegrationRule, LocalModel, RewardFunction
+from nopg.models._footprint import memory_budget as memory_budget_or_default
+from nopg.models._prior_mass import check_prior_mass
+from nopg.models._sharing import gather_initial_states, whole_data
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.training._ascent import check_ascent
 from nopg.training._checkpoint import ResumeState, open_checkpoints

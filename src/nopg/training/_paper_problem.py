@@ -9,21 +9,14 @@ import torch
 
 from nopg._memory import gigabytes
 from nopg._ranks import Ranks
-from nopg.bandwidths import select_bandwidths
 from nopg.bellman import PaperProblem
 from nopg.data import Transitions
-from nopg.kernels import Bandwidths
-from nopg.models import (
-    DEFAULT_PRIOR_MASS,
-    CandidateSearch,
-    Footprint,
-    IntegrationRule,
-    PaperModel,
-    is_sharded,
-    memory_budget,
-    share_rows,
-    whole_data,
-)
+from nopg.kernels import Bandwidths, select_bandwidths
+from nopg.models import IntegrationRule, PaperModel
+from nopg.models._candidates import CandidateSearch
+from nopg.models._footprint import Footprint, memory_budget
+from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
+from nopg.models._sharing import is_sharded, share_rows, whole_data
 
 __all__ = ["PaperSettings", "paper_footprint", "paper_problem"]
 

@@ -10,10 +10,17 @@ from dataclasses import dataclass
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman import LONGEST_HORIZON, MultistepProblem, Nodes, best_held_actions
-from nopg.evaluation import ModelPaths, PolicyLaw, follow, lower_return
-from nopg.models import rollout
-from nopg.policies import Mode, Policy, imitate
+from nopg.bellman import MultistepProblem
+from nopg.bellman._held_actions import best_held_actions
+from nopg.bellman._multistep import LONGEST_HORIZON
+from nopg.bellman._nodes import Nodes
+from nopg.evaluation._interval import lower_return
+from nopg.evaluation._model_paths import ModelPaths, follow
+from nopg.evaluation._policy_law import PolicyLaw
+from nopg.models._rollout import rollout
+from nopg.policies import Policy
+from nopg.policies._deterministic import Mode
+from nopg.policies._imitation import imitate
 from nopg.training._regulator import LinearQuadraticFit, Regulator
 
 __all__ = ["AS_IT_WAS", "PARTS", "Start", "best_start", "choose_horizon", "followed"]

@@ -9,7 +9,7 @@ import torch
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
-from nopg.models import difference
+from nopg.models._regression_rows import difference
 
 __all__ = ["LinearQuadraticFit", "Regulator"]
 

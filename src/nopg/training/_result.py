@@ -17,7 +17,10 @@ from nopg.bellman import Certificate, ControlProblem, MultistepProblem, Solution
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator, Verdict
-from nopg.models import ColumnFit, CondensedSupport, Rollout, rollout, whole_data
+from nopg.models import ColumnFit
+from nopg.models._rollout import Rollout, rollout
+from nopg.models._sharing import whole_data
+from nopg.models._state_support import CondensedSupport
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
 from nopg.training._saving import data_identity, save_result

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from nopg._provenance import fingerprint, provenance
 from nopg._ranks import current_ranks
-from nopg.bundles import CONTROLLER, WEIGHTS, write_bundle
+from nopg.bundles._controller import CONTROLLER, WEIGHTS
+from nopg.bundles._writing import write_bundle
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
-from nopg.models import whole_data
+from nopg.models._sharing import whole_data
 from nopg.policies import describe_policy
-from nopg.records import fingerprint, provenance
 from nopg.training._reports import Update
 
 if TYPE_CHECKING:

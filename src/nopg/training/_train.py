@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from nopg.bellman import ControlProblem, MultistepProblem
-from nopg.evaluation import (
-    DEVIATIONS,
-    ModelPaths,
-    OfflineEvaluation,
-    OfflineEvaluator,
-    lower_return,
-    resolution,
-)
-from nopg.inspect import Grade, quick_findings
+from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
+from nopg.evaluation._interval import DEVIATIONS, lower_return, resolution
+from nopg.evaluation._model_paths import ModelPaths
+from nopg.inspect import Grade
+from nopg.inspect._describe import quick_findings
 from nopg.linalg import Solver
 from nopg.policies import Policy
 from nopg.training._ascent import ascend

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from nopg.records import Record
 from studies.paper.figures._learning import draw_learning_curves
 from studies.paper.figures._lqr_gradient import draw_lqr_gradient
 from studies.paper.figures._portrait import draw_portrait
+from studies.paper.records import Record
 
 __all__ = ["FIGURES", "draw"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from nopg.evaluation import summarize
-from nopg.figures import new_figure
-from nopg.records import Record
+from nopg.evaluation._scores import summarize
+from nopg.report._style import new_figure
 from studies.paper.figures._styles import STYLES, Style
+from studies.paper.records import Record
 
 __all__ = ["draw_learning_curves"]
 

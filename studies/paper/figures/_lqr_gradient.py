@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from nopg.environments import LQR
+from nopg.envs import LQR
 from nopg.errors import ArgumentError
-from nopg.figures import new_figure
+from nopg.report._style import new_figure
 from studies.paper.figures._styles import STYLES
 
 if TYPE_CHECKING:

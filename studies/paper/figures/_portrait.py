@@ -10,7 +10,7 @@ import numpy as np
 
 from nopg._typing import FloatArray
 from nopg.errors import ArgumentError
-from nopg.figures import new_figure
+from nopg.report._style import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,64 @@
+"""Which code and which data a file rests on."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from nopg._version import __version__
+
+__all__ = ["fingerprint", "provenance"]
+
+
+def fingerprint(arrays: Iterable[torch.Tensor | None]) -> str:
+    """Return the SHA-256 of arrays in their order: shapes, types and numbers; an absent one counts too.
+
+    Example:
+        >>> fingerprint([torch.zeros(3)]) == fingerprint([torch.zeros(3, 1)])
+        False
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        if array is None:
+            digest.update(b"absent;")
+            continue
+        digest.update(f"{array.dtype} {tuple(array.shape)};".encode())
+        digest.update(array.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def provenance(packages: Sequence[str] = ()) -> dict[str, object]:
+    """Return the commit and the versions: of nopg, Python, torch and other packages, if installed."""
+    versions = {"nopg": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    for package in ("numpy", "scipy", *packages):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {"commit": _commit(), "versions": versions}
+
+
+@cache
+def _commit() -> str | None:
+    """Return the commit of this source tree, marked if the tree differs from it; None if it is installed."""
+    here = Path(__file__).parent
+    try:
+        if _git(here, "ls-files", "--error-unmatch", "__init__.py").returncode:
+            return None  # a repository around an installation is somebody else's
+        head = _git(here, "rev-parse", "HEAD").stdout.strip()
+        changed = _git(here, "status", "--porcelain", "--", ".").stdout.strip()
+    except OSError:
+        return None
+    return f"{head}, changed" if changed else head
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

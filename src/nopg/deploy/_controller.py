@@ -1,0 +1,82 @@
+"""A saved controller in numpy: raw observations in, actions out."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nopg.bundles import SavedController
+from nopg.deploy._encoding import Encoding
+from nopg.deploy._limits import action_limits
+from nopg.deploy._policies import policy_of
+from nopg.deploy._support import RuntimeSupport
+from nopg.errors import ObservationError
+
+__all__ = ["RuntimeController"]
+
+Numbers = npt.NDArray[np.float64]
+
+
+class RuntimeController:
+    """A policy with its columns, its limits and the support of the data that it was trained on.
+
+    `nopg.deploy.load` gives one. Observations and actions are raw, in the units of the data. Every method
+    takes one observation (d_s,) or several (m, d_s). One of another shape, or with a number that is not
+    finite, raises `ObservationError`.
+
+    Args:
+        saved: What was read.
+
+    Attributes:
+        columns: Names, angles, units and bounds.
+        low: The lowest of every action, shape (d_a,): its declared bound, else the end of the policy's
+            range; −∞ where there is neither.
+        high: The highest, likewise.
+    """
+
+    def __init__(self, saved: SavedController) -> None:
+        self.columns = saved.columns
+        self._encoding, self._policy = Encoding(saved.columns), policy_of(saved)
+        self._support = RuntimeSupport(saved.support)
+        self.low, self.high = action_limits(saved.columns, self._policy.reach)
+
+    def __call__(self, observation: npt.ArrayLike) -> Numbers:
+        """Return the action (d_a,) at an observation (d_s,), or actions (m, d_a) at observations (m, d_s).
+
+        A stochastic policy acts by its mean. Actions lie between `low` and `high`.
+        """
+        features = self._features(observation)
+        with np.errstate(over="ignore", invalid="ignore"):
+            wanted = self._policy(features)
+        if not np.isfinite(wanted).all():
+            raise ObservationError("the observation is so large that the policy has no number for it")
+        actions = np.minimum(np.maximum(wanted, self.low), self.high)
+        return actions.reshape(*np.shape(observation)[:-1], len(self.low))
+
+    def support(self, observation: npt.ArrayLike) -> Numbers:
+        """Return the effective sample size at an observation, shape (), or at several, (m,)."""
+        return self.support_and_unknown(observation)[0]
+
+    def unknown(self, observation: npt.ArrayLike) -> Numbers:
+        """Return β/(β + S), the share of an observation that the data do not know, shape () or (m,)."""
+        return self.support_and_unknown(observation)[1]
+
+    def support_and_unknown(self, observation: npt.ArrayLike) -> tuple[Numbers, Numbers]:
+        """Return both at the cost of one."""
+        mass = self._support.mass(self._features(observation)).reshape(np.shape(observation)[:-1])
+        return mass, self._support.unknown(mass)
+
+    def one_observation(self, observation: npt.ArrayLike) -> Numbers:
+        """Return an observation as numbers (d_s,), finite or not; a batch or another shape is refused."""
+        states = self._encoding.states(observation)
+        if np.ndim(observation) != 1:
+            raise ObservationError(f"one observation has shape ({states.shape[1]},), this one is a batch")
+        one: Numbers = states[0]
+        return one
+
+    def _features(self, observation: npt.ArrayLike) -> Numbers:
+        return self._encoding.features(self._encoding.states(observation))
+
+    def __repr__(self) -> str:
+        columns = self.columns
+        return f"RuntimeController({', '.join(columns.states)} → {', '.join(columns.actions)})"

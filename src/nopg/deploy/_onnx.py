@@ -1,0 +1,170 @@
+"""From a result to an ONNX file that acts as it does."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nopg._ranks import current_ranks
+from nopg.bundles._writing import write_files
+from nopg.deploy._check import Differences, worst_differences
+from nopg.deploy._contract import PACKAGES, contract_bytes, contract_of
+from nopg.deploy._graph import INPUT, OUTPUTS, ControllerGraph, Dtype
+from nopg.errors import ArgumentError, ExportError, MissingExtraError
+from nopg.training import TrainingResult
+
+__all__ = ["OnnxExport", "to_onnx"]
+
+# The oldest that the exporter writes without conversion, so the one that most runtimes read.
+_OPSET = 18
+_TOLERANCE: Mapping[Dtype, float] = {"float64": 1e-6, "float32": 1e-3}
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxExport:
+    """An exported controller.
+
+    Attributes:
+        path: The ONNX file.
+        contract_path: The JSON beside it.
+        contract: What stands in it.
+        differences: The worst ones between onnxruntime and torch.
+    """
+
+    path: Path
+    contract_path: Path
+    contract: Mapping[str, Any]
+    differences: Differences
+
+    def __repr__(self) -> str:
+        return (
+            f"OnnxExport({self.path.name}: {self.contract['input']['dtype']}, as torch to "
+            f"{self.differences.worst:.0e} at {self.differences.states} states)"
+        )
+
+
+def to_onnx(
+    result: TrainingResult,
+    path: str | os.PathLike[str],
+    *,
+    dtype: Dtype = "float64",
+    tolerance: float | None = None,
+    overwrite: bool = False,
+) -> OnnxExport:
+    """Write a controller as ONNX, with a contract in JSON beside it.
+
+    The graph takes raw observations (batch, d_s) and gives `action` (batch, d_a), `support` (batch,) and
+    `unknown` (batch,); angles, scales, limits and the representatives of the data are inside. Before anything
+    is written it runs in onnxruntime at 10⁴ states in and around the data, and is compared with torch.
+
+    Args:
+        result: From `nopg.optimize` or `nopg.load`.
+        path: Ends in `.onnx`; the contract gets the same name with `.json`. They must not exist yet.
+        dtype: Of the tensors and of all arithmetic. float64 gives the numbers of torch; float32 is for what
+            computes in nothing else.
+        tolerance: The largest difference allowed: of an action in units of its span, of the support in units
+            of β + S, of the unknown share. By default 10⁻⁶, and 10⁻³ in float32.
+        overwrite: Whether older files at the path are replaced.
+
+    Raises:
+        ExportError: The exported graph differs from torch by more than that; nothing is left behind.
+    """
+    target, contract_target = _targets(Path(path), overwrite)
+    _check(dtype, tolerance)
+    limit = _TOLERANCE[dtype] if tolerance is None else float(tolerance)
+    graph = ControllerGraph(result, dtype).eval()
+    model = _translated(graph, dtype)
+
+    differences = worst_differences(model, result, graph, dtype)
+    if not differences.worst <= limit:  # NaN included
+        raise ExportError(
+            f"in onnxruntime the controller differs from torch by {differences.worst:.1e} (action "
+            f"{differences.action:.1e}, support {differences.support:.1e}, unknown share "
+            f"{differences.unknown:.1e}), over {limit:.0e}; nothing was written. "
+            + ("Try dtype='float64'" if dtype == "float32" else "Is there a policy of your own in it?")
+        )
+
+    contract = contract_of(
+        result,
+        graph,
+        model,
+        name=target.name,
+        dtype=dtype,
+        opset=_OPSET,
+        differences=differences,
+        tolerance=limit,
+    )
+    # The contract comes last: its hash says which file it belongs to.
+    write_files({target: model, contract_target: contract_bytes(contract)})
+    return OnnxExport(target, contract_target, contract, differences)
+
+
+def _targets(path: Path, overwrite: bool) -> tuple[Path, Path]:
+    if path.suffix != ".onnx" or not path.stem:
+        raise ArgumentError(f"the path is {str(path)!r}; give one that ends in .onnx, such as 'pump.onnx'")
+    contract = path.with_suffix(".json")
+    for target in (path, contract):
+        if target.exists() and not overwrite:
+            raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
+    return path, contract
+
+
+def _check(dtype: str, tolerance: float | None) -> None:
+    if dtype not in _TOLERANCE:
+        raise ArgumentError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
+    if tolerance is not None and not tolerance > 0:
+        raise ArgumentError(f"tolerance is {tolerance}; give a positive number, such as 1e-6")
+    if current_ranks().several:
+        raise ArgumentError("several ranks cannot export; save the result, and export it from one process")
+    for package in PACKAGES:
+        try:
+            import_module(package)
+        except ImportError:
+            raise MissingExtraError(package, "onnx") from None
+
+
+def _translated(graph: ControllerGraph, dtype: Dtype) -> bytes:
+    """Return the graph as the bytes of an ONNX model."""
+    example = torch.zeros(2, int(graph.sources.max()) + 1, dtype=getattr(torch, dtype))
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            graph,
+            (example,),
+            dynamo=True,
+            verbose=False,
+            input_names=[INPUT],
+            output_names=list(OUTPUTS),
+            dynamic_shapes={INPUT: {0: torch.export.Dim("batch")}},
+            opset_version=_OPSET,
+        )
+    assert program is not None  # it is when a file is asked for
+    model = program.model_proto
+    # Where in our source a node comes from, with the paths of this machine, is nobody's business.
+    for node in model.graph.node:
+        node.ClearField("metadata_props")
+        node.ClearField("doc_string")
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep to ourselves what the exporter says of its own affairs."""
+    registration = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = registration.level
+    registration.setLevel(logging.ERROR)  # that torchvision is not installed
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*LeafSpec.* is deprecated", FutureWarning)
+            yield
+    finally:
+        registration.setLevel(level)

@@ -1,0 +1,208 @@
+"""Plants as Gymnasium environments: episodes, spaces, seeds, pictures, and registered names."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nopg._seeding import generator
+from nopg._typing import as_tensor
+from nopg.envs._cart_pole import CartPole, CartPoleParameters
+from nopg.envs._drawing import drawing_of, frame, require_pygame
+from nopg.envs._environment import Environment
+from nopg.envs._lqr import LQR
+from nopg.envs._mountain_car import MountainCar
+from nopg.envs._pendulum import Pendulum
+from nopg.envs._two_tanks import TwoTanks, TwoTanksParameters
+from nopg.errors import ArgumentError, MissingExtraError
+
+try:
+    import gymnasium
+except ImportError:
+    raise MissingExtraError("gymnasium", "gymnasium") from None
+
+__all__ = ["GymnasiumEnvironment", "register"]
+
+RenderMode = Literal["rgb_array", "human"]
+Vector = npt.NDArray[np.float64]
+
+
+class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
+    """One episode at a time of any `Environment`, with Gymnasium's interface.
+
+    The observation is the raw state in float64, angles neither wrapped nor split into cosine and sine: what
+    is logged can be handed to `Transitions` with the environment's own names and angles. Its space has no
+    bounds, because the box of an `Environment` is only what the collectors span. The action space is the box
+    of actions, also in float64; what lies outside is passed on, and the environment clips it or not.
+
+    `terminated` is the environment's own end. The adapter never truncates: a time limit is a wrapper, which
+    `gymnasium.make` adds with `max_episode_steps`. Every `info` of a step holds `applied_action`, what the
+    plant received: log that, not what was asked.
+
+    `reset(seed=…)` seeds `np_random`, from which each reset draws the generator of the initial state;
+    `reset(options={"state": …})` starts in a state of your choice.
+
+    Args:
+        environment: The dynamics, rewards and ends.
+        render_mode: "rgb_array" for frames from `render`, "human" for a window that follows every step.
+
+    Example:
+        >>> env = GymnasiumEnvironment(Pendulum(start="upright"))
+        >>> observation, info = env.reset(seed=0)
+        >>> observation.tolist()
+        [0.0, 0.0]
+        >>> observation, reward, terminated, truncated, info = env.step(np.array([3.0]))
+        >>> terminated, truncated, info["applied_action"].tolist()
+        (False, False, [2.0])
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"], "render_fps": 30}  # type: ignore[misc]
+
+    def __init__(self, environment: Environment, *, render_mode: RenderMode | None = None) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ArgumentError(f"render_mode must be 'rgb_array' or 'human', got {render_mode!r}")
+        self.environment = environment
+        self.render_mode = render_mode
+        if render_mode is not None:
+            require_pygame()
+            self._drawing = drawing_of(environment)
+        self._window: Any = None
+        self._state: torch.Tensor | None = None
+        self._action: torch.Tensor | None = None
+
+        dimensions = (len(environment.state_names),)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, dimensions, np.float64)
+        low, high = environment.action_low.numpy(), environment.action_high.numpy()
+        self.action_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Vector, dict[str, Any]]:
+        """Begin an episode; returns the first observation (d_s,) and an empty info."""
+        super().reset(seed=seed)
+        rng = generator(int(self.np_random.integers(2**63)), "initial states")
+        given = (options or {}).get("state")
+
+        self._state = self.environment.initial(1, rng=rng) if given is None else self._given_state(given)
+        self._action = None
+        self._follow()
+        return self._observation(self._state), {}
+
+    def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
+        """Act once; returns observation (d_s,), reward, terminated, truncated (always false) and info."""
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("there is no episode yet; call reset() before step()")
+        s, a = self._state, self.environment.applied(self._checked(action))
+
+        s_next = self.environment.step(s, a)
+        reward = self.environment.reward(s, a, s_next).item()
+        terminated = bool(self.environment.terminal(s_next).item())
+
+        self._state, self._action = s_next, a
+        self._follow()
+        return self._observation(s_next), reward, terminated, False, {"applied_action": a[0].numpy().copy()}
+
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """Return the frame (400, 600, 3) with "rgb_array", show it with "human", else do nothing."""
+        if self.render_mode is None:
+            return None
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("there is nothing to draw yet; call reset() before render()")
+        action = None if self._action is None else self._action[0].tolist()
+        surface = self._drawing(self.environment, self._state[0].tolist(), action).finished()
+        if self.render_mode == "rgb_array":
+            return frame(surface)
+        self._show(surface)
+        return None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._window is not None:
+            require_pygame().display.quit()
+            self._window = None
+
+    def _follow(self) -> None:
+        if self.render_mode == "human":
+            self.render()
+
+    def _show(self, surface: Any) -> None:
+        pygame = require_pygame()
+        if self._window is None:
+            pygame.display.init()
+            self._window = pygame.display.set_mode(surface.get_size())
+            pygame.display.set_caption(type(self.environment).__name__)
+            self._clock = pygame.time.Clock()
+        self._window.blit(surface, (0, 0))
+        pygame.event.pump()
+        pygame.display.flip()
+        self._clock.tick(self.metadata["render_fps"])
+
+    def _observation(self, states: torch.Tensor) -> Vector:
+        observation: Vector = states[0].numpy().copy()
+        return observation
+
+    def _given_state(self, state: Any) -> torch.Tensor:
+        given = as_tensor(state)
+        names = self.environment.state_names
+        if given.shape != (len(names),) or not bool(given.isfinite().all()):
+            raise ArgumentError(f"the state to start in is {state}; give finite {', '.join(names)}")
+        return given[None].clone()
+
+    def _checked(self, action: Vector) -> torch.Tensor:
+        a = as_tensor(action)
+        names = self.environment.action_names
+        if a.shape != (len(names),) or not bool(a.isfinite().all()):
+            raise ArgumentError(f"the action is {action}; give finite {', '.join(names)}")
+        return a[None].clone()
+
+
+def make_pendulum(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
+    """Return an adapted `Pendulum`; settings such as `start` are its own."""
+    return GymnasiumEnvironment(Pendulum(**settings), render_mode=render_mode)
+
+
+def make_lqr(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
+    """Return an adapted `LQR`; settings are its own."""
+    return GymnasiumEnvironment(LQR(**settings), render_mode=render_mode)
+
+
+def make_mountain_car(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
+    """Return an adapted `MountainCar`; settings such as `rewards` are its own."""
+    return GymnasiumEnvironment(MountainCar(**settings), render_mode=render_mode)
+
+
+def make_cart_pole(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
+    """Return an adapted `CartPole`; settings such as `rate` are those of its parameters."""
+    return GymnasiumEnvironment(CartPole(CartPoleParameters(**settings)), render_mode=render_mode)
+
+
+def make_two_tanks(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
+    """Return an adapted `TwoTanks`; settings such as `effort` are those of its parameters."""
+    return GymnasiumEnvironment(TwoTanks(TwoTanksParameters(**settings)), render_mode=render_mode)
+
+
+# Name → maker, its settings, and the length of an episode: that of the paper's evaluations or data, if any.
+_NAMES: dict[str, tuple[str, dict[str, Any], int]] = {
+    "nopg/Pendulum-v0": ("make_pendulum", {}, 500),
+    "nopg/PendulumUpright-v0": ("make_pendulum", {"start": "upright"}, 500),
+    "nopg/LQR-v0": ("make_lqr", {}, 30),
+    "nopg/CartPole-v0": ("make_cart_pole", {"rate": 50.0}, 10_000),
+    "nopg/CartPole500Hz-v0": ("make_cart_pole", {"rate": 500.0}, 10_000),
+    "nopg/MountainCar-v0": ("make_mountain_car", {}, 500),
+    "nopg/TwoTanks-v0": ("make_two_tanks", {}, 60),
+}
+
+
+def register() -> None:
+    """Make the environments known to `gymnasium.make` as `nopg/…-v0`; a second call changes nothing.
+
+    Example:
+        >>> register()
+        >>> env = gymnasium.make("nopg/MountainCar-v0")
+        >>> env.spec.max_episode_steps
+        500
+    """
+    for name, (maker, settings, steps) in _NAMES.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(name, f"{__name__}:{maker}", max_episode_steps=steps, kwargs=dict(settings))

@@ -1,0 +1,177 @@
+"""The continuous mountain car of the paper, with the dynamics of Gymnasium's `MountainCarContinuous-v0`."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, final, get_args
+
+import torch
+
+from nopg.envs._environment import Environment
+from nopg.errors import ArgumentError
+
+__all__ = ["MountainCar", "MountainCarParameters"]
+
+Reward = Literal["step", "gymnasium"]
+
+
+@dataclass(frozen=True, slots=True)
+class MountainCarParameters:
+    """The constants of the valley and the car; the defaults are those of `MountainCarContinuous-v0`.
+
+    Attributes:
+        power: Change of velocity per step at full throttle, positive.
+        gravity: Change of velocity per step on the steepest slope, positive.
+        min_position: Where the wall on the left stops the car.
+        max_position: Where the road ends on the right, more than min_position.
+        max_speed: Bound on the velocity, in positions per step, positive.
+        goal_position: From here on the car has arrived, between the ends of the road.
+        goal_velocity: The velocity it must have there at least.
+    """
+
+    power: float = 0.0015
+    gravity: float = 0.0025
+    min_position: float = -1.2
+    max_position: float = 0.6
+    max_speed: float = 0.07
+    goal_position: float = 0.45
+    goal_velocity: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("power", "gravity", "max_speed"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ArgumentError(f"{name} must be positive and finite, got {value}; try the default")
+        if not self.min_position < self.goal_position <= self.max_position:
+            raise ArgumentError(
+                f"goal_position must lie on the road, got {self.goal_position} outside "
+                f"({self.min_position}, {self.max_position}]; try 0.45"
+            )
+        if not math.isfinite(self.goal_velocity):
+            raise ArgumentError(f"goal_velocity must be finite, got {self.goal_velocity}; try 0")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MountainCar(Environment):
+    """Drive a car out of a valley with an engine too weak for the slope.
+
+    ## Description
+
+    A car rolls on the road sin(3·position) and may accelerate either way. The engine cannot climb the right
+    hill from rest: the car must first back up the left one. In each step the velocity changes by
+    0.0015·throttle − 0.0025·cos(3·position), then the position by the new velocity; both are held to their
+    bounds, and the wall on the left takes all speed. Gymnasium rounds its state to float32 after every step,
+    this task keeps float64; one step agrees to the last digit of that rounding.
+
+    ## Action Space
+
+    One throttle; what is asked beyond the bounds is clipped to them.
+
+    | Num | Action     | Min  | Max |
+    |-----|------------|------|-----|
+    | 0   | `throttle` | −1.0 | 1.0 |
+
+    ## Observation Space
+
+    The state itself, held to its bounds by the dynamics.
+
+    | Num | Observation | Min   | Max  |
+    |-----|-------------|-------|------|
+    | 0   | `position`  | −1.2  | 0.6  |
+    | 1   | `velocity`  | −0.07 | 0.07 |
+
+    ## Rewards
+
+    `rewards="step"` is the paper's: −1 for every step, the last one included. `rewards="gymnasium"` gives 100
+    on arrival and always takes 0.1·throttle²; of the clipped throttle, where Gymnasium takes the asked one.
+
+    ## Starting State
+
+    At rest, with the position uniform in [−0.6, −0.4], around the bottom of the valley.
+
+    ## Episode End
+
+    The goal is terminal: position at least 0.45 with a velocity of at least 0. The paper's demonstrations
+    stop after 500 steps and Gymnasium's episodes after 999; here the length belongs to the rollout.
+
+    ## Version History
+
+    * v0: the dynamics of Gymnasium's `MountainCarContinuous-v0`, rewards −1 per step.
+
+    Attributes:
+        parameters: The constants of the valley and the car.
+        rewards: Which rewards are given.
+
+    Example:
+        >>> car = MountainCar()
+        >>> states = torch.tensor([[0.44, 0.05]], dtype=torch.float64)
+        >>> next_states = car.step(states, torch.ones(1, 1, dtype=torch.float64))
+        >>> [round(number, 4) for number in next_states[0].tolist()]
+        [0.4909, 0.0509]
+        >>> car.terminal(next_states).tolist()
+        [True]
+    """
+
+    parameters: MountainCarParameters = field(default_factory=MountainCarParameters)
+    rewards: Reward = "step"
+
+    state_names = ("position", "velocity")
+    action_names = ("throttle",)
+
+    def __post_init__(self) -> None:
+        if self.rewards not in get_args(Reward):
+            raise ArgumentError(f"rewards must be one of {', '.join(get_args(Reward))}; got {self.rewards!r}")
+
+    @property
+    def state_low(self) -> torch.Tensor:
+        """The lower bounds, (min_position, −max_speed)."""
+        return torch.tensor([self.parameters.min_position, -self.parameters.max_speed], dtype=torch.float64)
+
+    @property
+    def state_high(self) -> torch.Tensor:
+        """The upper bounds, (max_position, max_speed)."""
+        return torch.tensor([self.parameters.max_position, self.parameters.max_speed], dtype=torch.float64)
+
+    @property
+    def action_low(self) -> torch.Tensor:
+        """Full throttle to the left, −1."""
+        return -self.action_high
+
+    @property
+    def action_high(self) -> torch.Tensor:
+        """Full throttle to the right, 1."""
+        return torch.ones(1, dtype=torch.float64)
+
+    def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
+        """Draw resting states (num_states, 2) around the bottom of the valley; needs a generator."""
+        if num_states < 1:
+            raise ArgumentError(f"num_states must be at least 1, got {num_states}")
+        if rng is None:
+            raise ArgumentError("the initial position is drawn, got no generator; pass rng or seed")
+        position = -0.6 + 0.2 * torch.rand(num_states, dtype=torch.float64, generator=rng)
+        return torch.stack([position, torch.zeros_like(position)], dim=-1)
+
+    def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return the states (m, 2) one step later: velocity first, then the position with the new one."""
+        p = self.parameters
+        position, velocity = states.unbind(-1)
+        (throttle,) = self.applied(actions).unbind(-1)
+
+        velocity = velocity + (throttle * p.power - p.gravity * torch.cos(3 * position))
+        velocity = velocity.clamp(-p.max_speed, p.max_speed)
+        position = (position + velocity).clamp(p.min_position, p.max_position)
+
+        hits_wall = (position == p.min_position) & (velocity < 0)
+        return torch.stack([position, torch.where(hits_wall, 0.0, velocity)], dim=-1)
+
+    def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
+        """Return the rewards (m,): −1 each, or Gymnasium's."""
+        if self.rewards == "step":
+            return -torch.ones(states.shape[:-1], dtype=torch.float64)
+        (throttle,) = self.applied(actions).unbind(-1)
+        return 100.0 * self.terminal(next_states) - 0.1 * throttle**2
+
+    def terminal(self, next_states: torch.Tensor) -> torch.Tensor:
+        """Tell, as booleans (m,), which states are at the goal and not rolling back."""
+        position, velocity = next_states.unbind(-1)
+        return (position >= self.parameters.goal_position) & (velocity >= self.parameters.goal_velocity)

@@ -1,0 +1,201 @@
+"""Simulated episodes of a controller, and the transitions they hold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from nopg._typing import ArrayLike, as_tensor
+from nopg.data import Transitions
+from nopg.envs._environment import Environment
+from nopg.errors import ArgumentError
+
+__all__ = ["ControlLaw", "Trajectories", "discounted_sums", "simulate"]
+
+ControlLaw = Callable[[torch.Tensor], ArrayLike]
+"""Maps raw states (m, d_s) to actions (m, d_a)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trajectories:
+    """m episodes of T steps, simulated side by side.
+
+    An episode that terminated early stands still: its last state repeats, with actions and rewards zero.
+
+    Attributes:
+        states: The states passed through, the initial one first, shape (T+1, m, d_s).
+        actions: The actions the plant received, after clipping, shape (T, m, d_a).
+        rewards: The rewards of the steps, shape (T, m).
+        terminated: True at the step that ended an episode for good, at most once in each, shape (T, m).
+    """
+
+    states: torch.Tensor
+    actions: torch.Tensor
+    rewards: torch.Tensor
+    terminated: torch.Tensor
+
+    def __repr__(self) -> str:
+        steps, episodes = self.rewards.shape
+        return f"Trajectories({episodes=}, {steps=}, terminated={int(self.terminated.sum())})"
+
+    @property
+    def alive(self) -> torch.Tensor:
+        """True for the steps that were really taken, the terminating one included, shape (T, m)."""
+        ended = self.terminated.long()
+        return ended.cumsum(0) - ended == 0
+
+    @property
+    def returns(self) -> torch.Tensor:
+        """The undiscounted sum of rewards of each episode while it was alive, shape (m,)."""
+        return self.discounted_returns(1.0)
+
+    def discounted_returns(self, discount: float) -> torch.Tensor:
+        """Return Σₜ γᵗ rₜ of each episode while it was alive, shape (m,).
+
+        Args:
+            discount: γ, between 0 and 1; 1 is allowed because the episodes are finite.
+        """
+        return discounted_sums(torch.where(self.alive, self.rewards, 0.0), discount)
+
+    def transitions(
+        self, environment: Environment, *, initial_states: ArrayLike | None = None
+    ) -> Transitions:
+        """Return the steps really taken as a dataset, episode after episode, each in order of time.
+
+        The last step of an episode is `terminated` if the environment ended it and `truncated` if only the
+        simulation did.
+
+        Args:
+            environment: The environment that was simulated; it names the columns.
+            initial_states: Where the task to learn starts, shape (n₀, d_s), if not where these episodes did.
+        """
+        taken = self.alive.T  # (m, T)
+        truncated = torch.zeros_like(taken)
+        truncated[:, -1] = taken[:, -1] & ~self.terminated[-1]
+        numbers = torch.arange(len(taken))[:, None].expand_as(taken)
+
+        return Transitions.from_arrays(
+            self.states[:-1].transpose(0, 1)[taken],
+            self.actions.transpose(0, 1)[taken],
+            self.rewards.T[taken],
+            self.states[1:].transpose(0, 1)[taken],
+            terminated=self.terminated.T[taken],
+            truncated=truncated[taken],
+            episodes=numbers[taken],
+            state_names=environment.state_names,
+            action_names=environment.action_names,
+            angles=environment.angles,
+            initial_states=initial_states,
+        )
+
+
+def discounted_sums(rewards: torch.Tensor, discount: float) -> torch.Tensor:
+    """Return Σₜ γᵗ rₜ of rewards (T, m), shape (m,); γ may be 1."""
+    if not 0 <= discount <= 1:
+        raise ArgumentError(f"discount must lie between 0 and 1, got {discount}; try 0.97")
+    weights = discount ** torch.arange(len(rewards), dtype=rewards.dtype)  # (T,)
+    return weights @ rewards
+
+
+def simulate(
+    environment: Environment,
+    controller: ControlLaw,
+    *,
+    steps: int,
+    initial_states: ArrayLike | None = None,
+    num_episodes: int = 1,
+    rng: torch.Generator | None = None,
+) -> Trajectories:
+    """Run a controller in an environment, all episodes at once.
+
+    Args:
+        environment: The dynamics, rewards and ends.
+        controller: Maps raw states (m, d_s) to actions (m, d_a), as a tensor or an array. It always sees all
+            m episodes; what it asks for in one that has ended is ignored. When all have ended it is asked no
+            more.
+        steps: T, the length of an episode that does not terminate, at least 1.
+        initial_states: One row (m, d_s) per episode; drawn from the environment if absent.
+        num_episodes: m, where the environment draws the initial states.
+        rng: The source of those draws; a fixed start needs none.
+
+    Example:
+        >>> from nopg.envs import Pendulum
+        >>> rest = simulate(Pendulum(), lambda states: torch.zeros(len(states), 1), steps=500)
+        >>> rest
+        Trajectories(episodes=1, steps=500, terminated=0)
+        >>> round(rest.returns.item(), 2)  # 500 steps of −π²
+        -4934.8
+        >>> len(rest.transitions(Pendulum()))
+        500
+    """
+    if steps < 1:
+        raise ArgumentError(f"steps must be at least 1, got {steps}")
+    start = _initial_states(environment, initial_states, num_episodes, rng)
+    m, d_s, d_a = len(start), len(environment.state_names), len(environment.action_names)
+
+    states = torch.empty(steps + 1, m, d_s, dtype=torch.float64)
+    actions = torch.zeros(steps, m, d_a, dtype=torch.float64)
+    rewards = torch.zeros(steps, m, dtype=torch.float64)
+    terminated = torch.zeros(steps, m, dtype=torch.bool)
+
+    states[0] = start
+    alive = torch.ones(m, dtype=torch.bool)
+    with torch.no_grad():
+        for t in range(steps):
+            s = states[t]
+            # The controller gets a copy, so that nothing it does can rewrite the record.
+            a = environment.applied(_checked(controller(s.clone()), (m, d_a), t, alive))
+            s_next = environment.step(s, a)
+
+            actions[t] = torch.where(alive[:, None], a, 0.0)
+            rewards[t] = torch.where(alive, environment.reward(s, a, s_next), 0.0)
+            terminated[t] = alive & environment.terminal(s_next)
+            states[t + 1] = torch.where(alive[:, None], s_next, s)
+            alive = alive & ~terminated[t]
+            if not bool(alive.any()):
+                states[t + 2 :] = states[t + 1]  # nothing more can happen
+                break
+
+    return Trajectories(states=states, actions=actions, rewards=rewards, terminated=terminated)
+
+
+def _initial_states(
+    environment: Environment,
+    initial_states: ArrayLike | None,
+    num_episodes: int,
+    rng: torch.Generator | None,
+) -> torch.Tensor:
+    if initial_states is None:
+        if num_episodes < 1:
+            raise ArgumentError(f"num_episodes must be at least 1, got {num_episodes}")
+        return environment.initial(num_episodes, rng=rng)
+
+    start = as_tensor(initial_states)
+    d_s = len(environment.state_names)
+    if start.ndim != 2 or start.shape[1] != d_s or len(start) == 0:
+        raise ArgumentError(
+            f"initial_states has shape {tuple(start.shape)}; give one row of {d_s} numbers "
+            f"({', '.join(environment.state_names)}) per episode"
+        )
+    if not bool(start.isfinite().all()):
+        raise ArgumentError("initial_states holds NaN or infinities; give finite numbers")
+    if num_episodes not in (1, len(start)):
+        raise ArgumentError(
+            f"initial_states has {len(start)} rows, one per episode, but num_episodes is {num_episodes}; "
+            "leave num_episodes out"
+        )
+    return start
+
+
+def _checked(actions: ArrayLike, shape: tuple[int, int], t: int, alive: torch.Tensor) -> torch.Tensor:
+    a = as_tensor(actions)
+    if a.shape != shape:
+        raise ArgumentError(
+            f"the controller returned actions of shape {tuple(a.shape)} at step {t}; "
+            f"return {shape}, one row per episode"
+        )
+    if not bool(a[alive].isfinite().all()):
+        raise ArgumentError(
+            f"the controller returned NaN or infinities at step {t}; look at the states it saw there"
+        )
+    return a

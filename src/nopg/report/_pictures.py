@@ -1,0 +1,118 @@
+"""All pictures of a training result, with the numbers they show."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from nopg._typing import FloatArray
+from nopg.data import Transitions
+from nopg.errors import ArgumentError
+from nopg.evaluation import map_states
+from nopg.report._maps import draw_policy, draw_value, draw_visitation
+from nopg.report._state_marks import Marks
+from nopg.report._style import save
+from nopg.report._training_figure import draw_training, training_table
+from nopg.training import TrainingResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Picture", "result_figures", "result_pictures", "save_pictures"]
+
+
+# How near to a map a logged state is drawn on it, in the metric of either model.
+_NEAR_LOCAL, _NEAR_PAPER = (0.5, "standard deviations"), (2.0, "bandwidths")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A figure and what it shows.
+
+    Attributes:
+        figure: Matplotlib's.
+        table: Its numbers as columns of equal length, by name.
+    """
+
+    figure: Figure
+    table: Mapping[str, FloatArray]
+
+
+def result_pictures(
+    result: TrainingResult,
+    data: Transitions | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    held: Mapping[str, float] | None = None,
+) -> Mapping[str, Picture]:
+    """Return the pictures of a training: "training", "value", "visitation" and "policy".
+
+    Args:
+        result: What `optimize` returned.
+        data: What it was trained on, for the dots; none are drawn without it.
+        columns: One state column for curves, two for maps; by default the two along which the discounted
+            visits spread most, or the only one.
+        held: Values of other state columns, by name; by default those of a typical visited state.
+
+    Example:
+        >>> import nopg
+        >>> from nopg.envs import Pendulum
+        >>> from nopg.envs import collect_grid
+        >>> data = collect_grid(Pendulum(), (8, 8, 2))
+        >>> result = nopg.optimize(data, 0.9, model="paper", updates=1)
+        >>> pictures = result_pictures(result, data, columns=["angle"], held={"velocity": 0.0})
+        >>> list(pictures), list(pictures["value"].table)
+        (['training', 'value', 'visitation', 'policy'], ['angle', 'velocity', 'value', 'unknown', 'support'])
+    """
+    schema = result.policy.schema
+    if data is not None and data.schema.states != schema.states:
+        raise ArgumentError(
+            f"the data have the state columns {list(data.schema.states)}, the result has "
+            f"{list(schema.states)}; give the data it was trained on"
+        )
+    found = map_states(result.solution, schema, columns=columns, held=held)
+    within, unit = _NEAR_LOCAL if result.problem.has_rollouts else _NEAR_PAPER
+    marks = Marks.of(found, data, result.problem.metric, within=within, unit=unit)
+    return MappingProxyType(
+        {
+            "training": Picture(draw_training(result), training_table(result)),
+            "value": Picture(draw_value(found, marks), found.table("value")),
+            "visitation": Picture(draw_visitation(found, marks), found.table("visitation")),
+            "policy": Picture(draw_policy(found, marks), found.table("actions")),
+        }
+    )
+
+
+def result_figures(
+    result: TrainingResult,
+    data: Transitions | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    held: Mapping[str, float] | None = None,
+) -> Mapping[str, Figure]:
+    """Return the figures of `result_pictures` without their numbers."""
+    pictures = result_pictures(result, data, columns=columns, held=held)
+    return MappingProxyType({name: picture.figure for name, picture in pictures.items()})
+
+
+def save_pictures(pictures: Mapping[str, Picture], folder: str | Path) -> list[Path]:
+    """Write each picture as PNG, PDF and CSV, the same bytes for the same result, and return the paths."""
+    written = []
+    for name, picture in pictures.items():
+        path = Path(folder) / name
+        written += [*save(picture.figure, path), path.with_suffix(".csv")]
+        with written[-1].open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(picture.table)
+            rows.writerows(map(_cells, zip(*picture.table.values(), strict=True)))
+    return written
+
+
+def _cells(row: Sequence[float]) -> list[str]:
+    """Return numbers by all their digits; what was not measured stays empty."""
+    return ["" if math.isnan(number) else repr(float(number)) for number in row]

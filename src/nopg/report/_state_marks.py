@@ -1,0 +1,138 @@
+"""What is marked on a map of states: where no data are, the logged states, the initial ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nopg._typing import FloatArray
+from nopg.data import Transitions
+from nopg.data._held_out import spread_rows
+from nopg.evaluation import StateMap
+from nopg.evaluation._slice import StateSlice
+from nopg.kernels import GaussianKernel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Marks", "hatch_outside", "mark_states"]
+
+_MOST_DOTS, _MOST_STARTS = 1_000, 20
+_PAPER, _STROKE = "0.93", "0.62"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """States to be marked on a map, where they lie on its axes.
+
+    Attributes:
+        logged: Of the data, shape (m, axes).
+        starts: Initial ones, shape (m₀, axes).
+        notes: What to say of them below the map.
+    """
+
+    logged: FloatArray
+    starts: FloatArray
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        state_map: StateMap,
+        data: Transitions | None,
+        metric: GaussianKernel,
+        *,
+        within: float,
+        unit: str,
+    ) -> Marks:
+        """Return the states near the map, of very many an even sample.
+
+        Args:
+            state_map: The map.
+            data: The logged transitions, or None where they are not at hand.
+            metric: Distance between states.
+            within: By how much the other columns of a marked state may differ from those of the map.
+            unit: Of that, in words.
+        """
+        where, notes = state_map.slice, []
+        near_words = f" within {within:g} {unit} of the held values" if where.held else ""
+        logged = torch.empty(0, len(state_map.schema.states), dtype=torch.float64)
+        if data is not None:
+            near = where.near(data.states, metric, within=within)
+            of = data.take(near) if bool(near.any()) else None
+            if of is not None:
+                logged = of.states[spread_rows(of, _MOST_DOTS, purpose="dots")]
+                some = f"{len(logged)} of {len(of)} " if len(logged) < len(of) else ""
+                notes.append(f"dots: {some}logged states{near_words}")
+            else:
+                notes.append(f"no logged state lies{near_words}")
+
+        starts = torch.as_tensor(state_map.starts)
+        circles = where.project(starts[where.near(starts, metric, within=within)])
+        circles = circles[_on(where, circles)]
+        if 0 < len(circles) <= _MOST_STARTS:
+            notes.append("circle: start" if len(circles) == 1 else "circles: starts")
+        else:
+            circles = circles[:0]
+        return cls(where.project(logged), circles, tuple(notes))
+
+
+def _on(where: StateSlice, places: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which places (m, axes) lie on the axes, but for rounding, shape (m,)."""
+    low, high = np.array([axis[[0, -1]] for axis in where.axes]).T
+    slack = 1e-9 * (high - low)
+    return np.asarray(((places >= low - slack) & (places <= high + slack)).all(axis=1))
+
+
+def hatch_outside(axes: Axes, state_map: StateMap) -> list[str]:
+    """Cover where no data are, and return what to say of it."""
+    if not state_map.outside.any():
+        return []
+    if len(state_map.slice.axes) == 1:
+        (x,) = state_map.slice.axes
+        axes.fill_between(
+            x,
+            0,
+            1,
+            where=state_map.outside.tolist(),
+            transform=axes.get_xaxis_transform(),
+            facecolor=_PAPER,
+            edgecolor=_STROKE,
+            hatch="///",
+            linewidth=0,
+        )
+    else:
+        x, y = state_map.slice.axes
+        covers = axes.contourf(x, y, state_map.lack.T, levels=[0.0, np.inf], colors=[_PAPER], hatches=["///"])
+        covers.set_edgecolor(_STROKE)
+        covers.set_linewidth(0.0)
+        axes.contour(x, y, state_map.lack.T, levels=[0.0], colors="0.3", linewidths=0.8)
+    return ["hatched: outside the data"]
+
+
+def mark_states(axes: Axes, marks: Marks) -> None:
+    """Draw logged states as faint dots and initial ones as circles; on a curve they lie on its floor."""
+    for places, marker, size, edge, alpha in (
+        (marks.logged, ".", 3.5, 0.25, 0.55),
+        (marks.starts, "o", 8.0 if len(marks.starts) == 1 else 6.0, 1.2, 1.0),
+    ):
+        if len(places) == 0:
+            continue
+        flat = places.shape[1] == 1
+        axes.plot(
+            places[:, 0],
+            np.full(len(places), 0.02) if flat else places[:, 1],
+            marker,
+            transform=axes.get_xaxis_transform() if flat else axes.transData,
+            color="white",
+            markersize=size,
+            markeredgecolor="black",
+            markeredgewidth=edge,
+            alpha=alpha,
+            zorder=3,
+            clip_on=marker == ".",  # a start at the frame shows whole
+        )

@@ -1,0 +1,101 @@
+"""Controllers of every kind, with and without angles and bounds, from two short trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nopg.data import Schema, Transitions
+from nopg.envs import Pendulum, collect_uniform
+from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy, MLPPolicy, Policy
+from nopg.training import Controller, TrainingResult, optimize
+
+KINDS = ("linear", "diagonal", "mlp", "gaussian-linear", "gaussian-mlp-mean", "gaussian-mlp")
+
+Numbers = npt.NDArray[np.float64]
+
+
+def cases() -> Iterator[tuple[str, bool, bool]]:
+    """Yield kind, whether there is an angle, whether actions are bounded."""
+    for kind, angles, bounds in product(KINDS, (False, True), (False, True)):
+        if kind != "diagonal" or not angles:  # a diagonal gain needs as many actions as features
+            yield kind, angles, bounds
+
+
+def controller(kind: str, *, angles: bool, bounds: bool) -> TrainingResult:
+    """Return a result whose policy is of this kind; bounds are narrower than what the policy asks for."""
+    base = trained(angles)
+    schema: Schema = base.policy.schema
+    policy = policy_of_kind(kind, base.data)
+    declared = {schema.actions[0]: (-0.3, 0.2)} if bounds else {}
+    return replace(base, policy=Controller(policy, replace(schema, bounds=declared)))
+
+
+@cache
+def trained(angles: bool) -> TrainingResult:
+    """Return a short training on a pendulum, or on two columns with two actions."""
+    data = collect_uniform(Pendulum(), 300, seed=4) if angles else _drift()
+    return optimize(data, 0.9, model="paper", updates=1, seed=1, progress=False)
+
+
+def policy_of_kind(kind: str, data: Transitions) -> Policy:
+    """Return an untrained policy of a kind, drawn from a seed, so large that bounds bite."""
+    rng = torch.Generator().manual_seed(7)
+    d_f, d_a = data.features.shape[1], data.actions.shape[1]
+    linear = LinearPolicy(torch.randn(d_a, d_f, generator=rng, dtype=torch.float64))
+    network = MLPPolicy.from_data(data.features, data.actions, rng=rng)
+    gaussian = GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng)
+    for layer in (network.network.output, gaussian.network.output):
+        layer.weight.data.mul_(5.0)
+    return {
+        "linear": linear,
+        "diagonal": LinearPolicy([1.5, -0.7]),
+        "mlp": network,
+        "gaussian-linear": GaussianPolicy(linear, 0.3),
+        "gaussian-mlp-mean": GaussianPolicy(network, 0.3),
+        "gaussian-mlp": gaussian,
+    }[kind]
+
+
+def many_states(result: TrainingResult, count: int = 10_000, *, seed: int = 0) -> Numbers:
+    """Return raw states in and far around the data."""
+    rng = np.random.default_rng(seed)
+    seen = result.data.states.numpy()
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    near = seen[rng.integers(len(seen), size=count // 2)] + 0.05 * (high - low) * rng.standard_normal(
+        (count // 2, seen.shape[1])
+    )
+    far = (low + high) / 2 + 2.0 * (high - low) * rng.uniform(-1, 1, (count - count // 2, seen.shape[1]))
+    return np.concatenate([near, far])
+
+
+def torch_answers(result: TrainingResult, states: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return clipped action, support and unknown share as torch gives them."""
+    actions = np.asarray(result.policy(states), dtype=np.float64)
+    for k, name in enumerate(result.policy.schema.actions):
+        actions[:, k] = actions[:, k].clip(*result.policy.schema.bounds.get(name, (None, None)))
+    features = result.policy.schema.encode(torch.as_tensor(states))
+    support = result.condensed_support
+    return actions, support.mass(features).numpy(), support.unknown(features).numpy()
+
+
+def _drift() -> Transitions:
+    """Return noisy transitions of two levels under two valves; the levels are large numbers."""
+    rng = np.random.default_rng(2)
+    levels = rng.uniform(900.0, 1_100.0, (300, 2))
+    valves = rng.uniform(-1.0, 1.0, (300, 2)) * [1.0, 4.0]
+    return Transitions.from_arrays(
+        levels,
+        valves,
+        -np.abs(levels - 1_000.0).sum(axis=1),
+        levels + 5.0 * valves,
+        state_names=["upper", "lower"],
+        action_names=["feed", "drain"],
+        units={"upper": "mm", "drain": "l/s"},
+    )

@@ -1,0 +1,196 @@
+"""The numpy runtime: the same numbers as torch, without torch, and nothing that a bundle can do to it."""
+
+import os
+import subprocess
+import sys
+import venv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nopg
+from deploy.controller_cases import cases, controller, many_states, torch_answers
+from nopg import deploy as runtime
+from nopg.errors import ObservationError
+from nopg.training import TrainingResult
+
+# The same formulas in another order of summation; what was asked for is 1e-6.
+TOLERANCE = 1e-9
+
+
+@pytest.fixture(scope="module")
+def result() -> TrainingResult:
+    return controller("mlp", angles=True, bounds=True)
+
+
+@pytest.fixture(scope="module")
+def saved(result: TrainingResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return result.save(tmp_path_factory.mktemp("saved") / "pendulum")
+
+
+@pytest.mark.parametrize(("kind", "angles", "bounds"), list(cases()))
+def test_numpy_and_torch_agree_at_ten_thousand_states(
+    kind: str, angles: bool, bounds: bool, tmp_path: Path
+) -> None:
+    one = controller(kind, angles=angles, bounds=bounds)
+    robot = runtime.load(one.save(tmp_path / "one.zip", data=False))
+    states = many_states(one)
+    actions, support, unknown = torch_answers(one, states)
+    assert np.abs(robot(states) - actions).max() < TOLERANCE
+    assert (np.abs(robot.support(states) - support) / (1 + support)).max() < TOLERANCE
+    assert np.abs(robot.unknown(states) - unknown).max() < TOLERANCE
+    # The states tell known from unknown, and bounds are met.
+    assert unknown.min() < 0.1
+    assert unknown.max() > 0.9
+    assert bounds == bool(((actions[:, 0] == -0.3) | (actions[:, 0] == 0.2)).any())
+
+
+def test_one_observation_is_a_batch_of_one(saved: Path, result: TrainingResult) -> None:
+    robot = runtime.load(saved)
+    states = many_states(result, 20)
+    for k, state in enumerate(states):
+        # Products of one row and of many are summed in different orders.
+        assert robot(state) == pytest.approx(robot(states)[k], abs=1e-12)
+        assert robot.support(state) == pytest.approx(robot.support(states)[k], rel=1e-12)
+        assert robot.unknown(list(state)) == pytest.approx(robot.unknown(states)[k], rel=1e-12)
+    assert robot(states[0]).shape == (1,)
+    assert robot(states[:1]).shape == (1, 1)
+    assert robot(states[:0]).shape == (0, 1)
+    assert robot(states[0].astype(np.float32)).dtype == np.float64
+
+
+def test_limits_are_the_bounds_declared_else_the_range_of_the_policy_else_none(tmp_path: Path) -> None:
+    robots = {
+        (kind, bounds): runtime.load(
+            controller(kind, angles=False, bounds=bounds).save(tmp_path / f"{kind}{bounds}", data=False)
+        )
+        for kind in ("linear", "mlp")
+        for bounds in (False, True)
+    }
+    free, bounded = robots["linear", False], robots["linear", True]
+    assert free.high.tolist() == [np.inf, np.inf]
+    assert (bounded.low.tolist(), bounded.high.tolist()) == ([-0.3, -np.inf], [0.2, np.inf])
+    network, narrow = robots["mlp", False], robots["mlp", True]
+    assert network.high == pytest.approx([1.0, 4.0], abs=0.1)
+    assert narrow.high.tolist() == [0.2, network.high[1]]
+
+
+def test_an_open_bound_is_saved_and_read(tmp_path: Path) -> None:
+    one = controller("linear", angles=False, bounds=False)
+    schema = replace(one.policy.schema, bounds={"feed": (0.0, np.inf)})
+    path = replace(one, policy=replace(one.policy, schema=schema)).save(tmp_path / "one")
+    assert runtime.load(path).high[0] == np.inf
+    assert nopg.load(path).policy.schema.bounds == {"feed": (0.0, np.inf)}
+
+
+@pytest.mark.parametrize(
+    ("observation", "message"),
+    [
+        ([np.nan, 0.0], "angle is nan"),
+        ([[0.0, 0.0], [0.0, -np.inf]], "velocity is -inf"),
+        ([0.0], "2 numbers"),
+        ([[0.0, 0.0, 0.0]], "2 numbers"),
+        ([[[0.0, 0.0]]], "2 numbers"),
+        (0.0, "2 numbers"),
+        (["a", "b"], "made of numbers"),
+        ([[0.0], [0.0, 1.0]], "made of numbers"),
+        ([None, 0.0], "made of numbers"),
+        ([1j, 0.0], "made of numbers"),
+    ],
+)
+def test_what_no_controller_may_act_on_is_refused(saved: Path, observation: object, message: str) -> None:
+    robot = runtime.load(saved)
+    with pytest.raises(ObservationError, match=message):
+        robot(observation)  # type: ignore[arg-type]
+
+
+def test_a_state_too_far_away_for_the_policy_is_refused(tmp_path: Path) -> None:
+    one = controller("linear", angles=False, bounds=True)
+    robot = runtime.load(one.save(tmp_path / "one"))
+    with pytest.raises(ObservationError, match="so large"):
+        robot([1.7e308, -1.7e308])
+
+
+def test_a_state_too_far_away_to_be_squared_is_unknown(saved: Path) -> None:
+    robot = runtime.load(saved)
+    assert robot.support([0.0, 1e308]) == 0.0
+    assert robot.unknown([0.0, 1e200]) == 1.0
+
+
+def test_an_angle_without_direction_is_refused(tmp_path: Path) -> None:
+    one = controller("linear", angles=True, bounds=False)
+    schema = replace(one.policy.schema, angles={"angle": 1.0})
+    path = replace(one, policy=replace(one.policy, schema=schema)).save(tmp_path / "one")
+    with pytest.raises(ObservationError, match="no direction"):
+        runtime.load(path).unknown([1.7e308, 0.0])
+
+
+WITHOUT = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "scipy"}:
+            raise ImportError(f"{name} is not installed here")
+sys.meta_path.insert(0, Absent())
+"""
+ACT = """
+import sys
+from nopg import deploy as runtime
+robot = runtime.load(sys.argv[1])
+guard = runtime.GuardedController(robot, fallback=lambda state: [0.0])
+decision = guard.act([float(x) for x in sys.argv[2:]])
+assert not {"torch", "scipy"} & set(sys.modules)
+print(repr(float(decision.action[0])), repr(decision.unknown), decision.source)
+"""
+
+
+def acted(python: str, script: str, saved: Path, **settings: object) -> tuple[float, float, str]:
+    done = subprocess.run(
+        [python, "-W", "error", "-c", script, str(saved), "0.1", "-0.2"],
+        capture_output=True,
+        text=True,
+        check=False,
+        **settings,  # type: ignore[call-overload]
+    )
+    assert done.returncode == 0, done.stderr
+    action, unknown, source = done.stdout.split()
+    return float(action), float(unknown), source
+
+
+def test_it_runs_where_torch_and_scipy_cannot_be_imported(saved: Path, result: TrainingResult) -> None:
+    action, unknown, source = acted(sys.executable, WITHOUT + ACT, saved)
+    actions, _, unknowns = torch_answers(result, np.array([[0.1, -0.2]]))
+    assert action == pytest.approx(actions[0, 0], abs=TOLERANCE)
+    assert unknown == pytest.approx(unknowns[0], abs=TOLERANCE)
+    assert source == "learned"
+
+
+@pytest.mark.slow
+def test_it_runs_in_an_environment_of_numpy_and_safetensors_alone(
+    saved: Path, result: TrainingResult, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "bare", with_pip=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    root = Path(__file__).parents[2]
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def pip(*arguments: str) -> str:
+        command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    pip("install", "numpy", "safetensors")
+    pip("install", "--no-deps", str(root))
+    assert "torch" not in pip("list")
+    action, _, source = acted(python, ACT, saved, env=clean, cwd=tmp_path)
+    actions, _, _ = torch_answers(result, np.array([[0.1, -0.2]]))
+    assert action == pytest.approx(actions[0, 0], abs=TOLERANCE)
+    assert source == "learned"
+
+
+def test_a_loaded_result_knows_its_data_again(saved: Path, result: TrainingResult) -> None:
+    assert nopg.load(saved).data_identity == result.data_identity
+    assert result.data_identity["rows"] == len(result.data)

@@ -1,0 +1,218 @@
+"""Saved controllers that were changed, as the runtime reads them."""
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load as read_arrays
+from safetensors.numpy import save as write_arrays
+
+import nopg
+from bundles.hostile import attack
+from deploy.controller_cases import KINDS, controller
+from nopg import deploy as runtime
+from nopg.bundles._bundle import FORMAT
+from nopg.bundles._controller import CONTROLLER, WEIGHTS
+from nopg.errors import BundleError, DataError, NopgError, ObservationError
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+Change = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    there = tmp_path_factory.mktemp("kinds")
+    return {
+        kind: controller(kind, angles=kind != "diagonal", bounds=True).save(there / kind) for kind in KINDS
+    }
+
+
+def put(folder: Path, name: str, content: bytes) -> None:
+    """Write a member with a manifest that agrees."""
+    (folder / name).write_bytes(content)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["members"][name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def changed(source: Path, folder: Path, change: Callable[[Arrays], object]) -> Path:
+    """Return a copy of a controller with other arrays."""
+    shutil.copytree(source, folder)
+    arrays = {name: np.array(array) for name, array in read_arrays((source / WEIGHTS).read_bytes()).items()}
+    change(arrays)
+    put(folder, WEIGHTS, write_arrays({name: np.asarray(array, order="C") for name, array in arrays.items()}))
+    return folder
+
+
+CHANGES: dict[str, Change] = {
+    "shorter": lambda array: array[:-1],
+    "longer": lambda array: np.concatenate([array, array]),
+    "another axis": lambda array: array[None],
+    "flat": lambda array: array.reshape(-1, 1, 1),
+    "empty": lambda array: array[:0],
+    "turned": lambda array: np.concatenate([array.T, array.T], axis=-1),
+    "not a number": lambda array: np.full_like(array, np.nan),
+    "whole numbers": lambda array: np.ones_like(array, dtype=np.int32),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_array_of_another_shape_is_refused_by_both_readers(
+    kind: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    names = sorted(read_arrays((folders[kind] / WEIGHTS).read_bytes()))
+    tried = 0
+    for name in names:
+        for what, change in CHANGES.items():
+            folder = tmp_path / f"{name} {what}"
+
+            def apply(arrays: Arrays, name: str = name, change: Change = change) -> None:
+                arrays[name] = change(arrays[name] if arrays[name].ndim else arrays[name][None])
+
+            changed(folders[kind], folder, apply)
+            if name == "policy.decay.factor" and what == "shorter":
+                continue  # of length one, it is the empty one
+            for reader in (runtime.load, nopg.load):
+                with pytest.raises(BundleError):
+                    pytest.fail(f"{name} {what}: {reader(folder)}")
+            tried += 1
+        for what in ("missing", "renamed"):
+            folder = changed(
+                folders[kind],
+                tmp_path / f"{name} {what}",
+                lambda arrays, name=name, what=what: arrays.update(  # type: ignore[misc]
+                    {"policy.other": arrays.pop(name)} if what == "renamed" else {} | {"": arrays.pop(name)}
+                ),
+            )
+            with pytest.raises(BundleError):
+                runtime.load(folder)
+    assert tried > 30
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("support.weights", -1.0),
+        ("support.width", 0.0),
+        ("support.width", -1.0),
+        ("support.width", 5e-324),
+        ("policy.network.standardizer.std", 0.0),
+        ("policy.action_range.radius", 0.0),
+        ("policy.action_range.radius", -1.0),
+        ("policy.action_range.radius", 1e-300),
+    ],
+)
+def test_numbers_with_which_nobody_could_act_are_refused_by_both_readers(
+    name: str, number: float, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    def apply(arrays: Arrays) -> None:
+        arrays[name].flat[0] = number
+
+    folder = changed(folders["mlp"], tmp_path / "one", apply)
+    with pytest.raises(BundleError):
+        runtime.load(folder)
+    with pytest.raises(BundleError):
+        nopg.load(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"policy": {"kind": "oracle"}},
+        {"policy": {"kind": ["mlp"]}},
+        {"policy": {}},
+        {"policy": {"kind": "gaussian", "mean": {}}},
+        {"policy": {"kind": "gaussian-mlp"}},
+        {"policy": {"kind": "linear"}},
+        {"support": {"prior_mass": 0.0}},
+        {"support": {"prior_mass": "nan"}},
+        {"support": {"prior_mass": -1e-9}},
+        {"schema": {"states": ["angle"]}},
+        {"schema": {"states": ["angle", "angle"]}},
+        {"schema": {"states": []}},
+        {"schema": {"actions": ["torque", "brake"]}},
+        {"schema": {"angles": {}}},
+        {"schema": {"angles": {"angle": 0.0}}},
+        {"schema": {"angles": {"angle": 1.0, "velocity": 1.0}}},
+        {"schema": {"angles": {"torque": 1.0}}},
+        {"schema": {"bounds": {"torque": [1.0, -1.0]}}},
+        {"schema": {"bounds": {"torque": [1.0]}}},
+        {"schema": {"bounds": {"torque": ["nan", 1.0]}}},
+        {"schema": {"bounds": {"torque": [True, 2.0]}}},
+        {"schema": {"bounds": {"speed": [0.0, 1.0]}}},
+        {"schema": {"units": {"torque": 3}}},
+    ],
+)
+def test_a_document_that_does_not_fit_is_refused_by_both_readers(
+    change: dict[str, dict[str, object]], folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(folders["mlp"], tmp_path / "one")
+    told = json.loads((folder / CONTROLLER).read_text())
+    for part, values in change.items():
+        told[part] = values if part == "policy" else {**told[part], **values}
+    put(folder, CONTROLLER, json.dumps(told).encode())
+    with pytest.raises(BundleError):
+        runtime.load(folder)
+    with pytest.raises(BundleError):
+        nopg.load(folder)
+
+
+def test_numbers_at_the_end_of_the_range_are_read_without_a_warning(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    def apply(arrays: Arrays) -> None:
+        arrays["policy.action_range.center"][:] = arrays["policy.action_range.radius"][:] = 1.7e308
+
+    folder = changed(folders["mlp"], tmp_path / "one", apply)
+    told = json.loads((folder / CONTROLLER).read_text())
+    told["schema"]["angles"] = {"angle": 5e-324}
+    put(folder, CONTROLLER, json.dumps(told).encode())
+    with pytest.raises(ObservationError, match="no direction"):
+        runtime.load(folder)([1.0, 0.0])
+
+
+@pytest.mark.parametrize("kind", ["mlp", "gaussian-linear"])
+def test_hundreds_of_changed_controllers_are_refused_or_act(
+    kind: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    told = {"refused": 0, "acted": 0}
+    for case in range(250):
+        folder = tmp_path / str(case) / "bundle"
+        shutil.copytree(folders[kind], folder)
+        path = attack(folder, random.Random(f"{kind} {case}"))
+        try:
+            robot = runtime.load(path)
+        except BundleError:
+            told["refused"] += 1
+            # What the runtime refuses, training refuses too.
+            with pytest.raises((BundleError, DataError)):
+                nopg.load(path)
+            continue
+        told["acted"] += 1
+        states = np.zeros((2, len(robot.columns.states)))
+        try:
+            assert np.isfinite(robot(states)).all()
+        except ObservationError:
+            continue
+        assert ((robot.unknown(states) >= 0) & (robot.unknown(states) <= 1)).all()
+        try:
+            other = nopg.load(path)
+        except NopgError:  # it reads more than the runtime does
+            continue
+        wanted = np.clip(np.asarray(other.policy(states)), robot.low, robot.high)
+        assert np.allclose(robot(states), wanted, rtol=1e-9)
+    assert min(told.values()) > 20, told
+
+
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+def test_a_controller_of_every_format_so_far_still_runs(number: int) -> None:
+    folder = Path(__file__).parents[1] / "bundles" / "formats" / str(number)
+    told = json.loads((folder / "expected.json").read_text())
+    action = runtime.load(folder / "controller")([1.0, 2.0])
+    assert action.tolist() == pytest.approx(told["action"], rel=1e-12)

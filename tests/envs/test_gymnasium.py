@@ -1,0 +1,243 @@
+"""The adapter under Gymnasium's own checker, its seeds, its ends and its pictures."""
+
+import subprocess
+import sys
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.utils.env_checker import check_env
+
+from nopg.envs import (
+    LQR,
+    CartPole,
+    Environment,
+    GymnasiumEnvironment,
+    MountainCar,
+    Pendulum,
+    TwoTanks,
+    register,
+)
+from nopg.errors import ArgumentError
+
+NAMES = [
+    "nopg/CartPole-v0",
+    "nopg/CartPole500Hz-v0",
+    "nopg/LQR-v0",
+    "nopg/MountainCar-v0",
+    "nopg/Pendulum-v0",
+    "nopg/PendulumUpright-v0",
+    "nopg/TwoTanks-v0",
+]
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names known, and windows drawn into the void."""
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    register()
+
+
+def make(name: str, **settings: Any) -> Any:
+    return cast(Any, gymnasium.make(name, **settings))
+
+
+@pytest.mark.parametrize("name", NAMES)
+# The checker warns of every unbounded observation and of every action outside [−1, 1]; ours have units.
+@pytest.mark.filterwarnings("ignore:.*Box observation space (minimum|maximum) value is -?infinity")
+@pytest.mark.filterwarnings("ignore:.*we recommend using a symmetric and normalized space")
+def test_gymnasiums_checker_is_content(name: str) -> None:
+    check_env(make(name).unwrapped)
+
+
+def test_exactly_these_names_are_registered_and_once() -> None:
+    register()
+    ours = sorted(name for name in gymnasium.registry if name.startswith("nopg/"))
+    assert ours == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_specification_survives_json(name: str) -> None:
+    spec = gymnasium.envs.registration.EnvSpec.from_json(make(name).spec.to_json())
+    first, _ = spec.make().reset(seed=3)
+    assert first.tolist() == make(name).reset(seed=3)[0].tolist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_episode(name: str) -> None:
+    episodes = []
+    for _ in range(2):
+        env = make(name)
+        observation, _ = env.reset(seed=5)
+        env.action_space.seed(5)
+        rows = [observation]
+        for _ in range(20):
+            observation, reward, terminated, _, _ = env.step(env.action_space.sample())
+            rows.append(np.append(observation, reward))
+            if terminated:
+                break
+        episodes.append(np.concatenate(rows))
+    assert np.array_equal(episodes[0], episodes[1])
+
+
+def test_each_reset_draws_a_new_start() -> None:
+    env = make("nopg/MountainCar-v0")
+    starts = [env.reset(seed=0)[0], env.reset()[0], env.reset(seed=0)[0], env.reset(seed=1)[0]]
+    assert np.array_equal(starts[0], starts[2])
+    assert not np.array_equal(starts[0], starts[1])
+    assert not np.array_equal(starts[0], starts[3])
+
+
+def test_the_observation_is_the_raw_state() -> None:
+    env = GymnasiumEnvironment(Pendulum())
+    observation, info = env.reset(seed=0)
+    assert observation.dtype == np.dtype(np.float64)
+    assert (observation.tolist(), info) == ([np.pi, 0.0], {})
+
+    states, actions = torch.tensor(observation)[None], torch.tensor([[1.5]], dtype=torch.float64)
+    after, reward, *_ = env.step(np.array([1.5]))
+    next_states = Pendulum().step(states, actions)
+    assert after.tolist() == next_states[0].tolist()
+    assert reward == Pendulum().reward(states, actions, next_states).item()
+
+
+def test_info_holds_the_action_that_the_plant_received() -> None:
+    env = GymnasiumEnvironment(Pendulum())
+    env.reset(seed=0)
+    assert env.step(np.array([7.0]))[4]["applied_action"].tolist() == [2.0]
+    linear = GymnasiumEnvironment(LQR())
+    linear.reset(seed=0)
+    assert linear.step(np.array([700.0, 0.0]))[4]["applied_action"].tolist() == [700.0, 0.0]
+
+
+def test_arriving_terminates_and_does_not_truncate() -> None:
+    env = make("nopg/MountainCar-v0")
+    env.reset(options={"state": [0.44, 0.05]})
+    _, reward, terminated, truncated, _ = env.step(np.array([1.0]))
+    assert (reward, terminated, truncated) == (-1.0, True, False)
+
+
+def test_the_time_limit_truncates_and_does_not_terminate() -> None:
+    env = make("nopg/Pendulum-v0", max_episode_steps=3)
+    env.reset(seed=0)
+    ends = [env.step(np.array([0.0]))[2:4] for _ in range(3)]
+    assert ends == [(False, False), (False, False), (False, True)]
+
+
+def test_settings_pass_through_make() -> None:
+    assert make("nopg/Pendulum-v0", start="random").unwrapped.environment == Pendulum(start="random")
+    assert make("nopg/MountainCar-v0", rewards="gymnasium").unwrapped.environment.rewards == "gymnasium"
+    assert make("nopg/CartPole-v0").unwrapped.environment.parameters.rate == 50.0
+    assert make("nopg/CartPole500Hz-v0").unwrapped.environment.parameters.rate == 500.0
+    assert make("nopg/TwoTanks-v0", effort=0.5).unwrapped.environment.parameters.effort == 0.5
+    assert make("nopg/PendulumUpright-v0").reset(seed=0)[0].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_frames_show_something_and_follow_the_state(name: str) -> None:
+    env = make(name, render_mode="rgb_array")
+    env.reset(seed=0)
+    first = env.render()
+    assert (first.shape, first.dtype) == ((400, 600, 3), np.uint8)
+    assert len(np.unique(first.reshape(-1, 3), axis=0)) > 10  # paper, ink and the smoothed edges between
+
+    env.step(env.action_space.high)
+    env.step(env.action_space.high)
+    assert not np.array_equal(first, env.render())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_window_opens_follows_and_closes(name: str) -> None:
+    env = make(name, render_mode="human")
+    env.reset(seed=0)
+    env.step(env.action_space.low)
+    assert env.render() is None
+    env.close()
+    env.close()
+
+
+@pytest.mark.parametrize("environment", [LQR(), Pendulum(), CartPole(), MountainCar(), TwoTanks()])
+def test_states_far_away_can_be_drawn(environment: Environment) -> None:
+    env = GymnasiumEnvironment(environment, render_mode="rgb_array")
+    env.reset(options={"state": [1e12] * len(environment.state_names)})
+    frame = env.render()
+    assert frame is not None
+    assert frame.shape == (400, 600, 3)
+
+
+def test_without_a_mode_nothing_is_drawn() -> None:
+    env = GymnasiumEnvironment(Pendulum())
+    env.reset(seed=0)
+    assert env.render() is None
+
+
+def test_steps_and_pictures_ask_for_a_reset_first() -> None:
+    env = GymnasiumEnvironment(Pendulum(), render_mode="rgb_array")
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.zeros(1))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.render()
+
+
+def test_impossible_requests_are_refused() -> None:
+    env = GymnasiumEnvironment(Pendulum())
+    with pytest.raises(ArgumentError, match="state to start in"):
+        env.reset(options={"state": [1.0]})
+    env.reset(seed=0)
+    for action in ([np.nan], [1.0, 2.0]):
+        with pytest.raises(ArgumentError, match="give finite torque"):
+            env.step(np.array(action))
+    with pytest.raises(ArgumentError, match="render_mode"):
+        GymnasiumEnvironment(Pendulum(), render_mode=cast(Any, "ascii"))
+
+
+def test_an_environment_without_a_drawing_says_so() -> None:
+    class Other(cast(Any, Environment)):  # type: ignore[misc]
+        state_names = action_names = ("x",)
+        state_low = action_low = -torch.ones(1, dtype=torch.float64)
+        state_high = action_high = torch.ones(1, dtype=torch.float64)
+        initial = step = reward = terminal = None
+
+    GymnasiumEnvironment(Other())
+    with pytest.raises(ArgumentError, match="no drawing of Other"):
+        GymnasiumEnvironment(Other(), render_mode="rgb_array")
+
+
+def run(script: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_the_environments_loads_neither_gymnasium_nor_pygame() -> None:
+    script = "import sys, nopg.envs; print(sorted({'gymnasium', 'pygame'} & set(sys.modules)))"
+    assert run(script) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "use"),
+    [
+        ("gymnasium", "gymnasium", "environments.register()"),
+        (
+            "pygame",
+            "render",
+            "environments.GymnasiumEnvironment(environments.Pendulum(), render_mode='human')",
+        ),
+    ],
+)
+def test_a_missing_extra_is_named(package: str, extra: str, use: str) -> None:
+    script = f"""
+import sys
+sys.modules[{package!r}] = None
+from nopg import envs as environments, errors
+try:
+    {use}
+except errors.MissingExtraError as error:
+    print(error)
+"""
+    expected = f"this needs {package}, which is not installed; try: pip install 'nopg[{extra}]'"
+    assert run(script) == expected

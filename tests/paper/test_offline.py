@@ -1,0 +1,159 @@
+"""Offline rivals: all transitions, finite actions in bounds, the same seed the same controller."""
+
+import random
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.data import Transitions, to_d3rlpy
+from nopg.envs import Pendulum, simulate
+from nopg.errors import ArgumentError, DataError, MissingExtraError
+from paper.baseline_cases import (
+    EPISODES,
+    STATES,
+    UNCONNECTED,
+    demonstrations,
+    demonstrator,
+    one_step_tasks,
+)
+from studies.baselines import OFFLINE_METHODS, OfflineMethod, Snapshot, train_offline
+from studies.baselines._batches import BatchBuffer
+from studies.baselines._isolation import own_randomness
+
+
+def short(method: OfflineMethod, data: Transitions = UNCONNECTED, **settings: Any) -> list[Snapshot]:
+    return train_offline(method, data, **{"discount": 0.9, "updates": 10, "snapshots": 2, **settings})
+
+
+def actions(snapshot: Snapshot) -> torch.Tensor:
+    return torch.as_tensor(snapshot.controller(STATES))
+
+
+@pytest.mark.parametrize("data", [UNCONNECTED, EPISODES], ids=["unconnected", "episodes"])
+def test_n_transitions_stay_n_in_what_d3rlpy_samples_from(data: Transitions) -> None:
+    buffer = BatchBuffer(to_d3rlpy(data, encode_angles=True))
+    assert buffer.transition_count == len(data)
+    with own_randomness(0):
+        drawn = np.unique(buffer.sample_transition_batch(5_000).observations, axis=0)
+    # Some seventy draws per row: none is left out.
+    assert np.array_equal(drawn, np.unique(data.features.float().numpy(), axis=0))
+
+
+def test_batches_are_those_that_d3rlpy_draws() -> None:
+    theirs = to_d3rlpy(EPISODES, encode_angles=True)
+    batches = []
+    for buffer in (theirs, BatchBuffer(theirs)):
+        with own_randomness(3):
+            batches.append(buffer.sample_transition_batch(200))
+    for column in ("observations", "actions", "rewards", "next_observations", "next_actions", "terminals"):
+        assert np.array_equal(getattr(batches[0], column), getattr(batches[1], column)), column
+
+
+@pytest.mark.parametrize("method", OFFLINE_METHODS)
+def test_every_method_gives_finite_actions_in_bounds_and_the_same_for_the_same_seed(
+    method: OfflineMethod,
+) -> None:
+    first, again, other = short(method)[-1], short(method)[-1], short(method, seed=1)[-1]
+    assert actions(first).shape == (len(STATES), 1)
+    # The scaling to the range of the actions is in float32.
+    assert bool((actions(first).abs() <= UNCONNECTED.actions.abs().max() * (1 + 1e-6)).all())
+    assert torch.equal(actions(first), actions(again))
+    assert not torch.equal(actions(first), actions(other))
+
+
+@pytest.mark.parametrize("method", OFFLINE_METHODS)
+def test_a_snapshot_stays_as_it_was_when_training_goes_on(method: OfflineMethod) -> None:
+    half, whole = short(method)
+    (alone,) = short(method, updates=5, snapshots=1)
+    assert (half.updates, whole.updates, half.transitions) == (5, 10, len(UNCONNECTED))
+    assert 0 < half.seconds < whole.seconds
+    assert torch.equal(actions(half), actions(alone))
+    assert not torch.equal(actions(half), actions(whole))
+
+
+def test_a_controller_takes_raw_states_and_sees_no_turns() -> None:
+    (snapshot,) = short("bc", snapshots=1)
+    turned = STATES + torch.tensor([2 * torch.pi, 0.0])
+    # A turn is rounded in float32.
+    assert torch.allclose(torch.as_tensor(snapshot.controller(turned)), actions(snapshot), atol=1e-4)
+    assert simulate(Pendulum(), snapshot.controller, steps=3).rewards.isfinite().all()
+
+
+def test_cloning_reproduces_a_linear_demonstrator() -> None:
+    data = demonstrations()
+    snapshot = train_offline("bc", data, discount=0.9, updates=1_000, snapshots=1)[-1]
+    error = torch.as_tensor(snapshot.controller(data.states)) - demonstrator(data.states)
+    # A network of 50 units behind a tanh; the actions themselves have a standard deviation of .5.
+    assert error.square().mean().sqrt() < 0.05
+
+
+@pytest.mark.parametrize("method", OFFLINE_METHODS)
+def test_every_method_does_better_than_the_random_actions_it_saw(method: OfflineMethod) -> None:
+    data = one_step_tasks()
+    snapshot = train_offline(method, data, discount=0.9, updates=100, snapshots=1)[-1]
+    chosen = torch.as_tensor(snapshot.controller(data.states))
+    assert -(chosen - data.states).square().mean() > data.rewards.mean()
+
+
+def test_ddpg_finds_the_best_action_of_a_one_step_task() -> None:
+    data = one_step_tasks()
+    snapshot = train_offline("ddpg", data, discount=0.9, updates=600, snapshots=1)[-1]
+    chosen = torch.as_tensor(snapshot.controller(data.states))
+    # Doing nothing costs 1/3, acting at random 2/3.
+    assert (chosen - data.states).square().mean() < 0.05
+
+
+def test_bounds_can_be_wider_than_the_data() -> None:
+    (snapshot,) = short("ddpg", action_bounds=([100.0], [101.0]), snapshots=1)
+    assert bool(((actions(snapshot) > 99.99) & (actions(snapshot) < 101.01)).all())
+
+
+def test_the_global_generators_are_given_back_as_they_were() -> None:
+    before = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()  # type: ignore[index] # noqa: NPY002
+    short("bc")
+    after = random.getstate(), np.random.get_state()[1], torch.get_rng_state()  # type: ignore[index] # noqa: NPY002
+    assert before[0] == after[0]
+    assert np.array_equal(before[1], after[1])
+    assert torch.equal(before[2], after[2])
+
+
+def test_nothing_is_printed_and_no_folder_is_left(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    short("td3+bc")
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"updates": 10, "snapshots": 3}, "multiple of snapshots"),
+        ({"updates": 0}, "multiple of snapshots"),
+        ({"discount": 1.0}, "discount is 1.0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        short("bc", **settings)
+
+
+def test_an_unknown_method_and_actions_without_a_range_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"no method 'sac'; choose one of bc, ddpg"):
+        short("sac")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"low < high, say so with action_bounds"):
+        short("bc", replace(UNCONNECTED, actions=torch.zeros_like(UNCONNECTED.actions)))
+
+
+def test_without_d3rlpy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "d3rlpy", None)
+    with pytest.raises(MissingExtraError, match=r"needs d3rlpy.*pip install 'nopg\[benchmark\]'"):
+        short("bc")

@@ -1,0 +1,141 @@
+"""The page of all experiments, and the experiments that are no learning studies, from hand-made records."""
+
+from pathlib import Path
+
+import pytest
+
+from nopg._json import write_json
+from nopg._provenance import provenance
+from nopg.errors import ArgumentError
+from paper.study_records import learning_record
+from studies.paper import EXPERIMENTS, Choice, Trial, page, run_trial
+from studies.paper.records import Record
+
+
+def other_record(experiment: str, method: str, results: dict[str, object], mode: str = "ours") -> Record:
+    record = learning_record(experiment, method, 300, 0, 0.0, mode=mode)
+    return {**record, **provenance(), "config": {}, "results": results}
+
+
+def tried(*applies: bool) -> dict[str, object]:
+    names = ("demonstrations", "unstructured", "deterministic")
+    return {
+        name: {"applies": yes, "says": None if yes else "it does not"}
+        for name, yes in zip(names, applies, strict=True)
+    }
+
+
+def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> None:
+    records = [
+        {**learning_record("pendulum-grid", "nopg-d", size, seed, -365.0), **provenance()}
+        for size in (200, 450, 800, 1250, 1800, 3200)
+        for seed in range(10)
+    ]
+    for record in records:
+        trial = Trial("pendulum-grid", "ours", "nopg-d", record["size"], record["seed"])
+        write_json(trial.path(tmp_path), record)
+    text = page(tmp_path, "figures")
+    row = "| [pendulum-grid](#pendulum-uniform-grid) | NOPG-D: mean above the paper's at every size | 200"
+    assert row in text
+    assert "| beaten |" in text
+    assert "| **not run in full** |" in text
+    assert "![Pendulum, uniform grid](figures/pendulum-grid.png)" in text
+    assert "| NOPG-D | 3200 | 10 | -365 [-365, -365] | -365 | -365 | 10 | -432 | 1 |" in text
+    assert "1. Ours: `optimize` with its defaults" in text
+    assert "made before the local model was introduced" in " ".join(text.split())
+    assert "`python -m studies.paper cart-pole`, not run yet" in text
+    assert all(f"## {experiment.title}" in text for experiment in EXPERIMENTS.values())
+
+
+def test_every_link_of_the_overview_leads_to_a_heading(tmp_path: Path) -> None:
+    text = page(tmp_path, "figures")
+    for experiment in EXPERIMENTS.values():
+        anchor = "".join(c for c in experiment.title.lower() if c.isalnum() or c in " -").replace(" ", "-")
+        assert f"(#{anchor})" in text
+
+
+# Applicability
+
+
+def test_the_table_of_applicability_is_the_papers_only_if_every_cell_is() -> None:
+    study = EXPERIMENTS["applicability"]
+    yes, no = tried(True, True, True), tried(False, False, False)
+    rows = {"ddpg-offline": yes, "pwis": no, "nopg-d": yes, "nopg-s": yes}
+    records = [other_record("applicability", method, results) for method, results in rows.items()]
+    (finding,) = study.findings(records)
+    assert (finding.found, finding.verdict) == ("12 of 12", "reproduced")
+    assert "| PWIS | no: it does not | no: it does not | no: it does not |" in study.tables(records)
+
+    records[1] = other_record("applicability", "pwis", tried(True, False, False))
+    assert study.findings(records)[0].verdict == "not reproduced"
+    assert study.findings(records[:2])[0].verdict == "not run in full"
+
+
+def test_importance_sampling_refuses_all_three_and_says_why(tmp_path: Path) -> None:
+    _, record = run_trial(Trial("applicability", "ours", "pwis", 300, 0), tmp_path)
+    assert [cell["applies"] for cell in record["results"].values()] == [False, False, False]
+    assert "belong to none" in record["results"]["unstructured"]["says"]
+
+
+# Portraits
+
+
+def portrait(before: float, after: float, apart: float) -> dict[str, object]:
+    def part(mass: float) -> dict[str, float]:
+        return {
+            "upright_mass": mass,
+            "upright_mass_truth": mass,
+            "total_variation": apart,
+            "total_variation_cells": apart,
+            "expected_return": -180.0,
+            "discounted_truth": -188.0,
+        }
+
+    return {"before": part(before), "after": part(after)}
+
+
+@pytest.mark.parametrize(
+    ("after", "apart", "verdicts"),
+    [(0.2, 0.05, ["kept", "kept"]), (0.05, 0.4, ["missed", "missed"])],
+)
+def test_portraits_are_judged_by_the_upright_and_by_total_variation(
+    after: float, apart: float, verdicts: list[str]
+) -> None:
+    study = EXPERIMENTS["pendulum-portrait"]
+    records = [other_record("pendulum-portrait", "nopg-d", portrait(0.01, after, apart))]
+    assert [finding.verdict for finding in study.findings(records)] == verdicts
+    assert len(study.tables(records)) == 3
+    assert [finding.verdict for finding in study.findings([])] == ["not run in full"] * 2
+
+
+# The regulator
+
+
+def gradient(cosines: list[float], final: float) -> dict[str, object]:
+    return {
+        "cosines": cosines,
+        "relative_errors": [0.5] * len(cosines),
+        "own_cosines": cosines,
+        "final_return": final,
+    }
+
+
+def test_directions_are_judged_by_mean_and_spread() -> None:
+    study = EXPERIMENTS["lqr-gradient"]
+    records = [
+        other_record("lqr-gradient", method, gradient([value + shift, value - shift], -1.0), mode="faithful")
+        for method, value, scatter in (("nopg-d", 0.9, 0.0), ("dpg", 0.5, 0.2), ("nopg-s", 0.9, 0.3))
+        for shift in (scatter, -scatter)
+    ]
+    found = {finding.claim: finding for finding in study.findings(records)}
+    first = found["nopg-d above dpg in mean cosine, and steadier, faithful"]
+    assert first.verdict == "reproduced"
+    assert first.found.startswith("0.90 ± 0.00 against 0.50 ± 0.28")
+    assert found["nopg-s above pwis in mean cosine, and steadier, faithful"].verdict == "not run in full"
+    assert sum(line.startswith("| faithful |") for line in study.tables(records)) == 3
+
+
+@pytest.mark.parametrize("name", ["lqr-gradient", "pendulum-portrait", "applicability"])
+def test_a_method_that_an_experiment_does_not_have_is_named(name: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"{name} has no method \['bc'\]"):
+        EXPERIMENTS[name].plan(Choice(methods=("bc",)))
