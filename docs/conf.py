@@ -49,8 +49,9 @@ napoleon_use_ivar = True
 nitpick_ignore_regex = [
     ("py:obj", r".*"),
     ("py:class", r"(abc|collections|enum|gymnasium|minari|numpy|os|pathlib|scipy|torch)\..*"),
-    ("py:class", "ArrayLike|Device|Figure|FloatArray|QLearningAlgoBase|SolvedSystem"),
+    ("py:class", "ArrayLike|Device|Figure|FloatArray|Marks|QLearningAlgoBase|SolvedSystem"),
     ("py:class", r"nopg\.(\w+\.)*_.*"),
+    ("py:exc", "UnstableGainError"),
 ]
 
 # Looks: nothing is loaded from another host.
