@@ -1,4 +1,4 @@
-"""The code map names existing code and tests; the reference has all packages, the command page all options."""
+"""The code map names existing code and tests, the reference all packages, the command page all options."""
 
 import ast
 import importlib
