@@ -36,7 +36,7 @@ def collected() -> set[str]:
 
 
 def test_there_are_pages_and_blocks_to_look_at() -> None:
-    assert {"README.md", "CONTRIBUTING.md", "docs/index.md", "docs/data.md"} <= set(PAGES)
+    assert {"README.md", "CONTRIBUTING.md", "docs/index.md", "docs/guides/data.md"} <= set(PAGES)
     assert sum(block.language == "python" for page in PAGES for block in blocks(page)) > 20
 
 

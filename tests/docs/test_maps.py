@@ -1,4 +1,4 @@
-"""The maps among the pages lead somewhere: the code map to names and tests, the reference to all packages."""
+"""The code map names existing code and tests, the reference all packages, the command page all options."""
 
 import ast
 import importlib
@@ -6,11 +6,14 @@ import pkgutil
 import re
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import pytest
+import typer
 
 import nopg
 from docs.pages import ROOT
+from nopg.cli._app import app
 
 ROW = re.compile(r"^\|(?:.*\|)? (?P<code>[^|]*) \| `(?P<file>test_\w+)` (?P<fact>[^|]*) \|$", re.MULTILINE)
 ROWS = [
@@ -56,3 +59,14 @@ def test_the_reference_lists_every_package() -> None:
     listed = re.findall(r"^   (nopg[\w.]*)$", text, re.MULTILINE)
     packages = [m.name for m in pkgutil.iter_modules(nopg.__path__) if not m.name.startswith("_")]
     assert sorted(listed) == ["nopg", *(f"nopg.{package}" for package in packages)]
+
+
+def test_the_command_page_lists_every_command_and_option() -> None:
+    text = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
+    group: Any = typer.main.get_command(app)
+    assert re.findall(r"^## ([a-z]+)$", text, re.MULTILINE) == list(group.commands)
+    shared = text.partition("\n## describe")[0]
+    for name, command in group.commands.items():
+        section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        for option in (option for parameter in command.params for option in parameter.opts):
+            assert not option.startswith("--") or option in section + shared, f"{name} {option}"
