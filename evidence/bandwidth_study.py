@@ -59,7 +59,12 @@ def _returns(
 ) -> list[float]:
     discount = _DISCOUNT ** (500 / steps)
     results = [
-        nopg.optimize(data, discount, model="paper", start="given", bandwidths=h, seed=seed, progress=False)
+        nopg.optimize(
+            data,
+            discount,
+            model=nopg.PaperModel.Config(bandwidths=h),
+            config=nopg.TrainingConfig(seed=seed, start="given", progress=False),
+        )
         for seed in seeds
     ]
     # A fifth of the step gives five times as many rewards.

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from evidence.study import run_study
-from nopg import Bandwidths, runtime
+from nopg import Bandwidths, PaperModel, TrainingConfig, runtime
 from nopg._provenance import provenance
 from nopg._seeding import generator
 from nopg.data import Transitions
@@ -46,11 +46,8 @@ def _trained(data: Transitions) -> TrainingResult:
     return optimize(
         data,
         0.95,
-        model="paper",
-        bandwidths=widths,
-        start="given",
-        updates=1,
-        progress=False,
+        model=PaperModel.Config(bandwidths=widths),
+        config=TrainingConfig(updates=1, start="given", progress=False),
     )
 
 

@@ -31,7 +31,9 @@ _PREDICTED, _TRUE = "#0072B2", "#D55E00"
 def measure() -> dict[str, Any]:
     """Train, predict, run, and return the record."""
     plant = Pendulum()
-    result = nopg.optimize(collect_grid(plant, PENDULUM_GRIDS[_ROWS]), _DISCOUNT, progress=False)
+    result = nopg.optimize(
+        collect_grid(plant, PENDULUM_GRIDS[_ROWS]), _DISCOUNT, config=nopg.TrainingConfig(progress=False)
+    )
     paths = result.predicted_paths(_STEPS)
     run = simulate(plant, result.policy, steps=_STEPS)
     shares = _DISCOUNT ** np.arange(_STEPS)

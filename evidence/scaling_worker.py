@@ -11,6 +11,7 @@ from itertools import pairwise
 import torch
 
 import nopg
+from nopg import TrainingConfig
 from nopg._ranks import current_ranks
 from nopg._seeding import generator
 from nopg.bellman import NOPG, PaperProblem
@@ -65,10 +66,7 @@ def main() -> None:
     ascend(
         NOPG(problem, tolerance=1e-3),
         policy,
-        updates=options.updates,
-        learning_rate=1e-2,
-        seed=0,
-        callbacks=[tick],
+        TrainingConfig(updates=options.updates, learning_rate=1e-2, seed=0, callbacks=[tick]),
     )
     seconds = [after - before for before, after in pairwise(clock)][_WARM_UP:]
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 import torch
 
 import nopg
+from nopg import TrainingConfig
 from nopg._seeding import generator
 from nopg.bellman import NOPG, PaperProblem
 from nopg.envs import Pendulum, collect_uniform
@@ -38,7 +39,9 @@ def measure(transitions: int, *, updates: int, discount: float = 0.97) -> dict[s
         clock.append(time.process_time())
         products.append(update.products)
 
-    ascend(NOPG(problem), policy, updates=updates, learning_rate=1e-2, seed=0, callbacks=[tick])
+    ascend(
+        NOPG(problem), policy, TrainingConfig(updates=updates, learning_rate=1e-2, seed=0, callbacks=[tick])
+    )
     seconds = [after - before for before, after in pairwise(clock)]
     return {
         "transitions": transitions,

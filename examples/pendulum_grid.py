@@ -31,7 +31,7 @@ def run_trial(
     """Train once on the grid; return 500 steps from hanging on the true dynamics, and the result."""
     environment = Pendulum()
     data = collect_grid(environment, PENDULUM_GRIDS[samples])
-    result = nopg.optimize(data, discount, seed=seed, policy=policy, model=model)
+    result = nopg.optimize(data, discount, policy=policy, model=model, config=nopg.TrainingConfig(seed=seed))
     return simulate(environment, result.policy, steps=500), result
 
 

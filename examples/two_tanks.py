@@ -47,7 +47,7 @@ def run_trial(seed: int, *, runs: int, step: float, updates: int) -> str:
     """Return a line on one log."""
     data = read_log(make_log(runs, STEPS, seed, step))
     started = time.process_time()
-    result = nopg.optimize(data, DISCOUNT, updates=updates)
+    result = nopg.optimize(data, DISCOUNT, config=nopg.TrainingConfig(updates=updates))
     seconds = time.process_time() - started
     pi = result.evaluator.evaluate(average_behaviour(data)).expected_return
 

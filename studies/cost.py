@@ -51,7 +51,7 @@ def training_seconds(data: nopg.Transitions, discount: float) -> float:
     """Return the CPU seconds from data to result with nothing set."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _cpu(lambda: nopg.optimize(data, discount, progress=False))
+        return _cpu(lambda: nopg.optimize(data, discount, config=nopg.TrainingConfig(progress=False)))
 
 
 def update_ratio(few: int, many: int) -> float:

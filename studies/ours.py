@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import nopg
-from nopg.bellman import MultistepProblem
 from studies.plants import Controller
 
 __all__ = ["Answer", "train_nopg"]
@@ -44,11 +43,13 @@ def train_nopg(
         data: The transitions.
         discount: γ.
         seed: Seed of everything random.
-        options: Further arguments of `nopg.optimize`, for trials; runs with options are not in the table.
+        options: Further fields of `nopg.TrainingConfig`, for trials; runs with options are not in the table.
     """
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        result = nopg.optimize(data, discount, progress=False, seed=seed, **dict(options or {}))
+        result = nopg.optimize(
+            data, discount, config=nopg.TrainingConfig(seed=seed, progress=False, **dict(options or {}))
+        )
         summary = _summary(result)
     texts = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in raised)
     return Answer(result.policy, summary, tuple(texts))
@@ -63,7 +64,7 @@ def _summary(result: nopg.TrainingResult) -> dict[str, Any]:
     """Return the facts of the evaluation and of the training."""
     facts = {name: getattr(result.evaluation, name) for name in _EVALUATION}
     problem = result.evaluator.problem
-    trained = cast(MultistepProblem, result.problem) if result.problem.has_rollouts else problem
+    trained = result.problem.multistep or problem
     return facts | {
         "horizon": trained.horizon,
         "nodes": len(trained.nodes),

@@ -42,7 +42,9 @@ def run_one(seed: int, *, limited: bool) -> Record:
     began = time.process_time()
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        result = nopg.optimize(data, _DISCOUNT, constraints=limits, seed=seed, progress=False)
+        result = nopg.optimize(
+            data, _DISCOUNT, constraints=limits, config=nopg.TrainingConfig(seed=seed, progress=False)
+        )
     seconds = time.process_time() - began
     return _record(result, seed, limited, seconds, tuple(str(warning.message) for warning in raised))
 

@@ -17,7 +17,11 @@ from nopg import errors
 
 PUBLIC_NAMES = [
     "Bandwidths",
+    "CheckpointConfig",
+    "LocalModel",
+    "PaperModel",
     "Schema",
+    "TrainingConfig",
     "TrainingResult",
     "Transitions",
     "__version__",

@@ -30,7 +30,7 @@ from evidence.bench.tasks import (
     prepared,
     select,
 )
-from nopg import Bandwidths
+from nopg import Bandwidths, TrainingConfig
 from nopg.bellman import NOPG, GradientEstimate, PaperProblem
 from nopg.policies import Policy
 from nopg.training import Update
@@ -110,7 +110,11 @@ def _train(problem: PaperProblem, policy: Policy, updates: int) -> dict[str, Any
         wall.append(time.perf_counter())
         cpu.append(time.process_time())
 
-    ascend(estimator, policy, updates=updates, learning_rate=_LEARNING_RATE, seed=0, callbacks=[tick])
+    ascend(
+        estimator,
+        policy,
+        TrainingConfig(updates=updates, learning_rate=_LEARNING_RATE, seed=0, callbacks=[tick]),
+    )
     seconds, cpu_seconds = (_differences(clock)[WARM_UP:] for clock in (wall, cpu))
     phases = estimator.phases[WARM_UP:]
     return {

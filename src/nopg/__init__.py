@@ -20,11 +20,16 @@ if TYPE_CHECKING:
     from nopg.evaluation import compare, evaluate_offline
     from nopg.inspect import describe
     from nopg.kernels import Bandwidths, paper_bandwidths, select_bandwidths
-    from nopg.training import TrainingResult, load, optimize
+    from nopg.models import LocalModel, PaperModel
+    from nopg.training import CheckpointConfig, TrainingConfig, TrainingResult, load, optimize
 
 __all__ = [
     "Bandwidths",
+    "CheckpointConfig",
+    "LocalModel",
+    "PaperModel",
     "Schema",
+    "TrainingConfig",
     "TrainingResult",
     "Transitions",
     "__version__",
@@ -39,7 +44,11 @@ __all__ = [
 
 _HOMES = {
     "Bandwidths": "kernels",
+    "CheckpointConfig": "training",
+    "LocalModel": "models",
+    "PaperModel": "models",
     "Schema": "data",
+    "TrainingConfig": "training",
     "TrainingResult": "training",
     "Transitions": "data",
     "compare": "evaluation",

@@ -21,6 +21,7 @@ from typing import Any, Literal, cast
 
 import torch
 
+from nopg import TrainingConfig
 from nopg._seeding import generator
 from nopg.bellman import NOPG, GradientEstimate, PaperProblem
 from nopg.bellman._estimate import GradientEstimator
@@ -153,7 +154,11 @@ def measure_lqr_gradient(
     on_its_own = _Compared(_estimator(method, data, mode, problem, critic_steps=_CRITIC_STEPS_PER_UPDATE))
     policy = setting.policy(setting.start(), num_action_samples=draws)
     try:
-        ascend(on_its_own, policy, updates=updates, learning_rate=_LEARNING_RATES[method], seed=seed)
+        ascend(
+            on_its_own,
+            policy,
+            TrainingConfig(updates=updates, learning_rate=_LEARNING_RATES[method], seed=seed),
+        )
         on_its_own.gains.append(_gains(policy))
     except NopgError:  # no direction from here on: the path ends
         pass

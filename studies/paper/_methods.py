@@ -12,6 +12,7 @@ from typing import Literal
 
 import torch
 
+from nopg import PaperModel, TrainingConfig
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.errors import SolverError
@@ -63,7 +64,12 @@ def _ours(kind: Literal["deterministic", "gaussian"]) -> Train:
 
     def train(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
         began = time.perf_counter()
-        result = optimize(data, task.discount, policy=kind, updates=updates, seed=seed, progress=False)
+        result = optimize(
+            data,
+            task.discount,
+            policy=kind,
+            config=TrainingConfig(updates=updates, seed=seed, progress=False),
+        )
         seconds = time.perf_counter() - began
         return [Snapshot(len(result.history), len(data), seconds, result.policy, result)]
 
@@ -92,19 +98,22 @@ def _faithful(kind: Literal["deterministic", "gaussian"]) -> Train:
         result = optimize(
             data,
             task.discount,
-            policy=policy,
-            start="given",
-            model="paper",
-            bandwidths=released_bandwidths(
-                data, state_factor=recipe.state_factor, action_factor=recipe.action_factor
+            model=PaperModel.Config(
+                bandwidths=released_bandwidths(
+                    data, state_factor=recipe.state_factor, action_factor=recipe.action_factor
+                ),
+                prior_mass=0.0,
             ),
-            prior_mass=0.0,
-            updates=updates,
-            learning_rate=recipe.learning_rate,
-            seed=seed,
-            callbacks=[taken],
-            stop=lambda _: False,  # all updates
-            progress=False,
+            policy=policy,
+            config=TrainingConfig(
+                updates=updates,
+                learning_rate=recipe.learning_rate,
+                seed=seed,
+                start="given",
+                callbacks=[taken],
+                stop=lambda _: False,
+                progress=False,
+            ),
         )
         return taken.all_of(result)
 
@@ -118,7 +127,11 @@ def _pwis(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapsh
     estimator = PWIS(task.logged(data), task.discount, low=plant.action_low, high=plant.action_high)
     # Where weights are beyond what numbers hold, what it had learned before counts.
     with contextlib.suppress(SolverError):
-        ascend(estimator, policy, updates=updates, learning_rate=1e-2, seed=seed, callbacks=[taken])
+        ascend(
+            estimator,
+            policy,
+            TrainingConfig(updates=updates, learning_rate=1e-2, seed=seed, callbacks=[taken]),
+        )
     return taken.all_of()
 
 

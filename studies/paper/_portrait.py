@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from nopg import PaperModel, TrainingConfig
 from nopg._seeding import generator
 from nopg.bellman import Solution
 from nopg.data import Transitions
@@ -237,19 +238,21 @@ def _summary_row(record: dict[str, Any]) -> list[str]:
 def _train(data: Transitions, seed: int, mode: Mode, quick: bool) -> TrainingResult:
     if mode == "ours":
         if quick:
-            return optimize(data, _DISCOUNT, seed=seed, start="given", updates=3, progress=False)
-        return optimize(data, _DISCOUNT, seed=seed, progress=False)
+            return optimize(
+                data, _DISCOUNT, config=TrainingConfig(updates=3, seed=seed, start="given", progress=False)
+            )
+        return optimize(data, _DISCOUNT, config=TrainingConfig(seed=seed, progress=False))
     return optimize(
         data,
         _DISCOUNT,
-        seed=seed,
-        model="paper",
-        start="given",
-        bandwidths=released_bandwidths(data, action_factor=50.0),
-        prior_mass=0.0,
-        updates=_QUICK_UPDATES if quick else _FAITHFUL_UPDATES,
-        stop=lambda update: False,
-        progress=False,
+        model=PaperModel.Config(bandwidths=released_bandwidths(data, action_factor=50.0), prior_mass=0.0),
+        config=TrainingConfig(
+            updates=_QUICK_UPDATES if quick else _FAITHFUL_UPDATES,
+            seed=seed,
+            start="given",
+            stop=lambda update: False,
+            progress=False,
+        ),
     )
 
 

@@ -8,8 +8,9 @@ import torch
 
 from models.test_local_model import curved_log, linear_log
 from nopg.bellman import MultistepProblem
+from nopg.bellman._charge import Charge
 from nopg.bellman._held_actions import action_candidates, best_held_actions
-from nopg.bellman._multistep import Charge, lower_end
+from nopg.bellman._multistep_solution import lower_end
 from nopg.bellman._nodes import Nodes
 from nopg.data import Transitions
 from nopg.errors import ArgumentError

@@ -31,7 +31,9 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for model in models:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SupportWarning)  # fifty rows and one update are doubted
-            result = nopg.optimize(data, 0.5, model=model, start="given", updates=1, progress=False)
+            result = nopg.optimize(
+                data, 0.5, model=model, config=nopg.TrainingConfig(updates=1, start="given", progress=False)
+            )
         saved.append(result.save(folder / model))
     return saved
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg import TrainingConfig
 from nopg.data import Schema, Transitions
 from nopg.envs import Pendulum, collect_uniform
 from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy, MLPPolicy, Policy
@@ -41,7 +42,7 @@ def controller(kind: str, *, angles: bool, bounds: bool) -> TrainingResult:
 def trained(angles: bool) -> TrainingResult:
     """Return a short training on a pendulum, or on two columns with two actions."""
     data = collect_uniform(Pendulum(), 300, seed=4) if angles else _drift()
-    return optimize(data, 0.9, model="paper", updates=1, seed=1, progress=False)
+    return optimize(data, 0.9, model="paper", config=TrainingConfig(updates=1, seed=1, progress=False))
 
 
 def policy_of_kind(kind: str, data: Transitions) -> Policy:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 import nopg
+from flat_settings import configured
 from nopg.envs import LQR, CartPole, MountainCar, Pendulum, UniformAgent, collect, collect_grid
 
 __all__ = ["Trained", "cart_pole", "hanging", "mountain_car", "pendulum", "regulator", "tank", "trained"]
@@ -21,7 +22,7 @@ class Trained:
 
 def trained(data: nopg.Transitions, **settings: Any) -> Trained:
     chosen: dict[str, Any] = {"model": "paper", "updates": 5, "progress": False, "discount": 0.9}
-    return Trained(data, nopg.optimize(data, **chosen | settings))
+    return Trained(data, nopg.optimize(data, **configured(**chosen | settings)))
 
 
 def with_units(data: nopg.Transitions, **units: str) -> nopg.Transitions:

@@ -30,7 +30,12 @@ def swing(states: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def result() -> nopg.TrainingResult:
-    return nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.9, model="paper", updates=5, progress=False)
+    return nopg.optimize(
+        collect_grid(Pendulum(), (8, 8, 2)),
+        0.9,
+        model="paper",
+        config=nopg.TrainingConfig(updates=5, progress=False),
+    )
 
 
 def test_a_function_returns_what_its_simulation_returns() -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from nopg import TrainingConfig
 from nopg._seeding import generator
 from nopg.bellman import NOPG, BellmanEquation, PaperProblem
 from nopg.data import Transitions
@@ -116,7 +117,7 @@ def test_a_preconditioner_is_kept_over_updates_and_built_again_when_it_has_aged(
         return approximate(*arguments)
 
     monkeypatch.setattr(CellHierarchy, "approximate", counted)
-    ascend(NOPG(problem, solver=GMRES()), policy, updates=40, learning_rate=3e-2, seed=0)
+    ascend(NOPG(problem, solver=GMRES()), policy, TrainingConfig(updates=40, learning_rate=3e-2, seed=0))
     assert 2 <= len(built) < 20
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nopg import optimize
+from nopg import CheckpointConfig, TrainingConfig, optimize
 from nopg._checks import check_device
 from nopg._ranks import Ranks
 from nopg._seeding import generator
@@ -180,13 +180,10 @@ def test_training_on_a_device_ends_with_the_same_answer_on_the_cpu(tmp_path: Pat
         return optimize(
             data,
             0.9,
-            model="paper",
+            model=PaperModel.Config(precision="float32", device=device),
             policy="gaussian",
-            updates=4,
-            precision="float32",
-            device=device,
-            checkpoint=tmp_path / folder,
-            checkpoint_every=2,
+            config=TrainingConfig(updates=4),
+            checkpoint=CheckpointConfig(tmp_path / folder, every=2),
         )
 
     here = answer(None, "here")
@@ -207,7 +204,7 @@ def test_training_on_a_device_ends_with_the_same_answer_on_the_cpu(tmp_path: Pat
 
 def test_the_local_model_stays_on_the_cpu() -> None:
     with pytest.raises(ArgumentError, match="leave device out, or use model='paper'"):
-        optimize(case(rows=60).data, 0.9, device="meta")
+        optimize(case(rows=60).data, 0.9, model=PaperModel.Config(device="meta"))
 
 
 def test_several_ranks_stay_on_the_cpu() -> None:
@@ -227,7 +224,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
         check_device("abacus")
     if not torch.cuda.is_available():
         with pytest.raises(ArgumentError, match=r"device 'cuda' cannot be used here .*; try 'cpu'"):
-            optimize(case(rows=60).data, 0.9, device="cuda")
+            optimize(case(rows=60).data, 0.9, model=PaperModel.Config(device="cuda"))
 
 
 def test_the_other_device_refuses_tensors_of_the_cpu() -> None:

@@ -36,5 +36,10 @@ def test_training_that_cannot_fit_is_refused_in_less_than_a_second() -> None:
     data = collect_uniform(Pendulum(), 200_000, seed=0)
     started = time.perf_counter()
     with pytest.raises(MemoryBudgetError, match="rows would fit"):
-        nopg.optimize(data, 0.9, model="paper", memory_budget=500_000_000, progress=False)
+        nopg.optimize(
+            data,
+            0.9,
+            model=nopg.PaperModel.Config(memory_budget=500_000_000),
+            config=nopg.TrainingConfig(progress=False),
+        )
     assert time.perf_counter() - started < 1.0

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from nopg import TrainingConfig
 from nopg._seeding import generator
 from nopg.envs import LQR, collect, simulate
 from nopg.errors import ArgumentError
@@ -47,7 +48,7 @@ def test_noise_costs_what_it_costs_in_simulation() -> None:
 
 def test_the_same_loop_trains_it_to_the_optimum() -> None:
     lqr, policy = LQR(), LinearPolicy([-3.0, -2.0])
-    ascend(ExactLQR(lqr), policy, updates=400, learning_rate=0.1, seed=0)
+    ascend(ExactLQR(lqr), policy, TrainingConfig(updates=400, learning_rate=0.1, seed=0))
     assert policy.gain.tolist() == pytest.approx(lqr.optimal_gain().diagonal().tolist(), abs=1e-2)
 
 

@@ -37,16 +37,10 @@ def main() -> None:
     result = nopg.optimize(
         data,
         0.97,
+        model=nopg.PaperModel.Config(prior_mass=1e-3, solver=options.solver),
         policy=options.policy,
-        model="paper",
-        prior_mass=1e-3,
-        solver=options.solver,
-        start="given",
-        updates=options.updates,
-        checkpoint=options.checkpoint,
-        checkpoint_every=options.every,
-        checkpoint_minutes=options.minutes,
-        progress=False,
+        config=nopg.TrainingConfig(updates=options.updates, start="given", progress=False),
+        checkpoint=nopg.CheckpointConfig(options.checkpoint, every=options.every, minutes=options.minutes),
     )
     problem, solution = result.problem, result.solution
     assert isinstance(problem, PaperProblem)

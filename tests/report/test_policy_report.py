@@ -60,7 +60,7 @@ def tank_log(episodes: int = 12, steps: int = 10) -> nopg.Transitions:
 def result() -> TrainingResult:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # two updates need not beat the log
-        return nopg.optimize(tank_log(), DISCOUNT, start="given", updates=2)
+        return nopg.optimize(tank_log(), DISCOUNT, config=nopg.TrainingConfig(updates=2, start="given"))
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def test_a_part_is_named_by_episodes_or_rows() -> None:
 
 
 def test_a_policy_of_the_papers_model_is_evaluated_on_a_local_one(tmp_path: Path) -> None:
-    trained = nopg.optimize(tank_log(), DISCOUNT, model="paper", updates=1)
+    trained = nopg.optimize(tank_log(), DISCOUNT, model="paper", config=nopg.TrainingConfig(updates=1))
     found = policy_report(trained)
     evaluated = nopg.evaluate_offline(trained.policy, tank_log(), DISCOUNT)
     assert found.policy.expected_return == evaluated.expected_return
@@ -212,7 +212,10 @@ def test_a_reward_that_is_known_is_not_called_badly_fitted() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)
         trained = nopg.optimize(
-            tank_log(), DISCOUNT, start="given", updates=1, reward=lambda s, a, after: -((s[:, 0] - 1) ** 2)
+            tank_log(),
+            DISCOUNT,
+            model=nopg.LocalModel.Config(reward=lambda s, a, after: -((s[:, 0] - 1) ** 2)),
+            config=nopg.TrainingConfig(updates=1, start="given"),
         )
     found = policy_report(trained)
     assert "known function" in found.html

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 import nopg
+from flat_settings import configured
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
 from nopg.kernels import Bandwidths
@@ -43,12 +44,14 @@ def train(data: Transitions, case: str, folder: Path) -> None:
     result = nopg.optimize(
         data,
         0.9,
-        updates=UPDATES,
-        progress=False,
-        checkpoint=folder / "run",
-        checkpoint_every=1,
-        callbacks=[CSVLogger(folder / "log.csv")],
-        **CASES[case],
+        **configured(
+            **CASES[case],
+            updates=UPDATES,
+            callbacks=[CSVLogger(folder / "log.csv")],
+            progress=False,
+            checkpoint=folder / "run",
+            every=1,
+        ),
     )
     came_out = {
         "parameters": [part.flatten().tolist() for part in result.policy.policy.state_dict().values()],

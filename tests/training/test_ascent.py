@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nopg import TrainingConfig
 from nopg.bellman import GradientEstimate
 from nopg.policies import LinearPolicy, Policy
 from nopg.policies._policy import trainable
@@ -31,7 +32,12 @@ class Valley:
 def climb(learning_rate: float, updates: int) -> tuple[Valley, Policy]:
     valley, policy = Valley(), LinearPolicy([0.0, 0.0])
     steps = Backtracking(return_range=1_001.0)
-    ascend(valley, policy, updates=updates, learning_rate=learning_rate, seed=0, backtracking=steps)
+    ascend(
+        valley,
+        policy,
+        TrainingConfig(updates=updates, learning_rate=learning_rate, seed=0),
+        backtracking=steps,
+    )
     return valley, policy
 
 

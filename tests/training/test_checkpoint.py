@@ -19,15 +19,17 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import nopg
+from flat_settings import configured
 from nopg._ranks import ALONE
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError, NopgError, TrainingInterrupted
 from nopg.kernels import Bandwidths
+from nopg.models import LocalModel
 from nopg.models._footprint import Footprint
 from nopg.policies import MLPPolicy
-from nopg.training import TrainingResult, Update, _train
+from nopg.training import TrainingConfig, TrainingResult, Update, _train
 from nopg.training._checkpoint_files import State, read_folder, write_folder
 from nopg.training._fingerprint import differences, run_fingerprint
 
@@ -47,7 +49,7 @@ def train(data: Transitions, **settings: Any) -> TrainingResult:
     usual = {"model": "paper", "updates": UPDATES, "progress": False}
     if settings.get("model", "paper") == "paper":
         usual["bandwidths"] = GRID
-    return nopg.optimize(data, 0.9, **{**usual, **settings})
+    return nopg.optimize(data, 0.9, **configured(**{**usual, **settings}))
 
 
 def assert_same(one: TrainingResult, other: TrainingResult) -> None:
@@ -75,7 +77,7 @@ def begun(grid: Transitions, tmp_path_factory: pytest.TempPathFactory) -> Path:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train(grid, checkpoint=folder, checkpoint_every=1, callbacks=[killed])
+        train(grid, checkpoint=folder, every=1, callbacks=[killed])
     assert numbers_in(folder) == [3, 4]
     return folder
 
@@ -97,7 +99,7 @@ def goes_on_from_every_update(data: Transitions, folder: Path, settings: dict[st
         last = folder / "run" / f"update-{update.number - 1:06}"  # the next is not yet written
         shutil.copytree(last, copies / str(update.number - 1) / last.name)
 
-    saved = train(data, checkpoint=folder / "run", checkpoint_every=1, callbacks=[keep], **settings)
+    saved = train(data, checkpoint=folder / "run", every=1, callbacks=[keep], **settings)
     assert_same(saved, plain)
     some = range(UPDATES) if settings.get("model", "paper") == "paper" else (0, UPDATES - 1)
     for number in some:
@@ -162,8 +164,8 @@ def test_the_candidates_that_memory_afforded_are_kept(grid: Transitions, tmp_pat
 
 def test_the_clock_decides_when_to_write_and_nothing_else(grid: Transitions, tmp_path: Path) -> None:
     seldom, often = tmp_path / "seldom", tmp_path / "often"
-    quiet = train(grid, checkpoint=seldom, checkpoint_every=1_000, checkpoint_minutes=1_000)
-    loud = train(grid, checkpoint=often, checkpoint_every=1_000, checkpoint_minutes=1e-9)
+    quiet = train(grid, checkpoint=seldom, every=1_000, minutes=1_000)
+    loud = train(grid, checkpoint=often, every=1_000, minutes=1e-9)
     assert numbers_in(seldom) == [0, UPDATES]
     assert numbers_in(often) == [UPDATES - 1, UPDATES]
     assert_same(quiet, loud)
@@ -274,15 +276,18 @@ def test_other_data_are_refused(grid: Transitions, begun: Path) -> None:
     ):
         train(grid.take(torch.arange(127)), resume=begun)
     with pytest.raises(ArgumentError, match=r"discount is 0\.9 there and 0\.8 here"):
-        nopg.optimize(grid, 0.8, model="paper", bandwidths=GRID, resume=begun)
+        nopg.optimize(
+            grid,
+            0.8,
+            model=nopg.PaperModel.Config(bandwidths=GRID),
+            checkpoint=nopg.CheckpointConfig(begun, resume=True),
+        )
 
 
 def test_a_folder_without_a_checkpoint_cannot_be_resumed_from(grid: Transitions, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "not" / "there"):
         with pytest.raises(ArgumentError, match=r"no checkpoint in '.*' to resume from; checkpoint='"):
             train(grid, resume=folder)
-    with pytest.raises(ArgumentError, match="give one of the two"):
-        train(grid, resume=tmp_path / "one", checkpoint=tmp_path / "other")
 
 
 def test_a_file_is_no_folder_for_checkpoints(grid: Transitions, tmp_path: Path) -> None:
@@ -294,7 +299,9 @@ def test_a_file_is_no_folder_for_checkpoints(grid: Transitions, tmp_path: Path) 
 def test_a_number_is_the_same_setting_in_numpy(grid: Transitions, copy: Path) -> None:
     assert len(train(grid, resume=copy, updates=np.int64(UPDATES), seed=np.int64(0)).history) == UPDATES
     settings: dict[str, object] = {"worst": -math.inf, "none": math.nan, "many": np.int64(3)}
-    fingerprint = run_fingerprint(grid, grid.starts, None, **settings)
+    fingerprint = run_fingerprint(
+        grid, grid.starts, model=LocalModel.Config(), training=TrainingConfig(), **settings
+    )
     assert differences(json.loads(json.dumps(fingerprint, allow_nan=False)), fingerprint) == []
     assert (fingerprint["worst"], fingerprint["none"], fingerprint["many"]) == ("-inf", "nan", 3)
 
@@ -302,9 +309,9 @@ def test_a_number_is_the_same_setting_in_numpy(grid: Transitions, copy: Path) ->
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"checkpoint_every": 0}, "checkpoint_every is 0; give at least 1 update"),
-        ({"checkpoint_minutes": 0.0}, "checkpoint_minutes is 0.0; give a positive number"),
-        ({"checkpoint_minutes": math.nan}, "checkpoint_minutes is nan; give a positive number"),
+        ({"every": 0}, "every is 0; give at least 1 update"),
+        ({"every": 1, "minutes": 0.0}, "minutes is 0.0; give a positive number"),
+        ({"every": 1, "minutes": math.nan}, "minutes is nan; give a positive number"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(
@@ -444,7 +451,7 @@ def test_a_solver_s_memory_that_does_not_fit_is_named(
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train(grid, checkpoint=tmp_path, checkpoint_every=1, solver="gmres", callbacks=[killed])
+        train(grid, checkpoint=tmp_path, every=1, solver="gmres", callbacks=[killed])
     last = tmp_path / "update-000002"
     kept = load_file(last / "rank-0.safetensors")
     changes: dict[str, torch.Tensor | None] = {}

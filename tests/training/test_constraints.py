@@ -5,14 +5,14 @@ import pytest
 import torch
 
 import nopg
+from flat_settings import configured
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.models import LocalModel
 from nopg.policies import LinearPolicy
-from nopg.training import Constraint, TrainingResult
+from nopg.training import Constraint, ConstraintResult, TrainingResult
 from nopg.training._constraints import _charged, _PriceSearch, cost_columns
-from nopg.training._result import ConstraintAnswer
 
 # Small trainings are rarely beyond doubt.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
@@ -60,7 +60,7 @@ def train(data: Transitions, *constraints: Constraint, **settings: object) -> Tr
         "progress": False,
         **settings,
     }
-    return nopg.optimize(data, GAMMA, constraints=constraints, **arguments)  # type: ignore[arg-type]
+    return nopg.optimize(data, GAMMA, constraints=constraints, **configured(**arguments))
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_prices_rise_tenfold_and_are_halved_in_on_once_the_limit_is_kept() -> No
     search = _PriceSearch([0.1])
 
     def after(*, kept: bool) -> float:
-        prices = search.next([ConstraintAnswer("", 0.0, 0.0, None, 0.0, kept)])
+        prices = search.next([ConstraintResult("", 0.0, 0.0, None, 0.0, kept)])
         assert prices is not None
         return prices[0]
 

@@ -162,12 +162,9 @@ def test_loggers_are_callbacks_of_a_training_and_follow_it_over_a_break(tmp_path
         return nopg.optimize(
             data,
             0.9,
-            bandwidths=bandwidths,
-            model="paper",
-            updates=6,
-            progress=False,
+            model=nopg.PaperModel.Config(bandwidths=bandwidths),
+            config=nopg.TrainingConfig(updates=6, callbacks=[*logs, press(interrupted_at)], progress=False),
             checkpoint=tmp_path / "run",
-            callbacks=[*logs, press(interrupted_at)],
         )
 
     with pytest.raises(KeyboardInterrupt):

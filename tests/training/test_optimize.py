@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import nopg
+from flat_settings import configured
+from nopg import TrainingConfig
 from nopg._seeding import generator
 from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
@@ -34,7 +36,7 @@ def grid() -> Transitions:
 
 @pytest.fixture(scope="module")
 def result(grid: Transitions) -> nopg.TrainingResult:
-    return nopg.optimize(grid, 0.9, start="given", updates=30, progress=False)
+    return nopg.optimize(grid, 0.9, config=nopg.TrainingConfig(updates=30, start="given", progress=False))
 
 
 def test_training_raises_the_expected_return(result: nopg.TrainingResult) -> None:
@@ -68,8 +70,10 @@ def test_the_answer_is_solved_to_its_certificate(result: nopg.TrainingResult) ->
 def test_one_seed_reproduces_everything_and_another_changes_it(
     grid: Transitions, result: nopg.TrainingResult
 ) -> None:
-    again = nopg.optimize(grid, 0.9, start="given", updates=30, progress=False)
-    other = nopg.optimize(grid, 0.9, start="given", updates=30, progress=False, seed=1)
+    again = nopg.optimize(grid, 0.9, config=nopg.TrainingConfig(updates=30, start="given", progress=False))
+    other = nopg.optimize(
+        grid, 0.9, config=nopg.TrainingConfig(updates=30, seed=1, start="given", progress=False)
+    )
     assert again.history == result.history
     assert np.array_equal(again.policy(HANGING), result.policy(HANGING))
     assert other.history != result.history
@@ -77,7 +81,9 @@ def test_one_seed_reproduces_everything_and_another_changes_it(
 
 def test_a_training_leaves_the_global_random_state_alone(grid: Transitions) -> None:
     before = torch.get_rng_state()
-    nopg.optimize(grid, 0.9, start="given", updates=2, policy="gaussian", progress=False)
+    nopg.optimize(
+        grid, 0.9, policy="gaussian", config=nopg.TrainingConfig(updates=2, start="given", progress=False)
+    )
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -130,11 +136,10 @@ def test_callbacks_hear_every_update_and_can_stop_the_training(grid: Transitions
     result = nopg.optimize(
         grid,
         0.9,
-        model="paper",
-        bandwidths=GRID,
-        updates=10,
-        callbacks=[stop_at_three, lambda update: silent.append(update.number)],
-        progress=False,
+        model=nopg.PaperModel.Config(bandwidths=GRID),
+        config=nopg.TrainingConfig(
+            updates=10, callbacks=[stop_at_three, lambda update: silent.append(update.number)], progress=False
+        ),
     )
     assert [update.number for update in heard] == [1, 2, 3]
     assert silent == [1, 2, 3]
@@ -145,14 +150,19 @@ def test_a_training_prints_nothing_into_a_log(
     grid: Transitions, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="nopg"):
-        nopg.optimize(grid, 0.9, model="paper", updates=2)
+        nopg.optimize(grid, 0.9, model="paper", config=nopg.TrainingConfig(updates=2))
     assert capfd.readouterr() == ("", "")
     assert "held-out error" in caplog.text
 
 
 def test_declared_initial_states_replace_those_of_the_data(grid: Transitions) -> None:
-    upright = nopg.optimize(grid, 0.9, start="given", initial_states=[0.0, 0.0], updates=1, progress=False)
-    hanging = nopg.optimize(grid, 0.9, start="given", updates=1, progress=False)
+    upright = nopg.optimize(
+        grid,
+        0.9,
+        initial_states=[0.0, 0.0],
+        config=nopg.TrainingConfig(updates=1, start="given", progress=False),
+    )
+    hanging = nopg.optimize(grid, 0.9, config=nopg.TrainingConfig(updates=1, start="given", progress=False))
     assert upright.expected_return > hanging.expected_return + 10.0
 
 
@@ -163,20 +173,20 @@ def test_wrong_initial_states_are_refused_before_any_work(grid: Transitions) -> 
 
 @pytest.mark.parametrize("solver", ["lu", "bicgstab", "fixed-point", FixedPoint()])
 def test_every_solver_gives_the_same_answer(grid: Transitions, solver: str | FixedPoint) -> None:
-    result = nopg.optimize(grid, 0.9, solver=solver, updates=1, **PAPER)
-    reference = nopg.optimize(grid, 0.9, updates=1, **PAPER)
+    result = nopg.optimize(grid, 0.9, **configured(solver=solver, **PAPER, updates=1))
+    reference = nopg.optimize(grid, 0.9, **configured(**PAPER, updates=1))
     # One step of Adam from gradients that differ by the training tolerance hardly moves Ĵ.
     assert result.expected_return == pytest.approx(reference.expected_return, rel=1e-3)
 
 
 def test_a_solver_that_stops_short_is_an_error_and_not_an_answer(grid: Transitions) -> None:
     with pytest.raises(SolverError, match="stopped at a residual"):
-        nopg.optimize(grid, 0.9, solver=FixedPoint(max_steps=3), updates=1, **PAPER)
+        nopg.optimize(grid, 0.9, **configured(solver=FixedPoint(max_steps=3), **PAPER, updates=1))
 
 
 def test_conjugate_gradient_is_refused_before_any_work(grid: Transitions) -> None:
     with pytest.raises(SolverError, match="not symmetric"):
-        nopg.optimize(grid, 0.9, model="paper", solver="cg")
+        nopg.optimize(grid, 0.9, model=nopg.PaperModel.Config(solver="cg"))
 
 
 @pytest.mark.parametrize(
@@ -186,10 +196,7 @@ def test_conjugate_gradient_is_refused_before_any_work(grid: Transitions) -> Non
         ({"policy": "random"}, "no policy 'random'"),
         ({"updates": 0}, "updates = 0"),
         ({"model": "linear"}, "no model 'linear'"),
-        ({"integration": MonteCarlo(2)}, "integration belong to the paper's model"),
-        ({"bandwidths": GRID, "solver": "lu"}, "bandwidths and solver belong to the paper's model"),
-        ({"model": "paper", "reward": lambda s, a, after: s[:, 0]}, "takes the logged rewards"),
-        ({"prior_mass": -1.0}, r"prior_mass is -1\.0"),
+        ({"model": "paper", "prior_mass": -1.0}, r"prior_mass is -1\.0"),
         ({"policy": LinearPolicy(torch.zeros(2, 3))}, "the policy has 2 actions, the data have 1"),
     ],
 )
@@ -198,17 +205,19 @@ def test_a_setting_outside_its_range_is_refused_with_what_it_was(
 ) -> None:
     arguments: dict[str, object] = {"discount": 0.9, "progress": False, **setting}
     with pytest.raises(ArgumentError, match=message):
-        nopg.optimize(grid, **arguments)  # type: ignore[arg-type]
+        nopg.optimize(grid, **configured(**arguments))
 
 
 def test_monte_carlo_next_states_and_gaussian_policies_train(grid: Transitions) -> None:
-    result = nopg.optimize(grid, 0.9, policy="gaussian", integration=MonteCarlo(2), updates=5, **PAPER)
+    result = nopg.optimize(
+        grid, 0.9, policy="gaussian", **configured(integration=MonteCarlo(2), **PAPER, updates=5)
+    )
     assert result.expected_return > result.history[0].expected_return
     assert isinstance(result.policy.policy, GaussianMLPPolicy)
 
 
 def test_the_return_is_foreseen(grid: Transitions) -> None:
-    result = nopg.optimize(grid, 0.9, updates=20, progress=False)
+    result = nopg.optimize(grid, 0.9, config=nopg.TrainingConfig(updates=20, progress=False))
     run = simulate(Pendulum(), result.policy, steps=200)
     came = float(run.discounted_returns(0.9)[0])
     assert result.certificate.converged
@@ -219,7 +228,9 @@ def test_the_return_is_foreseen(grid: Transitions) -> None:
 
 
 def test_a_gaussian_policy_trains_on_the_local_model(grid: Transitions) -> None:
-    result = nopg.optimize(grid, 0.9, policy="gaussian", start="given", updates=5, progress=False)
+    result = nopg.optimize(
+        grid, 0.9, policy="gaussian", config=nopg.TrainingConfig(updates=5, start="given", progress=False)
+    )
     best = max(update.expected_return for update in result.history)
     assert best > result.history[0].expected_return
 
@@ -228,7 +239,12 @@ def test_a_known_reward_is_evaluated(grid: Transitions) -> None:
     def upright(s: torch.Tensor, a: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
         return 10.0 + 0.0 * s[:, 0]
 
-    result = nopg.optimize(grid, 0.5, reward=upright, start="given", updates=1, progress=False)
+    result = nopg.optimize(
+        grid,
+        0.5,
+        model=nopg.LocalModel.Config(reward=upright),
+        config=nopg.TrainingConfig(updates=1, start="given", progress=False),
+    )
     assert result.expected_return == pytest.approx(20.0, rel=1e-6)
 
 
@@ -237,7 +253,7 @@ def test_doubt_is_said_before_the_result_is_returned() -> None:
     s, a, noise = torch.randn(3, 60, 1, generator=rng, dtype=torch.float64)
     lost = Transitions.from_arrays(s, a, noise[:, 0], 0.5 * s + 0.1 * a, episodes=torch.arange(60) // 20)
     with pytest.warns(SupportWarning) as caught:
-        nopg.optimize(lost, 0.9, start="given", updates=1, progress=False)
+        nopg.optimize(lost, 0.9, config=nopg.TrainingConfig(updates=1, start="given", progress=False))
     text = " ".join(str(warning.message) for warning in caught)
     assert "halves of 3 episodes tell little about the error" in text
     assert "the controller is not better than what was logged beyond doubt" in text
@@ -251,7 +267,9 @@ def test_a_regulator_that_may_do_better_is_named() -> None:
     log = Transitions.from_arrays(s, a, -s.square()[:, 0], s + a, initial_states=[[-0.9]])
     lazy = LinearPolicy([[1e-3]])  # hardly does anything
     with pytest.warns(SupportWarning, match="least squares and LQR may do better"):
-        nopg.optimize(log, 0.9, policy=lazy, start="given", updates=1, progress=False)
+        nopg.optimize(
+            log, 0.9, policy=lazy, config=nopg.TrainingConfig(updates=1, start="given", progress=False)
+        )
 
 
 def test_an_ascent_that_cannot_add_anything_is_not_made() -> None:
@@ -261,23 +279,23 @@ def test_an_ascent_that_cannot_add_anything_is_not_made() -> None:
     log = Transitions.from_arrays(
         s, a, 1 - 1e-3 * s.square()[:, 0], 0.5 * s + 0.1 * a, initial_states=[[0.1]]
     )
-    assert len(nopg.optimize(log, 0.9, progress=False).history) == 1
+    assert len(nopg.optimize(log, 0.9, config=nopg.TrainingConfig(progress=False)).history) == 1
 
 
 def test_the_variance_has_decayed_at_the_end_of_the_training(grid: Transitions) -> None:
     policy = GaussianMLPPolicy.from_data(
         grid.features, grid.actions, rng=generator(0, "policy"), decay=VarianceDecay(final=0.25)
     )
-    nopg.optimize(grid, 0.9, policy=policy, updates=5, **PAPER)
+    nopg.optimize(grid, 0.9, policy=policy, **configured(**PAPER, updates=5))
     assert float(policy.decay.factor) == pytest.approx(0.5)
 
 
 def test_terminal_rows_need_no_next_value(grid: Transitions) -> None:
     ends = replace(grid, terminated=torch.ones(len(grid), dtype=torch.bool))
-    paper = nopg.optimize(ends, 0.9, updates=2, prior_mass=0.0, **PAPER)
+    paper = nopg.optimize(ends, 0.9, **configured(**PAPER, prior_mass=0.0, updates=2))
     arrays = paper.solution.arrays()
     assert torch.equal(arrays["q"], grid.rewards[arrays["rows"]])
-    local = nopg.optimize(ends, 0.9, start="given", updates=2, progress=False)
+    local = nopg.optimize(ends, 0.9, config=nopg.TrainingConfig(updates=2, start="given", progress=False))
     # What the start expects is its own reward.
     assert float(grid.rewards.min()) <= local.expected_return <= float(grid.rewards.max())
 
@@ -289,7 +307,7 @@ def test_ascend_follows_any_estimator_uphill() -> None:
             return GradientEstimate((-2 * gap,), -float(gap.square().sum()), {})
 
     policy = LinearPolicy([[0.0]])
-    ascend(Parabola(), policy, updates=300, learning_rate=0.05, seed=0)
+    ascend(Parabola(), policy, TrainingConfig(updates=300, learning_rate=0.05, seed=0))
     assert policy.gain.item() == pytest.approx(3.0, abs=0.05)
 
 
@@ -304,14 +322,20 @@ def test_an_untrained_policy_is_the_same_for_the_same_seed(grid: Transitions) ->
 @pytest.mark.parametrize(("samples", "points"), [(200, (10, 10, 2)), (450, (15, 15, 2))])
 def test_an_untuned_user_swings_the_pendulum_up(samples: int, points: tuple[int, ...]) -> None:
     environment = Pendulum()
-    result = nopg.optimize(collect_grid(environment, points), 0.97, progress=False)
+    result = nopg.optimize(
+        collect_grid(environment, points), 0.97, config=nopg.TrainingConfig(progress=False)
+    )
     returned = float(simulate(environment, result.policy, steps=500).returns[0])
     assert returned > {200: -480, 450: -450}[samples]
 
 
 def test_a_new_policy_starts_at_the_best_of_a_portfolio_and_a_given_one_as_it_is(grid: Transitions) -> None:
     def first(**settings: Any) -> float:
-        return nopg.optimize(grid, 0.9, updates=1, progress=False, **settings).history[0].expected_return
+        return (
+            nopg.optimize(grid, 0.9, **configured(**settings, updates=1, progress=False))
+            .history[0]
+            .expected_return
+        )
 
     def fresh() -> MLPPolicy:
         rng = generator(0, "policy")
@@ -323,7 +347,9 @@ def test_a_new_policy_starts_at_the_best_of_a_portfolio_and_a_given_one_as_it_is
 
 @pytest.mark.slow
 def test_one_seed_reproduces_a_portfolio_too(grid: Transitions) -> None:
-    first, again = (nopg.optimize(grid, 0.9, updates=10, progress=False) for _ in range(2))
+    first, again = (
+        nopg.optimize(grid, 0.9, config=nopg.TrainingConfig(updates=10, progress=False)) for _ in range(2)
+    )
     assert first.history == again.history
     assert first.expected_return == again.expected_return
 
@@ -332,7 +358,8 @@ def test_every_row_twice_trains_as_weights_of_two(grid: Transitions) -> None:
     twice = grid.take(torch.arange(len(grid)).repeat_interleave(2))
     weighted = replace(grid, weights=torch.full((len(grid),), 2.0, dtype=torch.float64))
     doubled, heavy = (
-        nopg.optimize(one, 0.9, start="given", updates=3, progress=False) for one in (twice, weighted)
+        nopg.optimize(one, 0.9, config=nopg.TrainingConfig(updates=3, start="given", progress=False))
+        for one in (twice, weighted)
     )
     assert doubled.expected_return == pytest.approx(heavy.expected_return, rel=1e-8)
     for mine, theirs in zip(doubled.history, heavy.history, strict=True):
@@ -341,4 +368,4 @@ def test_every_row_twice_trains_as_weights_of_two(grid: Transitions) -> None:
 
 def test_a_start_that_does_not_exist_is_refused(grid: Transitions) -> None:
     with pytest.raises(ArgumentError, match="there is no start 'warm'; choose 'auto' or 'given'"):
-        nopg.optimize(grid, 0.9, start="warm")  # type: ignore[arg-type]
+        nopg.optimize(grid, 0.9, config=nopg.TrainingConfig(start="warm"))  # type: ignore[arg-type]

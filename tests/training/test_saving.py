@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import nopg
+from flat_settings import configured
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import ArgumentError, BundleError, DataError
@@ -19,7 +20,7 @@ from nopg.models import MonteCarlo, StateSupport
 from nopg.models._state_support import CondensedSupport
 from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy, describe_policy
 from nopg.policies._description import policy_from
-from nopg.training import TrainingResult, optimize
+from nopg.training import TrainingConfig, TrainingResult, optimize
 
 # Small trainings are rarely beyond doubt.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
@@ -32,13 +33,9 @@ def trained(model: str = "local", policy: str = "deterministic", **settings: obj
     return optimize(
         data,
         0.95,
-        model=model,  # type: ignore[arg-type]
-        policy=policy,  # type: ignore[arg-type]
-        start="given",
-        updates=4,
-        seed=3,
-        progress=False,
-        **settings,  # type: ignore[arg-type]
+        **configured(
+            policy=policy, model=model, updates=4, seed=3, start="given", progress=False, **settings
+        ),
     )
 
 
@@ -57,7 +54,7 @@ def assert_same(one: TrainingResult, other: TrainingResult) -> None:
     for method in ("value", "visitation", "unknown_at", "support"):
         assert np.array_equal(getattr(one, method)(ASKED), getattr(other, method)(ASKED)), method
     assert np.array_equal(one.action_value(ASKED, [[1.0]] * 3), other.action_value(ASKED, [[1.0]] * 3))
-    assert one.answer == other.answer
+    assert one.numbers == other.numbers
     assert one.history == other.history
     assert repr(one) == repr(other)
     assert torch.equal(one.data.states, other.data.states)
@@ -91,7 +88,9 @@ def test_every_model_and_policy_comes_back(
 def test_random_actions_of_a_policy_come_back_too(tmp_path: Path) -> None:
     data = collect_grid(Pendulum(), (9, 9, 2))
     policy = GaussianPolicy(LinearPolicy([[0.0, -8.0, -2.0]]), 0.3, num_action_samples=4)
-    one = optimize(data, 0.95, policy=policy, model="paper", updates=2, seed=8, progress=False)
+    one = optimize(
+        data, 0.95, policy=policy, model="paper", config=TrainingConfig(updates=2, seed=8, progress=False)
+    )
     assert_same(one, nopg.load(one.save(tmp_path / "one")))
 
 
@@ -110,7 +109,7 @@ def test_units_bounds_episodes_and_weights_come_back(tmp_path: Path) -> None:
         units={"level": "m", "reward": "€"},
         bounds={"valve": (-1.0, 1.0)},
     )
-    one = optimize(data, 0.9, start="given", updates=2, progress=False)
+    one = optimize(data, 0.9, config=TrainingConfig(updates=2, start="given", progress=False))
     other = nopg.load(one.save(tmp_path / "one"))
     assert other.policy.schema == data.schema
     assert other.data.schema.units == {"level": "m", "reward": "€"}
@@ -127,7 +126,7 @@ def test_without_its_data_a_result_still_acts_and_tells_its_numbers(
     other = nopg.load(result.save(tmp_path / "bare", data=False))
     assert not (tmp_path / "bare" / "data.safetensors").exists()
     assert np.array_equal(other.policy(ASKED), result.policy(ASKED))
-    assert other.answer == result.answer
+    assert other.numbers == result.numbers
     assert torch.equal(other.condensed_support.places, result.condensed_support.places)
     with pytest.raises(DataError, match="saved without its data"):
         other.value(ASKED)
@@ -177,7 +176,7 @@ def test_a_known_reward_is_no_part_of_a_file(tmp_path: Path) -> None:
     one = trained(reward=lambda s, a, after: -s[:, 1].square())
     with pytest.raises(ArgumentError, match="functions are not saved; save with data=False"):
         one.save(tmp_path / "one")
-    assert nopg.load(one.save(tmp_path / "bare", data=False)).answer == one.answer
+    assert nopg.load(one.save(tmp_path / "bare", data=False)).numbers == one.numbers
 
 
 def test_a_result_of_an_older_version_says_what_still_works(saved: Path, tmp_path: Path) -> None:
@@ -202,7 +201,7 @@ def test_a_policy_of_ones_own_is_refused_before_anything_is_written(tmp_path: Pa
 
     data = collect_grid(Pendulum(), (5, 5, 2))
     policy = Mine.from_data(data.features, data.actions, rng=torch.Generator().manual_seed(0))
-    one = optimize(data, 0.9, policy=policy, updates=1, progress=False)
+    one = optimize(data, 0.9, policy=policy, config=TrainingConfig(updates=1, progress=False))
     with pytest.raises(ArgumentError, match="class Mine cannot be saved"):
         one.save(tmp_path / "mine")
     assert not list(tmp_path.iterdir())

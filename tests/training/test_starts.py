@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nopg
+from flat_settings import configured
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
@@ -38,7 +39,9 @@ def trained(data: Transitions, start: list[float], **others: object) -> nopg.Tra
     chosen: dict[str, Any] = {"model": "paper", "updates": 1, **others}
     if chosen["model"] == "paper":
         chosen["bandwidths"] = GRID
-    return nopg.optimize(data, 0.9, start="given", initial_states=[start], progress=False, **chosen)
+    return nopg.optimize(
+        data, 0.9, initial_states=[start], **configured(**chosen, start="given", progress=False)
+    )
 
 
 def parameters(policy: Policy) -> torch.Tensor:
@@ -157,11 +160,9 @@ def test_the_unknown_start_is_the_mean_over_the_starts(grid: Transitions) -> Non
         result = nopg.optimize(
             grid,
             0.9,
-            model="paper",
-            bandwidths=GRID,
+            model=nopg.PaperModel.Config(bandwidths=GRID),
             initial_states=[INSIDE, OUTSIDE],
-            updates=1,
-            progress=False,
+            config=nopg.TrainingConfig(updates=1, progress=False),
         )
     known, unknown = result.start_support.unknown.tolist()
     assert known < 0.01

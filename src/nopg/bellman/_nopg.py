@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import torch
 
 from nopg._nesting import nested, part_of
-from nopg.bellman._equation import BellmanEquation, PaperProblem
+from nopg.bellman._equation import BellmanEquation
 from nopg.bellman._estimate import Clock, GradientEstimate
+from nopg.bellman._paper_problem import PaperProblem
 from nopg.bellman._solution import BellmanSolution
 from nopg.errors import DataError
 from nopg.linalg import Auto, Solver

@@ -5,15 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
+from nopg._checks import check_discount
 from nopg.bellman._estimate import GradientEstimator
+from nopg.bundles._fields import Fields
 from nopg.data import Transitions
+from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
-from nopg.linalg import Solver
+from nopg.models._config import ModelConfig, model_config
 from nopg.policies import Policy
+
+if TYPE_CHECKING:
+    from nopg.bellman._multistep import MultistepProblem
 
 __all__ = ["Certificate", "ControlProblem", "Solution", "StateEstimates"]
 
@@ -128,12 +134,94 @@ class ControlProblem(ABC):
     Attributes:
         discount: γ in [0, 1), of one step.
         unknown_value: v, the value of leaving the data.
-        has_rollouts: Whether its model predicts paths, so that rollouts can judge a policy.
+        default_updates: Most updates of a training that does not set them.
     """
 
     discount: float
     unknown_value: float
-    has_rollouts: bool = False
+    default_updates: ClassVar[int]
+
+    _by_name: ClassVar[dict[str, type[ControlProblem]]] = {}
+
+    def __init_subclass__(cls, *, model: str | None = None) -> None:
+        """Register the equation of a model."""
+        if model is not None:
+            ControlProblem._by_name[model] = cls
+
+    @staticmethod
+    def from_data(
+        data: Transitions,
+        discount: float,
+        *,
+        model: str | ModelConfig = "local",
+        initial_states: torch.Tensor | None = None,
+        costs: torch.Tensor | None = None,
+        most_candidates: int | None = None,
+    ) -> ControlProblem:
+        """Fit a model to logged transitions and return its Bellman equation.
+
+        Args:
+            data: The transitions; on several ranks those of this one, or all of them.
+            discount: γ.
+            model: `LocalModel.Config(…)`, `PaperModel.Config(…)`, or a name for default settings.
+            initial_states: Raw states (n₀, d_s) that the task starts in; those of the data by default.
+            costs: Further columns (n, k) for the model to fit.
+            most_candidates: K of the paper's model that a checkpoint was begun with.
+        """
+        gamma, config = check_discount(discount), model_config(model)
+        starts = data.starts if initial_states is None else initial_states
+        kind = ControlProblem._by_name[config.name]
+        return kind._fitted(config, data, starts, gamma, costs=costs, most_candidates=most_candidates)  # noqa: SLF001
+
+    @staticmethod
+    def from_settings(
+        settings: Fields,
+        data: Transitions,
+        starts: torch.Tensor,
+        discount: float,
+        arrays: Mapping[str, torch.Tensor],
+    ) -> ControlProblem:
+        """Return the problem that `settings` and `Solution.arrays` described; none of them is trusted."""
+        kind = ControlProblem._by_name.get(settings.text("name"))
+        if kind is None:
+            raise ArgumentError(f"there is no model {settings.text('name')!r}")
+        return kind._restored(settings, data, starts, discount, arrays)  # noqa: SLF001
+
+    @classmethod
+    @abstractmethod
+    def _fitted(
+        cls,
+        config: Any,
+        data: Transitions,
+        starts: torch.Tensor,
+        discount: float,
+        *,
+        costs: torch.Tensor | None,
+        most_candidates: int | None,
+    ) -> ControlProblem:
+        """Return the problem of a config of this model; see `from_data`."""
+
+    @classmethod
+    @abstractmethod
+    def _restored(
+        cls,
+        settings: Fields,
+        data: Transitions,
+        starts: torch.Tensor,
+        discount: float,
+        arrays: Mapping[str, torch.Tensor],
+    ) -> ControlProblem:
+        """Return the problem of saved settings of this model; see `from_settings`."""
+
+    @property
+    def multistep(self) -> MultistepProblem | None:
+        """The problem, if its model predicts paths, so that rollouts can evaluate a policy."""
+        return None
+
+    @property
+    def most_candidates(self) -> int | None:
+        """The number of candidates that memory allowed, which a training that is resumed keeps."""
+        return None
 
     @property
     @abstractmethod
@@ -160,17 +248,22 @@ class ControlProblem(ABC):
     def description(self) -> str:
         """The model and its equation in one sentence."""
 
+    @property
     @abstractmethod
-    def estimator(self, solver: Solver | None = None) -> GradientEstimator:
+    def note(self) -> str:
+        """What to show of the fitted model before training, in one line."""
+
+    @abstractmethod
+    def estimator(self) -> GradientEstimator:
         """Return what estimates the policy gradient."""
 
     @abstractmethod
-    def solve(self, policy: Policy, *, seed: int = 0, solver: Solver | None = None) -> Solution:
+    def solve(self, policy: Policy, *, seed: int = 0) -> Solution:
         """Return the certified solution under a policy."""
 
     @abstractmethod
     def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> Solution:
-        """Return the solution that `Solution.arrays` described, certified anew."""
+        """Return the solution that `Solution.arrays` described, certified again."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

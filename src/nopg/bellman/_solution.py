@@ -17,7 +17,8 @@ from nopg.policies import Policy
 from nopg.policies._policy import policy_actions
 
 if TYPE_CHECKING:
-    from nopg.bellman._equation import BellmanEquation, PaperProblem
+    from nopg.bellman._equation import BellmanEquation
+    from nopg.bellman._paper_problem import PaperProblem
 
 __all__ = ["BellmanSolution"]
 

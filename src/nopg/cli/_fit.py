@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nopg import CheckpointConfig, TrainingConfig
 from nopg.cli import _data as d
 from nopg.cli._screen import TOLD, figures_that_matter, guarded, predicted, print_json, verdict
 from nopg.data import Transitions
@@ -147,12 +148,8 @@ def fit(
             discount,
             policy=policy,
             model=model,
-            start=begin,
-            updates=updates,
-            seed=seed,
-            checkpoint=unfinished,
-            checkpoint_minutes=_MINUTES,
-            callbacks=callbacks,
+            config=TrainingConfig(updates=updates, seed=seed, start=begin, callbacks=callbacks),
+            checkpoint=CheckpointConfig(unfinished, minutes=_MINUTES),
         )
     except TrainingInterrupted:
         raise KeyboardInterrupt("at the end of an update; the same command with --resume goes on") from None
@@ -179,7 +176,7 @@ def _start(text: str, data: Transitions) -> list[float]:
 
 
 def _values(result: TrainingResult) -> dict[str, object]:
-    fits = result.column_fits if result.problem.has_rollouts else ()
+    fits = result.column_fits if result.problem.multistep else ()
     return {
         **result.summary(),
         "model": result.problem.description,
@@ -193,7 +190,7 @@ def _show(result: TrainingResult, out: Path, seconds: float) -> None:
     rows = {"predicted return": predicted(result), "verdict": verdict(result)}
     rows["leaves the data"] = f"{result.unknown_mass:.2%} of the time, discounted"
     rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"
-    if result.problem.has_rollouts:
+    if result.problem.multistep:
         rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in result.column_fits)
     rows["model"] = result.problem.description
     rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s"

@@ -91,7 +91,7 @@ def verdict(result: TrainingResult) -> str:
     """Return the verdict on a result with its reasons."""
     if result.verdict is None:
         return "none with the paper's model; `nopg report` evaluates the controller on the local model"
-    reasons = result.answer.reasons
+    reasons = result.numbers.reasons
     return result.verdict + (f": {'; '.join(reasons)}" if reasons else "")
 
 

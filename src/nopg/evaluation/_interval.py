@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from nopg.bellman._multistep import INFLATION
+from nopg.bellman._multistep_solution import INFLATION
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.models import ColumnFit
 

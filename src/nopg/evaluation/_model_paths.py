@@ -11,7 +11,7 @@ import torch
 from nopg._seeding import generator
 from nopg._typing import FloatArray
 from nopg.bellman import MultistepProblem
-from nopg.bellman._multistep import MultistepSolution
+from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.bellman._nodes import Nodes
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Policy

@@ -119,7 +119,8 @@ def map_states(
         >>> import nopg
         >>> from nopg.envs import Pendulum
         >>> from nopg.envs import collect_grid
-        >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.9, model="paper", updates=1)
+        >>> data, one = collect_grid(Pendulum(), (8, 8, 2)), nopg.TrainingConfig(updates=1)
+        >>> result = nopg.optimize(data, 0.9, model="paper", config=one)
         >>> found = map_states(result.solution, result.policy.schema, points=5)
         >>> found.slice.columns, found.value.shape, found.actions.shape
         (('angle', 'velocity'), (5, 5), (5, 5, 1))

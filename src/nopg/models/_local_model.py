@@ -15,6 +15,7 @@ from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.models._chart_selection import HeldOutFit, select_shapes
 from nopg.models._charts import ChartFit, Charts, ChartShape
+from nopg.models._config import LocalModelConfig
 from nopg.models._regression_rows import RegressionRows
 from nopg.models._termination import TerminationRule
 
@@ -94,6 +95,8 @@ class LocalModel:
         costs: Further columns to predict, one number for each row, shape (n, k).
         seed: Of the halves.
     """
+
+    Config = LocalModelConfig
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from nopg.linalg._halo import localize
 from nopg.linalg._rows import RowPattern, SparseRows
 from nopg.linalg._space import VectorSpace
 from nopg.models._candidates import CandidateGraph, CandidateSearch
+from nopg.models._config import PaperModelConfig
 from nopg.models._footprint import Footprint
 from nopg.models._integration import IntegrationRule, KernelMean, MonteCarlo
 from nopg.models._model import Backup, Queries, TransitionModel
@@ -57,6 +58,8 @@ class PaperModel(TransitionModel):
         ranks: Who shares the data.
         cells: The cells by which the data were shared.
     """
+
+    Config = PaperModelConfig
 
     node_queries: PaperQueries
 

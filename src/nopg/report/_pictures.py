@@ -64,7 +64,7 @@ def result_pictures(
         >>> from nopg.envs import Pendulum
         >>> from nopg.envs import collect_grid
         >>> data = collect_grid(Pendulum(), (8, 8, 2))
-        >>> result = nopg.optimize(data, 0.9, model="paper", updates=1)
+        >>> result = nopg.optimize(data, 0.9, model="paper", config=nopg.TrainingConfig(updates=1))
         >>> pictures = result_pictures(result, data, columns=["angle"], held={"velocity": 0.0})
         >>> list(pictures), list(pictures["value"].table)
         (['training', 'value', 'visitation', 'policy'], ['angle', 'velocity', 'value', 'unknown', 'support'])
@@ -76,7 +76,7 @@ def result_pictures(
             f"{list(schema.states)}; give the data it was trained on"
         )
     found = map_states(result.solution, schema, columns=columns, held=held)
-    within, unit = _NEAR_LOCAL if result.problem.has_rollouts else _NEAR_PAPER
+    within, unit = _NEAR_LOCAL if result.problem.multistep else _NEAR_PAPER
     marks = Marks.of(found, data, result.problem.metric, within=within, unit=unit)
     return MappingProxyType(
         {

@@ -173,7 +173,8 @@ def write_report(
         >>> import nopg
         >>> from nopg.envs import Pendulum
         >>> from nopg.envs import collect_grid
-        >>> result = nopg.optimize(collect_grid(Pendulum(), (8, 8, 2)), 0.5, model="paper", updates=1)
+        >>> data, one = collect_grid(Pendulum(), (8, 8, 2)), nopg.TrainingConfig(updates=1)
+        >>> result = nopg.optimize(data, 0.5, model="paper", config=one)
         >>> written = write_report(result, tempfile.mkdtemp() + "/report.html", regions=["abs(velocity) > 7"])
         >>> [path.name for path in written]
         ['report.html', 'report.json']

@@ -1,21 +1,23 @@
 """Training: from transitions to a certified controller."""
 
-from nopg.training._constraints import Constraint
+from nopg.training._config import CheckpointConfig, TrainingConfig
+from nopg.training._constraints import Constraint, ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._loading import load
 from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
 from nopg.training._optimize import optimize
 from nopg.training._regulator import LinearQuadraticFit, Regulator
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
-from nopg.training._result import ConstraintAnswer, TrainingResult
+from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport
 from nopg.training._train import train
 
 __all__ = [
     "CSVLogger",
     "Callback",
+    "CheckpointConfig",
     "Constraint",
-    "ConstraintAnswer",
+    "ConstraintResult",
     "Controller",
     "JSONLinesLogger",
     "LinearQuadraticFit",
@@ -24,6 +26,7 @@ __all__ = [
     "Regulator",
     "StartSupport",
     "TensorBoardLogger",
+    "TrainingConfig",
     "TrainingResult",
     "Update",
     "load",

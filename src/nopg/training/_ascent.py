@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import torch
 
@@ -14,27 +13,18 @@ from nopg.policies import Policy
 from nopg.policies._policy import trainable
 from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoint, Checkpoints
+from nopg.training._config import TrainingConfig
 from nopg.training._interruption import Interruption
-from nopg.training._reports import Callback, Update
+from nopg.training._reports import Update
 
-__all__ = ["ascend", "check_ascent"]
-
-
-def check_ascent(updates: int, learning_rate: float) -> None:
-    """Refuse what no ascent can be made with."""
-    if updates < 1 or not learning_rate > 0:
-        raise ArgumentError(f"updates = {updates}, learning_rate = {learning_rate}; both must be positive")
+__all__ = ["ascend"]
 
 
 def ascend(
     estimator: GradientEstimator,
     policy: Policy,
+    config: TrainingConfig,
     *,
-    updates: int,
-    learning_rate: float,
-    seed: int,
-    callbacks: Sequence[Callback] = (),
-    stop: Callback | None = None,
     checkpoints: Checkpoints | None = None,
     backtracking: Backtracking | None = None,
 ) -> tuple[Update, ...]:
@@ -45,19 +35,16 @@ def ascend(
     Args:
         estimator: Of the gradient.
         policy: The policy, changed in place.
-        updates: How many steps at most.
-        learning_rate: Adam's.
-        seed: Of the action noise.
-        callbacks: Called after every update; one that returns True ends the training.
-        stop: Like a callback; after a restart it also hears of the updates before.
+        config: With the number of updates; after a restart the stop rule also sees the updates before.
         checkpoints: Where to begin, if there is one, and where to leave them. With checkpoints the first
             Ctrl-C ends the ascent after an update, by `TrainingInterrupted`.
         backtracking: Of an objective that is one smooth function: the best policy is kept, and the steps
             follow what they have gained.
     """
-    check_ascent(updates, learning_rate)
-    updates = int(updates)  # numpy's are not for JSON
-    optimizer = torch.optim.Adam(trainable(policy), lr=learning_rate, maximize=True)
+    if config.updates is None:
+        raise ArgumentError("an ascent needs a number of updates; give TrainingConfig(updates=…)")
+    updates, stop = int(config.updates), config.stop
+    optimizer = torch.optim.Adam(trainable(policy), lr=config.learning_rate, maximize=True)
     history: list[Update] = []
 
     def save(*, finished: bool = False) -> None:
@@ -86,18 +73,9 @@ def ascend(
 
     with Interruption(heard=checkpoints is not None) as interruption:
         for number in range(len(history) + 1, updates + 1):
-            update = _step(
-                estimator,
-                policy,
-                optimizer,
-                number=number,
-                planned=updates,
-                learning_rate=learning_rate,
-                seed=seed,
-                backtracking=backtracking,
-            )
+            update = _step(estimator, policy, optimizer, config, number=number, backtracking=backtracking)
             history.append(update)
-            verdicts = [callback(update) for callback in (*callbacks, *([stop] if stop else []))]  # all hear
+            verdicts = [callback(update) for callback in (*config.callbacks, *([stop] if stop else []))]
             ended = any(verdicts) or number == updates
             if checkpoints:
                 due, interrupted = checkpoints.agree(number, interrupted=interruption.asked)
@@ -116,17 +94,15 @@ def _step(
     estimator: GradientEstimator,
     policy: Policy,
     optimizer: torch.optim.Optimizer,
+    config: TrainingConfig,
     *,
     number: int,
-    planned: int,
-    learning_rate: float,
-    seed: int,
     backtracking: Backtracking | None,
 ) -> Update:
     """Make one update of the policy."""
-    began = time.perf_counter()
+    began, planned = time.perf_counter(), int(config.updates or 0)
     policy.progress((number - 1) / max(planned - 1, 1))
-    estimate = estimator.estimate(policy, rng=generator(seed, "actions"))
+    estimate = estimator.estimate(policy, rng=generator(config.seed, "actions"))
     for parameter, part in zip(trainable(policy), estimate.direction, strict=True):
         parameter.grad = part
     if number == 1:
@@ -135,7 +111,7 @@ def _step(
         optimizer.param_groups[0]["eps"] = 1e-8 * estimate.norm or 1e-8
     if backtracking:
         backtracking.review(policy, optimizer, estimate.expected_return, estimate.direction)
-        optimizer.param_groups[0]["lr"] = learning_rate * backtracking.scale
+        optimizer.param_groups[0]["lr"] = config.learning_rate * backtracking.scale
     optimizer.step()
     return Update(
         number=number,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from nopg.errors import ArgumentError, DataError
 from nopg.policies import Policy
 from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint_files import ADVICE, State, complete_folders, read_folder, write_folder
+from nopg.training._config import CheckpointConfig
 from nopg.training._fingerprint import RunFingerprint, differences
 from nopg.training._reports import Update
 
@@ -48,7 +48,7 @@ class Checkpoint:
         eps: Adam's ε.
         policy: Parameters and buffers of the policy.
         moments: Adam's, by parameter.
-        memory: Of the estimator and of the backtracking, on this rank.
+        estimator: State of the estimator and of the backtracking, on this rank.
         resume_state: Before the first update.
     """
 
@@ -57,7 +57,7 @@ class Checkpoint:
     eps: float
     policy: Mapping[str, torch.Tensor]
     moments: Mapping[str, torch.Tensor]
-    memory: Mapping[str, torch.Tensor]
+    estimator: Mapping[str, torch.Tensor]
     resume_state: ResumeState
 
     @classmethod
@@ -85,7 +85,7 @@ class Checkpoint:
             eps=optimizer.param_groups[0]["eps"],
             policy=policy.state_dict(),
             moments=moments,
-            memory=nested(
+            estimator=nested(
                 estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {},
                 backtracking=backtracking.state_dict() if backtracking else {},
             ),
@@ -115,8 +115,8 @@ class Checkpoint:
                 )
                 optimizer.state[parameter] = moments
         if isinstance(estimator, Resumable):
-            estimator.load_state_dict(part_of("estimator", self.memory))
-        if backtracking and (kept := part_of("backtracking", self.memory)):
+            estimator.load_state_dict(part_of("estimator", self.estimator))
+        if backtracking and (kept := part_of("backtracking", self.estimator)):
             backtracking.load_state_dict(kept)
 
 
@@ -135,10 +135,8 @@ class Checkpoints:
     """The folder of one training's checkpoints, and when to write one.
 
     Args:
-        folder: Where they are; made if it is not there.
+        config: Where they are, in a folder that is made if need be, and how often one is written.
         fingerprint: What tells this training from another.
-        every: Updates between two of them.
-        minutes: Minutes after which to write one all the same; None to count updates only.
         ranks: Who writes them.
 
     Attributes:
@@ -146,26 +144,14 @@ class Checkpoints:
         resume_state: To be written with all that follow.
     """
 
-    def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        fingerprint: RunFingerprint,
-        *,
-        every: int = 20,
-        minutes: float | None = None,
-        ranks: Ranks = ALONE,
-    ) -> None:
-        if every < 1:
-            raise ArgumentError(f"checkpoint_every is {every}; give at least 1 update")
-        if minutes is not None and not minutes > 0:
-            raise ArgumentError(f"checkpoint_minutes is {minutes}; give a positive number, or None")
-        self.folder, self.fingerprint, self.every, self.minutes = Path(folder), fingerprint, every, minutes
+    def __init__(self, config: CheckpointConfig, fingerprint: RunFingerprint, ranks: Ranks = ALONE) -> None:
+        self.folder, self.fingerprint, self.config = Path(config.folder), fingerprint, config
         self.ranks, self._written = ranks, time.monotonic()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ArgumentError(
-                f"there can be no checkpoints in {str(folder)!r}: {error}; give another folder"
+                f"there can be no checkpoints in {str(config.folder)!r}: {error}; give another folder"
             ) from None
         self.last = self._last()
         self.resume_state = self.last.resume_state if self.last else ResumeState()
@@ -201,7 +187,7 @@ class Checkpoints:
         }
         path = self._path(len(checkpoint.history))
         write_folder(
-            path, state, checkpoint.history, shared=shared, memory=checkpoint.memory, ranks=self.ranks
+            path, state, checkpoint.history, shared=shared, memory=checkpoint.estimator, ranks=self.ranks
         )
         self._written = time.monotonic()
 
@@ -210,11 +196,12 @@ class Checkpoints:
 
         The clock of the first rank rules; Ctrl-C counts wherever it was heard.
         """
-        late = self.minutes is not None and time.monotonic() - self._written >= 60.0 * self.minutes
+        minutes = self.config.minutes
+        late = minutes is not None and time.monotonic() - self._written >= 60.0 * minutes
         if self.ranks.several:
-            said = torch.tensor([late and self.ranks.number == 0, interrupted], dtype=torch.float64)
-            late, interrupted = self.ranks.max(said).bool().tolist()
-        return late or number % self.every == 0, interrupted
+            asked = torch.tensor([late and self.ranks.number == 0, interrupted], dtype=torch.float64)
+            late, interrupted = self.ranks.max(asked).bool().tolist()
+        return late or number % self.config.every == 0, interrupted
 
     def _last(self) -> Checkpoint | None:
         """Read the last checkpoint; refuse one of another training."""
@@ -240,7 +227,7 @@ class Checkpoints:
             eps=state["eps"],
             policy=part_of("policy", shared),
             moments=part_of("adam", shared),
-            memory=memory,
+            estimator=memory,
             resume_state=ResumeState(
                 state["most_candidates"],
                 None if start is None else (start, part_of("start", shared)),
@@ -252,35 +239,15 @@ class Checkpoints:
 
 
 def open_checkpoints(
-    checkpoint: str | os.PathLike[str] | None,
-    resume: str | os.PathLike[str] | None,
-    fingerprint: Callable[[], RunFingerprint],
-    *,
-    every: int,
-    minutes: float | None,
-    ranks: Ranks,
+    config: CheckpointConfig | None, fingerprint: Callable[[], RunFingerprint], ranks: Ranks
 ) -> Checkpoints | None:
-    """Return the folder that a user asked for, if any; in one to resume from there must be a checkpoint.
-
-    Args:
-        checkpoint: A folder to begin in, or to go on in.
-        resume: A folder to go on in.
-        fingerprint: Computed only if it is needed.
-        every: See `Checkpoints`.
-        minutes: See `Checkpoints`.
-        ranks: See `Checkpoints`.
-    """
-    folder = checkpoint if resume is None else resume
-    if folder is None:
+    """Return the checkpoints that a user asked for, if any; the fingerprint is computed only if needed."""
+    if config is None:
         return None
-    if checkpoint is not None and Path(checkpoint) != Path(folder):
+    folder = str(config.folder)
+    if config.resume and not complete_folders(Path(folder)):
         raise ArgumentError(
-            f"checkpoint is {str(checkpoint)!r} and resume is {str(resume)!r}; a training goes on in its own "
-            "folder, give one of the two"
+            f"there is no checkpoint in {folder!r} to resume from; checkpoint={folder!r} begins a training "
+            "there"
         )
-    if resume is not None and not complete_folders(Path(resume)):
-        raise ArgumentError(
-            f"there is no checkpoint in {str(resume)!r} to resume from; checkpoint={str(resume)!r} begins a "
-            "training there"
-        )
-    return Checkpoints(folder, fingerprint(), every=every, minutes=minutes, ranks=ranks)
+    return Checkpoints(config, fingerprint(), ranks)

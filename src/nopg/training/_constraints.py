@@ -13,19 +13,19 @@ from typing import Any
 import torch
 
 from nopg._typing import ArrayLike, as_tensor
-from nopg.bellman import ControlProblem, MultistepProblem
-from nopg.bellman._multistep import Charge
+from nopg.bellman import MultistepProblem
+from nopg.bellman._charge import Charge
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.evaluation import OfflineEvaluator
 from nopg.evaluation._interval import DEVIATIONS, standard_error
 from nopg.evaluation._region import margin_of, region_of
 from nopg.models import RewardFunction
+from nopg.models._config import ModelConfig
 from nopg.policies import Policy
 from nopg.training._reports import Update
-from nopg.training._result import ConstraintAnswer
 
-__all__ = ["Constraint", "check_constraints", "cost_columns", "solve_constrained"]
+__all__ = ["Constraint", "ConstraintResult", "check_constraints", "cost_columns", "solve_constrained"]
 
 # Trainings at most after the one that pays no attention to limits.
 _ROUNDS = 6
@@ -117,18 +117,42 @@ class Constraint:
         return costs
 
 
+@dataclass(frozen=True, slots=True)
+class ConstraintResult:
+    """What came of one limit.
+
+    Attributes:
+        name: Of the constraint.
+        limit: What may be spent.
+        cost: What the controller is predicted to spend: (1 − γ)·Σₜ γᵗcₜ, for a region the share of discounted
+            time in it.
+        upper: The upper end of the 95 % interval of that, if this was to keep the limit.
+        multiplier: λ, the price of the cost in rewards at which the controller was trained; 0 if free.
+        kept: Whether the prediction keeps the limit.
+    """
+
+    name: str
+    limit: float
+    cost: float
+    upper: float | None
+    multiplier: float
+    kept: bool
+
+    def __str__(self) -> str:
+        upper = "" if self.upper is None else f", at most {self.upper:.3g}"
+        return f"{self.name}: {self.cost:.3g}{upper}, limit {self.limit:.3g}"
+
+
 def check_constraints(
-    constraints: Sequence[Constraint], data: Transitions, model: str, checkpoint: object, resume: object
+    constraints: Sequence[Constraint], data: Transitions, model: ModelConfig, checkpoint: object
 ) -> None:
     """Refuse what a training of several rounds cannot do."""
     if not constraints:
         return
-    if model != "local":
+    if not model.has_rollouts:
         raise ArgumentError("limits are kept along rollouts, which only the local model has; leave model out")
-    if checkpoint is not None or resume is not None:
-        raise ArgumentError(
-            "a training with constraints keeps no checkpoints; leave checkpoint and resume out"
-        )
+    if checkpoint is not None:
+        raise ArgumentError("a training with constraints keeps no checkpoints; leave checkpoint out")
     for constraint in constraints:
         constraint.costs(data)
 
@@ -145,8 +169,8 @@ def solve_constrained(
     *,
     problem: MultistepProblem,
     history: tuple[Update, ...],
-    improve: Callable[[ControlProblem, float], tuple[Update, ...]],
-) -> tuple[tuple[ConstraintAnswer, ...], tuple[Update, ...]]:
+    improve: Callable[[MultistepProblem, float], tuple[Update, ...]],
+) -> tuple[tuple[ConstraintResult, ...], tuple[Update, ...]]:
     """Go on with a policy, in place, until it keeps its limits; return what came of them and the updates.
 
     It seeks the best of J − Σₖ λₖ(Cₖ − dₖ) and the right prices λ ≥ 0. A policy that was trained without
@@ -175,7 +199,7 @@ def solve_constrained(
     for _ in range(_ROUNDS):
         if last.kept and last.expected_return >= enough:
             break
-        prices = search.next(last.answers)
+        prices = search.next(last.results)
         if prices is None:
             break
         worth = partial(_Trial.priced_return, prices=prices, discount=problem.discount)
@@ -191,14 +215,14 @@ def solve_constrained(
     best = max(found, key=lambda trial: trial.rank)
     policy.load_state_dict(best.parameters)
     if not best.kept:
-        missed = "; ".join(str(answer) for answer in best.answers if not answer.kept)
+        missed = "; ".join(str(result) for result in best.results if not result.kept)
         warnings.warn(
             f"no price that was tried keeps the limits, the nearest is returned: {missed}. Raise the limit, "
             "or look whether the data show a way to keep it",
             ConstraintWarning,
             stacklevel=4,
         )
-    return best.answers, best.history
+    return best.results, best.history
 
 
 def _charged(
@@ -227,16 +251,16 @@ class _Trial:
     parameters: Mapping[str, torch.Tensor]
     history: tuple[Update, ...]
     expected_return: float
-    answers: tuple[ConstraintAnswer, ...]
+    results: tuple[ConstraintResult, ...]
     excess: float
 
     @property
     def kept(self) -> bool:
-        return all(answer.kept for answer in self.answers)
+        return all(result.kept for result in self.results)
 
     def priced_return(self, prices: Sequence[float], discount: float) -> float:
         """Return what is earned less what is spent at these prices."""
-        spent = sum(price * answer.cost for price, answer in zip(prices, self.answers, strict=True))
+        spent = sum(price * result.cost for price, result in zip(prices, self.results, strict=True))
         return self.expected_return - spent / (1.0 - discount)
 
     @property
@@ -258,7 +282,7 @@ class _Judge:
         self.ranges = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
 
     def trial(self, policy: Policy, history: tuple[Update, ...], *, prices: Sequence[float]) -> _Trial:
-        answers, excess, column = [], 0.0, 0
+        results, excess, column = [], 0.0, 0
         evaluation = self.evaluator.evaluate(policy)
         for constraint, price, unit in zip(self.constraints, prices, self.ranges, strict=True):
             if constraint.region is not None:
@@ -269,8 +293,8 @@ class _Judge:
                 upper = cost + DEVIATIONS * standard_error(spent, evaluation.paths)
             column += not constraint.smooth
             held = upper if constraint.upper else cost
-            answers.append(
-                ConstraintAnswer(
+            results.append(
+                ConstraintResult(
                     name=constraint.label,
                     limit=constraint.limit,
                     cost=cost,
@@ -281,7 +305,7 @@ class _Judge:
             )
             excess = max(excess, (held - constraint.limit) / unit)
         return _Trial(
-            copy.deepcopy(policy.state_dict()), history, evaluation.expected_return, tuple(answers), excess
+            copy.deepcopy(policy.state_dict()), history, evaluation.expected_return, tuple(results), excess
         )
 
 
@@ -296,18 +320,18 @@ class _PriceSearch:
         self._prices, self._units = [0.0] * len(units), units
         self._factors, self._rising = [_FACTOR] * len(units), [True] * len(units)
 
-    def next(self, answers: Sequence[ConstraintAnswer]) -> list[float] | None:
+    def next(self, results: Sequence[ConstraintResult]) -> list[float] | None:
         """Return the next prices, or None where they would hardly change."""
         changed = False
-        for k, answer in enumerate(answers):
+        for k, result in enumerate(results):
             if self._prices[k] == 0.0:
-                changed |= not answer.kept
-                self._prices[k] = 0.0 if answer.kept else self._units[k]
+                changed |= not result.kept
+                self._prices[k] = 0.0 if result.kept else self._units[k]
                 continue
-            if self._rising[k] == answer.kept:
-                self._rising[k], self._factors[k] = not answer.kept, math.sqrt(self._factors[k])
+            if self._rising[k] == result.kept:
+                self._rising[k], self._factors[k] = not result.kept, math.sqrt(self._factors[k])
             changed |= self._factors[k] >= _LEAST_FACTOR
-            self._prices[k] *= 1.0 / self._factors[k] if answer.kept else self._factors[k]
+            self._prices[k] *= 1.0 / self._factors[k] if result.kept else self._factors[k]
         return list(self._prices) if changed else None
 
 

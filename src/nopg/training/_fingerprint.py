@@ -11,7 +11,8 @@ import torch
 
 from nopg._provenance import fingerprint
 from nopg.data import Transitions
-from nopg.kernels import Bandwidths
+from nopg.models._config import ModelConfig
+from nopg.training._config import TrainingConfig
 
 __all__ = ["RunFingerprint", "differences", "run_fingerprint"]
 
@@ -22,26 +23,33 @@ _LONGEST = 80
 
 
 def run_fingerprint(
-    data: Transitions, starts: torch.Tensor, bandwidths: Bandwidths | None, **settings: object
+    data: Transitions,
+    starts: torch.Tensor,
+    *,
+    model: ModelConfig,
+    training: TrainingConfig,
+    **settings: object,
 ) -> RunFingerprint:
     """Return all that the numbers of a training depend on.
 
     Args:
         data: The transitions of all ranks.
         starts: Raw initial states, shape (n₀, d_s).
-        bandwidths: If they were given; those that are selected follow from the data.
-        settings: By name. Of an object that is no plain value its fields count, or else its kind.
+        model: Settings of the model; not where it computes.
+        training: Settings of the training; not its callbacks.
+        settings: Others by name. Of an object that is no plain value its fields count, or else its type.
     """
-    schema, h = data.schema, bandwidths
+    schema, h = data.schema, getattr(model, "bandwidths", None)
     arrays = (data.states, data.actions, data.rewards, data.next_states, data.terminated, data.truncated)
     columns = {"states": schema.states, "actions": schema.actions, "angles": dict(schema.angles)}
+    trained = {name: getattr(training, name) for name in ("start", "updates", "learning_rate", "seed")}
     return {
         "data": fingerprint((*arrays, data.episodes, data.weights)),
         "rows": len(data),
         "columns": str(columns | {"bounds": dict(schema.bounds)}),
         "initial_states": fingerprint([starts]),
         "bandwidths": None if h is None else fingerprint((h.states, h.actions, h.next_states)),
-        **{name: _plain(value) for name, value in settings.items()},
+        **{name: _plain(value) for name, value in {**model.identity(), **trained, **settings}.items()},
     }
 
 

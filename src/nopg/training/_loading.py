@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from nopg.bellman import Certificate, ControlProblem, MultistepProblem, PaperProblem, Solution
-from nopg.bellman._multistep import LONGEST_HORIZON
+from nopg.bellman import Certificate, ControlProblem, Solution
+from nopg.bellman._arrays import float_array, whole_array
 from nopg.bundles import Bundle, open_bundle, read_controller
 from nopg.bundles._controller import SavedSupport
 from nopg.bundles._fields import Fields
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.evaluation import OfflineEvaluation, Verdict
-from nopg.kernels import Bandwidths
-from nopg.models import LocalModel, MonteCarlo, PaperModel
-from nopg.models._candidates import CandidateSearch
 from nopg.models._state_support import CondensedSupport
 from nopg.policies import Policy
 from nopg.policies._description import policy_from
+from nopg.training._constraints import ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
-from nopg.training._result import Answer, ConstraintAnswer, TrainingResult
+from nopg.training._result import Summary, TrainingResult
 from nopg.training._saving import DATA, NUMBERS, RESULT
 from nopg.training._starts import StartSupport
 
@@ -36,9 +33,6 @@ __all__ = ["load"]
 
 Tensors = Mapping[str, torch.Tensor]
 
-_MOST_DRAWS = 1_000
-# More nodes and paths than any training has: what a forged file may ask of time and memory.
-_MOST_NODES, _MOST_PATHS = 2_000, 16
 _COUNTS = ("number", "planned", "products")
 
 
@@ -56,8 +50,8 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
 
 
 def _load(bundle: Bundle) -> TrainingResult:
-    saved, told, numbers = read_controller(bundle), bundle.document(RESULT), _tensors(bundle, NUMBERS)
-    if told.has("choice"):
+    saved, document, numbers = read_controller(bundle), bundle.document(RESULT), _tensors(bundle, NUMBERS)
+    if document.has("choice"):
         raise BundleError(
             f"{bundle.path} was trained by an older nopg on a model that is gone; its controller still runs "
             "with nopg.deploy.load, and the same data can be trained on again"
@@ -67,16 +61,16 @@ def _load(bundle: Bundle) -> TrainingResult:
     policy = policy_from(saved.policy, _as_tensors(saved.parameters))
     _check_policy(policy, schema)
     start = _start_support(numbers, schema)
-    seed = told.integer("seed")
+    seed = document.integer("seed")
     return TrainingResult(
         policy=Controller(policy, schema),
-        answer=_answer(told.object("answer")),
+        numbers=_summary(document.object("answer")),
         history=_history(numbers),
-        start=told.text("start"),
+        start=document.text("start"),
         start_support=start,
         seed=seed,
         source=_Saved(bundle, policy, start, _support(saved.support), seed),
-        constraints=_constraints(told),
+        constraints=_constraints(document),
     )
 
 
@@ -94,8 +88,8 @@ class _Saved:
         return self.condensed
 
     def data_identity(self) -> Mapping[str, object]:
-        told = self.bundle.manifest.object("data")
-        return {"rows": told.integer("rows"), "sha256": told.text("sha256")}
+        document = self.bundle.manifest.object("data")
+        return {"rows": document.integer("rows"), "sha256": document.text("sha256")}
 
     def evaluation(self) -> OfflineEvaluation | None:
         return None
@@ -112,18 +106,15 @@ class _Saved:
             raise BundleError(f"{self.bundle.path} does not fit together: {error}") from None
 
     def _solution(self) -> Solution:
-        told, numbers = self.bundle.document(RESULT), _tensors(self.bundle, NUMBERS)
+        document, numbers = self.bundle.document(RESULT), _tensors(self.bundle, NUMBERS)
         data = _data(_tensors(self.bundle, DATA), self.start.schema)
-        settings, gamma = told.object("model"), told.object("answer").number("discount")
+        settings, gamma = document.object("model"), document.object("answer").number("discount")
         arrays = {
             name.removeprefix("solution."): part
             for name, part in numbers.items()
             if name.startswith("solution.")
         }
-        build = _PROBLEMS.get(settings.text("name"))
-        if build is None:
-            raise ArgumentError(f"there is no model {settings.text('name')!r}")
-        problem = build(settings, data, self.start.states, gamma, arrays)
+        problem = ControlProblem.from_settings(settings, data, self.start.states, gamma, arrays)
         return problem.restore(self.policy, arrays, seed=self.seed)
 
 
@@ -142,8 +133,8 @@ def _check_policy(policy: Policy, schema: Schema) -> None:
 
 
 def _start_support(numbers: Tensors, schema: Schema) -> StartSupport:
-    states, nearest = (_get(numbers, f"start.{name}", 2) for name in ("states", "nearest"))
-    support, unknown = (_get(numbers, f"start.{name}", 1) for name in ("support", "unknown"))
+    states, nearest = (float_array(numbers, f"start.{name}", 2) for name in ("states", "nearest"))
+    support, unknown = (float_array(numbers, f"start.{name}", 1) for name in ("support", "unknown"))
     count = len(states)
     if count == 0 or not len(nearest) == len(support) == len(unknown) == count:
         raise ArgumentError("the initial states and their support differ in number")
@@ -157,21 +148,21 @@ def _support(saved: SavedSupport) -> CondensedSupport:
     return CondensedSupport(places, weights, width, saved.prior_mass)
 
 
-def _answer(told: Fields) -> Answer:
-    proof = told.object("certificate")
+def _summary(document: Fields) -> Summary:
+    proof = document.object("certificate")
     numbers = {
         name: proof.number(name, finite=False)
         for name in ("return_error", "q_error", "mu_error", "duality_gap", "mass_defect")
     }
-    judged = told.has("verdict")
-    return Answer(
-        told.number("discount"),
-        told.number("expected_return"),
-        told.number("unknown_mass"),
+    judged = document.has("verdict")
+    return Summary(
+        document.number("discount"),
+        document.number("expected_return"),
+        document.number("unknown_mass"),
         Certificate(**numbers, converged=proof.flag("converged")),
-        interval=told.interval("interval") if judged else None,
-        verdict=_verdict(told.text("verdict")) if judged else None,
-        reasons=told.texts("reasons") if judged else (),
+        interval=document.interval("interval") if judged else None,
+        verdict=_verdict(document.text("verdict")) if judged else None,
+        reasons=document.texts("reasons") if judged else (),
     )
 
 
@@ -181,28 +172,28 @@ def _verdict(text: str) -> Verdict:
     return cast(Verdict, text)
 
 
-def _constraints(told: Fields) -> tuple[ConstraintAnswer, ...]:
+def _constraints(document: Fields) -> tuple[ConstraintResult, ...]:
     """Return what came of limits; results that were saved before there were any have none."""
-    if not told.has("constraints"):
+    if not document.has("constraints"):
         return ()
-    answers = told.object("constraints")
+    answers = document.object("constraints")
     return tuple(_constraint(answers.object(name)) for name in answers.names)
 
 
-def _constraint(told: Fields) -> ConstraintAnswer:
-    return ConstraintAnswer(
-        name=told.text("name"),
-        limit=told.number("limit"),
-        cost=told.number("cost"),
-        upper=told.number("upper") if told.has("upper") else None,
-        multiplier=told.number("multiplier"),
-        kept=told.flag("kept"),
+def _constraint(document: Fields) -> ConstraintResult:
+    return ConstraintResult(
+        name=document.text("name"),
+        limit=document.number("limit"),
+        cost=document.number("cost"),
+        upper=document.number("upper") if document.has("upper") else None,
+        multiplier=document.number("multiplier"),
+        kept=document.flag("kept"),
     )
 
 
 def _history(numbers: Tensors) -> tuple[Update, ...]:
     columns = {
-        part.name: _get(numbers, f"history.{part.name}", 1, finite=part.name in _COUNTS)
+        part.name: float_array(numbers, f"history.{part.name}", 1, finite=part.name in _COUNTS)
         for part in fields(Update)
     }
     if len({len(column) for column in columns.values()}) != 1:
@@ -212,86 +203,20 @@ def _history(numbers: Tensors) -> tuple[Update, ...]:
     return tuple(Update(**row | {name: int(row[name]) for name in _COUNTS}) for row in named)
 
 
-def _local_problem(
-    told: Fields, data: Transitions, starts: torch.Tensor, discount: float, arrays: Tensors
-) -> ControlProblem:
-    nodes = _get(arrays, "nodes", 2)
-    if not 0 < len(nodes) <= _MOST_NODES or nodes.shape[1] != len(data.schema.states):
-        raise ArgumentError(f"nodes have shape {tuple(nodes.shape)}; they are states of the plant")
-    model = LocalModel(data if data.initial_states is not None else data.starting_at(starts))
-    horizon, paths = told.integer("horizon", least=1), told.integer("num_paths", least=1)
-    if horizon > LONGEST_HORIZON or paths > _MOST_PATHS:
-        raise ArgumentError(f"{horizon} steps of {paths} paths are more than any training takes")
-    problem = MultistepProblem.build(
-        model,
-        starts,
-        discount,
-        horizon=horizon,
-        unknown_value=told.number("unknown_value"),
-        seed=told.integer("seed"),
-    )
-    return problem.replace(num_paths=paths)
-
-
-def _paper_problem(
-    told: Fields, data: Transitions, starts: torch.Tensor, discount: float, arrays: Tensors
-) -> ControlProblem:
-    features = len(data.schema.features)
-    for name in ("q", "mu"):
-        _get(arrays, name, 1)
-    parts = [_get(arrays, f"bandwidths.{name}", 1) for name in ("states", "actions", "next_states")]
-    if [len(part) for part in parts] != [features, len(data.schema.actions), features]:
-        raise ArgumentError(f"there are {[len(part) for part in parts]} bandwidths for {data.schema}")
-    rule = None
-    if told.has("integration"):
-        drawn = told.object("integration")
-        rule = MonteCarlo(drawn.integer("num_samples", least=1), drawn.integer("seed"))
-        if rule.num_samples > _MOST_DRAWS:
-            raise ArgumentError(f"{rule.num_samples} next states of each are drawn; that cannot be meant")
-    search = CandidateSearch(
-        *(
-            told.integer(name, least=1) if told.has(name) else None
-            for name in ("most_candidates", "num_candidates")
-        )
-    )
-    model = PaperModel(
-        data,
-        Bandwidths.from_values(*parts, source=told.text("bandwidths")),
-        prior_mass=told.number("prior_mass"),
-        integration=rule,
-        search=search,
-    )
-    rows = _whole(arrays, "rows")
-    if not torch.equal(rows.sort().values, torch.arange(len(data))):
-        raise ArgumentError("the rows of the nodes are not those of the data")
-    return PaperProblem.build(
-        model,
-        data.schema.encode(starts),
-        discount=discount,
-        unknown_value=told.number("unknown_value"),
-        rows=rows,
-    )
-
-
-_PROBLEMS: Mapping[str, Callable[[Fields, Transitions, torch.Tensor, float, Tensors], ControlProblem]] = (
-    MappingProxyType({"local": _local_problem, "paper": _paper_problem})
-)
-
-
 def _data(columns: Tensors, schema: Schema) -> Transitions:
     extra: dict[str, Any] = {
-        name: _whole(columns, name) for name in ("terminated", "truncated") if name in columns
+        name: whole_array(columns, name) for name in ("terminated", "truncated") if name in columns
     }
     if "episodes" in columns:
-        extra["episodes"] = _whole(columns, "episodes")
+        extra["episodes"] = whole_array(columns, "episodes")
     for name, dimensions in (("initial_states", 2), ("weights", 1)):
         if name in columns:
-            extra[name] = _get(columns, name, dimensions)
+            extra[name] = float_array(columns, name, dimensions)
     return Transitions.from_arrays(
-        _get(columns, "states", 2),
-        _get(columns, "actions", 2),
-        _get(columns, "rewards", 1),
-        _get(columns, "next_states", 2),
+        float_array(columns, "states", 2),
+        float_array(columns, "actions", 2),
+        float_array(columns, "rewards", 1),
+        float_array(columns, "next_states", 2),
         state_names=schema.states,
         action_names=schema.actions,
         angles=schema.angles,
@@ -308,21 +233,3 @@ def _tensors(bundle: Bundle, name: str) -> dict[str, torch.Tensor]:
 def _as_tensors(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, torch.Tensor]:
     """Return arrays as tensors, which share no memory with the file."""
     return {name: torch.as_tensor(np.array(array)) for name, array in arrays.items()}
-
-
-def _whole(tensors: Tensors, name: str) -> torch.Tensor:
-    """Return an array of whole numbers or flags with one dimension."""
-    value = tensors.get(name)
-    if value is None or value.ndim != 1 or value.is_floating_point() or value.is_complex():
-        raise ArgumentError(f"the array {name!r} is missing, or holds something else")
-    return value
-
-
-def _get(tensors: Tensors, name: str, dimensions: int, *, finite: bool = True) -> torch.Tensor:
-    """Return an array of so many dimensions; numbers are finite unless they need not be."""
-    value = tensors.get(name)
-    if value is None or value.ndim != dimensions or value.dtype != torch.float64:
-        raise ArgumentError(f"the array {name!r} is missing, or holds something else")
-    if finite and not bool(value.isfinite().all()):
-        raise ArgumentError(f"the array {name!r} holds what is no finite number")
-    return value

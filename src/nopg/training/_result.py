@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import torch
 
 from nopg._ranks import current_ranks
 from nopg._typing import ArrayLike, FloatArray, as_tensor
-from nopg.bellman import Certificate, ControlProblem, MultistepProblem, Solution
+from nopg.bellman import Certificate, ControlProblem, Solution
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator, Verdict
@@ -21,16 +21,17 @@ from nopg.models import ColumnFit
 from nopg.models._rollout import Rollout, rollout
 from nopg.models._sharing import whole_data
 from nopg.models._state_support import CondensedSupport
+from nopg.training._constraints import ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
 from nopg.training._saving import data_identity, save_result
 from nopg.training._starts import StartSupport
 
-__all__ = ["Answer", "ConstraintAnswer", "LiveSource", "ResultSource", "TrainingResult"]
+__all__ = ["LiveSource", "ResultSource", "Summary", "TrainingResult"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Summary:
     """The numbers that a training ends with.
 
     Attributes:
@@ -53,7 +54,7 @@ class Answer:
     reasons: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, solution: Solution, evaluation: OfflineEvaluation | None) -> Answer:
+    def of(cls, solution: Solution, evaluation: OfflineEvaluation | None) -> Summary:
         """Return those of a solution and its evaluation."""
         gamma = solution.problem.discount
         if evaluation is None:
@@ -67,32 +68,6 @@ class Answer:
             evaluation.verdict,
             evaluation.reasons,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ConstraintAnswer:
-    """What came of one limit.
-
-    Attributes:
-        name: Of the constraint.
-        limit: What may be spent.
-        cost: What the controller is predicted to spend: (1 − γ)·Σₜ γᵗcₜ, for a region the share of discounted
-            time in it.
-        upper: The upper end of the 95 % interval of that, if this was to keep the limit.
-        multiplier: λ, the price of the cost in rewards at which the controller was trained; 0 if free.
-        kept: Whether the prediction keeps the limit.
-    """
-
-    name: str
-    limit: float
-    cost: float
-    upper: float | None
-    multiplier: float
-    kept: bool
-
-    def __str__(self) -> str:
-        upper = "" if self.upper is None else f", at most {self.upper:.3g}"
-        return f"{self.name}: {self.cost:.3g}{upper}, limit {self.limit:.3g}"
 
 
 class ResultSource(Protocol):
@@ -144,7 +119,7 @@ class TrainingResult:
 
     Attributes:
         policy: The controller: numpy observation in, numpy action out.
-        answer: The numbers that the training ended with.
+        numbers: The numbers that the training ended with.
         history: Every update of the training; with constraints of the round that was chosen, in which Ĵ
             counts the costs at their price.
         start: Where the ascent began.
@@ -155,13 +130,13 @@ class TrainingResult:
     """
 
     policy: Controller
-    answer: Answer
+    numbers: Summary
     history: tuple[Update, ...]
     start: str
     start_support: StartSupport
     seed: int
     source: ResultSource
-    constraints: tuple[ConstraintAnswer, ...] = ()
+    constraints: tuple[ConstraintResult, ...] = ()
 
     @cached_property
     def solution(self) -> Solution:
@@ -176,13 +151,11 @@ class TrainingResult:
     @cached_property
     def evaluator(self) -> OfflineEvaluator:
         """Judges any policy: on the model that the controller was trained on, where that has rollouts."""
-        problem = self.problem
-        if problem.has_rollouts:
-            model = cast(MultistepProblem, problem).model
-            return OfflineEvaluator(
-                problem.data, self.discount, model=model, unknown_value=problem.unknown_value
-            )
-        return OfflineEvaluator(self.data, self.discount)
+        problem = self.problem.multistep
+        if problem is None:
+            return OfflineEvaluator(self.data, self.discount)
+        v = problem.unknown_value
+        return OfflineEvaluator(problem.data, self.discount, model=problem.model, unknown_value=v)
 
     @cached_property
     def evaluation(self) -> OfflineEvaluation:
@@ -213,7 +186,7 @@ class TrainingResult:
     @property
     def discount(self) -> float:
         """γ."""
-        return self.answer.discount
+        return self.numbers.discount
 
     @property
     def start_unknown(self) -> float:
@@ -226,27 +199,27 @@ class TrainingResult:
     @property
     def expected_return(self) -> float:
         """The discounted return that the data let us expect from the initial states."""
-        return self.answer.expected_return
+        return self.numbers.expected_return
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Where the return lies in 95 of 100 datasets; None with the paper's model."""
-        return self.answer.interval
+        return self.numbers.interval
 
     @property
     def verdict(self) -> Verdict | None:
         """Whether the data can tell: `ok`, `weak` or `not identifiable`; None with the paper's model."""
-        return self.answer.verdict
+        return self.numbers.verdict
 
     @property
     def unknown_mass(self) -> float:
         """The discounted probability of leaving the data."""
-        return self.answer.unknown_mass
+        return self.numbers.unknown_mass
 
     @property
     def certificate(self) -> Certificate:
         """The proven numerical error of the solution."""
-        return self.answer.certificate
+        return self.numbers.certificate
 
     def value(self, states: ArrayLike) -> FloatArray:
         """Return V̂ at raw states (m, d_s); see `BellmanSolution.value`."""
@@ -290,7 +263,7 @@ class TrainingResult:
             "interval_low": low,
             "interval_high": high,
             "verdict": self.verdict,
-            "reasons": list(self.answer.reasons),
+            "reasons": list(self.numbers.reasons),
             "unknown_mass": self.unknown_mass,
             "start_unknown": self.start_unknown,
             "return_error": self.certificate.return_error,

@@ -69,9 +69,9 @@ def save_result(
             RESULT: {
                 "seed": result.seed,
                 "start": result.start,
-                "answer": asdict(result.answer),
+                "answer": asdict(result.numbers),
                 "model": settings,
-                "constraints": {str(k): asdict(answer) for k, answer in enumerate(result.constraints)},
+                "constraints": {str(k): asdict(one) for k, one in enumerate(result.constraints)},
             },
         },
         arrays={

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
 
 from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
@@ -13,17 +12,16 @@ from nopg.evaluation._interval import DEVIATIONS, lower_return, resolution
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.inspect import Grade
 from nopg.inspect._describe import quick_findings
-from nopg.linalg import Solver
 from nopg.policies import Policy
 from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoints, ResumeState
-from nopg.training._constraints import Constraint, solve_constrained
+from nopg.training._config import TrainingConfig
+from nopg.training._constraints import Constraint, ConstraintResult, solve_constrained
 from nopg.training._controller import Controller
 from nopg.training._portfolio import AS_IT_WAS, PARTS, best_start, choose_horizon, followed
 from nopg.training._regulator import LinearQuadraticFit
-from nopg.training._reports import Callback, Plateau, Update
-from nopg.training._result import ConstraintAnswer
+from nopg.training._reports import Plateau, Update
 
 __all__ = ["Training", "judge", "train"]
 
@@ -47,21 +45,15 @@ class Training:
     problem: ControlProblem
     history: tuple[Update, ...]
     start: str
-    constraints: tuple[ConstraintAnswer, ...] = ()
+    constraints: tuple[ConstraintResult, ...] = ()
 
 
 def train(
     problem: ControlProblem,
     policy: Policy,
+    config: TrainingConfig | None = None,
     *,
-    portfolio: bool,
     constraints: Sequence[Constraint] = (),
-    updates: int,
-    learning_rate: float,
-    seed: int,
-    solver: Solver | None = None,
-    callbacks: Sequence[Callback] = (),
-    stop: Callback | None = None,
     checkpoints: Checkpoints | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Training:
@@ -74,72 +66,60 @@ def train(
     Args:
         problem: The equation.
         policy: Changed in place.
-        portfolio: Whether to look for a start, where the problem allows it.
+        config: Settings; `start='given'` begins with the policy as it is.
         constraints: Limits to keep.
-        updates: Most updates of an ascent.
-        learning_rate: Adam's.
-        seed: Random seed.
-        solver: Of the linear systems, where the problem needs one.
-        callbacks: Called after every update.
-        stop: The stop rule, instead of ending on a plateau.
         checkpoints: Where to go on, and where to leave checkpoints.
-        note: Hears what is done.
+        note: Receives lines about what is done.
     """
+    config = config or TrainingConfig()
+    config = replace(config, updates=config.updates or problem.default_updates)
+    first = problem.multistep
+    if first is None:
+        stop = config.stop or Plateau()
+        history = ascend(problem.estimator(), policy, replace(config, stop=stop), checkpoints=checkpoints)
+        return Training(problem, history, AS_IT_WAS)
 
-    def climb(
-        within: ControlProblem,
-        share: float,
-        plateau: Plateau,
-        saves: Checkpoints | None = None,
-        most: int = updates,
-    ) -> tuple[Update, ...]:
-        return ascend(
-            within.estimator(solver),
-            policy,
-            updates=most,
-            learning_rate=share * learning_rate,
-            seed=seed,
-            callbacks=callbacks,
-            stop=stop or plateau,
-            checkpoints=saves,
-            backtracking=Backtracking(_range(within)) if within.has_rollouts else None,
-        )
-
-    if not problem.has_rollouts:
-        return Training(problem, climb(problem, 1.0, Plateau(), checkpoints), AS_IT_WAS)
-    first = cast(MultistepProblem, problem)
-    begun, paths = _begin(first, policy, portfolio=portfolio, seed=seed, checkpoints=checkpoints, note=note)
+    begun, paths = _begin(first, policy, config, checkpoints=checkpoints, note=note)
     start = copy.deepcopy(policy.state_dict())
-    parts = min(PARTS, first.model.num_parts)
     within = choose_horizon(first, policy, paths)
+    parts = min(PARTS, first.model.num_parts)
     within = within.replace(num_parts=parts, deviations=DEVIATIONS if parts > 1 else 0.0)
     if note:
         note(f"start: {begun}; {within.description}")
     expected = float(paths.returns[0].mean())
-    plateau = Plateau(_PATIENCE, least=_VISIBLE * resolution(expected))
-    hopeless = _best_value(first) - expected < resolution(expected)
-    history = climb(within, 1.0, plateau, checkpoints, 1 if hopeless else updates)
+    stop = config.stop or Plateau(_PATIENCE, least=_VISIBLE * resolution(expected))
+    config = replace(config, stop=stop)
+    hopeless = first.best_value - expected < resolution(expected)
+    history = _climb(within, policy, replace(config, updates=1) if hopeless else config, checkpoints)
     if lower_return(followed(first, policy)) <= lower_return(paths):
         policy.load_state_dict(start)
         if note:
             note("the ascent adds nothing: the start is kept")
     if not constraints:
         return Training(within, history, begun)
-    answers, history = solve_constrained(
-        constraints,
-        policy,
-        problem=within,
-        history=history,
-        improve=lambda priced, share: climb(priced, share, plateau),
+
+    def improve(priced: MultistepProblem, share: float) -> tuple[Update, ...]:
+        return _climb(priced, policy, replace(config, learning_rate=share * config.learning_rate))
+
+    kept, history = solve_constrained(constraints, policy, problem=within, history=history, improve=improve)
+    return Training(within, history, begun, kept)
+
+
+def _climb(
+    problem: MultistepProblem, policy: Policy, config: TrainingConfig, checkpoints: Checkpoints | None = None
+) -> tuple[Update, ...]:
+    """Make an ascent whose steps follow what they have gained."""
+    reach = max(problem.best_value - problem.unknown_value, 0.0)  # prices of costs included
+    return ascend(
+        problem.estimator(), policy, config, checkpoints=checkpoints, backtracking=Backtracking(reach)
     )
-    return Training(within, history, begun, answers)
 
 
 def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvaluation | None, list[str]]:
     """Return what the model of a problem says of a controller, and every reason to doubt it."""
-    if not problem.has_rollouts:
+    within = problem.multistep
+    if within is None:
         return None, []
-    within = cast(MultistepProblem, problem)
     evaluator = OfflineEvaluator(
         within.data, within.discount, model=within.model, unknown_value=within.unknown_value
     )
@@ -182,34 +162,21 @@ def _rival(evaluator: OfflineEvaluator, found: OfflineEvaluation) -> list[str]:
 def _begin(
     problem: MultistepProblem,
     policy: Policy,
+    config: TrainingConfig,
     *,
-    portfolio: bool,
-    seed: int,
     checkpoints: Checkpoints | None,
     note: Callable[[str], None] | None,
 ) -> tuple[str, ModelPaths]:
-    """Put the policy to its start and return how that was found, which a checkpoint knows, and its paths."""
+    """Put the policy to its start; return how that was found, which a checkpoint knows, and its paths."""
     if checkpoints and checkpoints.last and checkpoints.resume_state.start:
         name, parameters = checkpoints.resume_state.start
         policy.load_state_dict(dict(parameters))
         return name, followed(problem, policy)
-    if not portfolio:
+    if config.start == "given":
         return AS_IT_WAS, followed(problem, policy)
     if note:
         note("comparing starts on the model")
-    best = best_start(policy, problem, seed=seed)
+    best = best_start(policy, problem, seed=config.seed)
     if checkpoints:
         checkpoints.resume_state = ResumeState(None, (best.name, best.parameters))
     return best.name, best.paths
-
-
-def _best_value(problem: MultistepProblem) -> float:
-    """Return the best logged reward for ever; 0 if the end of the task is better."""
-    best = problem.model.reward_high / (1.0 - problem.discount)
-    return max(best, 0.0) if problem.model.may_end else best
-
-
-def _range(problem: ControlProblem) -> float:
-    """Return how far the values of a problem may differ, prices of costs included."""
-    within = cast(MultistepProblem, problem)
-    return max(_best_value(within) - within.unknown_value, 0.0)

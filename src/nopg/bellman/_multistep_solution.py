@@ -1,0 +1,289 @@
+"""The solution of a multi-step Bellman equation: values, visits, certificate and gradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from nopg._seeding import generator
+from nopg.bellman._estimate import Clock, GradientEstimate
+from nopg.bellman._problem import Certificate, Solution, StateEstimates
+from nopg.errors import ArgumentError
+from nopg.models import StateSupport
+from nopg.models._rollout import Rollout, rollout
+from nopg.policies import Policy
+from nopg.policies._policy import trainable
+
+if TYPE_CHECKING:
+    from nopg.bellman._multistep import MultistepProblem
+
+__all__ = ["INFLATION", "LowerEndGradient", "MultistepSolution", "lower_end"]
+
+# Errors from halves of the groups, as a factor of their root mean square; calibrated on development plants.
+INFLATION = 1.3
+# Smallest standard error, as a share of how far returns may differ by the logged rewards.
+_FINEST = 1e-4
+# Visits are followed for so many effective horizons, at most so many steps; paths where the plant is noisy.
+_VISITED, _LONGEST_VISITS, _FEWEST_VISITS = 5.0, 600, 40
+_STATES_AT_ONCE = 1_024
+
+
+def lower_end(returns: torch.Tensor, finest: float, deviations: float) -> tuple[float, torch.Tensor]:
+    """Return J₀ − k·se of returns (P,) of all rows and of halves, and its derivative (P,) by them."""
+    weights = torch.zeros_like(returns)
+    weights[0] = 1.0
+    if len(returns) == 1 or deviations == 0.0:
+        return float(returns[0]), weights
+    apart = returns[1:] - returns[0]
+    error = (apart.square().mean() + finest**2).sqrt()
+    share = deviations * INFLATION * apart / (len(apart) * error)
+    weights[1:] -= share
+    weights[0] += share.sum()
+    return float(returns[0] - deviations * INFLATION * error), weights
+
+
+class MultistepSolution(Solution):
+    """Values of the nodes under one controller, and what follows from them.
+
+    Attributes:
+        values: V of every part and node, shape (P, m).
+        unknown_values: Discounted probability of leaving the data from every node, shape (P, m).
+        returns: Discounted return from the starts by part, shape (P,).
+        objective: The return of all rows, or the lower end over the halves.
+        unknown_mass: Discounted probability of leaving the data, of all rows.
+    """
+
+    problem: MultistepProblem
+
+    def __init__(self, problem: MultistepProblem, policy: Policy, path: Rollout) -> None:
+        self.problem, self.policy, self.path = problem, policy, path
+        P, L, m, n_0 = problem.num_parts, problem.num_paths, len(problem.nodes), len(problem.starts)
+        shape = (P, L, m + n_0)
+        gamma, v = problem.discount, problem.unknown_value
+        self._gamma = gamma ** len(path)
+        self.interpolation = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
+        G, alive, lost = path.value(gamma, v)
+        self._alive = alive
+        weights = (self.interpolation.weights * torch.as_tensor(alive[-1])[:, None] / L).view(*shape, -1)
+        near = self.interpolation.near.view(*shape, -1)
+        W = torch.zeros(P, m + n_0, m, dtype=torch.float64)
+        for number in range(L):
+            W.scatter_add_(2, near[:, number], weights[:, number])
+        self.weights, self.start_weights = W[:, :m], W[:, m:]
+        earned, unknown = (torch.as_tensor(part).view(shape).mean(dim=1) for part in (G[0], lost))
+        self._factors = torch.linalg.lu_factor(torch.eye(m, dtype=torch.float64) - self._gamma * self.weights)
+        self.targets = earned[:, :m]
+        right = torch.stack([self.targets, unknown[:, :m]], dim=2)
+        solved = torch.linalg.lu_solve(*self._factors, right)
+        self.values, self.unknown_values = solved.unbind(dim=2)
+        start_values = (
+            torch.stack([earned, unknown], dim=2)[:, m:] + self._gamma * self.start_weights @ solved
+        )
+        self.returns, self._unknown_masses = start_values.mean(dim=1).unbind(dim=1)
+        finest = _FINEST * problem.model.return_range(gamma) + 1e-300
+        self.objective, self._of_returns = lower_end(self.returns, finest, problem.deviations)
+
+    def without_leaving(self) -> MultistepSolution:
+        """Return the solution along the same paths as if none left the data."""
+        return MultistepSolution(self.problem, self.policy, self.path.staying())
+
+    @property
+    def unknown_mass(self) -> float:
+        """The discounted probability of leaving the data."""
+        return float(self._unknown_masses[0])
+
+    @property
+    def expected_return(self) -> float:
+        """Ĵ from all rows, leaving the data worth the unknown value."""
+        return float(self.returns[0])
+
+    @cached_property
+    def visits(self) -> torch.Tensor:
+        """Weight of every node's backup in the objective, shape (P, m): Λᵀμ = γᴴ W₀ᵀ ∂objective/∂returns."""
+        starts = self._gamma * self.start_weights.mean(dim=1) * self._of_returns[:, None]
+        solved: torch.Tensor = torch.linalg.lu_solve(*self._factors, starts[:, :, None], adjoint=True)
+        return solved[:, :, 0]
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is proven about values and visits: residuals bound errors, with γᴴ in place of γ."""
+        V, mu, b, W, gamma = self.values, self.visits, self.targets, self.weights, self._gamma
+        m, eps = W.shape[1], torch.finfo(torch.float64).eps
+        inverse = 1.0 / (1.0 - gamma * min(float(W.sum(dim=2).max()), 1.0))
+        left = b - V + gamma * (W @ V[:, :, None])[:, :, 0]
+        rounding = (m + 2) * eps * float(b.abs().max() + 2.0 * V.abs().max())
+        value_error = inverse * (float(left.abs().max()) + rounding)
+        starts = gamma * self.start_weights.mean(dim=1) * self._of_returns[:, None]
+        unbalanced = starts - mu + gamma * (W.mT @ mu[:, :, None])[:, :, 0]
+        mu_rounding = (m + 2) * eps * float(starts.abs().sum() + 2.0 * mu.abs().sum())
+        by_values, by_visits = (starts * V).sum(dim=1), (mu * b).sum(dim=1)
+        reach = gamma * float(self.start_weights.sum(dim=2).mean(dim=1).max())
+        size = float(self.returns.abs().max() + V.abs().max())
+        return Certificate(
+            return_error=reach * value_error + (m + 8) * eps * size,
+            q_error=value_error,
+            mu_error=inverse * (float(unbalanced.abs().sum(dim=1).max()) + mu_rounding),
+            duality_gap=float((by_values - by_visits).abs().max()),
+            mass_defect=float(unbalanced.sum(dim=1).abs().max()),
+            converged=bool(V.isfinite().all() and mu.isfinite().all()),
+        )
+
+    def at(self, features: torch.Tensor, *, seed: int = 0) -> StateEstimates:
+        """Return all that is known at state features (m, d_f)."""
+        del seed
+        return _Estimates(self, self.problem.data.schema.decode(features.double()))
+
+    def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,): one step, then the policy."""
+        if actions.shape != (len(features), self.problem.model.num_actions):
+            raise ArgumentError(
+                f"actions have shape {tuple(actions.shape)}; give one action of "
+                f"{self.problem.model.num_actions} numbers for each of {len(features)} states"
+            )
+        return self.value_after(self.problem.data.schema.decode(features.double()), actions)
+
+    def value_after(self, states: torch.Tensor, actions: torch.Tensor | None) -> torch.Tensor:
+        """Return the value (m,) of raw states (m, d_s), the first actions (m, d_a) given or the policy's."""
+        problem = self.problem
+
+        def act(features: torch.Tensor, t: int) -> torch.Tensor:
+            return actions if t == 0 and actions is not None else self.policy.mode(features)
+
+        path = rollout(problem.model, act, states, problem.horizon)
+        between = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
+        tail = between.values(self.values[0][between.near]).numpy()
+        return torch.as_tensor(path.value(problem.discount, problem.unknown_value, tail)[0][0])
+
+    @cached_property
+    def _visited(self) -> tuple[torch.Tensor, torch.Tensor]:
+        problem = self.problem
+        gamma, starts = problem.discount, problem.starts
+        T = min(math.ceil(_VISITED / (1.0 - gamma)), _LONGEST_VISITS)
+        noise = None
+        if problem.noisy:
+            starts = starts.repeat(-(-_FEWEST_VISITS // len(starts)), 1)
+            rng = generator(problem.seed, "noise of the visits")
+            shape = (T, len(starts), problem.model.num_states)
+            noise = torch.randn(shape, generator=rng, dtype=torch.float64).numpy()
+        path = rollout(problem.model, lambda f, _: self.policy.mode(f), starts, T, noise=noise)
+        weights = gamma ** np.arange(len(path))[:, None] * path.going[:-1]
+        flat = torch.as_tensor(weights.reshape(-1))
+        return torch.as_tensor(path.states[:-1].reshape(-1, problem.model.num_states)), flat / flat.sum()
+
+    def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the states of rollouts from the starts, weighted by γᵗ."""
+        return self._visited
+
+    def arrays(self) -> dict[str, torch.Tensor]:
+        """Return the nodes; values follow from them."""
+        return {"nodes": self.problem.nodes.states}
+
+    def gradient(self) -> tuple[torch.Tensor, ...]:
+        """Return the derivative of the objective by the policy's trainable parameters.
+
+        With values and visits held fixed, ∂J = Σ_z μ_z ∂(backup of z) + the starts' backups: exact, because
+        Λ and Λᵀ are solved. The chain rule runs backwards through the H steps in closed form; the policy is
+        differentiated once, at all states of all paths.
+        """
+        problem, path, policy = self.problem, self.path, self.policy
+        P, L, m, n_0 = problem.num_parts, problem.num_paths, len(problem.nodes), len(problem.starts)
+        at_starts = (self._of_returns / n_0)[:, None].expand(P, n_0)
+        shares = torch.cat([self.visits, at_starts], dim=1) / L
+        shares = shares[:, None].expand(P, L, m + n_0).reshape(-1)
+        part = torch.arange(P).repeat_interleave(L * (m + n_0))
+        at_nodes = self.values[part[:, None], self.interpolation.near]
+        tail, tail_slope = self.interpolation.values(at_nodes), self.interpolation.slopes(at_nodes)
+
+        gamma, v = problem.discount, problem.unknown_value
+        T, N, d_s = path.states[:-1].shape
+        states = torch.as_tensor(path.states[:-1].reshape(T * N, d_s)).requires_grad_()
+        noise = problem.action_noise(policy)
+        features = problem.model.data.schema.encode(states)
+        if noise is None:
+            actions = policy.mode(features)
+        else:
+            actions = policy.actions(features, noise[:T].reshape(1, T * N, -1))[0]
+        by_state = np.stack(
+            [
+                torch.autograd.grad(column.sum(), states, retain_graph=True)[0].numpy().reshape(T, N, d_s)
+                for column in actions.unbind(dim=1)
+            ],
+            axis=1,
+        ).transpose(0, 1, 3, 2)
+        G, _, _ = path.value(gamma, v, tail.numpy())
+        slopes = path.action_slopes(gamma, v, G, tail_slope=tail_slope.T.numpy(), by_state=by_state)
+        weight = gamma ** np.arange(T)[:, None] * self._alive[:-1] * shares.numpy()
+        cotangent = torch.as_tensor((weight[:, :, None] * slopes).reshape(T * N, -1))
+        return torch.autograd.grad(
+            actions, trainable(policy), cotangent, allow_unused=True, materialize_grads=True
+        )
+
+
+@dataclass(frozen=True)
+class _Estimates(StateEstimates):
+    """What a multi-step equation says at some raw states (m, d_s)."""
+
+    solution: MultistepSolution
+    states: torch.Tensor
+
+    @cached_property
+    def value(self) -> torch.Tensor:
+        """V̂: H steps from the state, then the values of the nodes."""
+        return self.solution.value_after(self.states, None)
+
+    @cached_property
+    def visitation(self) -> torch.Tensor:
+        """Density of the visits along rollouts, per unit of volume in standard deviations."""
+        problem = self.solution.problem
+        places, weights = self.solution.visited()
+        width = problem.nodes.spacing or 1.0
+        space = problem.model.state_space
+        points = space.embed(places) / width
+        found = [
+            torch.exp(-0.5 * torch.cdist(some / width, points).square()) @ weights
+            for some in space.embed(self.states).split(_STATES_AT_ONCE)
+        ]
+        return torch.cat(found) / (math.sqrt(2 * math.pi) * width) ** self.states.shape[1]
+
+    @cached_property
+    def unknown(self) -> torch.Tensor:
+        """The share of (s, π(s)) that the data do not account for."""
+        problem = self.solution.problem
+        with torch.no_grad():
+            actions = self.solution.policy.mode(problem.data.schema.encode(self.states))
+        return problem.model.predict(self.states, actions).unknown
+
+    @cached_property
+    def support(self) -> torch.Tensor:
+        """Effective number of logged states around."""
+        problem = self.solution.problem
+        return (
+            StateSupport(problem.data, problem.metric).log_mass(problem.data.schema.encode(self.states)).exp()
+        )
+
+
+class LowerEndGradient:
+    """The gradient of the objective of a multi-step problem; it depends on nothing but the policy."""
+
+    def __init__(self, problem: MultistepProblem) -> None:
+        self.problem = problem
+
+    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
+        """Return the gradient at this policy; noise is that of the problem."""
+        del rng
+        clock = Clock()
+        solution = self.problem.solve(policy, slopes=True)
+        clock.lap("solve")
+        direction = solution.gradient()
+        clock.lap("gradient")
+        return GradientEstimate(
+            direction=direction,
+            expected_return=solution.objective,
+            diagnostics={"unknown_mass": solution.unknown_mass, "products": 0},
+            seconds=clock.seconds,
+        )

@@ -1,0 +1,81 @@
+"""Settings of a training and of its checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nopg.errors import ArgumentError
+from nopg.training._reports import Callback
+
+__all__ = ["CheckpointConfig", "TrainingConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """Settings of a training.
+
+    Attributes:
+        updates: Most updates of the policy; by default 60, and 1 500 with the paper's model as in the
+            supplement.
+        learning_rate: Adam's; 10⁻² in the supplement.
+        seed: Random seed.
+        start: Where the ascent begins. 'given' takes the policy as it is, a new one at random. 'auto' takes,
+            for a new policy on the local model, the best of several: what was logged, least squares + LQR,
+            best actions of the model, and random weights.
+        callbacks: Called after every update, such as a `CSVLogger`; one that returns True ends the training.
+        stop: The stop rule, instead of ending on a plateau of Ĵ.
+        progress: Whether to show a progress line, if standard error is a terminal.
+    """
+
+    updates: int | None = None
+    learning_rate: float = 1e-2
+    seed: int = 0
+    start: Literal["auto", "given"] = "auto"
+    callbacks: Sequence[Callback] = ()
+    stop: Callback | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.updates is not None and self.updates < 1) or not self.learning_rate > 0:
+            raise ArgumentError(
+                f"updates = {self.updates}, learning_rate = {self.learning_rate}; both must be positive"
+            )
+        if self.start not in {"auto", "given"}:
+            raise ArgumentError(f"there is no start {self.start!r}; choose 'auto' or 'given'")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointConfig:
+    """Where and how often a training leaves checkpoints. They never change its numbers.
+
+    Attributes:
+        folder: A training that finds a checkpoint of its own there goes on from it, so a script that is
+            simply started again ends as if it had never been stopped, to the last bit. The first Ctrl-C ends
+            the training after an update, with a checkpoint, by `TrainingInterrupted`; the second one at once.
+        every: Updates between two checkpoints.
+        minutes: Minutes after which to write one even so.
+        resume: Whether there must be a checkpoint already. Data and settings must be those it was begun with;
+            where it computes, and how much memory it may take, may change.
+    """
+
+    folder: str | os.PathLike[str]
+    every: int = 20
+    minutes: float | None = None
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ArgumentError(f"every is {self.every}; give at least 1 update between checkpoints")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ArgumentError(f"minutes is {self.minutes}; give a positive number, or None")
+
+    @classmethod
+    def of(cls, checkpoint: CheckpointConfig | str | os.PathLike[str] | None) -> CheckpointConfig | None:
+        """Return the config that is meant: a path is a folder with default settings."""
+        if checkpoint is None or isinstance(checkpoint, cls):
+            return checkpoint
+        return cls(Path(checkpoint))  # type: ignore[arg-type]
