@@ -126,7 +126,7 @@ class BellmanEquation(BellmanSystem):
         return BellmanSolution(self, *self.solve_both(solver, tolerance=tolerance, start=start))
 
     def certify(self, q: torch.Tensor, mu: torch.Tensor, *, tolerance: float = 1e-10) -> BellmanSolution:
-        """Return the solution that q and μ, found elsewhere, are; what they are off by is computed anew."""
+        """Return the solution of given q and μ; their residuals are computed here."""
         Lambda = Resolvent(self.operator, self.discount)
         return BellmanSolution(
             self,

@@ -28,7 +28,7 @@ __all__ = ["INFLATION", "LowerEndGradient", "MultistepSolution", "lower_end"]
 INFLATION = 1.3
 # Smallest standard error, as a share of how far returns may differ by the logged rewards.
 _FINEST = 1e-4
-# Visits are followed for so many effective horizons, at most so many steps; paths where the plant is noisy.
+# Visits: length of the rollouts in effective horizons, in steps at most, and least paths of a noisy plant.
 _VISITED, _LONGEST_VISITS, _FEWEST_VISITS = 5.0, 600, 40
 _STATES_AT_ONCE = 1_024
 

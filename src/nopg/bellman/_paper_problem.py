@@ -215,7 +215,7 @@ class PaperProblem(ControlProblem, model="paper"):
         return exact.equation(policy, generator(seed, "actions")).solve(self.solver)
 
     def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> BellmanSolution:
-        """Return the solution of saved q and μ, certified anew."""
+        """Return the solution of saved q and μ, certified again."""
         q, mu = arrays["q"], arrays["mu"]
         if not q.shape == mu.shape == (self.model.num_nodes,):
             raise ArgumentError(

@@ -71,7 +71,7 @@ def ascend(
     else:
         save()
 
-    with Interruption(heard=checkpoints is not None) as interruption:
+    with Interruption(enabled=checkpoints is not None) as interruption:
         for number in range(len(history) + 1, updates + 1):
             update = _step(estimator, policy, optimizer, config, number=number, backtracking=backtracking)
             history.append(update)

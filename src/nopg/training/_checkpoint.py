@@ -1,4 +1,4 @@
-"""What the next update of a training depends on, and the folder where it is kept."""
+"""Checkpoints: the state of a training, and the folder where it is kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """What was settled before the first update, so that a training that goes on need not settle it again.
+    """What is decided before the first update and kept by a training that is resumed.
 
     Attributes:
         most_candidates: The K that memory afforded with the paper's model; None if it was not asked.
@@ -194,7 +194,7 @@ class Checkpoints:
     def agree(self, number: int, *, interrupted: bool) -> tuple[bool, bool]:
         """Return whether to write after this update, and whether to stop: the same on all ranks.
 
-        The clock of the first rank rules; Ctrl-C counts wherever it was heard.
+        The clock of the first rank rules; Ctrl-C counts on any rank.
         """
         minutes = self.config.minutes
         late = minutes is not None and time.monotonic() - self._written >= 60.0 * minutes

@@ -38,7 +38,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 class State(TypedDict):
-    """What stands in `state.json` beside the format and the history.
+    """Contents of `state.json` beside the format and the history.
 
     Keys:
         fingerprint: What tells this training from another.

@@ -74,7 +74,7 @@ class Constraint:
 
     @property
     def label(self) -> str:
-        """The name, or what stands for it."""
+        """The name, or a description if there is none."""
         if self.name is not None:
             return self.name
         return self.cost if isinstance(self.cost, str) else "region" if callable(self.cost) else "cost"

@@ -20,17 +20,17 @@ class Interruption:
     changes.
 
     Args:
-        heard: Whether to do this at all.
+        enabled: Whether to do this at all.
 
     Attributes:
         asked: Whether Ctrl-C was pressed.
     """
 
-    def __init__(self, *, heard: bool = True) -> None:
+    def __init__(self, *, enabled: bool = True) -> None:
         self.asked = False
         self._before = signal.getsignal(signal.SIGINT)
         in_main = threading.current_thread() is threading.main_thread()
-        self._handles = heard and in_main and self._before not in (signal.SIG_IGN, None)
+        self._handles = enabled and in_main and self._before not in (signal.SIG_IGN, None)
 
     def __enter__(self) -> Self:
         if self._handles:

@@ -40,7 +40,7 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
     """Return the result that `TrainingResult.save` wrote to a folder or zip.
 
     Controller and numbers are read at once. The model is built again from the saved data when something of
-    it is first asked for, and q and μ are then certified anew.
+    it is first asked for, and q and μ are then certified again.
     """
     bundle = open_bundle(path)
     try:

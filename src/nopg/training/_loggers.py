@@ -117,7 +117,7 @@ class CSVLogger(_LineLogger):
     """A table with the columns number, expected_return, gradient_norm, unknown_mass, products and seconds.
 
     The numbers are those of `Update`, with all their digits. A training that goes on appends to its file;
-    one that begins anew begins the file anew.
+    a new training starts a new file.
 
     Args:
         path: Of the file; it and its folder are made if they are not there. A file that is no such log is

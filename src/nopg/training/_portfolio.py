@@ -35,7 +35,7 @@ _NODES_OF_HELD_ACTIONS, _NODES_OF_THE_ASCENT = 600, 100
 _ROUNDS, _STEPS, _MOST_EXAMPLES = 3, 100, 600
 # Of the range of actions: what is imitated keeps away from its ends, where a bounded policy has no gradient.
 _INSET = 0.02
-# They are followed for so many effective horizons, at most so many steps.
+# Length of rollouts in effective horizons, and in steps at most.
 _VISITED, _LONGEST_VISIT = 2.0, 150
 # In node spacings: how far a path moves while an action is held.
 _HELD_OVER, _LONGEST_HOLD = (1.5, 4.5), 50
@@ -106,21 +106,21 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
     rows = model.rows.first[model.rows.sample[:_MOST_EXAMPLES]]
     logged, done = data.states[rows], data.actions[rows]
 
-    def anew() -> None:
+    def reset() -> None:
         policy.load_state_dict(given)
 
-    anew()
+    reset()
     _imitate(policy, problem, logged, done, label=None, seed=seed)
     yield "what was logged"
     for name, regulator in _regulators(problem):
-        anew()
+        reset()
         _imitate(policy, problem, logged, regulator(logged), label=regulator, seed=seed)
         yield name
     spacing = problem.nodes.spacing
     holds = [int(min(max(model.steps_to_move(k * spacing), 1), _LONGEST_HOLD)) for k in _HELD_OVER]
     for hold in dict.fromkeys(holds):
         held = best_held_actions(problem, hold, num_nodes=_NODES_OF_HELD_ACTIONS, seed=seed)
-        anew()
+        reset()
         _imitate(policy, problem, held.problem.nodes.states, held.actions, label=held.best, seed=seed)
         yield f"best actions, each held for {hold} steps" if hold > 1 else "best actions"
 

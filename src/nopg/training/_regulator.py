@@ -15,7 +15,7 @@ __all__ = ["LinearQuadraticFit", "Regulator"]
 
 # Of the regressions, per unit of weight, on standardised columns.
 _RIDGE = 1e-6
-# The reward is fitted around a set point, within so many standard deviations of the states; the first set
+# The reward is fitted around a set point, within this many standard deviations of the states; the first set
 # point is among the rows of highest reward, this share of them.
 _WIDTH, _BEST, _ROUNDS = 1.5, 0.1, 3
 # Least curvature of the cost along a column, as a share of the largest: what a reward ignores may not drift.

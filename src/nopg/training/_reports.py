@@ -1,4 +1,4 @@
-"""What training tells about each update, and who listens."""
+"""Reports of each update, and callbacks that receive them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Update:
 
 
 Callback = Callable[[Update], bool | None]
-"""Hears of every update; returning True stops the training after it."""
+"""Called after every update; returning True stops the training."""
 
 
 class Plateau:
@@ -89,7 +89,7 @@ class ProgressBar:
         self._before: int | None = None
 
     def __call__(self, update: Update) -> None:
-        """Draw the line anew if it is time."""
+        """Draw the line again if it is time."""
         now = time.monotonic()
         if update.number == 1 or self._before is None:  # a training that goes on begins in the middle
             self._started, self._before = now - update.seconds, update.number - 1

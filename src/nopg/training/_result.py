@@ -242,7 +242,7 @@ class TrainingResult:
         return self.solution.support(self._features(states)).numpy()
 
     def predicted_paths(self, steps: int, states: ArrayLike | None = None) -> Rollout:
-        """Return where the controller is expected to go in so many steps from raw states (m, d_s).
+        """Return predicted paths of the controller over a number of steps from raw states (m, d_s).
 
         By default from the initial states, and without the noise of the plant.
         """

@@ -1,4 +1,4 @@
-"""What the data know of the states a controller will start in, said before training."""
+"""Support of the initial states in the data, checked before training."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class StartSupport:
 
 
 def _amount(support: float) -> str:
-    return f"stand {support:.1g} samples" if support > 1e-6 else "there are no data"
+    return f"the effective sample size is {support:.1g}" if support > 1e-6 else "there are no data"
 
 
 def start_support(data: Transitions, starts: torch.Tensor, metric: GaussianKernel) -> StartSupport:

@@ -25,7 +25,7 @@ from nopg.training._reports import Plateau, Update
 
 __all__ = ["Training", "judge", "train"]
 
-# An ascent ends after so many updates that gained less than this share of what an interval can tell apart.
+# An ascent ends after this many updates that gained less than this share of the resolution of an interval.
 _PATIENCE, _VISIBLE = 15, 0.1
 # A controller that is less likely than this to be better than the log is doubted.
 _LIKELY = 0.75
