@@ -92,7 +92,7 @@ class TrainingInterrupted(NopgError, KeyboardInterrupt):  # noqa: N818 (nothing 
     def __str__(self) -> str:
         return (
             f"stopped by Ctrl-C after update {self.update}; to go on, make the same call with "
-            f"resume={self.folder!r}: nopg.optimize(…, resume={self.folder!r})"
+            f"checkpoint={self.folder!r}"
         )
 
 

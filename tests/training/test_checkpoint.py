@@ -480,7 +480,7 @@ def test_ctrl_c_ends_the_training_after_the_update_with_a_checkpoint(
 ) -> None:
     folder, before = tmp_path / "run", signal.getsignal(signal.SIGINT)
     heard: list[int] = []
-    with pytest.raises(TrainingInterrupted, match=r"nopg.optimize\(…, resume='.*run'\)") as raised:
+    with pytest.raises(TrainingInterrupted, match=r"make the same call with checkpoint='.*run'") as raised:
         train(grid, checkpoint=folder, callbacks=[press_at(3), lambda update: heard.append(update.number)])
     assert isinstance(raised.value, KeyboardInterrupt)
     assert (raised.value.update, raised.value.folder) == (3, str(folder))

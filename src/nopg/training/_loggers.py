@@ -8,7 +8,7 @@ A logger is a callback. One for another service takes its metrics from the updat
     def to_wandb(update: Update) -> None:
         wandb.log(update.metrics, step=update.number)
 
-    nopg.optimize(data, 0.97, callbacks=[to_mlflow])
+    nopg.optimize(data, 0.97, config=nopg.TrainingConfig(callbacks=[to_mlflow]))
 """
 
 from __future__ import annotations
