@@ -1,7 +1,6 @@
-"""Logged transitions: what a user brings, validated on entry."""
+"""Logged transitions, validated on entry; `nopg.data.io` reads and writes them."""
 
-from nopg.data._d3rlpy import to_d3rlpy
-from nopg.data._logged_episodes import LoggedEpisodes
+from nopg.data._episodes import LoggedEpisodes
 from nopg.data._schema import Schema
 from nopg.data._transitions import Transitions
 
@@ -9,5 +8,4 @@ __all__ = [
     "LoggedEpisodes",
     "Schema",
     "Transitions",
-    "to_d3rlpy",
 ]

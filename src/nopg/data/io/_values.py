@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from nopg.errors import DataError
 
-__all__ = ["as_episode_numbers", "as_flag_column", "as_number_column", "as_seconds"]
+__all__ = ["as_episode_numbers", "as_flag_column", "as_number_column", "as_times"]
 
 _Array = npt.NDArray[Any]
 _TRUE, _FALSE = {"true", "1", "1.0", "yes"}, {"false", "0", "0.0", "no", ""}
@@ -84,7 +84,7 @@ def as_episode_numbers(values: _Array, column: str, source: str) -> npt.NDArray[
     return np.argsort(np.argsort(first)).astype(np.int64)[group.reshape(-1)]
 
 
-def as_seconds(values: _Array, column: str, source: str) -> npt.NDArray[np.float64]:
+def as_times(values: _Array, column: str, source: str) -> npt.NDArray[np.float64]:
     """Return times since the first row: seconds for dates, the column's own unit for numbers."""
     if values.dtype.kind == "M":
         missing = np.isnat(values)

@@ -1,20 +1,61 @@
-"""Trajectories with the density of the behaviour that acted: what importance sampling needs."""
+"""Contiguous runs and episodes of a dataset, and episodes with the density of the behaviour."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-from nopg.data._chains import chains
+from nopg.data._transitions import Transitions
 from nopg.errors import DataError
 
-if TYPE_CHECKING:
-    from nopg.data._transitions import Transitions
+__all__ = ["LoggedEpisodes", "contiguous_runs", "episode_rows"]
 
-__all__ = ["LoggedEpisodes"]
+
+def contiguous_runs(data: Transitions) -> list[slice]:
+    """Return the longest runs of rows in which every next state is, to the bit, the state of the next row.
+
+    A run never crosses an end or an episode; a row without an episode is a run of its own.
+
+    Example:
+        >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [0.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0],
+        ...                                episodes=[0, 0, 0])
+        >>> contiguous_runs(data)
+        [slice(0, 2, None), slice(2, 3, None)]
+    """
+    rows = len(data)
+    continues = np.zeros(rows - 1, dtype=np.bool_)
+    if data.episodes is not None:
+        episodes = data.episodes.numpy()
+        same_state = (_bits(data.next_states.numpy()[:-1]) == _bits(data.states.numpy()[1:])).all(axis=1)
+        ends = (data.terminated | data.truncated).numpy()[:-1]
+        continues = (episodes[:-1] == episodes[1:]) & same_state & ~ends
+    cuts = [0, *(np.flatnonzero(~continues) + 1).tolist(), rows]
+    return [slice(start, stop) for start, stop in pairwise(cuts)]
+
+
+def _bits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return the bit patterns, so that 0 and −0 differ."""
+    return np.ascontiguousarray(values).view(np.int64)
+
+
+def episode_rows(data: Transitions) -> tuple[torch.Tensor, ...]:
+    """Return the rows of every episode in their order, by ascending episode number; () without episodes.
+
+    Example:
+        >>> data = Transitions.from_arrays([0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3, episodes=[7, 2, 7])
+        >>> [rows.tolist() for rows in episode_rows(data)]
+        [[1], [0, 2]]
+    """
+    if data.episodes is None:
+        return ()
+    _, lengths = torch.unique(data.episodes, return_counts=True)
+    rows: tuple[torch.Tensor, ...] = data.episodes.argsort(stable=True).split(lengths.tolist())
+    return rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +92,7 @@ class LoggedEpisodes:
                 "importance sampling weighs whole trajectories, and these transitions belong to none; "
                 "give episodes, or use NOPG, which needs no trajectories"
             )
-        runs = chains(data)
+        runs = contiguous_runs(data)
         if len(runs) != len(set(data.episodes.tolist())):
             raise DataError(
                 f"the {len(set(data.episodes.tolist()))} episodes fall into {len(runs)} unbroken stretches: "
