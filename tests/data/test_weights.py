@@ -13,7 +13,7 @@ import torch
 
 from data.io_cases import assert_same, bits, grid, walks
 from nopg.data import Transitions, io
-from nopg.data._duplicates import duplicate_groups
+from nopg.data._held_out import duplicate_groups
 from nopg.data.io import (
     from_dataframe,
     read_csv,
@@ -72,18 +72,18 @@ def test_weights_are_float64_and_shown_by_their_sum() -> None:
 
 @pytest.mark.parametrize("weight", [0.0, -2.0])
 def test_a_row_that_stands_for_nothing_is_refused(weight: float) -> None:
-    with pytest.raises(DataError, match=rf"weights must be positive; row 1 has {weight:g}\."):
+    with pytest.raises(DataError, match=rf"row 1 has the weight {weight:g}; weights must be positive"):
         rows(weights=[1.0, weight, 1.0])
 
 
 def test_weights_have_one_number_per_row() -> None:
-    with pytest.raises(DataError, match="weights has 2 rows, states have 3"):
+    with pytest.raises(DataError, match=r"unequal numbers of rows: states 3, .*weights 2"):
         rows(weights=[1.0, 2.0])
 
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf])
 def test_a_weight_that_is_no_number_is_refused_or_dropped_with_its_row(weight: float) -> None:
-    with pytest.raises(DataError, match=r"weights has 1 .* \(rows 1\)"):
+    with pytest.raises(DataError, match=r"the weight has 1 .* \(rows 1\)"):
         rows(weights=[1.0, weight, 3.0])
     left = rows(weights=[1.0, weight, 3.0], invalid="drop")
     assert left.weights is not None

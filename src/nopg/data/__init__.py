@@ -1,11 +1,9 @@
 """Logged transitions, validated on entry; `nopg.data.io` reads and writes them."""
 
-from nopg.data._episodes import LoggedEpisodes
 from nopg.data._schema import Schema
 from nopg.data._transitions import Transitions
 
 __all__ = [
-    "LoggedEpisodes",
     "Schema",
     "Transitions",
 ]

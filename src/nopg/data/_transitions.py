@@ -13,19 +13,19 @@ from nopg.data._condense import Cells, condensing_scale
 from nopg.data._schema import Schema, name_columns, resolve_angles
 from nopg.data._validation import (
     Invalid,
-    as_episode_numbers,
+    as_episodes,
     as_flags,
     as_matrix,
     as_starts,
     as_vector,
-    as_weights,
-    check_invalid,
-    check_shapes,
-    invalid_rows,
+    check_rows,
+    finite_rows,
 )
 from nopg.errors import ArgumentError, DataError
 
 __all__ = ["Transitions"]
+
+_PER_ROW = ("states", "actions", "rewards", "next_states", "terminated", "truncated", "episodes", "weights")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -91,39 +91,38 @@ class Transitions:
             rewards: One number per transition.
             next_states: The state each transition led to, never inferred from the next row.
             terminated: Flags of transitions that ended the task; False everywhere if absent.
-            truncated: Flags of transitions after which only the recording ended; where both are set,
-                terminated wins.
+            truncated: Flags of transitions after which only the recording ended; terminated goes first.
             episodes: Number of the episode of every row.
             state_names: Names of the state columns; `s0, s1, …` if absent.
             action_names: Names of the action columns; `a0, a1, …` if absent.
             angles: State columns that are angles: names or numbers (in radians), or name → period.
             units: Unit of a column, by name; "reward" may have one too.
             bounds: Lowest and highest value of a state or action column, by name.
-            initial_states: States in which the controller will start; the first states of the
-                episodes if absent.
+            initial_states: States in which the controller will start; those of the episodes if absent.
             weights: Number of transitions that each row counts for, positive; one if absent.
             invalid: Refuse rows with NaN or infinities, or drop them.
         """
-        check_invalid(invalid)
         s, a = as_matrix("states", states), as_matrix("actions", actions)
-        r, s_next = as_vector("rewards", rewards), as_matrix("next_states", next_states)
-        check_shapes(s, a, r, s_next)
-        rows, width = s.shape
-        names = name_columns(state_names, action_names, (width, a.shape[1]))
-        ends, cuts = as_flags("terminated", terminated, rows), as_flags("truncated", truncated, rows)
-        data = cls(
-            states=s,
-            actions=a,
-            rewards=r,
-            next_states=s_next,
-            terminated=ends,
-            truncated=cuts & ~ends,
-            schema=Schema(*names, resolve_angles(angles, names[0]), dict(units or {}), dict(bounds or {})),
-            episodes=None if episodes is None else as_episode_numbers(episodes, rows),
-            initial_states=None if initial_states is None else as_starts(initial_states, width),
-            weights=None if weights is None else as_weights(weights, rows),
-        )
-        return data._without_invalid_rows(invalid)
+        ends, cuts = as_flags("terminated", terminated, len(s)), as_flags("truncated", truncated, len(s))
+        rows = {
+            "states": s,
+            "actions": a,
+            "rewards": as_vector("rewards", rewards),
+            "next_states": as_matrix("next_states", next_states),
+            "terminated": ends,
+            "truncated": cuts,
+        }
+        if episodes is not None:
+            rows["episodes"] = as_episodes(episodes)
+        if weights is not None:
+            rows["weights"] = as_vector("weights", weights)
+        check_rows(rows)
+        names = name_columns(state_names, action_names, (s.shape[1], a.shape[1]))
+        schema = Schema(*names, resolve_angles(angles, names[0]), dict(units or {}), dict(bounds or {}))
+        starts = None if initial_states is None else as_starts(initial_states, s.shape[1])
+        finite = finite_rows({name: values.numpy() for name, values in rows.items()}, names, invalid)
+        data = cls(**rows | {"truncated": cuts & ~ends}, schema=schema, initial_states=starts)
+        return data if finite.all() else data.take(torch.as_tensor(finite))
 
     def __len__(self) -> int:
         return len(self.states)
@@ -177,20 +176,10 @@ class Transitions:
 
     def take(self, rows: torch.Tensor) -> Transitions:
         """Return the dataset of the given rows (indices or a mask), in that order."""
-        states = self.states[rows]
-        if len(states) == 0:
+        if len(self.states[rows]) == 0:
             raise DataError(f"none of the {len(self)} rows is taken; take at least one transition")
-        return replace(
-            self,
-            states=states,
-            actions=self.actions[rows],
-            rewards=self.rewards[rows],
-            next_states=self.next_states[rows],
-            terminated=self.terminated[rows],
-            truncated=self.truncated[rows],
-            episodes=None if self.episodes is None else self.episodes[rows],
-            weights=None if self.weights is None else self.weights[rows],
-        )
+        parts = {name: part[rows] for name in _PER_ROW if (part := getattr(self, name)) is not None}
+        return replace(self, **parts)
 
     def condense(self, num_rows: int, scale: ArrayLike | None = None) -> Transitions:
         """Return at most `num_rows` weighted rows that represent all rows.
@@ -242,29 +231,6 @@ class Transitions:
     def _columns(self) -> list[tuple[str, torch.Tensor]]:
         names = (*self.schema.states, *self.schema.actions, "reward")
         return list(zip(names, (*self.states.T, *self.actions.T, self.rewards), strict=True))
-
-    def _without_invalid_rows(self, invalid: Invalid) -> Transitions:
-        wrong = torch.zeros(len(self), dtype=torch.bool)
-        findings: list[str] = []
-        for name, tensor, columns in (
-            ("states", self.states, self.schema.states),
-            ("actions", self.actions, self.schema.actions),
-            ("rewards", self.rewards, ("reward",)),
-            ("next_states", self.next_states, self.schema.states),
-            *([] if self.weights is None else [("weights", self.weights, ("weight",))]),
-        ):
-            rows, sentences = invalid_rows(name, tensor, columns)
-            wrong, findings = wrong | rows, findings + sentences
-
-        if not findings:
-            return self
-        if invalid == "raise":
-            raise DataError(
-                "; ".join(findings) + "; drop them with Transitions.from_arrays(…, invalid='drop')"
-            )
-        if bool(wrong.all()):
-            raise DataError("every row holds NaN or infinities, nothing is left; " + "; ".join(findings))
-        return self.take(~wrong)
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,11 +1,12 @@
-"""Checks of arrays on entry: shapes, finite numbers, flags, episodes, starts."""
+"""Checks of rows on entry: shapes, finite numbers, flags, episodes, weights, starts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from nopg._typing import ArrayLike
@@ -13,42 +14,17 @@ from nopg.errors import ArgumentError, DataError
 
 __all__ = [
     "Invalid",
-    "as_episode_numbers",
+    "as_episodes",
     "as_flags",
     "as_matrix",
     "as_starts",
     "as_vector",
-    "as_weights",
-    "check_invalid",
-    "check_shapes",
-    "invalid_rows",
+    "check_rows",
+    "finite_rows",
 ]
 
 Invalid = Literal["raise", "drop"]
 _ROWS_SHOWN = 5
-
-
-def check_invalid(invalid: str) -> None:
-    """Refuse an unknown treatment of invalid rows."""
-    if invalid not in get_args(Invalid):
-        raise ArgumentError(f"invalid is {invalid!r}; give one of {', '.join(get_args(Invalid))}")
-
-
-def check_shapes(s: torch.Tensor, a: torch.Tensor, r: torch.Tensor, s_next: torch.Tensor) -> None:
-    """Refuse an empty dataset, unequal numbers of rows and unequal columns of states and next states."""
-    rows = {"states": len(s), "actions": len(a), "rewards": len(r), "next_states": len(s_next)}
-    if len(s) == 0:
-        raise DataError("the dataset is empty; give at least one transition")
-    if len(set(rows.values())) > 1:
-        raise DataError(
-            "unequal numbers of rows: "
-            + ", ".join(f"{name} {count}" for name, count in rows.items())
-            + "; every transition needs its state, action, reward and next state"
-        )
-    if s.shape[1] != s_next.shape[1]:
-        raise DataError(
-            f"states have {s.shape[1]} columns, next_states {s_next.shape[1]}; give the same columns"
-        )
 
 
 def as_matrix(name: str, array: ArrayLike) -> torch.Tensor:
@@ -65,15 +41,13 @@ def as_matrix(name: str, array: ArrayLike) -> torch.Tensor:
     return tensor
 
 
-def as_vector(name: str, array: ArrayLike, rows: int | None = None) -> torch.Tensor:
-    """Return a float64 (n,) tensor, of `rows` entries if given; a single column becomes a vector."""
+def as_vector(name: str, array: ArrayLike) -> torch.Tensor:
+    """Return a float64 (n,) tensor; a single column becomes a vector."""
     tensor = _as_float(name, array)
     if tensor.ndim == 2 and tensor.shape[1] == 1:
         tensor = tensor[:, 0]
     if tensor.ndim != 1:
         raise DataError(f"{name} has shape {tuple(tensor.shape)}; give one number per row")
-    if rows is not None and len(tensor) != rows:
-        raise DataError(f"{name} has {len(tensor)} rows, states have {rows}; give one entry per row")
     return tensor
 
 
@@ -81,29 +55,19 @@ def as_flags(name: str, array: ArrayLike | None, rows: int) -> torch.Tensor:
     """Return a boolean (n,) tensor from booleans or zeros and ones; None means no flag is set."""
     if array is None:
         return torch.zeros(rows, dtype=torch.bool)
-    values = as_vector(name, array, rows)
+    values = as_vector(name, array)
     if bool((wrong := ~((values == 0) | (values == 1))).any()):
+        row = int(wrong.nonzero()[0, 0])
         raise DataError(
-            f"{name} must hold booleans or 0 and 1; row {_rows(wrong)} has {values[wrong][0].item():g}. "
+            f"{name} must hold booleans or 0 and 1; row {row} has {values[row].item():g}. "
             "Compare first, e.g. done > 0.5"
         )
     return values.bool()
 
 
-def as_weights(array: ArrayLike, rows: int) -> torch.Tensor:
-    """Return float64 weights (n,), all of them positive."""
-    weights = as_vector("weights", array, rows)
-    if bool((wrong := weights <= 0).any()):
-        raise DataError(
-            f"weights must be positive; row {_rows(wrong)} has {weights[wrong][0].item():g}. Leave out rows "
-            "that count for nothing"
-        )
-    return weights
-
-
-def as_episode_numbers(episodes: ArrayLike, rows: int) -> torch.Tensor:
+def as_episodes(episodes: ArrayLike) -> torch.Tensor:
     """Return whole numbers (n,)."""
-    numbers = as_vector("episodes", episodes, rows)
+    numbers = as_vector("episodes", episodes)
     if not bool((numbers.isfinite() & (numbers == numbers.round())).all()):
         raise DataError("episodes must be whole numbers, one per row")
     # From the integers themselves: float64 would merge those beyond 2⁵³.
@@ -122,16 +86,74 @@ def as_starts(initial_states: ArrayLike, columns: int) -> torch.Tensor:
     return starts
 
 
-def invalid_rows(name: str, tensor: torch.Tensor, columns: Sequence[str]) -> tuple[torch.Tensor, list[str]]:
-    """Return which rows hold NaN or infinities, and a message per column that names them."""
-    table = tensor if tensor.ndim == 2 else tensor[:, None]
-    findings = []
-    for k, column in enumerate(columns):
-        label = name if tensor.ndim == 1 else f"{name} column {column!r}"
-        for kind, wrong in (("NaN", table[:, k].isnan()), ("infinite values", table[:, k].isinf())):
-            if bool(wrong.any()):
-                findings.append(f"{label} has {int(wrong.sum())} {kind} (rows {_rows(wrong)})")
-    return ~table.isfinite().all(dim=1), findings
+def check_rows(arrays: Mapping[str, Any], source: str = "") -> None:
+    """Refuse arrays of unequal rows, no rows, next states of other columns, and weights of 0 or less."""
+    rows = {name: len(array) for name, array in arrays.items()}
+    if len(set(rows.values())) > 1:
+        counts = ", ".join(f"{name} {count}" for name, count in rows.items())
+        raise DataError(f"{source}unequal numbers of rows: {counts}; every row needs all of them")
+    if rows["states"] == 0:
+        raise DataError(f"{source}there are no rows; give at least one transition")
+    columns = arrays["states"].shape[1]
+    if "next_states" in arrays and (following := arrays["next_states"].shape[1]) != columns:
+        raise DataError(f"{source}states have {columns} columns, next_states {following}; give the same")
+    for row in np.flatnonzero(np.asarray(arrays.get("weights", ())) <= 0)[:1]:
+        raise DataError(
+            f"{source}row {row} has the weight {arrays['weights'][row]:g}; weights must be positive. "
+            "Leave out rows that count for nothing"
+        )
+
+
+def finite_rows(
+    arrays: Mapping[str, npt.NDArray[Any]],
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    invalid: Invalid,
+    *,
+    kept: npt.NDArray[np.bool_] | None = None,
+    order: npt.NDArray[np.int64] | None = None,
+    source: str = "",
+) -> npt.NDArray[np.bool_]:
+    """Return which of m rows hold finite numbers only; refuse the others unless they may be dropped.
+
+    Args:
+        arrays: By role, with an entry per row: of all n rows, or of the m kept ones.
+        names: Of the state columns, and of the action columns.
+        invalid: Whether to refuse or drop other rows.
+        kept: The m rows that count, shape (n,); all if absent.
+        order: The row of the log that each of n rows was, if they were moved.
+        source: Begins an error.
+    """
+    if invalid not in get_args(Invalid):
+        raise ArgumentError(f"invalid is {invalid!r}; give one of {', '.join(get_args(Invalid))}")
+    rows = np.arange(len(arrays["states"])) if order is None else order
+    rows = rows if kept is None else rows[kept]
+    usable, findings = np.full(len(rows), True), []
+    for label, column in _labelled_columns(arrays, names):
+        finite = np.isfinite(column)
+        finite = finite if kept is None or len(finite) == len(rows) else finite[kept]
+        if not bool(finite.all()):
+            usable &= finite
+            wrong = np.sort(rows[~finite])
+            shown = ", ".join(map(str, wrong[:_ROWS_SHOWN])) + (", …" if len(wrong) > _ROWS_SHOWN else "")
+            plural = "s" if len(wrong) > 1 else ""
+            findings.append(f"{label} has {len(wrong)} missing or infinite value{plural} (rows {shown})")
+    if findings and invalid == "raise":
+        raise DataError(f"{source}{'; '.join(findings)}; repair them, or leave them out with invalid='drop'")
+    if not bool(usable.any()):
+        raise DataError(f"{source}every row is faulty, nothing is left; {'; '.join(findings)}")
+    return usable
+
+
+def _labelled_columns(
+    arrays: Mapping[str, npt.NDArray[Any]], names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    states, actions = names
+    yield from ((f"state column {name!r}", arrays["states"][:, k]) for k, name in enumerate(states))
+    yield from ((f"action column {name!r}", arrays["actions"][:, k]) for k, name in enumerate(actions))
+    yield "the reward", arrays["rewards"]
+    yield from ((f"the next state of {name!r}", arrays["next_states"][:, k]) for k, name in enumerate(states))
+    if "weights" in arrays:
+        yield "the weight", arrays["weights"]
 
 
 def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
@@ -150,9 +172,3 @@ def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
             f"{name} has dtype {values.dtype}; give real numbers (text or objects cannot be used)"
         )
     return torch.as_tensor(np.ma.filled(values.astype(np.float64), np.nan))  # masked means missing
-
-
-def _rows(mask: torch.Tensor) -> str:
-    rows = mask.nonzero()[:, 0].tolist()
-    shown = ", ".join(str(row) for row in rows[:_ROWS_SHOWN])
-    return shown + (", …" if len(rows) > _ROWS_SHOWN else "")

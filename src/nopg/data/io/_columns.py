@@ -16,7 +16,7 @@ from nopg.data.io._roles import Roles
 from nopg.data.io._values import as_episode_numbers, as_flag_column, as_number_column, as_times
 from nopg.errors import DataError
 
-__all__ = ["Table", "named_columns", "record", "record_table"]
+__all__ = ["Table", "named_columns", "record", "take_from"]
 
 Table = dict[str, npt.NDArray[Any]]
 # Other parts may hold any number that a file gives; new numbers beside them begin here.
@@ -73,22 +73,9 @@ def record(
     )
 
 
-def record_table(
-    table: Table,
-    roles: Roles,
-    source: str,
-    *,
-    file_starts: tuple[int, ...] = (),
-    part_start: int | None = None,
-) -> Recording:
-    """Return the recording that a table holds; columns are removed from it as they are read."""
-    return record(
-        lambda name: table[name] if name in roles.others else table.pop(name),
-        roles,
-        source,
-        file_starts=file_starts,
-        part_start=part_start,
-    )
+def take_from(table: Table, roles: Roles) -> Callable[[str], npt.NDArray[Any]]:
+    """Return a `read` that removes columns of numbers from a table, to save memory."""
+    return lambda name: table[name] if name in roles.others else table.pop(name)
 
 
 def named_columns(data: Transitions) -> Table:

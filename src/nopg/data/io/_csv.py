@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from nopg.data._transitions import Transitions
-from nopg.data.io._columns import record_table
+from nopg.data.io._columns import record, take_from
 from nopg.data.io._dataframe import table_of, to_dataframe
 from nopg.data.io._files import existing_file, extra
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
@@ -42,7 +42,8 @@ def read_csv(
         raise DataError(f"{file} is not a table separated by {separator!r} ({error})") from error
     if roles.time is not None:
         frame[roles.time] = _times(frame[roles.time], roles.time, str(file))
-    return to_transitions(record_table(table_of(frame, roles), roles, str(file)), **settings)
+    recording = record(take_from(table_of(frame, roles), roles), roles, str(file))
+    return to_transitions(recording, **settings)
 
 
 def write_csv(data: Transitions, path: str | os.PathLike[str]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data._transitions import Transitions
-from nopg.data.io._columns import Table, named_columns, record_table
+from nopg.data.io._columns import Table, named_columns, record, take_from
 from nopg.data.io._files import extra
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
@@ -65,7 +65,7 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
     given, settings = split_arguments(columns, Columns)
     roles = resolve_columns(names, source, **given)
-    return to_transitions(record_table(table_of(frame, roles), roles, source), **settings)
+    return to_transitions(record(take_from(table_of(frame, roles), roles), roles, source), **settings)
 
 
 def to_dataframe(data: Transitions) -> pd.DataFrame:

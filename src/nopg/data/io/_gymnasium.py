@@ -18,7 +18,7 @@ from nopg.data.io._roles import Settings, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["box_bounds", "flatten", "from_gymnasium", "num_columns"]
+__all__ = ["flatten", "from_gymnasium", "space_columns"]
 
 
 def from_gymnasium(
@@ -53,13 +53,7 @@ def from_gymnasium(
         raise ArgumentError(f"episodes must be at least 1, got {episodes}")
     opened = gymnasium.make(env) if isinstance(env, str) else env
     try:
-        spaces = opened.observation_space, opened.action_space
-        widths = (
-            num_columns(spaces[0], "the observation space", keys),
-            num_columns(spaces[1], "the action space"),
-        )
-        names = name_columns(state_names, action_names, widths)
-        bounds = box_bounds(spaces[0], names[0], keys) | box_bounds(spaces[1], names[1])
+        names, bounds = space_columns(opened, state_names, action_names, keys)
         steps = _rollout(opened, policy, episodes, seed, _time_limit(opened, max_steps))
     finally:
         if opened is not env:
@@ -76,26 +70,26 @@ def from_gymnasium(
         truncated=np.array(truncated, dtype=np.bool_),
         episodes=np.array(numbers, dtype=np.int64),
     )
-    settings["bounds"] = bounds if settings.get("bounds") is None else settings["bounds"]
+    if settings.get("bounds") is None:
+        settings["bounds"] = bounds
     return to_transitions(recording, **settings)
 
 
-def num_columns(space: Any, what: str, keys: Sequence[str] | None = None) -> int:
-    """Return the number of columns of a space; one that is not made of boxes is refused with the reason."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Dict):
-        if keys is None:
-            raise DataError(f"{what} is a dictionary of {list(space.spaces)}; choose parts with keys=[…]")
-        if missing := [key for key in keys if key not in space.spaces]:
-            raise DataError(f"{what} has no part {missing[0]!r}; it has {list(space.spaces)}")
-        return sum(num_columns(space.spaces[key], f"{what} {key!r}") for key in keys)
-    if isinstance(space, spaces.Box) and len(space.shape) <= 1:
-        return math.prod(space.shape)
-    raise DataError(
-        f"{what} is {space}; kernels need vectors of real numbers (a Box with one axis). Discrete and image "
-        "spaces cannot be used"
+def space_columns(
+    owner: Any,
+    state_names: Sequence[str] | None,
+    action_names: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    source: str = "",
+) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], dict[str, tuple[float, float]]]:
+    """Return the names and the finite bounds of the columns of the owner's observations and actions."""
+    states, actions = owner.observation_space, owner.action_space
+    widths = (
+        _num_columns(states, f"{source}the observation space", keys),
+        _num_columns(actions, f"{source}the action space"),
     )
+    names = name_columns(state_names, action_names, widths, source)
+    return names, _finite_bounds(states, names[0], keys) | _finite_bounds(actions, names[1])
 
 
 def flatten(value: Any, keys: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
@@ -106,7 +100,25 @@ def flatten(value: Any, keys: Sequence[str] | None = None) -> npt.NDArray[np.flo
     return array.reshape(len(array), -1)
 
 
-def box_bounds(
+def _num_columns(space: Any, what: str, keys: Sequence[str] | None = None) -> int:
+    """Return the number of columns of a space; one that is not made of boxes is refused with the reason."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        if keys is None:
+            raise DataError(f"{what} is a dictionary of {list(space.spaces)}; choose parts with keys=[…]")
+        if missing := [key for key in keys if key not in space.spaces]:
+            raise DataError(f"{what} has no part {missing[0]!r}; it has {list(space.spaces)}")
+        return sum(_num_columns(space.spaces[key], f"{what} {key!r}") for key in keys)
+    if isinstance(space, spaces.Box) and len(space.shape) <= 1:
+        return math.prod(space.shape)
+    raise DataError(
+        f"{what} is {space}; kernels need vectors of real numbers (a Box with one axis). Discrete and image "
+        "spaces cannot be used"
+    )
+
+
+def _finite_bounds(
     space: Any, names: tuple[str, ...], keys: Sequence[str] | None = None
 ) -> dict[str, tuple[float, float]]:
     """Return the finite bounds of the columns of a space, by name."""

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data._episodes import contiguous_runs
-from nopg.data._schema import Schema, name_columns
+from nopg.data._schema import Schema
 from nopg.data._transitions import Transitions
-from nopg.data.io import _metadata
 from nopg.data.io._files import check_declared, extra
-from nopg.data.io._gymnasium import box_bounds, flatten, num_columns
+from nopg.data.io._gymnasium import flatten, space_columns
 from nopg.data.io._hdf5 import check_dataset, find_datasets
+from nopg.data.io._metadata import KEY, complete, dump, load
 from nopg.data.io._recording import Recording
 from nopg.data.io._roles import Settings, split_arguments
 from nopg.data.io._transitions import to_transitions
@@ -51,19 +51,16 @@ def read_minari(
     """
     split_arguments(settings, Settings)
     opened, source = _open(dataset)
-    described = opened.storage.metadata.get(_metadata.KEY)
-    known: dict[str, Any] = {} if described is None else _metadata.load(described, source)
-    spaces = opened.observation_space, opened.action_space
-    widths = (
-        num_columns(spaces[0], f"{source}: the observation space", keys),
-        num_columns(spaces[1], f"{source}: the action space"),
+    described = opened.storage.metadata.get(KEY)
+    known: dict[str, Any] = {} if described is None else load(described, source)
+    names, bounds = space_columns(
+        opened,
+        state_names or known.get("states"),
+        action_names or known.get("actions"),
+        keys,
+        f"{source}: ",
     )
-    names = name_columns(
-        state_names or known.get("states"), action_names or known.get("actions"), widths, f"{source}: "
-    )
-    if described is None:
-        known["bounds"] = box_bounds(spaces[0], names[0], keys) | box_bounds(spaces[1], names[1])
-    check_declared(source, int(opened.total_steps), 2 * widths[0] + widths[1] + 1)
+    check_declared(source, int(opened.total_steps), 2 * len(names[0]) + len(names[1]) + 1)
 
     parts = list(_episodes(opened, source, keys))
     if not parts:
@@ -71,10 +68,9 @@ def read_minari(
     columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if not known.get("connected", True):
         del columns["episodes"]
-    settings_known = {name: value for name, value in known.items() if name in Settings.__annotations__}
-    return to_transitions(
-        Recording(source=source, names=names, **columns), **_metadata.complete(settings_known, settings)
-    )
+    stored = {name: known[name] for name in Settings.__annotations__ if name in known} or {"bounds": bounds}
+    recording = Recording(source=source, names=names, **columns)
+    return to_transitions(recording, **complete(stored, settings))
 
 
 def write_minari(
@@ -125,7 +121,7 @@ def write_minari(
             )
         except ValueError as error:
             raise ArgumentError(f"Minari cannot write {dataset_id!r}: {error}") from error
-    written.storage.update_metadata({_metadata.KEY: _metadata.dump(data)})
+    written.storage.update_metadata({KEY: dump(data)})
     return written
 
 
@@ -133,9 +129,8 @@ def _open(dataset: Any) -> tuple[Any, str]:
     """Return the dataset of an id, a folder or an object, and its name in errors."""
     minari = extra("minari")
     if isinstance(dataset, minari.MinariDataset):
-        opened = dataset
-        _check_files(Path(opened.storage.data_path), opened.id)
-        return opened, f"Minari dataset {opened.id!r}"
+        _check_files(Path(dataset.storage.data_path), dataset.id)
+        return dataset, f"Minari dataset {dataset.id!r}"
     if not isinstance(dataset, str | os.PathLike):
         raise DataError(f"dataset is a {type(dataset).__name__}; give a Minari dataset, its id or its folder")
 
@@ -153,12 +148,9 @@ def _open(dataset: Any) -> tuple[Any, str]:
         return minari.MinariDataset(folder), source
     except DataError:
         raise
-    except (
-        Exception
-    ) as error:  # Minari asserts, indexes and parses JSON: any fault of the file may raise any error
-        raise DataError(
-            f"{source} cannot be opened ({type(error).__name__}: {error}); write it again"
-        ) from error
+    except Exception as error:  # of any kind: Minari asserts, indexes and parses JSON
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"{source} cannot be opened ({reason}); write it again") from error
 
 
 def _check_files(folder: Path, source: str) -> None:

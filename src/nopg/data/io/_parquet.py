@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data._transitions import Transitions
-from nopg.data.io import _metadata
-from nopg.data.io._columns import Table, named_columns, record_table
+from nopg.data.io._columns import Table, named_columns, record, take_from
 from nopg.data.io._files import check_declared, existing_file, extra
+from nopg.data.io._metadata import KEY, complete, dump, load
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
@@ -61,8 +61,13 @@ def read_parquet(
         table = _read(selection, roles, chosen, source)
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{source} cannot be read as Parquet ({error}); write it again") from error
-    part_start = None if part is None else chosen.first
-    recording = record_table(table, roles, source, file_starts=chosen.file_starts, part_start=part_start)
+    recording = record(
+        take_from(table, roles),
+        roles,
+        source,
+        file_starts=chosen.file_starts,
+        part_start=None if part is None else chosen.first,
+    )
     return to_transitions(recording, **settings)
 
 
@@ -70,7 +75,7 @@ def write_parquet(data: Transitions, path: str | os.PathLike[str]) -> None:
     """Write the columns of `to_dataframe`, the schema and the declared starts into one file."""
     pa, pq = extra("pyarrow"), extra("pyarrow.parquet")
     table = pa.table({name: np.ascontiguousarray(values) for name, values in named_columns(data).items()})
-    pq.write_table(table.replace_schema_metadata({_metadata.KEY: _metadata.dump(data)}), path)
+    pq.write_table(table.replace_schema_metadata({KEY: dump(data)}), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +144,12 @@ class Part:
 
 def _completed(columns: Columns, metadata: Any, source: str) -> dict[str, Any]:
     """Return the arguments, completed by the file's own description if no columns are named."""
-    described = (metadata or {}).get(_metadata.KEY.encode())
+    described = (metadata or {}).get(KEY.encode())
     if described is None or columns.get("states") is not None or columns.get("actions") is not None:
         return dict(columns)
-    known = _metadata.load(described, source)
+    known = load(described, source)
     del known["connected"]
-    return _metadata.complete({**known, "reward": "reward"}, columns)
+    return complete({**known, "reward": "reward"}, columns)
 
 
 def _group_sizes(fragments: Sequence[Any], roles: Roles) -> list[list[int]]:

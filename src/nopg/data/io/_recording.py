@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nopg.data._validation import check_rows
 from nopg.errors import ArgumentError, DataError
 
 __all__ = ["Flags", "Floats", "Integers", "Recording"]
@@ -20,15 +21,8 @@ Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
 _PER_ROW = (
-    "states",
-    "actions",
-    "rewards",
-    "next_states",
-    "terminated",
-    "truncated",
-    "episodes",
-    "times",
-    "weights",
+    *("states", "actions", "rewards", "next_states"),
+    *("terminated", "truncated", "episodes", "times", "weights"),
 )
 
 
@@ -67,23 +61,7 @@ class Recording:
     new_episodes_from: int = 0
 
     def __post_init__(self) -> None:
-        rows = {name: len(part) for name, part in self.per_row.items()}
-        if len(set(rows.values())) > 1:
-            counts = ", ".join(f"{name} {count}" for name, count in rows.items())
-            raise DataError(f"{self.source}: unequal numbers of rows: {counts}; every row needs all of them")
-        if len(self.states) == 0:
-            raise DataError(f"{self.source}: there are no rows; give at least one transition")
-        if self.next_states is not None and self.next_states.shape != self.states.shape:
-            raise DataError(
-                f"{self.source}: states have {self.states.shape[1]} columns, next_states "
-                f"{self.next_states.shape[1]}; give the same columns"
-            )
-        if self.weights is not None and bool((wrong := self.weights <= 0).any()):
-            row = int(np.flatnonzero(wrong)[0])
-            raise DataError(
-                f"{self.source}: row {row} has the weight {self.weights[row]:g}; weights must be positive. "
-                "Leave out rows that count for nothing"
-            )
+        check_rows(self.per_row, f"{self.source}: ")
 
     @property
     def per_row(self) -> dict[str, npt.NDArray[Any]]:
@@ -94,10 +72,8 @@ class Recording:
     def flags(self) -> tuple[Flags, Flags]:
         """Terminated and truncated, False where nothing was logged."""
         none = np.zeros(len(self.states), dtype=np.bool_)
-        return (
-            none if self.terminated is None else self.terminated,
-            none if self.truncated is None else self.truncated,
-        )
+        ends, cuts = self.terminated, self.truncated
+        return none if ends is None else ends, none if cuts is None else cuts
 
     @property
     def same_episode(self) -> Flags:

@@ -39,10 +39,13 @@ class Settings(TypedDict, total=False):
     gap_factor: float
 
 
-class _OneColumn(Settings, total=False):
-    """Roles that one column or one vector fills."""
+class Columns(Settings, total=False):
+    """The columns of a table by role, and the settings."""
 
+    states: str | Sequence[str] | None
+    actions: str | Sequence[str] | None
     reward: str | None
+    next_states: str | Sequence[str] | None
     terminated: str | Literal[False] | None
     truncated: str | Literal[False] | None
     episode: str | Literal[False] | None
@@ -50,20 +53,9 @@ class _OneColumn(Settings, total=False):
     weight: str | None
 
 
-class Columns(_OneColumn, total=False):
-    """The roles of the columns of a table, by name, and the settings."""
+class Keys(Columns, total=False):
+    """The arrays of a file by role: the key of a matrix, or keys of vectors; names and settings."""
 
-    states: Sequence[str] | None
-    actions: Sequence[str] | None
-    next_states: Sequence[str] | Literal["shift"] | None
-
-
-class Keys(_OneColumn, total=False):
-    """The roles of the arrays of a file: the key of a matrix or keys of vectors; names and settings."""
-
-    states: str | Sequence[str] | None
-    actions: str | Sequence[str] | None
-    next_states: str | Sequence[str] | None
     state_names: Sequence[str] | None
     action_names: Sequence[str] | None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -13,7 +12,7 @@ import torch
 
 from nopg.data._schema import Schema, resolve_angles
 from nopg.data._transitions import Transitions
-from nopg.data._validation import check_invalid
+from nopg.data._validation import Invalid, finite_rows
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.data.io._roles import Settings
 from nopg.errors import DataError
@@ -22,7 +21,6 @@ __all__ = ["Shifted", "shift", "to_transitions"]
 
 _log = logging.getLogger(__name__)
 _GAP_FACTOR = 5.0
-_ROWS_SHOWN = 5
 _CHUNK = 1 << 16
 _Parts = dict[str, npt.NDArray[Any]]
 
@@ -32,7 +30,6 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
 
     The arrays of the recording become those of the dataset; the caller must not use them afterwards.
     """
-    check_invalid(invalid := settings.get("invalid", "raise"))
     schema = Schema(
         *recording.names,
         resolve_angles(settings.get("angles"), recording.names[0]),
@@ -40,7 +37,8 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
         dict(settings.get("bounds") or {}),
     )
     assemble = _shifted if recording.next_states is None else _logged
-    parts, usable = assemble(recording, settings.get("gap_factor", _GAP_FACTOR), invalid == "drop")
+    invalid = settings.get("invalid", "raise")
+    parts, usable = assemble(recording, settings.get("gap_factor", _GAP_FACTOR), invalid)
     if not bool(usable.all()):
         parts = {name: part[usable] for name, part in parts.items()}
     data = Transitions(schema=schema, **{name: torch.from_numpy(part) for name, part in parts.items()})
@@ -128,7 +126,7 @@ def shift(
     return Shifted(kept, linked, terminated[kept], (last & ~terminated)[kept], segments)
 
 
-def _logged(recording: Recording, gap_factor: float, drop: bool) -> tuple[_Parts, Flags]:
+def _logged(recording: Recording, gap_factor: float, invalid: Invalid) -> tuple[_Parts, Flags]:
     """Return the parts of a dataset whose next states were logged, and which rows are usable."""
     terminated, truncated = recording.flags
     parts = {name: part for name, part in recording.per_row.items() if name != "times"}
@@ -140,16 +138,16 @@ def _logged(recording: Recording, gap_factor: float, drop: bool) -> tuple[_Parts
         segments = np.cumsum(np.insert(~connected, 0, False), dtype=np.int64)[back]
         parts["episodes"] = _episode_numbers(recording.new_episodes_from + segments, recording.episodes)
     parts |= {"terminated": terminated, "truncated": truncated & ~terminated}
-    return parts, _usable(recording, np.full(len(terminated), True), parts["next_states"], None, drop)
+    return parts, finite_rows(parts, recording.names, invalid, source=f"{recording.source}: ")
 
 
-def _shifted(recording: Recording, gap_factor: float, drop: bool) -> tuple[_Parts, Flags]:
+def _shifted(recording: Recording, gap_factor: float, invalid: Invalid) -> tuple[_Parts, Flags]:
     """Return the parts of a dataset whose next states are in the next rows, and which rows are usable."""
     order, recording = recording.group_by_episode()
     source, states = recording.source, recording.states
     connected = recording.connected(gap_factor)
     idle = np.asarray(np.isnan(recording.actions).all(axis=1))
-    if drop:
+    if invalid == "drop":
         known = np.isfinite(states).all(axis=1)
         known &= idle | (np.isfinite(recording.actions).all(axis=1) & np.isfinite(recording.rewards))
         connected = connected & known[1:] & known[:-1]
@@ -168,7 +166,10 @@ def _shifted(recording: Recording, gap_factor: float, drop: bool) -> tuple[_Part
             len(states),
         )
     following = _next_states(states, found)
-    usable = _usable(recording, kept, following, order, drop)
+    arrays = recording.per_row | {"next_states": following}
+    usable = finite_rows(
+        arrays, recording.names, invalid, kept=kept, order=order, source=f"{recording.source}: "
+    )
     given = None if recording.episodes is None else recording.episodes[kept]
     parts: _Parts = {
         "states": _compact(states, kept),
@@ -205,51 +206,9 @@ def _compact(array: Floats, kept: Flags) -> Floats:
     return array[:filled]
 
 
-def _usable(
-    recording: Recording, kept: Flags, next_states: Floats, order: Integers | None, drop: bool
-) -> Flags:
-    """Return which of the kept rows hold finite numbers only; refuse the others unless `drop`."""
-    usable = np.full(len(next_states), True)
-    findings = []
-    for label, column in _columns(recording, next_states):
-        faulty = ~np.isfinite(column)
-        faulty = faulty if label.startswith("the next") else faulty[kept]
-        if bool(faulty.any()):
-            usable &= ~faulty
-            rows = np.flatnonzero(kept)[faulty]
-            findings.append(f"{label} has {_places(rows if order is None else order[rows])}")
-
-    if findings and not drop:
-        raise DataError(
-            f"{recording.source}: {'; '.join(findings)}; repair them, or leave them out with invalid='drop'"
-        )
-    if not bool(usable.any()):
-        raise DataError(f"{recording.source}: every row is faulty, nothing is left; {'; '.join(findings)}")
-    return usable
-
-
-def _columns(recording: Recording, next_states: Floats) -> Iterator[tuple[str, Floats]]:
-    """Yield every column with its label: the next states of the kept rows, the others of all rows."""
-    states, actions = recording.names
-    for k, name in enumerate(states):
-        yield f"state column {name!r}", recording.states[:, k]
-    for k, name in enumerate(actions):
-        yield f"action column {name!r}", recording.actions[:, k]
-    yield "the reward", recording.rewards
-    for k, name in enumerate(states):
-        yield f"the next state of {name!r}", next_states[:, k]
-    if recording.weights is not None:
-        yield "the weight", recording.weights
-
-
 def _episode_numbers(segments: Integers, given: Integers | None) -> Integers:
     """Return the logged episode numbers if every episode is one segment, else the segments'."""
+    if given is None:
+        return segments
     # A segment never spans two episodes, so equal counts mean that none was split.
-    split = given is None or len(np.unique(given)) != len(np.unique(segments))
-    return segments if split or given is None else given
-
-
-def _places(rows: Integers) -> str:
-    shown = ", ".join(map(str, np.sort(rows)[:_ROWS_SHOWN]))
-    dots = ", …" if len(rows) > _ROWS_SHOWN else ""
-    return f"{len(rows)} missing or infinite value{'s' if len(rows) > 1 else ''} (rows {shown}{dots})"
+    return given if len(np.unique(given)) == len(np.unique(segments)) else segments
