@@ -144,6 +144,15 @@ def test_unconnected_rows_without_next_states_are_refused_with_the_reason(tmp_pa
         through(kind, tmp_path, logged() | {"episode": np.arange(4)})
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "hdf5", "npz"])
+def test_a_lone_done_counts_as_terminated_with_one_warning_in_each_format(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = through(kind, tmp_path, logged() | {"dones": np.array([0, 1, 0, 1])})
+    assert data.terminated.tolist() == [False, True, False, True]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
 # CSV.
 
 

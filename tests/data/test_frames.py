@@ -157,7 +157,9 @@ def test_shifting_loses_exactly_one_row_per_episode_that_did_not_terminate(
         previous = None if ends[k] or cuts[k] else k
         if ends[k]:
             expected.append((k, k))
-    assert list(zip(found.rows.tolist(), found.next_rows.tolist(), strict=True)) == expected
+    rows_found = np.flatnonzero(found.kept)
+    next_rows = rows_found + found.linked[rows_found]
+    assert list(zip(rows_found.tolist(), next_rows.tolist(), strict=True)) == expected
     last = np.diff(found.segments, append=-1) != 0
     assert np.array_equal(found.terminated | found.truncated, last)
     assert not (found.terminated & found.truncated).any()
@@ -227,6 +229,30 @@ def test_a_lone_done_counts_as_terminated_with_a_warning(caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING, "nopg"):
         assert story(read(log(done=[0, 0, 0, 1])))[-1] == (13, 13, "terminated")
     assert "'done' is taken as terminated" in caplog.text
+
+
+def test_a_reader_resolves_roles_once_and_logs_each_message_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log(6, done=[0, 0, 1, 0, 0, 1], episode=0, t=[0, 1, 2, 60, 61, 62]).to_csv(
+        tmp_path / "log.csv", index=False
+    )
+    with caplog.at_level(logging.INFO, "nopg"):
+        read_csv(tmp_path / "log.csv", **ROLES, time="t")
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == len(set(messages)) == 3
+    for part in ("'episode' is taken as episode", "'done' is taken as terminated", "1 gaps in time"):
+        assert sum(part in message for message in messages) == 1
+
+
+def test_the_time_may_be_a_state_too() -> None:
+    data = read(log(4, t=[0.0, 1.0, 2.0, 60.0]), states=["x", "t"], time="t")
+    assert data.states.tolist() == [[10.0, 0.0], [11.0, 1.0]]
+
+
+def test_a_column_of_states_is_no_column_of_next_states() -> None:
+    with pytest.raises(DataError, match=r"\['x'\] is given twice"):
+        read(log(), next_states=["x"])
 
 
 def test_done_next_to_a_truncated_flag_counts_where_that_is_not_set(

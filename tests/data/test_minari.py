@@ -191,6 +191,13 @@ def test_an_episode_too_long_for_one_batch_is_refused_before_it_is_lost() -> Non
         write_minari(data, "plant/long-v0", data_format="arrow")
 
 
+def test_an_argument_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="unknown argument 'angle'"):
+        read_minari("plant/gone-v0", angle=["x"])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unknown argument 'angle'"):
+        from_gymnasium("Pendulum-v1", list, episodes=1, seed=0, angle=["x"])  # type: ignore[call-arg]
+
+
 # Gymnasium.
 
 

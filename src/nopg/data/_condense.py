@@ -32,19 +32,17 @@ class Cells:
         weights: The total weight of each cell, shape (m,).
     """
 
-    def __init__(self, weights: torch.Tensor, order: _Integers, starts: _Integers) -> None:
+    def __init__(
+        self, points: torch.Tensor, weights: torch.Tensor, terminated: torch.Tensor, count: int
+    ) -> None:
+        """Cut points (n, c) into at most `count` cells; none mixes terminated rows with others."""
+        order, starts = _cut(points.numpy(), weights.numpy(), terminated.numpy(), count)
         self._order = torch.as_tensor(order)  # the rows, cell by cell
         self.first = self._order[torch.as_tensor(starts)]
         sizes = np.diff(np.append(starts, len(order)))
         self._cell = torch.repeat_interleave(torch.as_tensor(sizes))  # of the ordered rows, (n,)
         self._row_weights = weights[self._order]
         self.weights = self._sum(self._row_weights)
-
-    @classmethod
-    def cut(cls, points: torch.Tensor, weights: torch.Tensor, terminated: torch.Tensor, count: int) -> Cells:
-        """Return at most `count` cells of points (n, c), none of which mixes terminated rows with others."""
-        order, starts = _cells(points.numpy(), weights.numpy(), terminated.numpy(), count)
-        return cls(weights, order, starts)
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:
         """Return the mean (m, c) of values (n, c)."""
@@ -100,7 +98,7 @@ def condensing_scale(
     return torch.where(unit > 0, unit, 1.0)
 
 
-def _cells(points: _Floats, weights: _Floats, ended: _Flags, count: int) -> tuple[_Integers, _Integers]:
+def _cut(points: _Floats, weights: _Floats, ended: _Flags, count: int) -> tuple[_Integers, _Integers]:
     """Return the rows cell by cell, and the position at which each of at most `count` cells starts.
 
     The first two cells are the terminated rows and the others. Then the cell with the largest squared

@@ -52,11 +52,7 @@ def held_out_groups(data: Transitions, *, duplicates: torch.Tensor | None = None
 
     The groups are whole episodes where there is more than one, the consecutive tenths of a single episode,
     and duplicates where there are no episodes. A row and its duplicates are in one group: that of the
-    smallest episode number, or of the first tenth.
-
-    Args:
-        data: The transitions.
-        duplicates: The result of `duplicate_groups`, if known.
+    smallest episode number, or of the first tenth. Known `duplicate_groups` need not be found again.
 
     Example:
         >>> data = Transitions.from_arrays([0.0, 1.0, 0.0, 2.0], [1.0] * 4, [0.0] * 4, [5.0, 6.0, 5.0, 7.0])

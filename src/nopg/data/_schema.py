@@ -13,6 +13,8 @@ from nopg.errors import DataError
 
 __all__ = ["Schema", "name_columns", "resolve_angles"]
 
+_NAMES = ("state_names", "action_names")
+
 
 @dataclass(frozen=True, slots=True)
 class Schema(Columns):
@@ -104,9 +106,7 @@ def name_columns(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return distinct names of state and action columns; errors begin with the source."""
     named = []
-    for what, given, count in zip(
-        ("state_names", "action_names"), (state_names, action_names), widths, strict=True
-    ):
+    for what, given, count in zip(_NAMES, (state_names, action_names), widths, strict=True):
         names = Schema.default_names(what[0], count) if given is None else given
         if isinstance(names, str) or len(names) != count:
             raise DataError(

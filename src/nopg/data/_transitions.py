@@ -129,9 +129,8 @@ class Transitions:
 
     def __repr__(self) -> str:
         num_states, num_actions = self.states.shape[1], self.actions.shape[1]
-        episodes = (
-            "no episodes" if self.episodes is None else _count(len(set(self.episodes.tolist())), "episode")
-        )
+        numbers = self.episodes
+        episodes = "no episodes" if numbers is None else _count(len(numbers.unique()), "episode")
         ranges = [
             f"{name} ∈ [{column.min():.4g}, {column.max():.4g}]"
             + (" (angle)" if name in self.schema.angles else "")
@@ -176,9 +175,9 @@ class Transitions:
 
     def take(self, rows: torch.Tensor) -> Transitions:
         """Return the dataset of the given rows (indices or a mask), in that order."""
-        if len(self.states[rows]) == 0:
-            raise DataError(f"none of the {len(self)} rows is taken; take at least one transition")
         parts = {name: part[rows] for name in _PER_ROW if (part := getattr(self, name)) is not None}
+        if len(parts["states"]) == 0:
+            raise DataError(f"none of the {len(self)} rows is taken; take at least one transition")
         return replace(self, **parts)
 
     def condense(self, num_rows: int, scale: ArrayLike | None = None) -> Transitions:
@@ -213,7 +212,7 @@ class Transitions:
         points = torch.cat([features, self.actions, next_features], dim=1)
         points = points / torch.cat([unit, unit[: features.shape[1]]])
         weights = torch.ones(len(self), dtype=torch.float64) if self.weights is None else self.weights
-        cells = Cells.cut(points, weights, self.terminated, num_rows)
+        cells = Cells(points, weights, self.terminated, num_rows)
         every_state_starts = self.initial_states is None and self.episodes is None
         return replace(
             self,

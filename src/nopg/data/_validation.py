@@ -97,11 +97,9 @@ def check_rows(arrays: Mapping[str, Any], source: str = "") -> None:
     columns = arrays["states"].shape[1]
     if "next_states" in arrays and (following := arrays["next_states"].shape[1]) != columns:
         raise DataError(f"{source}states have {columns} columns, next_states {following}; give the same")
-    for row in np.flatnonzero(np.asarray(arrays.get("weights", ())) <= 0)[:1]:
-        raise DataError(
-            f"{source}row {row} has the weight {arrays['weights'][row]:g}; weights must be positive. "
-            "Leave out rows that count for nothing"
-        )
+    if len(wrong := np.flatnonzero(np.asarray(arrays.get("weights", ())) <= 0)):
+        shown = f"row {wrong[0]} has the weight {arrays['weights'][wrong[0]]:g}"
+        raise DataError(f"{source}{shown}; weights must be positive. Leave out rows that count for nothing")
 
 
 def finite_rows(
@@ -113,15 +111,10 @@ def finite_rows(
     order: npt.NDArray[np.int64] | None = None,
     source: str = "",
 ) -> npt.NDArray[np.bool_]:
-    """Return which of m rows hold finite numbers only; refuse the others unless they may be dropped.
+    """Return which of the m kept rows hold finite numbers only; refuse the others unless they may be dropped.
 
-    Args:
-        arrays: By role, with an entry per row: of all n rows, or of the m kept ones.
-        names: Of the state columns, and of the action columns.
-        invalid: Whether to refuse or drop other rows.
-        kept: The m rows that count, shape (n,); all if absent.
-        order: The row of the log that each of n rows was, if they were moved.
-        source: Begins an error.
+    The arrays, by role, hold all n rows or the kept ones. `kept` (n,) is all rows if absent; `order` (n,) is
+    the row of the log that each row was, if rows were moved. An error begins with `source`.
     """
     if invalid not in get_args(Invalid):
         raise ArgumentError(f"invalid is {invalid!r}; give one of {', '.join(get_args(Invalid))}")

@@ -33,12 +33,8 @@ def record(
 ) -> Recording:
     """Return the recording that columns of known roles hold.
 
-    Args:
-        read: Returns a column by name; a column of numbers is read once, after all others.
-        roles: The columns of every role.
-        source: What to call the recording in errors.
-        file_starts: Rows at which another file starts.
-        part_start: The first row of a part among all rows, where the columns are only a part.
+    `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
+    which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
     """
     columns = _Columns(read, source)
     terminated, truncated = columns.flags(roles.terminated), columns.flags(roles.truncated)
@@ -54,14 +50,13 @@ def record(
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
     times = None if roles.time is None else as_times(columns.column(roles.time), roles.time, source)
     states, actions = columns.matrix(roles.states), columns.matrix(roles.actions)
+    widths = states.shape[1], actions.shape[1]
     return Recording(
         source=source,
         states=states,
         actions=actions,
         rewards=columns.numbers(roles.reward),
-        names=name_columns(
-            roles.state_names, roles.action_names, (states.shape[1], actions.shape[1]), f"{source}: "
-        ),
+        names=name_columns(roles.state_names, roles.action_names, widths, f"{source}: "),
         next_states=None if roles.next_states is None else columns.matrix(roles.next_states),
         terminated=terminated,
         truncated=truncated,

@@ -83,13 +83,16 @@ def space_columns(
     source: str = "",
 ) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], dict[str, tuple[float, float]]]:
     """Return the names and the finite bounds of the columns of the owner's observations and actions."""
-    states, actions = owner.observation_space, owner.action_space
-    widths = (
-        _num_columns(states, f"{source}the observation space", keys),
-        _num_columns(actions, f"{source}the action space"),
+    boxes = (
+        _boxes(owner.observation_space, f"{source}the observation space", keys),
+        _boxes(owner.action_space, f"{source}the action space"),
     )
+    widths = sum(box.low.size for box in boxes[0]), sum(box.low.size for box in boxes[1])
     names = name_columns(state_names, action_names, widths, source)
-    return names, _finite_bounds(states, names[0], keys) | _finite_bounds(actions, names[1])
+    both = [*boxes[0], *boxes[1]]
+    low, high = np.concatenate([[box.low.ravel(), box.high.ravel()] for box in both], axis=1).tolist()
+    bounds = zip((*names[0], *names[1]), low, high, strict=True)
+    return names, {name: (a, b) for name, a, b in bounds if -math.inf < a < b < math.inf}
 
 
 def flatten(value: Any, keys: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
@@ -100,8 +103,8 @@ def flatten(value: Any, keys: Sequence[str] | None = None) -> npt.NDArray[np.flo
     return array.reshape(len(array), -1)
 
 
-def _num_columns(space: Any, what: str, keys: Sequence[str] | None = None) -> int:
-    """Return the number of columns of a space; one that is not made of boxes is refused with the reason."""
+def _boxes(space: Any, what: str, keys: Sequence[str] | None = None) -> list[Any]:
+    """Return the boxes of a space; one that is not made of boxes with one axis is refused."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -109,27 +112,13 @@ def _num_columns(space: Any, what: str, keys: Sequence[str] | None = None) -> in
             raise DataError(f"{what} is a dictionary of {list(space.spaces)}; choose parts with keys=[…]")
         if missing := [key for key in keys if key not in space.spaces]:
             raise DataError(f"{what} has no part {missing[0]!r}; it has {list(space.spaces)}")
-        return sum(_num_columns(space.spaces[key], f"{what} {key!r}") for key in keys)
+        return [box for key in keys for box in _boxes(space.spaces[key], f"{what} {key!r}")]
     if isinstance(space, spaces.Box) and len(space.shape) <= 1:
-        return math.prod(space.shape)
+        return [space]
     raise DataError(
         f"{what} is {space}; kernels need vectors of real numbers (a Box with one axis). Discrete and image "
         "spaces cannot be used"
     )
-
-
-def _finite_bounds(
-    space: Any, names: tuple[str, ...], keys: Sequence[str] | None = None
-) -> dict[str, tuple[float, float]]:
-    """Return the finite bounds of the columns of a space, by name."""
-    boxes = [space.spaces[key] for key in keys or ()] if hasattr(space, "spaces") else [space]
-    low = np.concatenate([box.low.reshape(-1) for box in boxes]).tolist()
-    high = np.concatenate([box.high.reshape(-1) for box in boxes]).tolist()
-    return {
-        name: (a, b)
-        for name, a, b in zip(names, low, high, strict=True)
-        if math.isfinite(a) and math.isfinite(b) and a < b
-    }
 
 
 def _rollout(

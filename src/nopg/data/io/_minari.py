@@ -53,13 +53,8 @@ def read_minari(
     opened, source = _open(dataset)
     described = opened.storage.metadata.get(KEY)
     known: dict[str, Any] = {} if described is None else load(described, source)
-    names, bounds = space_columns(
-        opened,
-        state_names or known.get("states"),
-        action_names or known.get("actions"),
-        keys,
-        f"{source}: ",
-    )
+    state_names, action_names = state_names or known.get("states"), action_names or known.get("actions")
+    names, bounds = space_columns(opened, state_names, action_names, keys, f"{source}: ")
     check_declared(source, int(opened.total_steps), 2 * len(names[0]) + len(names[1]) + 1)
 
     parts = list(_episodes(opened, source, keys))
@@ -106,9 +101,7 @@ def write_minari(
         )
     # Minari warns about fields that only a published dataset needs.
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message=".*(is set to None|env_spec is None).*", category=UserWarning
-        )
+        warnings.filterwarnings("ignore", ".*(is set to None|env_spec is None).*", UserWarning)
         try:
             written = minari.create_dataset_from_buffers(
                 dataset_id,

@@ -61,13 +61,9 @@ def read_parquet(
         table = _read(selection, roles, chosen, source)
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{source} cannot be read as Parquet ({error}); write it again") from error
-    recording = record(
-        take_from(table, roles),
-        roles,
-        source,
-        file_starts=chosen.file_starts,
-        part_start=None if part is None else chosen.first,
-    )
+    start = None if part is None else chosen.first
+    read = take_from(table, roles)
+    recording = record(read, roles, source, file_starts=chosen.file_starts, part_start=start)
     return to_transitions(recording, **settings)
 
 
@@ -100,12 +96,7 @@ class Part:
 
     @classmethod
     def of(cls, sizes: Sequence[Sequence[int]], part: tuple[int, int] | None, source: str) -> Part:
-        """Return one part of all rows; sizes of parts differ by one row at most.
-
-        Args:
-            sizes: Rows of every row group, file by file.
-            part: Number of the part, from 0, and the number of parts; None for the whole.
-            source: Name of the files in errors.
+        """Return a part of all rows, given the rows of every row group, file by file.
 
         Example:
             >>> Part.of([[4, 4], [2]], (1, 2), "log")
@@ -123,23 +114,20 @@ class Part:
             raise DataError(f"{source} has {total} rows, too few for {count} parts; use at most {total}")
         first, end = total * number // count, total * (number + 1) // count
 
-        files = np.repeat(np.arange(len(sizes)), [len(groups) for groups in sizes])
-        ends = np.cumsum(np.concatenate([np.asarray(groups, dtype=np.int64) for groups in sizes]))
-        starts = np.insert(ends, 0, 0)[:-1]
-        chosen = (starts < end) & (ends > first) & (ends > starts)
-        within = np.concatenate([np.arange(len(groups)) for groups in sizes])
-        opened = np.cumsum([sum(groups) for groups in sizes])[:-1]
-        return cls(
-            first=first,
-            rows=end - first,
-            groups=tuple(
-                (int(file), tuple(within[chosen & (files == file)].tolist()))
-                for file in np.unique(files[chosen])
-            ),
-            declared=int((ends - starts)[chosen].sum()),
-            skipped=first - int(starts[chosen][0]),
-            file_starts=tuple((np.unique(opened[(opened > first) & (opened < end)]) - first).tolist()),
-        )
+        position, skipped, declared = 0, 0, 0
+        groups: dict[int, list[int]] = {}
+        starts = []
+        for file, lengths in enumerate(sizes):
+            if first < position < end:
+                starts.append(position - first)
+            for group, length in enumerate(lengths):
+                if length > 0 and position < end and position + length > first:
+                    skipped = skipped if groups else first - position
+                    groups.setdefault(file, []).append(group)
+                    declared += length
+                position += length
+        chosen = tuple((file, tuple(numbers)) for file, numbers in groups.items())
+        return cls(first, end - first, chosen, declared, skipped, tuple(dict.fromkeys(starts)))
 
 
 def _completed(columns: Columns, metadata: Any, source: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Recording:
     """n logged rows, in order of time inside every episode.
 
     Attributes:
-        source: What to call the recording in errors: a file, "the table".
+        source: Name of the recording in errors: a file, "the table".
         states: Shape (n, d_s), NaN where nothing was recorded; likewise the other numbers.
         actions: Shape (n, d_a).
         rewards: Shape (n,).

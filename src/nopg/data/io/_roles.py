@@ -131,7 +131,11 @@ def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Col
             f"{list(next_states)}; give one for each, in the same order, or 'shift'"
         )
     names = {"states": states, "actions": actions, "next_states": next_states, "reward": reward}
-    return _resolve({**columns, **names, "state_names": states, "action_names": actions}, available, source)
+    names |= {"state_names": states, "action_names": actions}
+    roles = _resolve({**columns, **names}, available, source)
+    if repeated := sorted({name for name in roles.numbers if roles.numbers.count(name) > 1}):
+        raise DataError(f"{source}: {repeated} is given twice; a column has one role")
+    return roles
 
 
 def resolve_keys(available: Sequence[str], source: str, **keys: Unpack[Keys]) -> Roles:
@@ -139,10 +143,8 @@ def resolve_keys(available: Sequence[str], source: str, **keys: Unpack[Keys]) ->
 
     def usual(role: str) -> str:
         if (found := _usual(role, available)) is None:
-            known = " or ".join(map(repr, _USUAL_NAMES[role]))
-            raise DataError(
-                f"{source}: there is no {known}; give {role}=…. The file has: {_shown(available)}"
-            )
+            known, shown = " or ".join(map(repr, _USUAL_NAMES[role])), _shown(available)
+            raise DataError(f"{source}: there is no {known}; give {role}=…. The file has: {shown}")
         return found
 
     def listed(role: str, given: str | Sequence[str]) -> tuple[str, ...]:
@@ -162,18 +164,14 @@ def resolve_keys(available: Sequence[str], source: str, **keys: Unpack[Keys]) ->
 
 
 def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) -> Roles:
-    """Return the roles, with flags and episode under their usual names; every column exists once.
+    """Return the roles, with flags and episode under their usual names; every column exists.
 
     A lone `done` does not say how an episode ended; it counts as terminated, with a warning. Next to a
     truncated flag, `done` is terminated where that flag is not set.
     """
-    weight = () if given.get("weight") is None else (given["weight"],)
-    taken = (*given["states"], *given["actions"], given["reward"], *(given["next_states"] or ()), *weight)
-    if repeated := sorted({name for name in taken if taken.count(name) > 1}):
-        raise DataError(f"{source}: {repeated} is given twice; a column has one role")
-
-    found: dict[str, str | None] = {"done": None}
+    taken = {*given["states"], *given["actions"], given["reward"], given.get("weight")}
     free = [name for name in available if name not in taken]
+    found: dict[str, str | None] = {"done": None}
     for role in ("terminated", "truncated", "episode"):
         name = given.get(role)
         if name is None and (name := _usual(role, free)) is not None:
@@ -182,21 +180,15 @@ def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) ->
     if found["terminated"] is None and given.get("terminated") is None:
         found["done"] = _usual("done", free)
         if found["done"] is not None and found["truncated"] is None:
-            _log.warning(
-                "%s: column %r is taken as terminated; if time limits set it too, give terminated=… and "
-                "truncated=…",
-                source,
-                found["done"],
-            )
+            hint = "if time limits set it too, give terminated=… and truncated=…"
+            _log.warning("%s: column %r is taken as terminated; %s", source, found["done"], hint)
     lists = ("states", "actions", "reward", "next_states", "time", "weight", "state_names", "action_names")
     roles = Roles(**{name: given.get(name) for name in lists}, **found)  # type: ignore[arg-type]
-    for name in roles.needed:
-        if name not in available:
-            close = difflib.get_close_matches(name, available, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else "."
-            raise DataError(
-                f"{source}: there is no column {name!r}{hint} The columns are: {_shown(available)}"
-            )
+    if missing := [name for name in roles.needed if name not in available]:
+        close = difflib.get_close_matches(missing[0], available, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        shown = _shown(available)
+        raise DataError(f"{source}: there is no column {missing[0]!r}{hint} The columns are: {shown}")
     return roles
 
 

@@ -65,16 +65,6 @@ class Shifted:
     truncated: Flags
     segments: Integers
 
-    @property
-    def rows(self) -> Integers:
-        """The row of each transition, shape (m,)."""
-        return np.flatnonzero(self.kept)
-
-    @property
-    def next_rows(self) -> Integers:
-        """The row that holds each next state; a row's own where a terminal state was not recorded. (m,)."""
-        return self.rows + self.linked[self.kept]
-
 
 def shift(
     connected: Flags, terminated: Flags, truncated: Flags, *, idle: Flags, whole_episodes: bool
@@ -85,12 +75,9 @@ def shift(
     terminated row is one even if no row follows, because nothing depends on its next state. Any other last
     row holds only the state in which the recording ended, and the row before it is truncated.
 
-    Args:
-        connected: True where row i+1 was recorded right after row i, shape (n−1,).
-        terminated: True where the step of the row ended the task, shape (n,).
-        truncated: True where the recording ended with the step of the row, shape (n,).
-        idle: True where a row has no action: it can only be the final state of an episode. Shape (n,).
-        whole_episodes: `connected` knows the episodes. Then a single row after an end is its final state.
+    `connected` (n−1,) is True where row i+1 was recorded right after row i. An `idle` row has no action: it
+    can only be the final state of an episode. With `whole_episodes`, `connected` respects the logged
+    episodes; then a single row after an end is its final state.
 
     Example:
         Three steps, the last one terminal; and three rows without an end, which are two steps:
@@ -98,8 +85,8 @@ def shift(
         >>> ends = np.array([False, False, True, False, False, False])
         >>> found = shift(np.full(5, True), ends, np.zeros(6, bool), idle=np.zeros(6, bool),
         ...               whole_episodes=False)
-        >>> found.rows.tolist(), found.next_rows.tolist()
-        ([0, 1, 2, 3, 4], [1, 2, 2, 4, 5])
+        >>> np.flatnonzero(found.kept).tolist(), np.flatnonzero(found.linked).tolist()
+        ([0, 1, 2, 3, 4], [0, 1, 3, 4])
         >>> found.truncated.tolist(), found.segments.tolist()
         ([False, False, False, False, True], [0, 0, 0, 1, 1])
     """
@@ -159,29 +146,15 @@ def _shifted(recording: Recording, gap_factor: float, invalid: Invalid) -> tuple
             "next state with next_states=…, or the column of the episode with episode=…"
         )
     if unused := int((~kept).sum()):
-        _log.info(
-            "%s: %d of %d rows are no transitions: final states, or rows without a next one",
-            source,
-            unused,
-            len(states),
-        )
+        _log.info("%s: %d of %d rows have no next row and are no transitions", source, unused, len(states))
     following = _next_states(states, found)
     arrays = recording.per_row | {"next_states": following}
-    usable = finite_rows(
-        arrays, recording.names, invalid, kept=kept, order=order, source=f"{recording.source}: "
-    )
+    usable = finite_rows(arrays, recording.names, invalid, kept=kept, order=order, source=f"{source}: ")
     given = None if recording.episodes is None else recording.episodes[kept]
-    parts: _Parts = {
-        "states": _compact(states, kept),
-        "actions": _compact(recording.actions, kept),
-        "rewards": _compact(recording.rewards, kept),
-        "next_states": following,
-        "terminated": found.terminated,
-        "truncated": found.truncated,
-        "episodes": _episode_numbers(recording.new_episodes_from + found.segments, given),
-    }
-    if recording.weights is not None:
-        parts["weights"] = _compact(recording.weights, kept)
+    compacted = ("states", "actions", "rewards", "weights")
+    parts: _Parts = {name: _compact(arrays[name], kept) for name in compacted if name in arrays}
+    parts |= {"next_states": following, "terminated": found.terminated, "truncated": found.truncated}
+    parts["episodes"] = _episode_numbers(recording.new_episodes_from + found.segments, given)
     return parts, usable
 
 
