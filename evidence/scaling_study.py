@@ -133,7 +133,7 @@ _INTRODUCTION = [
     "",
     "`train.py` is the script of one process: `nopg.optimize(data, discount, model='paper', "
     "checkpoint='folder')`. All ranks may load the same data; where they are large, each reads its part with "
-    "`Transitions.from_parquet(path, part=(rank, of))`. Rows are shared by cells of the next states, a "
+    "`nopg.read_parquet(path, part=(rank, of))`. Rows are shared by cells of the next states, a "
     "product with P brings a halo of entries that other ranks own, a product with Pᵀ sends them home, and "
     "gradients are summed ([record 12](decisions/0012-ranks-under-torchrun.md)). Several machines are "
     "torchrun's `--nnodes` and `--rdzv-endpoint`, nothing of ours. Only the paper's model runs on several "

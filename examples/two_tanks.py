@@ -26,7 +26,7 @@ def read_log(text: str) -> nopg.Transitions:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "log.csv"
         file.write_text(text, encoding="utf-8")
-        return nopg.Transitions.from_csv(
+        return nopg.read_csv(
             file,
             states=["upper", "lower", "set_point"],
             actions=["voltage"],

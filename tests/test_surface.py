@@ -28,14 +28,18 @@ PUBLIC_NAMES = [
     "compare",
     "describe",
     "evaluate_offline",
+    "from_dataframe",
     "load",
     "optimize",
     "paper_bandwidths",
+    "read_csv",
+    "read_parquet",
     "select_bandwidths",
 ]
 
 PACKAGES = sorted(
-    module.name for module in pkgutil.iter_modules(nopg.__path__) if not module.name.startswith("_")
+    ["data.io"]
+    + [module.name for module in pkgutil.iter_modules(nopg.__path__) if not module.name.startswith("_")]
 )
 
 

@@ -16,6 +16,7 @@ from nopg import Bandwidths, Transitions
 from nopg._ranks import ALONE
 from nopg._seeding import generator
 from nopg.bellman import PaperProblem
+from nopg.data.io import from_gymnasium
 from nopg.envs import Pendulum, collect_uniform
 from nopg.models import PaperModel
 from nopg.models._candidates import CandidateSearch
@@ -49,9 +50,7 @@ def collected(task: str, transitions: int) -> Transitions:
     episodes = -(-transitions // _EPISODE_STEPS)
     # MuJoCo leaves its log where it runs.
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        data = Transitions.from_gymnasium(
-            _ENVIRONMENTS[task], _random_linear_policy(task), episodes=episodes, seed=0
-        )
+        data = from_gymnasium(_ENVIRONMENTS[task], _random_linear_policy(task), episodes=episodes, seed=0)
     return data.take(torch.arange(transitions))
 
 

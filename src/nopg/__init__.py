@@ -2,7 +2,7 @@
 
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
 `evaluate_offline` and `compare` say what any controller will do, `load` brings back one that was
-saved. These packages are public too: `nopg.data`, `nopg.kernels`,
+saved. These packages are public too: `nopg.data`, `nopg.data.io`, `nopg.kernels`,
 `nopg.neighbors`, `nopg.linalg`, `nopg.models`, `nopg.bellman`, `nopg.policies`, `nopg.training`,
 `nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, `nopg.deploy` (a saved controller runs
 without torch) and `nopg.envs`.
@@ -17,6 +17,7 @@ from nopg._version import __version__
 
 if TYPE_CHECKING:
     from nopg.data import Schema, Transitions
+    from nopg.data.io import from_dataframe, read_csv, read_parquet
     from nopg.evaluation import compare, evaluate_offline
     from nopg.inspect import describe
     from nopg.kernels import Bandwidths, paper_bandwidths, select_bandwidths
@@ -36,9 +37,12 @@ __all__ = [
     "compare",
     "describe",
     "evaluate_offline",
+    "from_dataframe",
     "load",
     "optimize",
     "paper_bandwidths",
+    "read_csv",
+    "read_parquet",
     "select_bandwidths",
 ]
 
@@ -54,9 +58,12 @@ _HOMES = {
     "compare": "evaluation",
     "describe": "inspect",
     "evaluate_offline": "evaluation",
+    "from_dataframe": "data.io",
     "load": "training",
     "optimize": "training",
     "paper_bandwidths": "kernels",
+    "read_csv": "data.io",
+    "read_parquet": "data.io",
     "select_bandwidths": "kernels",
 }
 

@@ -3,6 +3,7 @@
 from studies.baselines._dpg import DPG, QuadraticForm
 from studies.baselines._exact_lqr import ExactLQR
 from studies.baselines._fitted_q import FittedQ, fitted_q_evaluation
+from studies.baselines._logged_episodes import LoggedEpisodes
 from studies.baselines._offline import OFFLINE_METHODS, OfflineMethod, train_offline
 from studies.baselines._offline_returns import importance_sampling_return, resampled_return
 from studies.baselines._online import train_online_ddpg
@@ -15,6 +16,7 @@ __all__ = [
     "PWIS",
     "ExactLQR",
     "FittedQ",
+    "LoggedEpisodes",
     "OfflineMethod",
     "QuadraticForm",
     "Snapshot",

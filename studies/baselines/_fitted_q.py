@@ -12,7 +12,8 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._typing import ArrayLike, FloatArray, as_tensor
-from nopg.data import Schema, Transitions, to_d3rlpy
+from nopg.data import Schema, Transitions
+from nopg.data.io import to_d3rlpy
 from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import control_law

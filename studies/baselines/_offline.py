@@ -11,7 +11,8 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._typing import ArrayLike
-from nopg.data import Transitions, to_d3rlpy
+from nopg.data import Transitions
+from nopg.data.io import to_d3rlpy
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
 from studies.baselines._action_range import action_range

@@ -10,7 +10,7 @@ from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import ArrayLike, as_tensor
 from nopg.data import Transitions
-from nopg.data._chains import episode_rows
+from nopg.data._episodes import episode_rows
 from nopg.errors import ArgumentError, DataError
 from nopg.kernels import Bandwidths
 from nopg.neighbors import neighbor_search

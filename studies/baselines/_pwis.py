@@ -9,11 +9,11 @@ import torch
 from nopg._checks import check_discount
 from nopg._typing import ArrayLike, as_tensor
 from nopg.bellman import GradientEstimate
-from nopg.data import LoggedEpisodes
 from nopg.errors import ArgumentError, SolverError
 from nopg.policies import Gaussian, Policy
 from nopg.policies._density import log_normal
 from nopg.policies._policy import trainable
+from studies.baselines._logged_episodes import LoggedEpisodes
 
 __all__ = ["PWIS", "Weights"]
 

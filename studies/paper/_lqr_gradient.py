@@ -25,7 +25,7 @@ from nopg import TrainingConfig
 from nopg._seeding import generator
 from nopg.bellman import NOPG, GradientEstimate, PaperProblem
 from nopg.bellman._estimate import GradientEstimator
-from nopg.data import LoggedEpisodes, Transitions
+from nopg.data import Transitions
 from nopg.envs import LQR, collect, simulate
 from nopg.errors import ArgumentError, NopgError, SupportWarning
 from nopg.kernels import Bandwidths, select_bandwidths
@@ -35,7 +35,7 @@ from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 from nopg.policies._density import log_normal
 from nopg.training._ascent import ascend
-from studies.baselines import DPG, PWIS, ExactLQR, QuadraticForm
+from studies.baselines import DPG, PWIS, ExactLQR, LoggedEpisodes, QuadraticForm
 from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
 from studies.paper.records import Record
 

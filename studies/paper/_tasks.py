@@ -11,7 +11,7 @@ from types import MappingProxyType
 import torch
 
 from nopg._seeding import generator
-from nopg.data import LoggedEpisodes, Transitions
+from nopg.data import Transitions
 from nopg.envs import (
     PENDULUM_GRIDS,
     CartPole,
@@ -28,6 +28,7 @@ from nopg.envs import (
 from nopg.envs._agents import AgentWithDensity
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import Evaluation, evaluate
+from studies.baselines import LoggedEpisodes
 from studies.paper._demonstrations import read_demonstrations
 
 __all__ = ["TASKS", "DemonstrationTask", "GridTask", "PaperRecipe", "RandomTask", "Task"]

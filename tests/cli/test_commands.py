@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from nopg import __version__
 from nopg.cli._app import app
+from nopg.data.io import write_csv
 from nopg.deploy import contract_schema
 from nopg.training import load
 
@@ -201,7 +202,7 @@ def test_export_writes_a_checked_controller_and_its_contract(fitted: Path, tmp_p
 def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
     from nopg.envs import Pendulum, collect_grid
 
-    collect_grid(Pendulum(), (9, 9, 2)).to_csv(tmp_path / "grid.csv")
+    write_csv(collect_grid(Pendulum(), (9, 9, 2)), tmp_path / "grid.csv")
     names = ["--state", "angle", "--state", "velocity", "--action", "torque", "--reward", "reward"]
     run_, angle = tmp_path / "run", ["--angle", "angle", "--start", "3.14159,0"]
     code, _, told = run("fit", tmp_path / "grid.csv", *names, *angle, *PAPER, "-o", run_)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.data._duplicates import duplicate_groups
+from nopg.data._held_out import duplicate_groups
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.door_cases import assert_same, grid, walks
-from nopg.data import Transitions
+from data.io_cases import assert_same, grid, walks
+from nopg.data import Transitions, io
+from nopg.data.io import read_csv, read_hdf5, read_parquet, write_csv, write_parquet
 from nopg.errors import DataError
 
 GRID: dict[str, Any] = {
@@ -32,40 +33,38 @@ WALKS: dict[str, Any] = {"states": ["x", "y"], "actions": ["u"], "reward": "rewa
 
 def test_a_grid_and_walks_come_back_from_parquet_without_a_word(tmp_path: Path) -> None:
     for data in (grid(), walks()):
-        data.to_parquet(tmp_path / "data.parquet")
-        assert_same(Transitions.from_parquet(tmp_path / "data.parquet"), data)
+        write_parquet(data, tmp_path / "data.parquet")
+        assert_same(read_parquet(tmp_path / "data.parquet"), data)
 
 
 def test_a_grid_and_walks_come_back_from_csv(tmp_path: Path) -> None:
     for data, roles in ((grid(), GRID), (walks(), WALKS)):
-        data.to_csv(tmp_path / "data.csv")
-        assert_same(Transitions.from_csv(tmp_path / "data.csv", **roles), data)
+        write_csv(data, tmp_path / "data.csv")
+        assert_same(read_csv(tmp_path / "data.csv", **roles), data)
 
 
-@pytest.mark.parametrize("door", ["hdf5", "npz"])
-def test_a_grid_and_walks_come_back_from_files_of_arrays(tmp_path: Path, door: str) -> None:
+@pytest.mark.parametrize("kind", ["hdf5", "npz"])
+def test_a_grid_and_walks_come_back_from_files_of_arrays(tmp_path: Path, kind: str) -> None:
     for data, roles in ((grid(), GRID), (walks(), WALKS)):
         names = {"state_names": roles["states"], "action_names": roles["actions"]}
         names |= {
             name: roles[name] for name in ("angles", "units", "bounds", "initial_states") if name in roles
         }
-        path = write_arrays(tmp_path / f"data.{door}", arrays_of(data))
-        assert_same(getattr(Transitions, f"from_{door}")(path, **names), data)
+        path = write_arrays(tmp_path / f"data.{kind}", arrays_of(data))
+        assert_same(getattr(io, f"read_{kind}")(path, **names), data)
 
 
 def test_what_the_user_says_wins_over_what_a_parquet_file_says(tmp_path: Path) -> None:
-    grid().to_parquet(tmp_path / "data.parquet")
-    data = Transitions.from_parquet(tmp_path / "data.parquet", angles={}, initial_states=[[1.0, 2.0]])
+    write_parquet(grid(), tmp_path / "data.parquet")
+    data = read_parquet(tmp_path / "data.parquet", angles={}, initial_states=[[1.0, 2.0]])
     assert data.schema.angles == {}
     assert data.starts.tolist() == [[1.0, 2.0]]
-    few = Transitions.from_parquet(
-        tmp_path / "data.parquet", states=["speed"], actions=["torque"], reward="reward"
-    )
+    few = read_parquet(tmp_path / "data.parquet", states=["speed"], actions=["torque"], reward="reward")
     assert few.schema.states == ("speed",)
     assert few.initial_states is None
 
 
-# Ends of episodes, on each door.
+# Ends of episodes, in each format.
 
 
 def logged(rows: int = 4) -> dict[str, Any]:
@@ -99,50 +98,59 @@ def arrays_of(data: Transitions) -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in arrays.items()}
 
 
-def through(door: str, folder: Path, arrays: dict[str, Any]) -> Transitions:
-    """Write arrays in the format of a door and read them again."""
-    path = folder / f"log.{door}"
-    if door in ("hdf5", "npz"):
-        return getattr(Transitions, f"from_{door}")(write_arrays(path, arrays))  # type: ignore[no-any-return]
+def through(kind: str, folder: Path, arrays: dict[str, Any]) -> Transitions:
+    """Write arrays in a format and read them again."""
+    path = folder / f"log.{kind}"
+    if kind in ("hdf5", "npz"):
+        return getattr(io, f"read_{kind}")(write_arrays(path, arrays))  # type: ignore[no-any-return]
     table = pa.table({name: np.ravel(values) for name, values in arrays.items()})
     roles: dict[str, Any] = {"states": ["observations"], "actions": ["actions"], "reward": "rewards"}
     if "next_observations" in arrays:
         roles["next_states"] = ["next_observations"]
-    if door == "csv":
+    if kind == "csv":
         table.to_pandas().to_csv(path, index=False)
-        return Transitions.from_csv(path, **roles)
+        return read_csv(path, **roles)
     pq.write_table(table, path)
-    return Transitions.from_parquet(path, **roles)
+    return read_parquet(path, **roles)
 
 
-@pytest.mark.parametrize("door", ["csv", "parquet", "hdf5", "npz"])
-def test_ends_are_told_apart_on_each_door(tmp_path: Path, door: str) -> None:
+@pytest.mark.parametrize("kind", ["csv", "parquet", "hdf5", "npz"])
+def test_terminated_and_truncated_differ_in_each_format(tmp_path: Path, kind: str) -> None:
     end = np.array([False, False, False, True])
 
-    terminated = through(door, tmp_path, logged() | {"terminals": end})
+    terminated = through(kind, tmp_path, logged() | {"terminals": end})
     assert len(terminated) == 4
     assert terminated.terminated.tolist() == end.tolist()
 
-    truncated = through(door, tmp_path, logged(rows=5) | {"timeouts": np.append(~end & False, True)})
+    truncated = through(kind, tmp_path, logged(rows=5) | {"timeouts": np.append(~end & False, True)})
     assert len(truncated) == 4
     assert truncated.truncated.tolist() == end.tolist()
     assert not truncated.terminated.any()
     assert truncated.next_states[-1].item() == 14.0
 
-    both = through(door, tmp_path, logged() | {"terminals": end, "timeouts": end})
+    both = through(kind, tmp_path, logged() | {"terminals": end, "timeouts": end})
     assert both.terminated.tolist() == end.tolist()
     assert not both.truncated.any()
 
     following = {"next_observations": np.arange(11.0, 15.0)[:, None], "timeouts": end}
-    explicit = through(door, tmp_path, logged() | following)
+    explicit = through(kind, tmp_path, logged() | following)
     assert len(explicit) == 4
     assert explicit.truncated.tolist() == end.tolist()
 
 
-@pytest.mark.parametrize("door", ["csv", "parquet", "hdf5", "npz"])
-def test_unconnected_rows_without_next_states_are_refused_with_the_reason(tmp_path: Path, door: str) -> None:
-    with pytest.raises(DataError, match="4 rows stand alone"):
-        through(door, tmp_path, logged() | {"episode": np.arange(4)})
+@pytest.mark.parametrize("kind", ["csv", "parquet", "hdf5", "npz"])
+def test_unconnected_rows_without_next_states_are_refused_with_the_reason(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(DataError, match="4 rows are unconnected"):
+        through(kind, tmp_path, logged() | {"episode": np.arange(4)})
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "hdf5", "npz"])
+def test_a_lone_done_counts_as_terminated_with_one_warning_in_each_format(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = through(kind, tmp_path, logged() | {"dones": np.array([0, 1, 0, 1])})
+    assert data.terminated.tolist() == [False, True, False, True]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 # CSV.
@@ -155,7 +163,7 @@ def test_a_csv_may_be_european_and_have_dates(tmp_path: Path) -> None:
         "2024-01-01 00:20;1,7;0,3;4\n2024-01-02 00:00;9,9;0,1;5\n2024-01-02 00:10;9,8;0,1;6\n",
         encoding="utf-8",
     )
-    data = Transitions.from_csv(
+    data = read_csv(
         path,
         separator=";",
         decimal=",",
@@ -176,11 +184,11 @@ def test_a_folder_is_read_file_by_file_and_a_new_file_starts_an_episode(tmp_path
         table = pa.table({"x": start + np.arange(3), "u": np.zeros(3), "r": np.zeros(3), "n": np.arange(3)})
         pq.write_table(table, tmp_path / f"{name}.parquet")
     roles: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
-    data = Transitions.from_parquet(tmp_path, **roles)
+    data = read_parquet(tmp_path, **roles)
     assert data.states[:, 0].tolist() == [10, 11, 20, 21]
     assert data.truncated.tolist() == [False, True, False, True]
     # An episode column knows better.
-    assert len(Transitions.from_parquet(tmp_path, **roles, episode="n")) == 3
+    assert len(read_parquet(tmp_path, **roles, episode="n")) == 3
 
 
 def test_many_batches_and_missing_whole_numbers_are_put_together(tmp_path: Path) -> None:
@@ -190,9 +198,7 @@ def test_many_batches_and_missing_whole_numbers_are_put_together(tmp_path: Path)
         {"x": np.arange(float(rows)), "u": pa.array([None] + [1] * (rows - 1)), "terminated": ends}
     )
     pq.write_table(table.append_column("r", table["x"]), tmp_path / "log.parquet", row_group_size=30_000)
-    data = Transitions.from_parquet(
-        tmp_path / "log.parquet", states=["x"], actions=["u"], reward="r", invalid="drop"
-    )
+    data = read_parquet(tmp_path / "log.parquet", states=["x"], actions=["u"], reward="r", invalid="drop")
     assert len(data) == rows - 1
     assert data.states[-1].item() == rows - 1
     assert data.terminated.nonzero().tolist() == [[rows - 2]]
@@ -201,7 +207,7 @@ def test_many_batches_and_missing_whole_numbers_are_put_together(tmp_path: Path)
 _LOAD = """
 import sys
 import nopg
-data = nopg.Transitions.from_parquet(sys.argv[1], states=["c0", "c1"], actions=["c2"], reward="c3")
+data = nopg.read_parquet(sys.argv[1], states=["c0", "c1"], actions=["c2"], reward="c3")
 with open("/proc/self/status") as status:
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 print(len(data), peak // 1024)
@@ -249,7 +255,7 @@ def test_hdf5_keys_are_free_and_may_lie_in_groups(tmp_path: Path) -> None:
         file["sensors/level"], file["sensors/flow"] = np.arange(4.0), np.arange(4) * 2
         file["valve"], file["score"] = np.ones((4, 1)), np.zeros((4, 1))
         file.create_dataset("packed", data=np.zeros(1000), compression="gzip")
-    data = Transitions.from_hdf5(
+    data = read_hdf5(
         tmp_path / "run.h5", states=["sensors/level", "sensors/flow"], actions="valve", reward="score"
     )
     assert data.schema.states == ("sensors/level", "sensors/flow")

@@ -13,9 +13,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.door_cases import assert_same, grid, walks
-from nopg.data import Schema, Transitions, to_d3rlpy
-from nopg.data._shifting import shift
+from data.io_cases import assert_same, grid, walks
+from nopg.data import Schema, Transitions
+from nopg.data.io import (
+    from_dataframe,
+    from_gymnasium,
+    read_csv,
+    read_hdf5,
+    read_minari,
+    read_parquet,
+    to_d3rlpy,
+    to_dataframe,
+    write_minari,
+    write_parquet,
+)
+from nopg.data.io._transitions import shift
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
@@ -29,7 +41,7 @@ def log(rows: Any = 4, **columns: Any) -> pd.DataFrame:
 
 
 def read(frame: pd.DataFrame, **columns: Any) -> Transitions:
-    return Transitions.from_dataframe(frame, **ROLES | columns)
+    return from_dataframe(frame, **ROLES | columns)
 
 
 def story(data: Transitions) -> list[tuple[float, float, str]]:
@@ -115,18 +127,18 @@ def test_faults_are_named_by_the_row_of_the_table_even_if_episodes_are_interleav
         read(log(6, r=[30, 31, 32, NAN, 34, 35], run=["b", "a"] * 3), episode="run")
 
 
-def test_rows_that_stand_alone_are_refused_with_the_reason() -> None:
-    with pytest.raises(DataError, match=r"no row has a next state: 4 rows stand alone.*next_states=…"):
+def test_unconnected_rows_are_refused_with_the_reason() -> None:
+    with pytest.raises(DataError, match=r"no row has a next state: 4 rows are unconnected.*next_states=…"):
         read(log(episode=[0, 1, 2, 3]))
 
 
 def test_a_grid_without_next_states_is_refused_and_with_them_it_passes() -> None:
-    data, frame = grid(), grid().to_dataframe()
+    data, frame = grid(), to_dataframe(grid())
     names: dict[str, Any] = {"states": ["angle", "speed"], "actions": ["torque"], "reward": "reward"}
-    assert_same(Transitions.from_dataframe(frame, **names), data, whole_schema=False)
+    assert_same(from_dataframe(frame, **names), data, whole_schema=False)
     alone = frame.drop(columns=["next_angle", "next_speed", "terminated"]).assign(episode=range(50))
-    with pytest.raises(DataError, match="50 rows stand alone"):
-        Transitions.from_dataframe(alone, **names)
+    with pytest.raises(DataError, match="50 rows are unconnected"):
+        from_dataframe(alone, **names)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=30))
@@ -136,7 +148,7 @@ def test_shifting_loses_exactly_one_row_per_episode_that_did_not_terminate(
     ends, cuts, new = (np.array(column) for column in zip(*rows, strict=True))
     found = shift(~new[1:], ends, cuts, idle=np.full(len(rows), False), whole_episodes=False)
 
-    # A second implementation: walk through the rows.
+    # A second implementation, row by row.
     expected: list[tuple[int, int]] = []
     previous: int | None = None
     for k in range(len(rows)):
@@ -145,7 +157,9 @@ def test_shifting_loses_exactly_one_row_per_episode_that_did_not_terminate(
         previous = None if ends[k] or cuts[k] else k
         if ends[k]:
             expected.append((k, k))
-    assert list(zip(found.rows.tolist(), found.next_rows.tolist(), strict=True)) == expected
+    rows_found = np.flatnonzero(found.kept)
+    next_rows = rows_found + found.linked[rows_found]
+    assert list(zip(rows_found.tolist(), next_rows.tolist(), strict=True)) == expected
     last = np.diff(found.segments, append=-1) != 0
     assert np.array_equal(found.terminated | found.truncated, last)
     assert not (found.terminated & found.truncated).any()
@@ -201,12 +215,12 @@ def test_next_states_are_found_by_their_name_unless_rows_are_to_be_shifted() -> 
 
 
 @pytest.mark.parametrize("name", ["terminated", "terminals", "terminations", "terminal"])
-def test_old_names_of_true_ends_are_known(name: str) -> None:
+def test_usual_names_of_terminated_are_known(name: str) -> None:
     assert story(read(log(**{name: [0, 0, 0, 1]})))[-1] == (13, 13, "terminated")
 
 
 @pytest.mark.parametrize("name", ["truncated", "timeouts", "truncations", "timeout"])
-def test_old_names_of_cuts_are_known(name: str) -> None:
+def test_usual_names_of_truncated_are_known(name: str) -> None:
     data = read(log(next_x=[0.0] * 4, **{name: [0, 1, 0, 0]}))
     assert data.truncated.tolist() == [False, True, False, False]
 
@@ -215,6 +229,30 @@ def test_a_lone_done_counts_as_terminated_with_a_warning(caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING, "nopg"):
         assert story(read(log(done=[0, 0, 0, 1])))[-1] == (13, 13, "terminated")
     assert "'done' is taken as terminated" in caplog.text
+
+
+def test_a_reader_resolves_roles_once_and_logs_each_message_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log(6, done=[0, 0, 1, 0, 0, 1], episode=0, t=[0, 1, 2, 60, 61, 62]).to_csv(
+        tmp_path / "log.csv", index=False
+    )
+    with caplog.at_level(logging.INFO, "nopg"):
+        read_csv(tmp_path / "log.csv", **ROLES, time="t")
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == len(set(messages)) == 3
+    for part in ("'episode' is taken as episode", "'done' is taken as terminated", "1 gaps in time"):
+        assert sum(part in message for message in messages) == 1
+
+
+def test_the_time_may_be_a_state_too() -> None:
+    data = read(log(4, t=[0.0, 1.0, 2.0, 60.0]), states=["x", "t"], time="t")
+    assert data.states.tolist() == [[10.0, 0.0], [11.0, 1.0]]
+
+
+def test_a_column_of_states_is_no_column_of_next_states() -> None:
+    with pytest.raises(DataError, match=r"\['x'\] is given twice"):
+        read(log(), next_states=["x"])
 
 
 def test_done_next_to_a_truncated_flag_counts_where_that_is_not_set(
@@ -256,14 +294,14 @@ def test_an_argument_nobody_knows_is_refused() -> None:
 
 def test_episode_numbers_beyond_the_precision_of_floats_stay_apart() -> None:
     data = walks()
-    again = Transitions.from_dataframe(data.to_dataframe(), states=["x", "y"], actions=["u"], reward="reward")
+    again = from_dataframe(to_dataframe(data), states=["x", "y"], actions=["u"], reward="reward")
     assert_same(again, data, whole_schema=False)
 
 
 def test_a_table_that_would_hold_a_name_twice_is_refused() -> None:
     data = Transitions.from_arrays([0.0], [0.0], [0.0], [0.0], state_names=["reward"])
     with pytest.raises(DataError, match=r"\['reward'\] twice"):
-        data.to_dataframe()
+        to_dataframe(data)
 
 
 # Units and bounds.
@@ -293,30 +331,30 @@ def test_units_and_bounds_belong_to_columns_and_make_sense(change: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("package", "extra", "door"),
+    ("package", "extra", "call"),
     [
-        ("pandas", "pandas", lambda data, path: data.to_dataframe()),
-        ("pandas", "pandas", lambda data, path: Transitions.from_dataframe(data, **ROLES)),
-        ("pandas", "pandas", lambda data, path: Transitions.from_csv(path, **ROLES)),
-        ("pyarrow", "parquet", lambda data, path: data.to_parquet(path)),
-        ("pyarrow", "parquet", lambda data, path: Transitions.from_parquet(path, **ROLES)),
-        ("h5py", "hdf5", lambda data, path: Transitions.from_hdf5(path)),
-        ("minari", "minari", lambda data, path: Transitions.from_minari("a-v0")),
-        ("minari", "minari", lambda data, path: data.to_minari("a-v0")),
-        ("gymnasium", "gymnasium", lambda data, path: data.from_gymnasium("A", print, episodes=1, seed=0)),
+        ("pandas", "pandas", lambda data, path: to_dataframe(data)),
+        ("pandas", "pandas", lambda data, path: from_dataframe(data, **ROLES)),
+        ("pandas", "pandas", lambda data, path: read_csv(path, **ROLES)),
+        ("pyarrow", "parquet", write_parquet),
+        ("pyarrow", "parquet", lambda data, path: read_parquet(path, **ROLES)),
+        ("h5py", "hdf5", lambda data, path: read_hdf5(path)),
+        ("minari", "minari", lambda data, path: read_minari("a-v0")),
+        ("minari", "minari", lambda data, path: write_minari(data, "a-v0")),
+        ("gymnasium", "gymnasium", lambda data, path: from_gymnasium("A", list, episodes=1, seed=0)),
         ("d3rlpy", "benchmark", lambda data, path: to_d3rlpy(data)),
     ],
 )
 def test_a_package_that_is_not_installed_is_named_with_its_extra(
-    package: str, extra: str, door: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    package: str, extra: str, call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (path := tmp_path / "file").write_text("x,u,r", encoding="utf-8")
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"needs {package}.*nopg\[{extra}\]"):
-        door(grid(), path)
+        call(grid(), path)
 
 
-def test_importing_the_package_loads_none_of_the_packages_behind_the_doors() -> None:
+def test_importing_the_package_loads_none_of_the_packages_of_the_readers() -> None:
     packages = {"pandas", "pyarrow", "h5py", "minari", "gymnasium", "d3rlpy"}
     script = f"import sys, nopg; print(sorted({packages} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

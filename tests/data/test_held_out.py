@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from nopg._seeding import generator
 from nopg.data import Schema, Transitions
-from nopg.data._duplicates import duplicate_groups
-from nopg.data._held_out import held_out_groups, spread_rows
+from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 
 

@@ -17,8 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.door_cases import grid
-from nopg.data import Transitions
+from data.io_cases import grid
+from nopg.data import io as data_io
+from nopg.data.io import (
+    from_dataframe,
+    read_csv,
+    read_hdf5,
+    read_minari,
+    read_npz,
+    read_parquet,
+    write_minari,
+)
 from nopg.errors import DataError
 
 resource = pytest.importorskip("resource")
@@ -33,7 +42,7 @@ def _little_memory(tmp_path: Path) -> Iterator[None]:
     """Warm up the readers, then allow 512 MiB more than they take."""
     table = pa.table({name: [1.0, 2.0] for name in ("x", "u", "r")})
     pq.write_table(table, tmp_path / "warm.parquet")
-    Transitions.from_parquet(tmp_path / "warm.parquet", **ROLES)
+    read_parquet(tmp_path / "warm.parquet", **ROLES)
     (tmp_path / "warm.parquet").unlink()
 
     status = Path("/proc/self/status").read_text(encoding="utf-8")
@@ -76,7 +85,7 @@ CSV_CASES: dict[str, tuple[str | bytes, dict[str, Any], tuple[str, ...]]] = {
     "a longer first line": ("x,u,r\n1,2,3,4\n1,2,3\n", {}, ("header has 3 fields, line 2 has 4",)),
     "a shorter line": ("x,u,r\n1,2,3\n1,2\n", {}, ("header has 3 fields, line 3 has 2",)),
     "another separator": (GOOD_CSV.replace(",", ";"), {}, ("no column 'x'",)),
-    "a column twice": ("x,u,r,x\n1,2,3,4\n", {}, (r"columns \['x'\] stand there twice",)),
+    "a column twice": ("x,u,r,x\n1,2,3,4\n", {}, (r"columns \['x'\] appear twice",)),
     "not text": (b"x,u,r\n\xff\xfe\x00\x01,2,3\n", {}, ("bad.csv", "UTF-8|not a table")),
     "a flag of two": ("x,u,r,done\n1,2,3,0\n4,5,6,2\n", {"terminated": "done"}, ("'done' holds 2 at row 1",)),
     "a flag of words": (
@@ -98,17 +107,17 @@ def test_a_malformed_csv_is_refused(tmp_path: Path, case: str) -> None:
     content, roles, patterns = CSV_CASES[case]
     path = tmp_path / "bad.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    refused(lambda: Transitions.from_csv(path, **ROLES | roles), *patterns, re.escape("bad.csv"))
+    refused(lambda: read_csv(path, **ROLES | roles), *patterns, re.escape("bad.csv"))
 
 
-@pytest.mark.parametrize("door", ["csv", "parquet", "hdf5", "npz"])
-def test_a_missing_file_is_refused_by_every_door(tmp_path: Path, door: str) -> None:
-    refused(lambda: getattr(Transitions, f"from_{door}")(tmp_path / "gone"), "no file .*gone")
+@pytest.mark.parametrize("kind", ["csv", "parquet", "hdf5", "npz"])
+def test_a_missing_file_is_refused_by_every_reader(tmp_path: Path, kind: str) -> None:
+    refused(lambda: getattr(data_io, f"read_{kind}")(tmp_path / "gone"), "no file .*gone")
 
 
-@pytest.mark.parametrize("door", ["csv", "hdf5", "npz"])
-def test_a_folder_is_no_file(tmp_path: Path, door: str) -> None:
-    refused(lambda: getattr(Transitions, f"from_{door}")(tmp_path), "is not a file")
+@pytest.mark.parametrize("kind", ["csv", "hdf5", "npz"])
+def test_a_folder_is_no_file(tmp_path: Path, kind: str) -> None:
+    refused(lambda: getattr(data_io, f"read_{kind}")(tmp_path), "is not a file")
 
 
 # Tables.
@@ -116,16 +125,16 @@ def test_a_folder_is_no_file(tmp_path: Path, door: str) -> None:
 
 def test_a_table_of_objects_is_refused() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0], "u": [[1], [2]], "r": [0.0, 0.0]})
-    refused(lambda: Transitions.from_dataframe(frame, **ROLES), r"column 'u' holds \[1\] at row 0")
+    refused(lambda: from_dataframe(frame, **ROLES), r"column 'u' holds \[1\] at row 0")
     frame = pd.DataFrame({"x": [1j, 2j], "u": [1.0, 2.0], "r": [0.0, 0.0]})
-    refused(lambda: Transitions.from_dataframe(frame, **ROLES), "column 'x' holds complex128")
-    refused(lambda: Transitions.from_dataframe(frame[["x"]], **ROLES), "no column 'u'")
-    refused(lambda: Transitions.from_dataframe({"x": [1.0]}, **ROLES), "give a pandas DataFrame")
+    refused(lambda: from_dataframe(frame, **ROLES), "column 'x' holds complex128")
+    refused(lambda: from_dataframe(frame[["x"]], **ROLES), "no column 'u'")
+    refused(lambda: from_dataframe({"x": [1.0]}, **ROLES), "give a pandas DataFrame")
 
 
 def test_a_table_whose_every_row_is_faulty_is_refused_even_when_they_may_be_dropped() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0], "u": [1.0, 2.0], "r": [np.nan] * 2, "next_x": [0.0, 0.0]})
-    refused(lambda: Transitions.from_dataframe(frame, **ROLES, invalid="drop"), "nothing is left")
+    refused(lambda: from_dataframe(frame, **ROLES, invalid="drop"), "nothing is left")
 
 
 # Parquet.
@@ -158,7 +167,7 @@ def test_a_parquet_file_that_claims_a_trillion_rows_is_refused(tmp_path: Path) -
     path.write_bytes(claim(content, 12_345, 10**12))
     assert pq.read_metadata(path).num_rows == 10**12
     refused(
-        lambda: Transitions.from_parquet(path, **ROLES),
+        lambda: read_parquet(path, **ROLES),
         "bomb.parquet",
         "1000000000000 rows",
         "is damaged|write",
@@ -171,7 +180,7 @@ def test_a_parquet_file_that_claims_rows_it_does_not_have_is_refused(tmp_path: P
     for times in (-1, 1, 2, 3, 4):
         for claimed in (2_000_000, 200_000_000):
             path.write_bytes(claim(content, 12_345, claimed, times=times))
-            refused(lambda: Transitions.from_parquet(path, **ROLES), "liar.parquet", "write it again")
+            refused(lambda: read_parquet(path, **ROLES), "liar.parquet", "write it again")
 
 
 def test_damaged_parquet_files_are_refused(tmp_path: Path) -> None:
@@ -179,34 +188,34 @@ def test_damaged_parquet_files_are_refused(tmp_path: Path) -> None:
     content = write_parquet(path)
     for damaged in (content[: len(content) // 2], content[:-4] + b"ABCD", b"PAR1", b"x,u,r\n1,2,3\n"):
         path.write_bytes(damaged)
-        refused(lambda: Transitions.from_parquet(path, **ROLES), "cut.parquet", "Parquet", "write it again")
+        refused(lambda: read_parquet(path, **ROLES), "cut.parquet", "Parquet", "write it again")
 
 
 def test_parquet_files_with_other_contents_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "odd.parquet"
     write_parquet(path, rows=2, u=["1", "open"])
-    refused(lambda: Transitions.from_parquet(path, **ROLES), "odd.parquet", "'u' holds 'open' at row 1")
+    refused(lambda: read_parquet(path, **ROLES), "odd.parquet", "'u' holds 'open' at row 1")
     write_parquet(path, rows=2, u=[[1.0], [2.0]])
-    refused(lambda: Transitions.from_parquet(path, **ROLES), "column 'u' holds list", "one number per row")
+    refused(lambda: read_parquet(path, **ROLES), "column 'u' holds list", "one number per row")
     write_parquet(path, rows=0)
-    refused(lambda: Transitions.from_parquet(path, **ROLES), "no rows")
+    refused(lambda: read_parquet(path, **ROLES), "no rows")
     write_parquet(path, rows=2)
-    refused(lambda: Transitions.from_parquet(path), "states is None; give the names")
+    refused(lambda: read_parquet(path), "states is None; give the names")
 
 
 def test_a_folder_of_unequal_parquet_files_is_refused_by_the_file(tmp_path: Path) -> None:
     write_parquet(tmp_path / "1.parquet", rows=2)
     pq.write_table(pa.table({"x": [1.0], "r": [1.0]}), tmp_path / "2.parquet")
-    refused(lambda: Transitions.from_parquet(tmp_path, **ROLES), r"2\.parquet: there is no column 'u'")
+    refused(lambda: read_parquet(tmp_path, **ROLES), r"2\.parquet: there is no column 'u'")
     (empty := tmp_path / "empty").mkdir()
-    refused(lambda: Transitions.from_parquet(empty, **ROLES), "empty")
+    refused(lambda: read_parquet(empty, **ROLES), "empty")
 
 
 def test_a_damaged_description_in_a_parquet_file_is_refused(tmp_path: Path) -> None:
     for text in ("{", "[]", '{"states": 3}', json.dumps({"states": ["x"], "actions": ["u"], "angles": 1})):
         table = pa.table({name: [1.0, 2.0] for name in ("x", "u", "reward")})
         pq.write_table(table.replace_schema_metadata({"nopg": text}), tmp_path / "odd.parquet")
-        refused(lambda: Transitions.from_parquet(tmp_path / "odd.parquet"), "odd.parquet", "name the columns")
+        refused(lambda: read_parquet(tmp_path / "odd.parquet"), "odd.parquet", "name the columns")
 
 
 # HDF5.
@@ -282,7 +291,7 @@ def test_a_malformed_hdf5_file_is_refused(tmp_path: Path, case: str) -> None:
         for name in ("observations", "actions"):
             file[name] = good_arrays()[name]
         change(file)
-    refused(lambda: Transitions.from_hdf5(path), "bad.h5", *patterns)
+    refused(lambda: read_hdf5(path), "bad.h5", *patterns)
 
 
 def test_damaged_hdf5_files_are_refused(tmp_path: Path) -> None:
@@ -293,13 +302,13 @@ def test_damaged_hdf5_files_are_refused(tmp_path: Path) -> None:
     content = path.read_bytes()
     for damaged in (content[: len(content) // 2], content[:100], b"not HDF5"):
         path.write_bytes(damaged)
-        refused(lambda: Transitions.from_hdf5(path), "cut.h5", "HDF5", "write it again")
+        refused(lambda: read_hdf5(path), "cut.h5", "HDF5", "write it again")
 
 
 def test_a_group_that_contains_itself_does_not_trap_the_reader(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "loop.h5", "w") as file:
         file["a/b"] = file["/"]
-    refused(lambda: Transitions.from_hdf5(tmp_path / "loop.h5"), "nested more than 20 deep")
+    refused(lambda: read_hdf5(tmp_path / "loop.h5"), "nested more than 20 deep")
 
 
 # npz.
@@ -320,9 +329,9 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     objects = np.empty(5, dtype=object)
     objects[:] = [Trap() for _ in range(5)]
     np.savez(tmp_path / "trap.npz", **good_arrays() | {"rewards": objects})
-    refused(lambda: Transitions.from_npz(tmp_path / "trap.npz"), "trap.npz: 'rewards' holds pickled", "never")
+    refused(lambda: read_npz(tmp_path / "trap.npz"), "trap.npz: 'rewards' holds pickled", "never")
     np.save(tmp_path / "trap.npy", objects, allow_pickle=True)
-    refused(lambda: Transitions.from_npz(tmp_path / "trap.npy"), "not an .npz archive", "savez")
+    refused(lambda: read_npz(tmp_path / "trap.npy"), "not an .npz archive", "savez")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +350,7 @@ def test_a_malformed_npz_member_is_refused(tmp_path: Path, member: bytes, patter
     np.savez(path, **{name: good_arrays()[name] for name in ("observations", "actions")})
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("rewards.npy", member)
-    refused(lambda: Transitions.from_npz(path), "bad.npz: 'rewards'", *patterns)
+    refused(lambda: read_npz(path), "bad.npz: 'rewards'", *patterns)
 
 
 def test_a_packed_npz_that_unfolds_beyond_reason_is_refused(tmp_path: Path) -> None:
@@ -349,7 +358,7 @@ def test_a_packed_npz_that_unfolds_beyond_reason_is_refused(tmp_path: Path) -> N
     np.savez(path, **{name: good_arrays()[name] for name in ("observations", "actions")})
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("rewards.npy", npy_claiming((10**9,)))
-    refused(lambda: Transitions.from_npz(path), "declares 8000000000 bytes but stores")
+    refused(lambda: read_npz(path), "declares 8000000000 bytes but stores")
 
 
 # Minari.
@@ -357,17 +366,17 @@ def test_a_packed_npz_that_unfolds_beyond_reason_is_refused(tmp_path: Path) -> N
 
 def test_damaged_minari_datasets_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    grid().to_minari("plant/grid-v0")
+    write_minari(grid(), "plant/grid-v0")
     folder = tmp_path / "plant" / "grid-v0" / "data"
     data, metadata = folder / "main_data.hdf5", folder / "metadata.json"
     whole = metadata.read_text()
 
     for text in ("", "{", whole.replace('"total_episodes": 50', '"total_episodes": 60')):
         metadata.write_text(text)
-        refused(lambda: Transitions.from_minari("plant/grid-v0"), "plant/grid-v0", "write it again|60")
+        refused(lambda: read_minari("plant/grid-v0"), "plant/grid-v0", "write it again|60")
     metadata.write_text(whole.replace('"total_steps": 50', '"total_steps": 1000000000000'))
-    refused(lambda: Transitions.from_minari("plant/grid-v0"), "declares 1000000000000 rows")
+    refused(lambda: read_minari("plant/grid-v0"), "declares 1000000000000 rows")
     metadata.write_text(whole)
     data.write_bytes(data.read_bytes()[:1000])
-    refused(lambda: Transitions.from_minari("plant/grid-v0"), "plant/grid-v0", "write it again")
-    refused(lambda: Transitions.from_minari(3), "dataset is a int")
+    refused(lambda: read_minari("plant/grid-v0"), "plant/grid-v0", "write it again")
+    refused(lambda: read_minari(3), "dataset is a int")

@@ -11,9 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.door_cases import PARTS, assert_same, bits, grid, walks
+from data.io_cases import PARTS, assert_same, bits, grid, walks
 from nopg.data import Transitions
-from nopg.data._shares import Share
+from nopg.data.io import read_parquet, write_parquet
+from nopg.data.io._parquet import Part
 from nopg.errors import ArgumentError, DataError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
@@ -28,13 +29,13 @@ def log(rows: int, start: float = 0.0, **columns: Any) -> pa.Table:
 def write_folder(folder: Path, data: Transitions, lengths: tuple[int, ...], group: int) -> Path:
     """Write a dataset as files of these lengths in row groups of at most `group` rows."""
     for number, rows in enumerate(torch.arange(len(data)).split(list(lengths))):
-        data.take(rows).to_parquet(file := folder / f"{number}.parquet")
+        write_parquet(data.take(rows), file := folder / f"{number}.parquet")
         pq.write_table(pq.read_table(file), file, row_group_size=group)
     return folder
 
 
 def parts_of(path: Path, count: int, **columns: Any) -> list[Transitions]:
-    return [Transitions.from_parquet(path, part=(number, count), **columns) for number in range(count)]
+    return [read_parquet(path, part=(number, count), **columns) for number in range(count)]
 
 
 # All parts are the whole.
@@ -54,8 +55,8 @@ def test_the_rows_of_all_parts_are_those_of_the_folder_to_the_bit(tmp_path: Path
 
 def test_the_only_part_is_the_whole(tmp_path: Path) -> None:
     for data in (grid(), walks()):
-        data.to_parquet(tmp_path / "data.parquet")
-        assert_same(Transitions.from_parquet(tmp_path / "data.parquet", part=(0, 1)), data)
+        write_parquet(data, tmp_path / "data.parquet")
+        assert_same(read_parquet(tmp_path / "data.parquet", part=(0, 1)), data)
 
 
 def test_parts_end_inside_a_row_group_of_many_batches(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_parts_end_inside_a_row_group_of_many_batches(tmp_path: Path) -> None:
     sizes=st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=5),
     count=st.integers(1, 12),
 )
-def test_shares_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[list[int]], count: int) -> None:
+def test_parts_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[list[int]], count: int) -> None:
     rows = [
         (file, group)
         for file, groups in enumerate(sizes)
@@ -80,19 +81,19 @@ def test_shares_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[list[
     ]
     if count > len(rows):
         with pytest.raises(DataError):
-            Share.of(sizes, (0, count), "log")
+            Part.of(sizes, (0, count), "log")
         return
     end = 0
     for number in range(count):
-        share = Share.of(sizes, (number, count), "log")
-        assert share.first == end
-        end += share.rows
-        asked = [(file, group) for file, groups in share.groups for group in groups]
-        assert asked == list(dict.fromkeys(rows[share.first : end]))
-        assert share.declared == sum(sizes[file][group] for file, group in asked)
-        assert rows[share.first - share.skipped : end][: share.skipped] == [asked[0]] * share.skipped
-        files = [file for file, _ in rows[share.first : end]]
-        assert list(share.breaks) == [k for k in range(1, share.rows) if files[k] != files[k - 1]]
+        part = Part.of(sizes, (number, count), "log")
+        assert part.first == end
+        end += part.rows
+        asked = [(file, group) for file, groups in part.groups for group in groups]
+        assert asked == list(dict.fromkeys(rows[part.first : end]))
+        assert part.declared == sum(sizes[file][group] for file, group in asked)
+        assert rows[part.first - part.skipped : end][: part.skipped] == [asked[0]] * part.skipped
+        files = [file for file, _ in rows[part.first : end]]
+        assert list(part.file_starts) == [k for k in range(1, part.rows) if files[k] != files[k - 1]]
     assert end == len(rows)
 
 
@@ -118,11 +119,11 @@ def test_row_groups_of_other_parts_are_not_read(tmp_path: Path) -> None:
     spoil(tmp_path / "0.parquet", 1)
     spoil(tmp_path / "1.parquet", 1)
     spoil(tmp_path / "1.parquet", 2)
-    part = Transitions.from_parquet(tmp_path, part=(2, 5))
+    part = read_parquet(tmp_path, part=(2, 5))
     assert_same(part, data.take(torch.arange(20, 30)))
     for other in (0, 1, 3, 4):
         with pytest.raises(DataError, match=rf"part {other} of 5 cannot be read as Parquet"):
-            Transitions.from_parquet(tmp_path, part=(other, 5))
+            read_parquet(tmp_path, part=(other, 5))
 
 
 # What there is no part of.
@@ -132,20 +133,20 @@ def test_row_groups_of_other_parts_are_not_read(tmp_path: Path) -> None:
 def test_more_parts_than_rows_are_refused_for_each_of_them(tmp_path: Path, number: int) -> None:
     pq.write_table(log(3), tmp_path / "log.parquet")
     with pytest.raises(DataError, match="has 3 rows, too few for 4 parts; use at most 3"):
-        Transitions.from_parquet(tmp_path / "log.parquet", part=(number, 4), **ROLES)
+        read_parquet(tmp_path / "log.parquet", part=(number, 4), **ROLES)
 
 
 @pytest.mark.parametrize("part", [(2, 2), (-1, 2), (0, 0)])
 def test_a_part_that_does_not_exist_is_refused(tmp_path: Path, part: tuple[int, int]) -> None:
     pq.write_table(log(3), tmp_path / "log.parquet")
-    with pytest.raises(ArgumentError, match="the first being 0"):
-        Transitions.from_parquet(tmp_path / "log.parquet", part=part, **ROLES)
+    with pytest.raises(ArgumentError, match="with number from 0"):
+        read_parquet(tmp_path / "log.parquet", part=part, **ROLES)
 
 
 def test_a_part_without_two_rows_of_a_recording_is_refused_by_its_number(tmp_path: Path) -> None:
     pq.write_table(log(3), tmp_path / "log.parquet")
     with pytest.raises(DataError, match=r"log.parquet, part 1 of 3: no row has a next state"):
-        Transitions.from_parquet(tmp_path / "log.parquet", part=(1, 3), **ROLES)
+        read_parquet(tmp_path / "log.parquet", part=(1, 3), **ROLES)
 
 
 # Episodes.
@@ -155,7 +156,7 @@ def episode_numbers(parts: list[Transitions]) -> list[list[int]]:
     return [part.episodes.tolist() for part in parts if part.episodes is not None]
 
 
-def test_a_cut_and_a_new_file_end_an_episode_and_no_two_parts_share_a_number(tmp_path: Path) -> None:
+def test_a_cut_and_a_new_file_end_an_episode_and_no_two_parts_part_a_number(tmp_path: Path) -> None:
     for name, start in (("a", 10.0), ("b", 20.0), ("c", 30.0)):
         pq.write_table(log(4, start), tmp_path / f"{name}.parquet")
     first, second = parts_of(tmp_path, 2, **ROLES)

@@ -40,36 +40,36 @@ def with_entry(name: str, place: tuple[int, ...], value: float) -> dict[str, Any
 @pytest.mark.parametrize(
     ("name", "place", "label"),
     [
-        ("states", (2, 1), "states column 'speed'"),
-        ("actions", (2, 0), "actions column 'torque'"),
-        ("rewards", (2,), "rewards"),
-        ("next_states", (2, 0), "next_states column 'angle'"),
+        ("states", (2, 1), "state column 'speed'"),
+        ("actions", (2, 0), "action column 'torque'"),
+        ("rewards", (2,), "the reward"),
+        ("next_states", (2, 0), "the next state of 'angle'"),
     ],
 )
-@pytest.mark.parametrize(
-    ("value", "kind"), [(math.nan, "NaN"), (math.inf, "infinite values"), (-math.inf, "infinite values")]
-)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_named_by_column_and_row(
-    name: str, place: tuple[int, ...], label: str, value: float, kind: str
+    name: str, place: tuple[int, ...], label: str, value: float
 ) -> None:
     changed = with_entry(name, place, value)
     with pytest.raises(DataError) as caught:
         Transitions.from_arrays(**changed, state_names=["angle", "speed"], action_names=["torque"])
-    assert f"{label} has 1 {kind} (rows 2)" in str(caught.value)
+    assert f"{label} has 1 missing or infinite value (rows 2)" in str(caught.value)
     assert "invalid='drop'" in str(caught.value)
 
 
 def test_every_column_with_a_fault_is_named_at_once() -> None:
     changed = with_entry("states", (0, 0), math.nan)
     changed["rewards"][3] = math.inf
-    with pytest.raises(DataError, match=r"states column 's0' has 1 NaN \(rows 0\); rewards has 1 infinite"):
+    with pytest.raises(
+        DataError, match=r"state column 's0' has 1 .* \(rows 0\); the reward has 1 .* \(rows 3\)"
+    ):
         Transitions.from_arrays(**changed)
 
 
 def test_a_long_list_of_faulty_rows_is_shortened() -> None:
     changed = arrays(rows=9)
     changed["rewards"][1:8] = math.nan
-    with pytest.raises(DataError, match=r"7 NaN \(rows 1, 2, 3, 4, 5, …\)"):
+    with pytest.raises(DataError, match=r"7 missing or infinite values \(rows 1, 2, 3, 4, 5, …\)"):
         Transitions.from_arrays(**changed)
 
 
@@ -104,7 +104,7 @@ def test_an_unknown_way_to_treat_faulty_rows_is_refused() -> None:
 
 def test_masked_values_count_as_missing() -> None:
     masked = np.ma.MaskedArray(arrays()["rewards"], mask=[False, True, False, False])
-    with pytest.raises(DataError, match=r"rewards has 1 NaN \(rows 1\)"):
+    with pytest.raises(DataError, match=r"the reward has 1 missing or infinite value \(rows 1\)"):
         dataset(rewards=masked)
     assert len(dataset(rewards=masked, invalid="drop")) == 3
 
@@ -144,7 +144,7 @@ def test_vectors_of_other_shapes_are_refused_by_name(name: str, shape: tuple[int
 
 
 def test_an_empty_dataset_is_refused() -> None:
-    with pytest.raises(DataError, match="empty"):
+    with pytest.raises(DataError, match="there are no rows"):
         Transitions.from_arrays(**arrays(rows=0))
 
 
@@ -168,7 +168,7 @@ def test_flags_other_than_zero_and_one_are_refused(name: str, value: float, show
 
 @pytest.mark.parametrize("name", ["terminated", "truncated", "episodes"])
 def test_flags_and_episodes_need_one_entry_per_row(name: str) -> None:
-    with pytest.raises(DataError, match=f"{name} has 3 rows, states have 4"):
+    with pytest.raises(DataError, match=f"unequal numbers of rows: states 4, .*{name} 3"):
         dataset(**{name: [0, 1, 0]})
 
 

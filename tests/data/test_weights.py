@@ -1,4 +1,4 @@
-"""Weights: how many transitions a row stands for, through every door."""
+"""Weights: how many transitions a row stands for, through every kind."""
 
 import math
 from dataclasses import replace
@@ -11,9 +11,20 @@ import pandas as pd
 import pytest
 import torch
 
-from data.door_cases import assert_same, bits, grid, walks
-from nopg.data import Transitions, to_d3rlpy
-from nopg.data._duplicates import duplicate_groups
+from data.io_cases import assert_same, bits, grid, walks
+from nopg.data import Transitions, io
+from nopg.data._held_out import duplicate_groups
+from nopg.data.io import (
+    from_dataframe,
+    read_csv,
+    read_minari,
+    read_parquet,
+    to_d3rlpy,
+    to_dataframe,
+    write_csv,
+    write_minari,
+    write_parquet,
+)
 from nopg.errors import DataError
 
 WALKS: dict[str, Any] = {"states": ["x", "y"], "actions": ["u"], "reward": "reward"}
@@ -61,18 +72,18 @@ def test_weights_are_float64_and_shown_by_their_sum() -> None:
 
 @pytest.mark.parametrize("weight", [0.0, -2.0])
 def test_a_row_that_stands_for_nothing_is_refused(weight: float) -> None:
-    with pytest.raises(DataError, match=rf"weights must be positive; row 1 has {weight:g}\."):
+    with pytest.raises(DataError, match=rf"row 1 has the weight {weight:g}; weights must be positive"):
         rows(weights=[1.0, weight, 1.0])
 
 
 def test_weights_have_one_number_per_row() -> None:
-    with pytest.raises(DataError, match="weights has 2 rows, states have 3"):
+    with pytest.raises(DataError, match=r"unequal numbers of rows: states 3, .*weights 2"):
         rows(weights=[1.0, 2.0])
 
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf])
 def test_a_weight_that_is_no_number_is_refused_or_dropped_with_its_row(weight: float) -> None:
-    with pytest.raises(DataError, match=r"weights has 1 .* \(rows 1\)"):
+    with pytest.raises(DataError, match=r"the weight has 1 .* \(rows 1\)"):
         rows(weights=[1.0, weight, 3.0])
     left = rows(weights=[1.0, weight, 3.0], invalid="drop")
     assert left.weights is not None
@@ -99,19 +110,19 @@ def test_rows_of_other_weights_are_duplicates_all_the_same() -> None:
 @pytest.mark.parametrize("make", [grid, walks])
 def test_weights_come_back_from_parquet_without_a_word(tmp_path: Path, make: Any) -> None:
     data = weighted(make())
-    data.to_parquet(tmp_path / "data.parquet")
-    assert_same_weights(Transitions.from_parquet(tmp_path / "data.parquet"), data)
+    write_parquet(data, tmp_path / "data.parquet")
+    assert_same_weights(read_parquet(tmp_path / "data.parquet"), data)
 
 
 def test_weights_come_back_from_tables_and_csv_by_name(tmp_path: Path) -> None:
     data = weighted(walks())
-    assert_same_weights(Transitions.from_dataframe(data.to_dataframe(), **WALKS, weight="weight"), data)
-    data.to_csv(tmp_path / "data.csv")
-    assert_same_weights(Transitions.from_csv(tmp_path / "data.csv", **WALKS, weight="weight"), data)
+    assert_same_weights(from_dataframe(to_dataframe(data), **WALKS, weight="weight"), data)
+    write_csv(data, tmp_path / "data.csv")
+    assert_same_weights(read_csv(tmp_path / "data.csv", **WALKS, weight="weight"), data)
 
 
-@pytest.mark.parametrize("door", ["npz", "hdf5"])
-def test_weights_come_back_from_files_of_arrays_by_name(tmp_path: Path, door: str) -> None:
+@pytest.mark.parametrize("kind", ["npz", "hdf5"])
+def test_weights_come_back_from_files_of_arrays_by_name(tmp_path: Path, kind: str) -> None:
     data = weighted(grid())
     assert data.weights is not None
     arrays: dict[str, torch.Tensor] = {
@@ -122,15 +133,15 @@ def test_weights_come_back_from_files_of_arrays_by_name(tmp_path: Path, door: st
         "terminated": data.terminated,
         "weights": data.weights,
     }
-    path = tmp_path / f"data.{door}"
-    if door == "npz":
+    path = tmp_path / f"data.{kind}"
+    if kind == "npz":
         plain: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
         np.savez(path, **plain)
     else:
         with h5py.File(path, "w") as file:
             for name, array in arrays.items():
                 file[name] = array.numpy()
-    read = getattr(Transitions, f"from_{door}")
+    read = getattr(io, f"read_{kind}")
     assert_same_weights(read(path, weight="weights"), data)
     assert read(path).weights is None
 
@@ -141,26 +152,24 @@ def test_weights_come_back_from_minari(
 ) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     data = weighted(walks())
-    written = data.to_minari("plant/weighted-v0", data_format=data_format)
-    assert_same_weights(Transitions.from_minari(written), data)
+    written = write_minari(data, "plant/weighted-v0", data_format=data_format)
+    assert_same_weights(read_minari(written), data)
 
 
 def test_a_column_called_weight_may_be_in_kilograms() -> None:
-    frame = weighted(walks()).to_dataframe()
-    assert Transitions.from_dataframe(frame, **WALKS).weights is None
-    heavy = Transitions.from_dataframe(frame, states=["x", "weight"], actions=["u"], reward="reward")
+    frame = to_dataframe(weighted(walks()))
+    assert from_dataframe(frame, **WALKS).weights is None
+    heavy = from_dataframe(frame, states=["x", "weight"], actions=["u"], reward="reward")
     assert heavy.schema.states == ("x", "weight")
     with pytest.raises(DataError, match=r"\['weight'\] is given twice"):
-        Transitions.from_dataframe(
-            frame, states=["x", "weight"], actions=["u"], reward="reward", weight="weight"
-        )
+        from_dataframe(frame, states=["x", "weight"], actions=["u"], reward="reward", weight="weight")
     with pytest.raises(DataError, match=r"\['weight'\] twice"):
-        weighted(heavy).to_dataframe()
+        to_dataframe(weighted(heavy))
 
 
 def test_rows_whose_next_states_are_the_next_rows_keep_their_own_weights() -> None:
     frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 5.0, 6.0], "y": 0.0, "u": 0.0, "reward": 0.0})
-    data = Transitions.from_dataframe(
+    data = from_dataframe(
         frame.assign(n=[1.0, 2.0, 3.0, 4.0, 5.0], episode=[0, 0, 0, 1, 1]), **WALKS, weight="n"
     )
     assert data.weights is not None
@@ -168,14 +177,14 @@ def test_rows_whose_next_states_are_the_next_rows_keep_their_own_weights() -> No
 
 
 def test_a_weight_in_a_table_that_is_not_positive_is_named_by_its_row() -> None:
-    frame = weighted(walks()).to_dataframe()
+    frame = to_dataframe(weighted(walks()))
     frame.loc[5, "weight"] = 0.0
     with pytest.raises(DataError, match="row 5 has the weight 0; weights must be positive"):
-        Transitions.from_dataframe(frame, **WALKS, weight="weight")
+        from_dataframe(frame, **WALKS, weight="weight")
     frame.loc[5, "weight"] = math.nan
     with pytest.raises(DataError, match=r"the weight has 1 missing or infinite value \(rows 5\)"):
-        Transitions.from_dataframe(frame, **WALKS, weight="weight")
-    assert len(Transitions.from_dataframe(frame, **WALKS, weight="weight", invalid="drop")) == 11
+        from_dataframe(frame, **WALKS, weight="weight")
+    assert len(from_dataframe(frame, **WALKS, weight="weight", invalid="drop")) == 11
 
 
 def test_d3rlpy_knows_no_weights() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 
 from nopg._seeding import generator
-from nopg.data import LoggedEpisodes, Transitions
+from nopg.data import Transitions
 from nopg.envs import LQR, collect, simulate
 from nopg.policies import GaussianPolicy, LinearPolicy
 from nopg.policies._density import log_normal
+from studies.baselines import LoggedEpisodes
 
 GAMMA, SIGMA = 0.9, 0.5
 BEHAVIOR = (0.35, -0.35)

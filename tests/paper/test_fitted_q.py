@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.data import Transitions, to_d3rlpy
+from nopg.data import Transitions
+from nopg.data.io import to_d3rlpy
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.policies import MLPPolicy
 from nopg.training import Controller

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.data import Transitions, to_d3rlpy
+from nopg.data import Transitions
+from nopg.data.io import to_d3rlpy
 from nopg.envs import Pendulum, simulate
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from paper.baseline_cases import (

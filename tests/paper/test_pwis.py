@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.data import LoggedEpisodes, Transitions
+from nopg.data import Transitions
 from nopg.envs import LQR, MixtureOfGaussians, Pendulum, UniformAgent, collect, collect_grid, simulate
 from nopg.errors import ArgumentError, DataError, SolverError
 from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy, Policy
 from nopg.policies._density import log_normal
 from paper.regulator_data import BEHAVIOR, GAMMA, SIGMA, log_behavior, logged_episodes, pwis_policy
-from studies.baselines import PWIS, ExactLQR, Weights
+from studies.baselines import PWIS, ExactLQR, LoggedEpisodes, Weights
 
 
 def by_hand(logged: LoggedEpisodes, target: GaussianPolicy, weights: Weights) -> torch.Tensor:

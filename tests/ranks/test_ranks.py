@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from nopg.data.io import write_parquet
 from nopg.envs import Pendulum, collect_uniform
 
 SCRIPT = Path(__file__).parent / "train.py"
@@ -87,7 +88,7 @@ def test_ranks_that_read_parts_of_files_train_what_one_trains_on_all(tmp_path: P
     data, files = collect_uniform(Pendulum(), 1_200, seed=0), tmp_path / "log"
     files.mkdir()
     for number, rows in enumerate(torch.arange(1_200).split(400)):
-        data.take(rows).to_parquet(files / f"part-{number}.parquet")
+        write_parquet(data.take(rows), files / f"part-{number}.parquet")
     settings = ("--parquet", str(files), "--updates", "10")
     (alone,), together = train(tmp_path, 1, *settings), train(tmp_path, 2, *settings)
     for rank in together:

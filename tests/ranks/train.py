@@ -11,7 +11,7 @@ import nopg
 from nopg._ranks import current_ranks
 from nopg.bellman import PaperProblem
 from nopg.bellman._solution import BellmanSolution
-from nopg.data import Transitions
+from nopg.data.io import read_parquet
 from nopg.envs import Pendulum, collect_uniform
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     torch.set_num_threads(1)
     ranks = current_ranks()
     if options.parquet:
-        data = Transitions.from_parquet(options.parquet, part=(ranks.number, ranks.count))
+        data = read_parquet(options.parquet, part=(ranks.number, ranks.count))
     else:
         data = collect_uniform(Pendulum(), options.rows, seed=0)
     result = nopg.optimize(

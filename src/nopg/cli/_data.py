@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from nopg.data import Transitions
+from nopg.data.io import read_csv, read_hdf5, read_minari, read_npz, read_parquet
 from nopg.errors import ArgumentError, DataError
 
 __all__ = [
@@ -195,15 +196,15 @@ def _read(
     if source.startswith("minari:"):
         if roles:
             raise ArgumentError(f"a Minari dataset names its columns itself; leave {', '.join(roles)} out")
-        return Transitions.from_minari(source.removeprefix("minari:"), **settings)
+        return read_minari(source.removeprefix("minari:"), **settings)
     path = Path(source)
     kind = path.suffix.lower()
     if kind in {".parquet", ".pq"} or path.is_dir():
-        return Transitions.from_parquet(path, **roles, **settings)
+        return read_parquet(path, **roles, **settings)
     if kind in {".h5", ".hdf5"}:
-        return Transitions.from_hdf5(path, **_keys(roles), **settings)
+        return read_hdf5(path, **_keys(roles), **settings)
     if kind == ".npz":
-        return Transitions.from_npz(path, **_keys(roles), **settings)
+        return read_npz(path, **_keys(roles), **settings)
     if not path.exists():
         raise DataError(f"there is no file {path}; give a CSV, Parquet, HDF5 or NPZ file, or minari:ID")
     if missing := [name for name in ("states", "actions", "reward") if name not in roles]:
@@ -212,7 +213,7 @@ def _read(
             f"{path} has columns {_header(path, separator)}; say which are which with "
             + ", ".join(options[name] for name in missing)
         )
-    return Transitions.from_csv(path, separator=separator, decimal=decimal, **roles, **settings)
+    return read_csv(path, separator=separator, decimal=decimal, **roles, **settings)
 
 
 def _keys(roles: dict[str, Any]) -> dict[str, Any]:

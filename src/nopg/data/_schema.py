@@ -11,22 +11,24 @@ import torch
 from nopg._columns import Columns
 from nopg.errors import DataError
 
-__all__ = ["Schema"]
+__all__ = ["Schema", "name_columns", "resolve_angles"]
+
+_NAMES = ("state_names", "action_names")
 
 
 @dataclass(frozen=True, slots=True)
 class Schema(Columns):
-    """What the columns of states and actions are called, and which of them are angles.
+    """Names of the state and action columns, and which of them are angles.
 
     A declared angle θ of period T enters every kernel and every policy as the pair
-    (cos 2πθ/T, sin 2πθ/T), so that 0 and T are the same place.
+    (cos 2πθ/T, sin 2πθ/T), so that 0 and T are the same point.
 
     Attributes:
         states: Names of the state columns.
         actions: Names of the action columns.
         angles: Period of every angular state column, by name.
-        units: Unit of a column, by name, for those somebody declared; "reward" may have one too.
-        bounds: Lowest and highest value of a state or action column, by name, where somebody declared them.
+        units: Declared units of columns, by name; "reward" may have one too.
+        bounds: Declared lowest and highest values of state and action columns, by name.
 
     Example:
         >>> schema = Schema(("angle", "speed"), ("torque",), {"angle": 2 * math.pi})
@@ -38,7 +40,7 @@ class Schema(Columns):
 
     @staticmethod
     def default_names(prefix: str, count: int) -> tuple[str, ...]:
-        """Return `prefix0, prefix1, …` for columns nobody named."""
+        """Return `prefix0, prefix1, …` for columns without names."""
         return tuple(f"{prefix}{k}" for k in range(count))
 
     def encode(self, states: torch.Tensor) -> torch.Tensor:
@@ -82,7 +84,7 @@ class Schema(Columns):
 def resolve_angles(
     angles: Mapping[str, float] | Sequence[str | int] | None, names: tuple[str, ...]
 ) -> dict[str, float]:
-    """Return name → period from what a user may write: names or column numbers (radians), or a mapping."""
+    """Return name → period from names or column numbers (radians), or a mapping."""
     if angles is None:
         return {}
     if isinstance(angles, Mapping):
@@ -94,3 +96,25 @@ def resolve_angles(
             raise DataError(f"angle column {angle} does not exist; states have {len(names)} columns")
         resolved[names[angle] if isinstance(angle, int) else angle] = 2 * math.pi
     return resolved
+
+
+def name_columns(
+    state_names: Sequence[str] | None,
+    action_names: Sequence[str] | None,
+    widths: tuple[int, int],
+    source: str = "",
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return distinct names of state and action columns; errors begin with the source."""
+    named = []
+    for what, given, count in zip(_NAMES, (state_names, action_names), widths, strict=True):
+        names = Schema.default_names(what[0], count) if given is None else given
+        if isinstance(names, str) or len(names) != count:
+            raise DataError(
+                f"{source}{what} is {names!r}, but there are {count} columns; give one name per column"
+            )
+        if len(set(names)) != count:
+            raise DataError(f"{source}{what} {list(names)} holds a name twice; make them distinct")
+        named.append(tuple(names))
+    if shared := sorted(set(named[0]) & set(named[1])):
+        raise DataError(f"{source}{shared} name both states and actions; make them distinct")
+    return named[0], named[1]

@@ -1,17 +1,29 @@
-"""Checks on entry: shapes, finite numbers, flags."""
+"""Checks of rows on entry: shapes, finite numbers, flags, episodes, weights, starts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from nopg._typing import ArrayLike
-from nopg.errors import DataError
+from nopg.errors import ArgumentError, DataError
 
-__all__ = ["as_flags", "as_matrix", "as_vector", "as_weights", "invalid_rows"]
+__all__ = [
+    "Invalid",
+    "as_episodes",
+    "as_flags",
+    "as_matrix",
+    "as_starts",
+    "as_vector",
+    "check_rows",
+    "finite_rows",
+]
 
+Invalid = Literal["raise", "drop"]
 _ROWS_SHOWN = 5
 
 
@@ -43,45 +55,102 @@ def as_flags(name: str, array: ArrayLike | None, rows: int) -> torch.Tensor:
     """Return a boolean (n,) tensor from booleans or zeros and ones; None means no flag is set."""
     if array is None:
         return torch.zeros(rows, dtype=torch.bool)
-
     values = as_vector(name, array)
-    wrong = ~((values == 0) | (values == 1))
-    if bool(wrong.any()):
+    if bool((wrong := ~((values == 0) | (values == 1))).any()):
+        row = int(wrong.nonzero()[0, 0])
         raise DataError(
-            f"{name} must hold booleans or 0 and 1; row {_rows(wrong)} has {values[wrong][0].item():g}. "
+            f"{name} must hold booleans or 0 and 1; row {row} has {values[row].item():g}. "
             "Compare first, e.g. done > 0.5"
         )
     return values.bool()
 
 
-def as_weights(array: ArrayLike, rows: int) -> torch.Tensor:
-    """Return float64 weights (n,), none of them zero or negative."""
-    weights = as_vector("weights", array)
-    if len(weights) != rows:
-        raise DataError(f"weights has {len(weights)} rows, states have {rows}; give one number per row")
-    wrong = weights <= 0
-    if bool(wrong.any()):
-        raise DataError(
-            f"weights must be positive; row {_rows(wrong)} has {weights[wrong][0].item():g}. Leave out rows "
-            "that stand for nothing"
-        )
-    return weights
+def as_episodes(episodes: ArrayLike) -> torch.Tensor:
+    """Return whole numbers (n,)."""
+    numbers = as_vector("episodes", episodes)
+    if not bool((numbers.isfinite() & (numbers == numbers.round())).all()):
+        raise DataError("episodes must be whole numbers, one per row")
+    # From the integers themselves: float64 would merge those beyond 2⁵³.
+    return torch.as_tensor(np.asarray(episodes).astype(np.int64).reshape(-1))
 
 
-def invalid_rows(name: str, tensor: torch.Tensor, columns: Sequence[str]) -> tuple[torch.Tensor, list[str]]:
-    """Return which rows hold NaN or infinities, and a sentence per column that says where."""
-    table = tensor if tensor.ndim == 2 else tensor[:, None]
-    findings = []
-    for k, column in enumerate(columns):
-        label = name if tensor.ndim == 1 else f"{name} column {column!r}"
-        for kind, wrong in (("NaN", table[:, k].isnan()), ("infinite values", table[:, k].isinf())):
-            if bool(wrong.any()):
-                findings.append(f"{label} has {int(wrong.sum())} {kind} (rows {_rows(wrong)})")
-    return ~table.isfinite().all(dim=1), findings
+def as_starts(initial_states: ArrayLike, columns: int) -> torch.Tensor:
+    """Return raw states (n₀, d_s); a vector is one state."""
+    starts = as_matrix("initial_states", initial_states)
+    if np.ndim(initial_states) == 1 and columns > 1:
+        starts = starts.T
+    if starts.shape[1] != columns:
+        raise DataError(f"initial_states have {starts.shape[1]} columns, states have {columns}")
+    if not bool(starts.isfinite().all()) or len(starts) == 0:
+        raise DataError("initial_states must hold at least one state and finite numbers only")
+    return starts
+
+
+def check_rows(arrays: Mapping[str, Any], source: str = "") -> None:
+    """Refuse arrays of unequal rows, no rows, next states of other columns, and weights of 0 or less."""
+    rows = {name: len(array) for name, array in arrays.items()}
+    if len(set(rows.values())) > 1:
+        counts = ", ".join(f"{name} {count}" for name, count in rows.items())
+        raise DataError(f"{source}unequal numbers of rows: {counts}; every row needs all of them")
+    if rows["states"] == 0:
+        raise DataError(f"{source}there are no rows; give at least one transition")
+    columns = arrays["states"].shape[1]
+    if "next_states" in arrays and (following := arrays["next_states"].shape[1]) != columns:
+        raise DataError(f"{source}states have {columns} columns, next_states {following}; give the same")
+    if len(wrong := np.flatnonzero(np.asarray(arrays.get("weights", ())) <= 0)):
+        shown = f"row {wrong[0]} has the weight {arrays['weights'][wrong[0]]:g}"
+        raise DataError(f"{source}{shown}; weights must be positive. Leave out rows that count for nothing")
+
+
+def finite_rows(
+    arrays: Mapping[str, npt.NDArray[Any]],
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    invalid: Invalid,
+    *,
+    kept: npt.NDArray[np.bool_] | None = None,
+    order: npt.NDArray[np.int64] | None = None,
+    source: str = "",
+) -> npt.NDArray[np.bool_]:
+    """Return which of the m kept rows hold finite numbers only; refuse the others unless they may be dropped.
+
+    The arrays, by role, hold all n rows or the kept ones. `kept` (n,) is all rows if absent; `order` (n,) is
+    the row of the log that each row was, if rows were moved. An error begins with `source`.
+    """
+    if invalid not in get_args(Invalid):
+        raise ArgumentError(f"invalid is {invalid!r}; give one of {', '.join(get_args(Invalid))}")
+    rows = np.arange(len(arrays["states"])) if order is None else order
+    rows = rows if kept is None else rows[kept]
+    usable, findings = np.full(len(rows), True), []
+    for label, column in _labelled_columns(arrays, names):
+        finite = np.isfinite(column)
+        finite = finite if kept is None or len(finite) == len(rows) else finite[kept]
+        if not bool(finite.all()):
+            usable &= finite
+            wrong = np.sort(rows[~finite])
+            shown = ", ".join(map(str, wrong[:_ROWS_SHOWN])) + (", …" if len(wrong) > _ROWS_SHOWN else "")
+            plural = "s" if len(wrong) > 1 else ""
+            findings.append(f"{label} has {len(wrong)} missing or infinite value{plural} (rows {shown})")
+    if findings and invalid == "raise":
+        raise DataError(f"{source}{'; '.join(findings)}; repair them, or leave them out with invalid='drop'")
+    if not bool(usable.any()):
+        raise DataError(f"{source}every row is faulty, nothing is left; {'; '.join(findings)}")
+    return usable
+
+
+def _labelled_columns(
+    arrays: Mapping[str, npt.NDArray[Any]], names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    states, actions = names
+    yield from ((f"state column {name!r}", arrays["states"][:, k]) for k, name in enumerate(states))
+    yield from ((f"action column {name!r}", arrays["actions"][:, k]) for k, name in enumerate(actions))
+    yield "the reward", arrays["rewards"]
+    yield from ((f"the next state of {name!r}", arrays["next_states"][:, k]) for k, name in enumerate(states))
+    if "weights" in arrays:
+        yield "the weight", arrays["weights"]
 
 
 def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
-    """Return a copy, so that what happens to the array later cannot undo the checks."""
+    """Return a copy, because later changes of the array would bypass the checks."""
     if isinstance(array, torch.Tensor):
         if array.is_complex():
             raise DataError(f"{name} is complex; give real numbers")
@@ -95,10 +164,4 @@ def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
         raise DataError(
             f"{name} has dtype {values.dtype}; give real numbers (text or objects cannot be used)"
         )
-    return torch.as_tensor(np.ma.filled(values.astype(np.float64), np.nan))  # what is masked is missing
-
-
-def _rows(mask: torch.Tensor) -> str:
-    rows = mask.nonzero()[:, 0].tolist()
-    shown = ", ".join(str(row) for row in rows[:_ROWS_SHOWN])
-    return shown + (", …" if len(rows) > _ROWS_SHOWN else "")
+    return torch.as_tensor(np.ma.filled(values.astype(np.float64), np.nan))  # masked means missing

@@ -8,7 +8,7 @@ import torch
 
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.data._chains import episode_rows
+from nopg.data._episodes import episode_rows
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import neighbor_search
 from nopg.policies import Deterministic

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nopg._typing import ArrayLike
 from nopg.data import Transitions
-from nopg.data._duplicates import duplicate_groups
+from nopg.data._held_out import duplicate_groups
 from nopg.errors import ArgumentError, DataError
 from nopg.inspect._clock import Clock, as_seconds, clock_finding
 from nopg.inspect._columns import (

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from nopg.data import Transitions
-from nopg.data._duplicates import duplicate_groups
-from nopg.data._held_out import canonical_order, held_out_groups
+from nopg.data._held_out import canonical_order, duplicate_groups, held_out_groups
 from nopg.errors import DataError
 
 __all__ = ["RegressionTable"]

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from nopg.data import Schema, Transitions
-from nopg.data._duplicates import duplicate_groups
-from nopg.data._held_out import held_out_groups, spread_rows
+from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 
 __all__ = ["InputSpace", "RegressionRows", "design", "difference"]
 

@@ -65,7 +65,7 @@ class Marks:
             near = where.near(data.states, metric, within=within)
             of = data.take(near) if bool(near.any()) else None
             if of is not None:
-                logged = of.states[spread_rows(of, _MOST_DOTS, purpose="dots")]
+                logged = of.states[spread_rows(of, _MOST_DOTS, purpose="dots").sort().values]  # as logged
                 some = f"{len(logged)} of {len(of)} " if len(logged) < len(of) else ""
                 notes.append(f"dots: {some}logged states{near_words}")
             else:

@@ -10,7 +10,7 @@ import torch
 
 from nopg._typing import FloatArray
 from nopg.data import Transitions
-from nopg.data._chains import episode_rows
+from nopg.data._episodes import episode_rows
 from nopg.evaluation import OfflineEvaluation
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.inspect._findings import count_of

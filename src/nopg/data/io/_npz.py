@@ -1,22 +1,22 @@
-"""NumPy's own archives, never with pickles."""
+"""NumPy's archives, never with pickles."""
 
 from __future__ import annotations
 
 import os
 import zipfile
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg.data._keyed import Keys, from_keyed
-from nopg.data._sizes import check_declared, check_stored, existing_file
+from nopg.data._transitions import Transitions
+from nopg.data.io._columns import record
+from nopg.data.io._files import check_declared, check_stored, existing_file
+from nopg.data.io._roles import Keys, resolve_keys, split_arguments
+from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
-if TYPE_CHECKING:
-    from nopg.data._transitions import Transitions
-
-__all__ = ["from_npz"]
+__all__ = ["read_npz"]
 
 _HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -24,19 +24,25 @@ _HEADER_READERS = {
 }
 
 
-def from_npz(path: str | os.PathLike[str], **keys: Unpack[Keys]) -> Transitions:
-    """Return the transitions of an `.npz` archive."""
+def read_npz(path: str | os.PathLike[str], **keys: Unpack[Keys]) -> Transitions:
+    """Read an archive of `numpy.savez`; pickles in it are never loaded.
+
+    Args:
+        path: The file.
+        keys: As in `read_hdf5`.
+    """
     file = existing_file(path)
+    given, settings = split_arguments(keys, Keys)
     try:
         with zipfile.ZipFile(file) as archive:
             found = {name.removesuffix(".npy"): name for name in archive.namelist()}
-            return from_keyed(
-                list(found), lambda key: _read(archive, found[key], f"{file}: {key!r}"), str(file), **keys
-            )
+            roles = resolve_keys(list(found), str(file), **given)
+            recording = record(lambda key: _read(archive, found[key], f"{file}: {key!r}"), roles, str(file))
     except zipfile.BadZipFile as error:
         raise DataError(
             f"{file} is not an .npz archive ({error}); write it with numpy.savez(…, states=…, actions=…)"
         ) from error
+    return to_transitions(recording, **settings)
 
 
 def _read(archive: zipfile.ZipFile, member: str, source: str) -> npt.NDArray[Any]:
@@ -52,12 +58,9 @@ def _read(archive: zipfile.ZipFile, member: str, source: str) -> npt.NDArray[Any
             raise DataError(f"{source} is a single value; give one entry per row")
         entries = int(np.prod(shape, dtype=object))
         check_declared(source, shape[0], entries // max(shape[0], 1))
-        check_stored(
-            source,
-            entries * dtype.itemsize,
-            archive.getinfo(member).compress_size,
-            compressed=archive.getinfo(member).compress_type != zipfile.ZIP_STORED,
-        )
+        stored = archive.getinfo(member)
+        compressed = stored.compress_type != zipfile.ZIP_STORED
+        check_stored(source, entries * dtype.itemsize, stored.compress_size, compressed=compressed)
         with archive.open(member) as stream:
             return np.lib.format.read_array(stream, allow_pickle=False)
     except DataError:

@@ -1,40 +1,37 @@
-"""Unbroken stretches of a dataset, as libraries that store states once need them, and its episodes."""
+"""Contiguous runs of rows and episodes of a dataset."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-if TYPE_CHECKING:
-    from nopg.data._transitions import Transitions
+from nopg.data._transitions import Transitions
 
-__all__ = ["chains", "episode_rows"]
+__all__ = ["contiguous_runs", "episode_rows"]
 
 
-def chains(data: Transitions) -> list[slice]:
+def contiguous_runs(data: Transitions) -> list[slice]:
     """Return the longest runs of rows in which every next state is, to the bit, the state of the next row.
 
-    A run never crosses an end or an episode; a row that belongs to no episode is a run of its own.
+    A run never crosses an end or an episode; a row without an episode is a run of its own.
 
     Example:
-        >>> from nopg.data import Transitions
         >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [0.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0],
         ...                                episodes=[0, 0, 0])
-        >>> chains(data)
+        >>> contiguous_runs(data)
         [slice(0, 2, None), slice(2, 3, None)]
     """
     rows = len(data)
-    goes_on = np.zeros(rows - 1, dtype=np.bool_)
+    continues = np.zeros(rows - 1, dtype=np.bool_)
     if data.episodes is not None:
         episodes = data.episodes.numpy()
         same_state = (_bits(data.next_states.numpy()[:-1]) == _bits(data.states.numpy()[1:])).all(axis=1)
         ends = (data.terminated | data.truncated).numpy()[:-1]
-        goes_on = (episodes[:-1] == episodes[1:]) & same_state & ~ends
-    cuts = [0, *(np.flatnonzero(~goes_on) + 1).tolist(), rows]
+        continues = (episodes[:-1] == episodes[1:]) & same_state & ~ends
+    cuts = [0, *(np.flatnonzero(~continues) + 1).tolist(), rows]
     return [slice(start, stop) for start, stop in pairwise(cuts)]
 
 
@@ -44,12 +41,9 @@ def _bits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 
 def episode_rows(data: Transitions) -> tuple[torch.Tensor, ...]:
-    """Return the rows of every episode in their order, by ascending number of the episode.
-
-    Data without episodes have none.
+    """Return the rows of every episode in their order, by ascending episode number; () without episodes.
 
     Example:
-        >>> from nopg.data import Transitions
         >>> data = Transitions.from_arrays([0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3, episodes=[7, 2, 7])
         >>> [rows.tolist() for rows in episode_rows(data)]
         [[1], [0, 2]]

@@ -1,43 +1,50 @@
-"""HDF5 files, as D4RL and many loggers write them, without what could lead out of the file."""
+"""HDF5 files, as D4RL and many loggers write them; links to other files are refused."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg.data._keyed import Keys, from_keyed
-from nopg.data._sizes import check_declared, check_stored, existing_file
-from nopg.errors import DataError, MissingExtraError
+from nopg.data._transitions import Transitions
+from nopg.data.io._columns import record
+from nopg.data.io._files import check_declared, check_stored, existing_file, extra
+from nopg.data.io._roles import Keys, resolve_keys, split_arguments
+from nopg.data.io._transitions import to_transitions
+from nopg.errors import DataError
 
-if TYPE_CHECKING:
-    from nopg.data._transitions import Transitions
-
-__all__ = ["check_tree", "from_hdf5"]
+__all__ = ["check_dataset", "find_datasets", "read_hdf5"]
 
 
-def from_hdf5(path: str | os.PathLike[str], **keys: Unpack[Keys]) -> Transitions:
-    """Return the transitions of an HDF5 file."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise MissingExtraError("h5py", "hdf5") from error
+def read_hdf5(path: str | os.PathLike[str], **keys: Unpack[Keys]) -> Transitions:
+    """Read an HDF5 file: D4RL's keys by default, others by name.
 
+    Links and arrays that are stored in other files are refused.
+
+    Args:
+        path: The file.
+        keys: For `states`, `actions` and `next_states` the key of a matrix or a list of keys of vectors
+            (`observations`, `actions`, `next_observations` if absent); for `reward`, `terminated`,
+            `truncated`, `episode`, `time`, `weight` the key of a vector (`rewards`, `terminals`,
+            `timeouts`, …); `state_names` and `action_names`; the settings of `from_dataframe`.
+    """
+    h5py = extra("h5py")
     file = existing_file(path)
+    given, settings = split_arguments(keys, Keys)
     try:
         with h5py.File(file, "r") as tree:
-            found = check_tree(tree, str(file))
-            return from_keyed(
-                list(found), lambda key: _read(found[key], f"{file}: {key!r}"), str(file), **keys
-            )
+            found = find_datasets(tree, str(file))
+            roles = resolve_keys(list(found), str(file), **given)
+            recording = record(lambda key: _read(found[key], f"{file}: {key!r}"), roles, str(file))
     except (OSError, RuntimeError) as error:
         raise DataError(f"{file} cannot be read as HDF5 ({error}); write it again") from error
+    return to_transitions(recording, **settings)
 
 
-def check_tree(tree: Any, source: str) -> dict[str, Any]:
-    """Return every dataset by its path, having refused links: they may lead to other files."""
+def find_datasets(tree: Any, source: str) -> dict[str, Any]:
+    """Return every dataset by its path; links are refused, because they may lead to other files."""
     import h5py
 
     found: dict[str, Any] = {}
@@ -53,7 +60,7 @@ def check_tree(tree: Any, source: str) -> dict[str, Any]:
                 )
             item = group[name]
             if isinstance(item, h5py.Group):
-                # A hard link to a group above would make the walk endless.
+                # A hard link to a parent group would make the search endless.
                 if key.count("/") > 20:
                     raise DataError(f"{source}: groups are nested more than 20 deep at {key!r}; flatten them")
                 pending.append((f"{key}/", item))

@@ -1,29 +1,33 @@
-"""Declared sizes, checked before anything is read: a file of a kilobyte may claim a terabyte."""
+"""Checks before anything is read: optional packages, paths, and declared sizes."""
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from nopg.errors import DataError
+from nopg.errors import DataError, MissingExtraError
 
-__all__ = ["check_declared", "check_stored", "existing_file", "memory_limit"]
+__all__ = ["check_declared", "check_stored", "existing_file", "extra"]
 
-# gzip reaches about 1000 : 1 on zeros; what claims more than that was never written.
+# gzip reaches about 1000 : 1 on zeros; a file that declares more was never written to its end.
 _BEST_COMPRESSION = 2000
 _ALWAYS_FINE = 1 << 20
+_EXTRAS = {"pandas": "pandas", "pyarrow": "parquet", "h5py": "hdf5", "d3rlpy": "benchmark"}
 
 
-def memory_limit() -> int:
-    """Return the bytes of memory of this machine: no dataset can be larger."""
+def extra(module: str) -> Any:
+    """Return an optional package or one of its modules; a missing one is named with its extra."""
+    package = module.partition(".")[0]
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not on this platform
-        return 1 << 36
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(package, _EXTRAS.get(package, package)) from error
 
 
 def check_declared(source: str, rows: int, columns: int) -> None:
-    """Refuse a table whose declared rows, as float64, could not be held in memory.
+    """Refuse a table whose declared rows, as float64, exceed the memory of the machine.
 
     Example:
         >>> check_declared("log.parquet", 10**12, 4)
@@ -31,11 +35,11 @@ def check_declared(source: str, rows: int, columns: int) -> None:
         ...
         nopg.errors.DataError: log.parquet declares 1000000000000 rows of 4 columns, 29802.3 GiB as numbers...
     """
-    needed = 8 * rows * columns
-    if rows < 0 or needed > memory_limit():
+    needed, limit = 8 * rows * columns, _machine_memory()
+    if rows < 0 or needed > limit:
         raise DataError(
             f"{source} declares {rows} rows of {columns} columns, {needed / 2**30:.1f} GiB as numbers, but "
-            f"this machine has {memory_limit() / 2**30:.1f}; the file is damaged, or read fewer columns"
+            f"this machine has {limit / 2**30:.1f}; the file is damaged, or read fewer columns"
         )
 
 
@@ -50,7 +54,7 @@ def check_stored(source: str, declared: int, stored: int, *, compressed: bool) -
 
 
 def existing_file(path: str | os.PathLike[str]) -> Path:
-    """Return the path if a file with content stands there."""
+    """Return the path of a file that exists and is not empty."""
     file = Path(path)
     if not file.exists():
         raise DataError(f"there is no file {file}; check the path (the working directory is {Path.cwd()})")
@@ -59,3 +63,11 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     if file.stat().st_size == 0:
         raise DataError(f"{file} is empty; write the rows again")
     return file
+
+
+def _machine_memory() -> int:
+    """Return the bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not on this platform
+        return 1 << 36

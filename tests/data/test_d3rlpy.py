@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from data.door_cases import grid, walks
-from nopg.data import Transitions, to_d3rlpy
+from data.io_cases import grid, walks
+from nopg.data import Transitions
+from nopg.data.io import to_d3rlpy
 
 
 def picked(buffer: Any) -> list[Any]:

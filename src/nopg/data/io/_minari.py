@@ -1,87 +1,74 @@
-"""Minari datasets in and out; the environment a dataset names is never built."""
+"""Minari datasets; the environment that a dataset names is never built."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg._typing import ArrayLike
-from nopg.data import _metadata
-from nopg.data._chains import chains
-from nopg.data._hdf5 import check_dataset, check_tree
+from nopg.data._episodes import contiguous_runs
 from nopg.data._schema import Schema
-from nopg.data._sizes import check_declared
-from nopg.data._spaces import bounds_of, flat, width
-from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.data._transitions import Transitions
+from nopg.data.io._files import check_declared, extra
+from nopg.data.io._gymnasium import flatten, space_columns
+from nopg.data.io._hdf5 import check_dataset, find_datasets
+from nopg.data.io._metadata import KEY, complete, dump, load
+from nopg.data.io._recording import Recording
+from nopg.data.io._roles import Settings, split_arguments
+from nopg.data.io._transitions import to_transitions
+from nopg.errors import ArgumentError, DataError
 
-if TYPE_CHECKING:
-    from nopg.data._transitions import Transitions
-
-__all__ = ["from_minari", "to_minari"]
+__all__ = ["read_minari", "write_minari"]
 
 _EPISODE, _WEIGHT = "nopg_episode", "nopg_weight"
-_ARROW_BATCH = 131_072  # Minari reads an Arrow episode as one batch of pyarrow's, which ends here
+_ARROW_BATCH = 131_072  # Minari reads only the first batch of an Arrow episode, which ends here
 
 
-def from_minari(
+def read_minari(
     dataset: Any,
     *,
     keys: Sequence[str] | None = None,
     state_names: Sequence[str] | None = None,
     action_names: Sequence[str] | None = None,
-    angles: Mapping[str, float] | Sequence[str | int] | None = None,
-    units: Mapping[str, str] | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    initial_states: ArrayLike | None = None,
-    invalid: Literal["raise", "drop"] = "raise",
+    **settings: Unpack[Settings],
 ) -> Transitions:
-    """Return the transitions of a Minari dataset; `Transitions.from_minari` says what the arguments mean."""
-    from nopg.data._transitions import Transitions
+    """Read a Minari dataset: every step is a transition, with its flags and the number of its episode.
 
+    Whether the environment can be recovered does not matter: it is never built.
+
+    Args:
+        dataset: A `minari.MinariDataset`, the id of one on this machine, or its folder.
+        keys: The parts of a dictionary of observations to use, in order.
+        state_names: Names of the state columns; those stored, else `s0, s1, …` if absent.
+        action_names: Names of the action columns; those stored, else `a0, a1, …` if absent.
+        settings: `angles`, `units`, `bounds` (those of the spaces if absent), `initial_states`, `invalid`, as
+            in `Transitions.from_arrays`.
+    """
+    split_arguments(settings, Settings)
     opened, source = _open(dataset)
-    described = opened.storage.metadata.get(_metadata.KEY)
-    known, connected = ({}, True) if described is None else _metadata.load(described, source)
-    state_columns = width(opened.observation_space, f"{source}: the observation space", keys)
-    action_columns = width(opened.action_space, f"{source}: the action space")
-    states = tuple(state_names or known.get("states") or Schema.default_names("s", state_columns))
-    actions = tuple(action_names or known.get("actions") or Schema.default_names("a", action_columns))
-    check_declared(source, int(opened.total_steps), 2 * state_columns + action_columns + 1)
+    described = opened.storage.metadata.get(KEY)
+    known: dict[str, Any] = {} if described is None else load(described, source)
+    state_names, action_names = state_names or known.get("states"), action_names or known.get("actions")
+    names, bounds = space_columns(opened, state_names, action_names, keys, f"{source}: ")
+    check_declared(source, int(opened.total_steps), 2 * len(names[0]) + len(names[1]) + 1)
 
     parts = list(_episodes(opened, source, keys))
     if not parts:
         raise DataError(f"{source}: there are no episodes; record at least one")
-    if (
-        described is None
-        and bounds is None
-        and len(states) == state_columns
-        and len(actions) == action_columns
-    ):
-        bounds = bounds_of(opened.observation_space, states, keys) | bounds_of(opened.action_space, actions)
     columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    if not connected:
+    if not known.get("connected", True):
         del columns["episodes"]
-    try:
-        return Transitions.from_arrays(
-            **columns,
-            state_names=states,
-            action_names=actions,
-            angles=known.get("angles") if angles is None else angles,
-            units=known.get("units") if units is None else units,
-            bounds=known.get("bounds") if bounds is None else bounds,
-            initial_states=known.get("initial_states") if initial_states is None else initial_states,
-            invalid=invalid,
-        )
-    except DataError as error:
-        raise DataError(f"{source}: {error}") from error
+    stored = {name: known[name] for name in Settings.__annotations__ if name in known} or {"bounds": bounds}
+    recording = Recording(source=source, names=names, **columns)
+    return to_transitions(recording, **complete(stored, settings))
 
 
-def to_minari(
+def write_minari(
     data: Transitions,
     dataset_id: str,
     *,
@@ -89,23 +76,32 @@ def to_minari(
     env: Any = None,
     **description: Any,
 ) -> Any:
-    """Write a Minari dataset and return it; `Transitions.to_minari` says what the arguments mean."""
-    minari = _minari()
+    """Write a Minari dataset into Minari's folder, and return it.
+
+    Minari stores T + 1 states for T steps. Rows in which a next state is not the next row's state, and
+    rows without episodes, become episodes of their own; `read_minari` joins them again.
+
+    Args:
+        data: The transitions.
+        dataset_id: For example `plant/pump-v0`.
+        data_format: How the numbers are stored; floats are read back to the bit from each.
+        env: The environment, its id or its spec, where there is one.
+        description: `author`, `algorithm_name`, `description`, … of `minari.create_dataset_from_buffers`.
+    """
+    minari = extra("minari")
     from gymnasium import spaces
     from minari.data_collector import EpisodeBuffer
 
-    runs = chains(data)
+    runs = contiguous_runs(data)
     longest = max(run.stop - run.start for run in runs)
     if data_format != "hdf5" and longest >= _ARROW_BATCH:
         raise DataError(
-            f"an episode of {longest} steps does not come back whole from Minari's {data_format} files; "
+            f"an episode of {longest} steps cannot be read back whole from Minari's {data_format} files; "
             "write data_format='hdf5'"
         )
-    # Minari advises what a dataset to be published should say; it need not be said of a private one.
+    # Minari warns about fields that only a published dataset needs.
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message=".*(is set to None|env_spec is None).*", category=UserWarning
-        )
+        warnings.filterwarnings("ignore", ".*(is set to None|env_spec is None).*", UserWarning)
         try:
             written = minari.create_dataset_from_buffers(
                 dataset_id,
@@ -118,25 +114,16 @@ def to_minari(
             )
         except ValueError as error:
             raise ArgumentError(f"Minari cannot write {dataset_id!r}: {error}") from error
-    written.storage.update_metadata({_metadata.KEY: _metadata.dump(data)})
+    written.storage.update_metadata({KEY: dump(data)})
     return written
 
 
-def _minari() -> Any:
-    try:
-        import minari
-    except ImportError as error:
-        raise MissingExtraError("minari", "minari") from error
-    return minari
-
-
 def _open(dataset: Any) -> tuple[Any, str]:
-    """Return the dataset of an id, a folder or an object, and what to call it."""
-    minari = _minari()
+    """Return the dataset of an id, a folder or an object, and its name in errors."""
+    minari = extra("minari")
     if isinstance(dataset, minari.MinariDataset):
-        opened = dataset
-        _check_files(Path(opened.storage.data_path), opened.id)
-        return opened, f"Minari dataset {opened.id!r}"
+        _check_files(Path(dataset.storage.data_path), dataset.id)
+        return dataset, f"Minari dataset {dataset.id!r}"
     if not isinstance(dataset, str | os.PathLike):
         raise DataError(f"dataset is a {type(dataset).__name__}; give a Minari dataset, its id or its folder")
 
@@ -154,10 +141,9 @@ def _open(dataset: Any) -> tuple[Any, str]:
         return minari.MinariDataset(folder), source
     except DataError:
         raise
-    except Exception as error:  # Minari asserts, indexes and parses JSON: any fault of the file lands here
-        raise DataError(
-            f"{source} cannot be opened ({type(error).__name__}: {error}); write it again"
-        ) from error
+    except Exception as error:  # of any kind: Minari asserts, indexes and parses JSON
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"{source} cannot be opened ({reason}); write it again") from error
 
 
 def _check_files(folder: Path, source: str) -> None:
@@ -174,18 +160,18 @@ def _check_files(folder: Path, source: str) -> None:
         import h5py
 
         with h5py.File(file, "r") as tree:
-            for key, array in check_tree(tree, str(file)).items():
-                # Infos may hold anything, but they are read too.
+            for key, array in find_datasets(tree, str(file)).items():
+                # Infos may hold any type, but Minari reads them too.
                 check_dataset(array, f"{file}: {key!r}", numbers=key.count("/") == 1)
 
 
 def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[dict[str, npt.NDArray[Any]]]:
     for index in opened.episode_indices.tolist():
         try:
-            # One at a time: of an Arrow episode in several batches, Minari would give the rest to the next.
+            # One at a time: Minari would assign the later batches of an Arrow episode to the next one.
             episode = next(iter(opened.storage.get_episodes([index])))
             steps = int(next(iter(opened.storage.get_episode_metadata([index])))["total_steps"])
-            observations, actions = flat(episode["observations"], keys), flat(episode["actions"])
+            observations, actions = flatten(episode["observations"], keys), flatten(episode["actions"])
             rewards = np.asarray(episode["rewards"], dtype=np.float64).reshape(-1)
         except Exception as error:  # as above
             raise DataError(
@@ -204,8 +190,8 @@ def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[
             "actions": actions,
             "rewards": rewards,
             "next_states": observations[1:],
-            "terminated": np.asarray(episode["terminations"]),
-            "truncated": np.asarray(episode["truncations"]),
+            "terminated": np.asarray(episode["terminations"], dtype=np.bool_),
+            "truncated": np.asarray(episode["truncations"], dtype=np.bool_),
             "episodes": numbers,
         }
         if _WEIGHT in infos:
@@ -214,13 +200,12 @@ def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[
 
 
 def _buffer(data: Transitions, rows: slice) -> dict[str, Any]:
-    """Return one run as Minari wants it: T steps and T + 1 states, and the number of its episode."""
+    """Return one run as a Minari episode: T steps and T + 1 states, and the number of its episode."""
     steps = rows.stop - rows.start
     number = 0 if data.episodes is None else int(data.episodes[rows.start])
     last = slice(rows.stop - 1, rows.stop)
-    infos: dict[str, list[Any]] = {
-        _EPISODE: [number] * (steps + 1)
-    }  # a list: Minari's Arrow cannot read vectors back
+    # Lists: Minari's Arrow cannot read vectors back.
+    infos: dict[str, list[Any]] = {_EPISODE: [number] * (steps + 1)}
     if data.weights is not None:
         infos[_WEIGHT] = [*data.weights[rows].tolist(), 1.0]
     return {

@@ -13,8 +13,9 @@ import torch
 from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 
-from data.door_cases import assert_same, grid, walks
+from data.io_cases import assert_same, grid, walks
 from nopg.data import Transitions
+from nopg.data.io import from_gymnasium, read_minari, write_minari
 from nopg.errors import ArgumentError, DataError
 
 FORMATS = ["hdf5", "arrow", "parquet"]
@@ -51,20 +52,20 @@ def episode(steps: int, *, terminated: bool = False, truncated: bool = False) ->
 @pytest.mark.parametrize("make", [grid, walks])
 def test_datasets_come_back_to_the_bit(make: Any, data_format: Any) -> None:
     data = make()
-    data.to_minari("plant/log-v0", data_format=data_format)
-    assert_same(Transitions.from_minari("plant/log-v0"), data)
+    write_minari(data, "plant/log-v0", data_format=data_format)
+    assert_same(read_minari("plant/log-v0"), data)
 
 
 @pytest.mark.parametrize("data_format", FORMATS)
 def test_rows_that_do_not_follow_from_each_other_come_back_too(data_format: Any) -> None:
     data = walks().take(torch.tensor([0, 1, 3, 4, 8, 7, 11]))
-    written = data.to_minari("plant/holes-v0", data_format=data_format)
+    written = write_minari(data, "plant/holes-v0", data_format=data_format)
     assert written.total_episodes == 6
-    assert_same(Transitions.from_minari(written), data)
+    assert_same(read_minari(written), data)
 
 
 def test_a_grid_is_written_as_episodes_of_one_step() -> None:
-    written = grid().to_minari("plant/grid-v0")
+    written = write_minari(grid(), "plant/grid-v0")
     assert (written.total_episodes, written.total_steps) == (50, 50)
 
 
@@ -78,7 +79,7 @@ def test_every_step_is_a_transition_and_its_end_is_the_recorded_one(data_format:
         ],
         data_format=data_format,
     )
-    data = Transitions.from_minari(written, state_names=["x"], action_names=["u"])
+    data = read_minari(written, state_names=["x"], action_names=["u"])
     assert len(data) == 9
     assert data.terminated.nonzero()[:, 0].tolist() == [2, 8]
     assert data.truncated.nonzero()[:, 0].tolist() == [6]
@@ -92,12 +93,12 @@ def test_a_dataset_is_found_by_id_folder_and_object(tmp_path: Path) -> None:
     written = minari_dataset([episode(3, terminated=True)])
     folder = tmp_path / "other" / "walk-v0"
     for dataset in (written, "other/walk-v0", folder, str(folder / "data")):
-        assert len(Transitions.from_minari(dataset)) == 3
+        assert len(read_minari(dataset)) == 3
 
 
 def test_some_episodes_of_a_dataset_are_read_under_their_numbers() -> None:
     written = minari_dataset([episode(2, truncated=True), episode(3, truncated=True)])
-    data = Transitions.from_minari(written.filter_episodes(lambda e: len(e.rewards) == 3))
+    data = read_minari(written.filter_episodes(lambda e: len(e.rewards) == 3))
     assert data.episodes is not None
     assert data.episodes.tolist() == [1, 1, 1]
 
@@ -106,7 +107,7 @@ def test_an_environment_is_written_down_but_never_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = Transitions.from_arrays(np.zeros((3, 3)), [0.0] * 3, [0.0] * 3, np.zeros((3, 3)))
-    written = data.to_minari("plant/pendulum-v0", env="Pendulum-v1")
+    written = write_minari(data, "plant/pendulum-v0", env="Pendulum-v1")
     assert written.recover_environment().spec.id == "Pendulum-v1"
 
     # Without the environment it was recorded in, all the same.
@@ -115,7 +116,7 @@ def test_an_environment_is_written_down_but_never_built(
     metadata["env_spec"] = metadata["env_spec"].replace("Pendulum-v1", "Gone-v7")
     file.write_text(json.dumps(metadata))
     monkeypatch.setattr(gymnasium, "make", lambda *_: pytest.fail("an environment was built"))
-    assert len(Transitions.from_minari("plant/pendulum-v0")) == 3
+    assert len(read_minari("plant/pendulum-v0")) == 3
 
 
 def test_a_dataset_that_would_build_an_environment_to_know_its_spaces_is_refused(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_a_dataset_that_would_build_an_environment_to_know_its_spaces_is_refused
     del metadata["observation_space"]
     file.write_text(json.dumps(metadata))
     with pytest.raises(DataError, match="does not describe its spaces"):
-        Transitions.from_minari("other/walk-v0")
+        read_minari("other/walk-v0")
 
 
 def test_parts_of_a_dictionary_are_chosen_by_key() -> None:
@@ -135,27 +136,25 @@ def test_parts_of_a_dictionary_are_chosen_by_key() -> None:
         [episode(3, truncated=True) | {"observations": {"position": part, "goal": -part}}],
         observation_space=spaces.Dict(position=box, goal=box),
     )
-    data = Transitions.from_minari(written, keys=["goal", "position"])
+    data = read_minari(written, keys=["goal", "position"])
     assert data.states[1].tolist() == [-2.0, -3.0, 2.0, 3.0]
-    with pytest.raises(
-        DataError, match=r"is a dictionary of \['position', 'goal'\]; say which parts with keys"
-    ):
-        Transitions.from_minari(written)
+    with pytest.raises(DataError, match=r"is a dictionary of \['position', 'goal'\]; choose parts with keys"):
+        read_minari(written)
     with pytest.raises(DataError, match="has no part 'speed'"):
-        Transitions.from_minari(written, keys=["speed"])
+        read_minari(written, keys=["speed"])
 
 
 def test_discrete_actions_are_refused_with_the_reason() -> None:
     written = minari_dataset([episode(3) | {"actions": np.array([0, 1, 0])}], action_space=spaces.Discrete(2))
     with pytest.raises(DataError, match=r"the action space is Discrete\(2\); kernels need vectors"):
-        Transitions.from_minari(written)
+        read_minari(written)
 
 
 def test_an_absent_dataset_says_how_to_get_it() -> None:
     with pytest.raises(
         DataError, match="not on this machine; get it with: minari download D4RL/door/human-v2"
     ):
-        Transitions.from_minari("D4RL/door/human-v2")
+        read_minari("D4RL/door/human-v2")
 
 
 def test_an_external_link_inside_a_dataset_is_refused(tmp_path: Path) -> None:
@@ -166,7 +165,7 @@ def test_an_external_link_inside_a_dataset_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"'episode_0/rewards' is a link to '/etc/passwd'; links are not followed"
     ):
-        Transitions.from_minari("other/walk-v0")
+        read_minari("other/walk-v0")
 
 
 def test_an_episode_that_is_shorter_than_it_declares_is_refused(tmp_path: Path) -> None:
@@ -176,20 +175,27 @@ def test_an_episode_that_is_shorter_than_it_declares_is_refused(tmp_path: Path) 
     with pytest.raises(
         DataError, match="episode 0 declares 3 steps, but has states for 3, 3 actions, 2 rewards"
     ):
-        Transitions.from_minari("other/walk-v0")
+        read_minari("other/walk-v0")
 
 
 def test_a_dataset_is_not_written_over_another() -> None:
-    grid().to_minari("plant/grid-v0")
+    write_minari(grid(), "plant/grid-v0")
     with pytest.raises(ArgumentError, match="already exists"):
-        grid().to_minari("plant/grid-v0")
+        write_minari(grid(), "plant/grid-v0")
 
 
 def test_an_episode_too_long_for_one_batch_is_refused_before_it_is_lost() -> None:
     path = np.zeros(131_073)
     data = Transitions.from_arrays(path, path, path, path, episodes=path)
-    with pytest.raises(DataError, match="does not come back whole from Minari's arrow files"):
-        data.to_minari("plant/long-v0", data_format="arrow")
+    with pytest.raises(DataError, match="cannot be read back whole from Minari's arrow files"):
+        write_minari(data, "plant/long-v0", data_format="arrow")
+
+
+def test_an_argument_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="unknown argument 'angle'"):
+        read_minari("plant/gone-v0", angle=["x"])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unknown argument 'angle'"):
+        from_gymnasium("Pendulum-v1", list, episodes=1, seed=0, angle=["x"])  # type: ignore[call-arg]
 
 
 # Gymnasium.
@@ -211,8 +217,8 @@ class Corridor(gymnasium.Env[Any, Any]):
         return np.array([self.x]), -1.0, self.x >= 1.0, False, {}
 
 
-def test_a_policy_is_rolled_out_and_ends_are_told_apart() -> None:
-    data = Transitions.from_gymnasium(
+def test_a_policy_is_rolled_out_with_terminated_and_truncated() -> None:
+    data = from_gymnasium(
         Corridor(), lambda x: np.array([9.0]), episodes=2, seed=0, max_steps=10, state_names=["x"]
     )
     # Four steps of .25, the action that was applied.
@@ -224,17 +230,17 @@ def test_a_policy_is_rolled_out_and_ends_are_told_apart() -> None:
     assert torch.equal(data.next_states[:3], data.states[1:4])
     assert data.schema.bounds["x"] == (-1.0, 2.0)
 
-    short = Transitions.from_gymnasium(Corridor(), lambda x: [0.25], episodes=2, seed=0, max_steps=3)
+    short = from_gymnasium(Corridor(), lambda x: [0.25], episodes=2, seed=0, max_steps=3)
     assert len(short) == 6
     assert short.truncated.nonzero()[:, 0].tolist() == [2, 5]
     # The time limit falls on the last step: terminated wins.
-    both = Transitions.from_gymnasium(Corridor(), lambda x: [0.25], episodes=1, seed=0, max_steps=4)
+    both = from_gymnasium(Corridor(), lambda x: [0.25], episodes=1, seed=0, max_steps=4)
     assert (both.terminated[-1].item(), both.truncated[-1].item()) == (True, False)
 
 
 def test_the_seed_decides_and_an_id_suffices() -> None:
     def roll_out(seed: int) -> Transitions:
-        return Transitions.from_gymnasium("Pendulum-v1", lambda _: [0.5], episodes=2, seed=seed)
+        return from_gymnasium("Pendulum-v1", lambda _: [0.5], episodes=2, seed=seed)
 
     data = roll_out(3)
     assert len(data) == 400
@@ -255,4 +261,4 @@ def test_the_seed_decides_and_an_id_suffices() -> None:
 )
 def test_roll_outs_that_cannot_be_are_refused(policy: Any, settings: dict[str, Any], reason: str) -> None:
     with pytest.raises((ArgumentError, DataError), match=reason):
-        Transitions.from_gymnasium(Corridor(), policy, **{"episodes": 1, "seed": 0} | settings)
+        from_gymnasium(Corridor(), policy, **{"episodes": 1, "seed": 0} | settings)

@@ -1,18 +1,15 @@
-"""Trajectories with the density of the behaviour that acted: what importance sampling needs."""
+"""Episodes with the density of the behaviour, for importance sampling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from nopg.data._chains import chains
+from nopg.data import Transitions
+from nopg.data._episodes import contiguous_runs
 from nopg.errors import DataError
-
-if TYPE_CHECKING:
-    from nopg.data._transitions import Transitions
 
 __all__ = ["LoggedEpisodes"]
 
@@ -51,7 +48,7 @@ class LoggedEpisodes:
                 "importance sampling weighs whole trajectories, and these transitions belong to none; "
                 "give episodes, or use NOPG, which needs no trajectories"
             )
-        runs = chains(data)
+        runs = contiguous_runs(data)
         if len(runs) != len(set(data.episodes.tolist())):
             raise DataError(
                 f"the {len(set(data.episodes.tolist()))} episodes fall into {len(runs)} unbroken stretches: "

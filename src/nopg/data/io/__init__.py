@@ -1,0 +1,25 @@
+"""Readers and writers of transitions: tables, files, Minari datasets, Gymnasium rollouts, d3rlpy buffers."""
+
+from nopg.data.io._csv import read_csv, write_csv
+from nopg.data.io._d3rlpy import to_d3rlpy
+from nopg.data.io._dataframe import from_dataframe, to_dataframe
+from nopg.data.io._gymnasium import from_gymnasium
+from nopg.data.io._hdf5 import read_hdf5
+from nopg.data.io._minari import read_minari, write_minari
+from nopg.data.io._npz import read_npz
+from nopg.data.io._parquet import read_parquet, write_parquet
+
+__all__ = [
+    "from_dataframe",
+    "from_gymnasium",
+    "read_csv",
+    "read_hdf5",
+    "read_minari",
+    "read_npz",
+    "read_parquet",
+    "to_d3rlpy",
+    "to_dataframe",
+    "write_csv",
+    "write_minari",
+    "write_parquet",
+]

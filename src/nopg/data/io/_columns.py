@@ -1,0 +1,123 @@
+"""Named columns to a recording, and a dataset to named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nopg.data._schema import name_columns
+from nopg.data._transitions import Transitions
+from nopg.data.io._recording import Flags, Floats, Recording
+from nopg.data.io._roles import Roles
+from nopg.data.io._values import as_episode_numbers, as_flag_column, as_number_column, as_times
+from nopg.errors import DataError
+
+__all__ = ["Table", "named_columns", "record", "take_from"]
+
+Table = dict[str, npt.NDArray[Any]]
+# Other parts may hold any number that a file gives; new numbers beside them begin here.
+_BEYOND_GIVEN_NUMBERS = 1 << 62
+
+
+def record(
+    read: Callable[[str], npt.NDArray[Any]],
+    roles: Roles,
+    source: str,
+    *,
+    file_starts: tuple[int, ...] = (),
+    part_start: int | None = None,
+) -> Recording:
+    """Return the recording that columns of known roles hold.
+
+    `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
+    which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
+    """
+    columns = _Columns(read, source)
+    terminated, truncated = columns.flags(roles.terminated), columns.flags(roles.truncated)
+    if (done := columns.flags(roles.done)) is not None:
+        terminated = done if truncated is None else done & ~truncated
+    episodes, new_episodes_from = None, part_start or 0
+    if roles.episode is not None:
+        values = columns.column(roles.episode)
+        episodes = as_episode_numbers(values, roles.episode, source)
+        if values.dtype.kind not in "iubf":
+            episodes += new_episodes_from  # names are numbered in order of appearance
+        elif part_start is not None:
+            new_episodes_from += _BEYOND_GIVEN_NUMBERS
+    times = None if roles.time is None else as_times(columns.column(roles.time), roles.time, source)
+    states, actions = columns.matrix(roles.states), columns.matrix(roles.actions)
+    widths = states.shape[1], actions.shape[1]
+    return Recording(
+        source=source,
+        states=states,
+        actions=actions,
+        rewards=columns.numbers(roles.reward),
+        names=name_columns(roles.state_names, roles.action_names, widths, f"{source}: "),
+        next_states=None if roles.next_states is None else columns.matrix(roles.next_states),
+        terminated=terminated,
+        truncated=truncated,
+        episodes=episodes,
+        times=times,
+        weights=None if roles.weight is None else columns.numbers(roles.weight),
+        file_starts=file_starts,
+        new_episodes_from=new_episodes_from,
+    )
+
+
+def take_from(table: Table, roles: Roles) -> Callable[[str], npt.NDArray[Any]]:
+    """Return a `read` that removes columns of numbers from a table, to save memory."""
+    return lambda name: table[name] if name in roles.others else table.pop(name)
+
+
+def named_columns(data: Transitions) -> Table:
+    """Return every column of a dataset under the name it has in a table."""
+    states, actions = data.schema.states, data.schema.actions
+    names = [*states, *actions, "reward", *(f"next_{name}" for name in states), "terminated", "truncated"]
+    values = [*data.states.T, *data.actions.T, data.rewards, *data.next_states.T]
+    values += [data.terminated, data.truncated]
+    if data.episodes is not None:
+        names, values = [*names, "episode"], [*values, data.episodes]
+    if data.weights is not None:
+        names, values = [*names, "weight"], [*values, data.weights]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"a table would hold {repeated} twice; give the state and action columns other names")
+    return {name: value.numpy() for name, value in zip(names, values, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns by name, converted to the type that a role needs."""
+
+    read: Callable[[str], npt.NDArray[Any]]
+    source: str
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        values = self.read(name)
+        return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+    def flags(self, name: str | None) -> Flags | None:
+        return None if name is None else as_flag_column(self.column(name), name, self.source)
+
+    def numbers(self, name: str) -> Floats:
+        # A copy: the table may change later.
+        return np.array(as_number_column(self.column(name), name, self.source))
+
+    def matrix(self, names: tuple[str, ...]) -> Floats:
+        """Return columns side by side, or the matrix that a single key holds."""
+        block = np.empty((0, len(names)))
+        for k, name in enumerate(names):
+            values = self.column(name)
+            if len(names) == 1 and values.ndim == 2 and values.shape[1] > 0 and values.dtype.kind in "fiub":
+                return np.ascontiguousarray(values, dtype=np.float64)
+            values = as_number_column(values, name, self.source)
+            if k == 0:
+                block = np.empty((len(values), len(names)))
+            if len(values) != len(block):
+                counts = f"{names[0]!r} has {len(block)} rows, {name!r} {len(values)}"
+                raise DataError(f"{self.source}: {counts}; give equal ones")
+            block[:, k] = values
+        return block

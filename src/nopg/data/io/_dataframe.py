@@ -1,0 +1,90 @@
+"""pandas data frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from nopg.data._transitions import Transitions
+from nopg.data.io._columns import Table, named_columns, record, take_from
+from nopg.data.io._files import extra
+from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
+from nopg.data.io._transitions import to_transitions
+from nopg.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["from_dataframe", "table_of", "to_dataframe"]
+
+
+def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitions:
+    """Read a pandas table, whose columns are named by role.
+
+    Roles that are not given are looked up under their usual names (`next_<state>`, `terminated` or
+    `terminals`, `truncated` or `timeouts`, `episode`), which is logged; False means that there is none. A
+    lone `done` counts as terminated, with a logged warning; next to a truncated flag it counts where that
+    flag is not set. Rows with both flags are terminated.
+
+    Without next-state columns a row's next state is the state of the next row of its episode. An episode
+    ends where the episode column changes, at a flag, and at a gap in time. A terminated row is a transition
+    even if its final state was not recorded (its own state is used in its place; nothing depends on it). The
+    last row of any other episode holds only the final state; the row before it is truncated.
+
+    Args:
+        frame: One row per step, in order of time inside every episode.
+        columns: The roles:
+
+            - `states`, `actions`: names of the columns, as lists.
+            - `reward`: name of the column.
+            - `next_states`: names in the order of `states`, or "shift" to use the next row in any case.
+            - `terminated`, `truncated`: names of the flags: the task ended, only the recording ended.
+            - `episode`: the column with the number or the name of the episode.
+            - `time`: dates or numbers that never decrease inside an episode.
+            - `weight`: number of transitions that a row counts for; never looked up by name.
+
+            And the settings:
+
+            - `angles`, `units`, `bounds`, `initial_states`, `invalid`: as in `Transitions.from_arrays`.
+            - `gap_factor`: a step longer than this many median steps ends the episode; 5 by default.
+
+    Example:
+        >>> import pandas as pd
+        >>> log = pd.DataFrame({"level": [1, 2, 3], "valve": [0.1, 0.2, 0.3], "gain": [0, 1, 2]})
+        >>> from_dataframe(log, states=["level"], actions=["valve"], reward="gain")
+        Transitions(2 rows: 1 state column, 1 action column; 0 terminated, 1 truncated, 1 episode;
+          level ∈ [1, 2], valve ∈ [0.1, 0.2], reward ∈ [0, 1])
+    """
+    pd = extra("pandas")
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"frame is a {type(frame).__name__}; give a pandas DataFrame")
+    source, names = "the table", [str(name) for name in frame.columns]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
+    given, settings = split_arguments(columns, Columns)
+    roles = resolve_columns(names, source, **given)
+    return to_transitions(record(take_from(table_of(frame, roles), roles), roles, source), **settings)
+
+
+def to_dataframe(data: Transitions) -> pd.DataFrame:
+    """Return a pandas table: the columns by name, `reward`, `next_…`, both flags, `episode`, `weight`."""
+    frame: pd.DataFrame = extra("pandas").DataFrame(named_columns(data))
+    return frame
+
+
+def table_of(frame: pd.DataFrame, roles: Roles) -> Table:
+    """Return the needed columns of a frame."""
+    names = [str(name) for name in frame.columns]
+    return {name: _values(frame.iloc[:, names.index(name)]) for name in roles.needed}
+
+
+def _values(column: pd.Series[Any]) -> npt.NDArray[Any]:
+    """Return a column as plain numpy, dates in UTC, missing values as NaN, NaT or None."""
+    kind = getattr(column.dtype, "kind", "O")
+    if kind == "M" and getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    if kind in "iufb" and column.hasnans:  # pandas' own integer types have missing values
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(column.to_numpy())

@@ -1,0 +1,124 @@
+"""Logged rows by role, before their transitions are formed."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nopg.data._validation import check_rows
+from nopg.errors import ArgumentError, DataError
+
+__all__ = ["Flags", "Floats", "Integers", "Recording"]
+
+_log = logging.getLogger(__name__)
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+_PER_ROW = (
+    *("states", "actions", "rewards", "next_states"),
+    *("terminated", "truncated", "episodes", "times", "weights"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """n logged rows, in order of time inside every episode.
+
+    Attributes:
+        source: Name of the recording in errors: a file, "the table".
+        states: Shape (n, d_s), NaN where nothing was recorded; likewise the other numbers.
+        actions: Shape (n, d_a).
+        rewards: Shape (n,).
+        names: Names of the state columns, and of the action columns.
+        next_states: Shape (n, d_s), or None: then the next row of the episode holds them.
+        terminated: Shape (n,), or None where no such flag was logged.
+        truncated: Likewise.
+        episodes: A whole number per row, shape (n,), or None.
+        times: Time per row in any unit, shape (n,), or None.
+        weights: Number of transitions that each row counts for, shape (n,), or None.
+        file_starts: Rows at which another file starts.
+        new_episodes_from: The first number of an episode whose number is not in the log.
+    """
+
+    source: str
+    states: Floats
+    actions: Floats
+    rewards: Floats
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    next_states: Floats | None = None
+    terminated: Flags | None = None
+    truncated: Flags | None = None
+    episodes: Integers | None = None
+    times: Floats | None = None
+    weights: Floats | None = None
+    file_starts: tuple[int, ...] = ()
+    new_episodes_from: int = 0
+
+    def __post_init__(self) -> None:
+        check_rows(self.per_row, f"{self.source}: ")
+
+    @property
+    def per_row(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays with an entry per row, by name."""
+        return {name: part for name in _PER_ROW if (part := getattr(self, name)) is not None}
+
+    @property
+    def flags(self) -> tuple[Flags, Flags]:
+        """Terminated and truncated, False where nothing was logged."""
+        none = np.zeros(len(self.states), dtype=np.bool_)
+        ends, cuts = self.terminated, self.truncated
+        return none if ends is None else ends, none if cuts is None else cuts
+
+    @property
+    def same_episode(self) -> Flags:
+        """True where row i+1 has the episode number of row i, shape (n−1,)."""
+        if self.episodes is None:
+            return np.full(len(self.states) - 1, True)
+        return np.asarray(self.episodes[1:] == self.episodes[:-1])
+
+    def connected(self, gap_factor: float) -> Flags:
+        """Return where row i+1 was recorded right after row i, shape (n−1,).
+
+        A time between two rows of more than `gap_factor` median steps is a gap.
+        """
+        same = self.same_episode
+        if self.times is not None:
+            same = same & ~self._time_gaps(self.times, gap_factor)
+        elif self.episodes is None and self.file_starts:
+            # Two files may be two runs: a transition too few per file does less harm than a false one.
+            same[np.asarray(self.file_starts) - 1] = False
+        return same
+
+    def group_by_episode(self) -> tuple[Integers | None, Recording]:
+        """Return the recording with every episode in one piece, and the former rows if any moved."""
+        if self.episodes is None:
+            return None, self
+        _, first, group = np.unique(self.episodes, return_index=True, return_inverse=True)
+        position = first[group.reshape(-1)]
+        if bool((np.diff(position) >= 0).all()):
+            return None, self
+        order = np.argsort(position, kind="stable")
+        parts: dict[str, Any] = {name: part[order] for name, part in self.per_row.items()}
+        return order, replace(self, **parts)
+
+    def _time_gaps(self, times: Floats, factor: float) -> Flags:
+        if not factor > 1:
+            raise ArgumentError(f"gap_factor is {factor}; give more than 1, e.g. 5, or math.inf for no gaps")
+        same, steps = self.same_episode, np.diff(times)
+        if bool((backwards := same & (steps < 0)).any()):
+            row = int(np.flatnonzero(backwards)[0]) + 1
+            raise DataError(
+                f"{self.source}: time runs backwards at row {row} (by {-steps[row - 1]:g}); sort the rows by "
+                "time or, if they are several runs, name the column of the run with episode=…"
+            )
+        forward = steps[same & (steps > 0)]
+        gaps = same & (steps > factor * np.median(forward)) if len(forward) else np.zeros_like(same)
+        if bool(gaps.any()):
+            _log.info("%s: %d gaps in time end an episode", self.source, int(gaps.sum()))
+        return np.asarray(gaps)

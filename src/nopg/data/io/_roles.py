@@ -1,0 +1,206 @@
+"""Which column of a table, or which array of a file, plays which role: as given, else by its usual name."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, Unpack, cast
+
+from nopg._typing import ArrayLike
+from nopg.errors import DataError
+
+__all__ = ["Columns", "Keys", "Roles", "Settings", "resolve_columns", "resolve_keys", "split_arguments"]
+
+_log = logging.getLogger(__name__)
+
+# Minari's names, D4RL's, and those of common loggers.
+_USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
+    "states": ("observations", "states"),
+    "actions": ("actions",),
+    "reward": ("rewards", "reward"),
+    "next_states": ("next_observations", "next_states"),
+    "terminated": ("terminated", "terminations", "terminals", "terminal"),
+    "truncated": ("truncated", "truncations", "timeouts", "timeout"),
+    "episode": ("episode", "episodes", "episode_id"),
+    "done": ("done", "dones"),
+}
+
+
+class Settings(TypedDict, total=False):
+    """Arguments of every reader, whatever the format."""
+
+    angles: Mapping[str, float] | Sequence[str | int] | None
+    units: Mapping[str, str] | None
+    bounds: Mapping[str, tuple[float, float]] | None
+    initial_states: ArrayLike | None
+    invalid: Literal["raise", "drop"]
+    gap_factor: float
+
+
+class Columns(Settings, total=False):
+    """The columns of a table by role, and the settings."""
+
+    states: str | Sequence[str] | None
+    actions: str | Sequence[str] | None
+    reward: str | None
+    next_states: str | Sequence[str] | None
+    terminated: str | Literal[False] | None
+    truncated: str | Literal[False] | None
+    episode: str | Literal[False] | None
+    time: str | None
+    weight: str | None
+
+
+class Keys(Columns, total=False):
+    """The arrays of a file by role: the key of a matrix, or keys of vectors; names and settings."""
+
+    state_names: Sequence[str] | None
+    action_names: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The columns (or keys) of every role; None where a role is not filled.
+
+    `done` is a column that says "ended" without saying how. Without next states, rows are shifted. Without
+    names, the columns of a matrix get the default ones.
+    """
+
+    states: tuple[str, ...]
+    actions: tuple[str, ...]
+    reward: str
+    next_states: tuple[str, ...] | None
+    terminated: str | None
+    truncated: str | None
+    done: str | None
+    episode: str | None
+    time: str | None
+    weight: str | None
+    state_names: Sequence[str] | None
+    action_names: Sequence[str] | None
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that must hold real numbers."""
+        weight = () if self.weight is None else (self.weight,)
+        return (*self.states, *self.actions, self.reward, *(self.next_states or ()), *weight)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The columns of flags, episodes and times."""
+        names = (self.terminated, self.truncated, self.done, self.episode, self.time)
+        return tuple(name for name in names if name is not None)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Every column that must be read, once."""
+        return tuple(dict.fromkeys((*self.numbers, *self.others)))
+
+
+def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, Any], Settings]:
+    """Return the roles and the settings apart; an argument that is neither is refused."""
+    names = known.__annotations__
+    if unknown := [name for name in given if name not in names]:
+        raise TypeError(f"unknown argument {unknown[0]!r}; known are {sorted(names)}")
+    settings = {name: value for name, value in given.items() if name in Settings.__annotations__}
+    return {name: value for name, value in given.items() if name not in settings}, cast(Settings, settings)
+
+
+def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Columns]) -> Roles:
+    """Return the roles of the columns of a table, all of which exist.
+
+    Roles that are not given are looked up: `next_<state>` for every state, and the usual names of the flags
+    and the episode.
+    """
+    states = _listed("states", columns.get("states"), source)
+    actions = _listed("actions", columns.get("actions"), source)
+    reward = columns.get("reward")
+    if not isinstance(reward, str):
+        raise DataError(f"{source}: reward is {reward!r}; name the column that holds it")
+    following = columns.get("next_states")
+    usual = [f"next_{name}" for name in states]
+    if following is None and set(usual) <= {*available} - {*actions, reward, columns.get("weight")}:
+        _log.info("%s: columns %s are taken as next states", source, usual)
+        following = usual
+    next_states = None if following in (None, "shift") else _listed("next_states", following, source)
+    if next_states is not None and len(next_states) != len(states):
+        raise DataError(
+            f"{source}: {len(states)} state columns but {len(next_states)} next-state columns "
+            f"{list(next_states)}; give one for each, in the same order, or 'shift'"
+        )
+    names = {"states": states, "actions": actions, "next_states": next_states, "reward": reward}
+    names |= {"state_names": states, "action_names": actions}
+    roles = _resolve({**columns, **names}, available, source)
+    if repeated := sorted({name for name in roles.numbers if roles.numbers.count(name) > 1}):
+        raise DataError(f"{source}: {repeated} is given twice; a column has one role")
+    return roles
+
+
+def resolve_keys(available: Sequence[str], source: str, **keys: Unpack[Keys]) -> Roles:
+    """Return the roles of the arrays of a file, all of which exist; D4RL's keys are the default."""
+
+    def usual(role: str) -> str:
+        if (found := _usual(role, available)) is None:
+            known, shown = " or ".join(map(repr, _USUAL_NAMES[role])), _shown(available)
+            raise DataError(f"{source}: there is no {known}; give {role}=…. The file has: {shown}")
+        return found
+
+    def listed(role: str, given: str | Sequence[str]) -> tuple[str, ...]:
+        return (given,) if isinstance(given, str) else _listed(role, given, source)
+
+    states, actions = keys.get("states") or usual("states"), keys.get("actions") or usual("actions")
+    following = keys.get("next_states") or _usual("next_states", available)
+    names = {
+        "states": listed("states", states),
+        "actions": listed("actions", actions),
+        "reward": keys.get("reward") or usual("reward"),
+        "next_states": None if following in (None, "shift") else listed("next_states", following),
+        "state_names": keys.get("state_names") or (None if isinstance(states, str) else states),
+        "action_names": keys.get("action_names") or (None if isinstance(actions, str) else actions),
+    }
+    return _resolve({**keys, **names}, available, source)
+
+
+def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) -> Roles:
+    """Return the roles, with flags and episode under their usual names; every column exists.
+
+    A lone `done` does not say how an episode ended; it counts as terminated, with a warning. Next to a
+    truncated flag, `done` is terminated where that flag is not set.
+    """
+    taken = {*given["states"], *given["actions"], given["reward"], given.get("weight")}
+    free = [name for name in available if name not in taken]
+    found: dict[str, str | None] = {"done": None}
+    for role in ("terminated", "truncated", "episode"):
+        name = given.get(role)
+        if name is None and (name := _usual(role, free)) is not None:
+            _log.info("%s: column %r is taken as %s", source, name, role)
+        found[role] = name or None
+    if found["terminated"] is None and given.get("terminated") is None:
+        found["done"] = _usual("done", free)
+        if found["done"] is not None and found["truncated"] is None:
+            hint = "if time limits set it too, give terminated=… and truncated=…"
+            _log.warning("%s: column %r is taken as terminated; %s", source, found["done"], hint)
+    lists = ("states", "actions", "reward", "next_states", "time", "weight", "state_names", "action_names")
+    roles = Roles(**{name: given.get(name) for name in lists}, **found)  # type: ignore[arg-type]
+    if missing := [name for name in roles.needed if name not in available]:
+        close = difflib.get_close_matches(missing[0], available, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        shown = _shown(available)
+        raise DataError(f"{source}: there is no column {missing[0]!r}{hint} The columns are: {shown}")
+    return roles
+
+
+def _usual(role: str, available: Sequence[str]) -> str | None:
+    return next((name for name in _USUAL_NAMES[role] if name in available), None)
+
+
+def _listed(role: str, names: Sequence[str] | None, source: str) -> tuple[str, ...]:
+    if names is None or isinstance(names, str) or len(names) == 0:
+        raise DataError(f"{source}: {role} is {names!r}; give the names of the columns as a list")
+    return tuple(names)
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "") if names else "nothing"
