@@ -1,4 +1,4 @@
-"""A description as small multiples: one histogram per column, then steps, coverage, ends and time."""
+"""A description as small multiples: one histogram per column, then steps, coverage, episodes and time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from nopg._typing import FloatArray
 from nopg.errors import MissingExtraError
 from nopg.inspect._clock import Clock
 from nopg.inspect._columns import Column
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 _ACROSS = 4
-_MOST_STATES = 20
-_MOST_BARS = 10
-_MOST_RUNS = 4
+_MOST_STATES, _MOST_BARS, _MOST_RUNS = 20, 10, 4
 _COLORS = {"state": "#3b6ea5", "action": "#c8752d", "reward": "#5f7f4f"}
 _ENDS = dict(zip(END_NAMES, ("#a5423b", "#3b6ea5", "#9a9a9a"), strict=True))
 _WARNING = "#a5423b"
@@ -39,7 +38,7 @@ _LABEL = 22
 
 
 def draw(description: Description) -> Figure:
-    """Return the figure, built apart from any global state of matplotlib."""
+    """Return the figure, without global state of matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -138,7 +137,7 @@ def _neighbors(coverage: Coverage, axes: Axes) -> None:
     if len(values) and values[0] > 0 and values[-1] > 30 * values[0]:
         axes.set_xscale("log")
     axes.set_ylim(0, 103)
-    _head(axes, "effective neighbours", "of a row left out", "% of rows with at most so many")
+    _head(axes, "effective neighbours", "of a row left out", "% of rows at or below")
 
 
 def _nearest(coverage: Coverage, axes: Axes) -> None:
@@ -153,21 +152,15 @@ def _nearest(coverage: Coverage, axes: Axes) -> None:
     axes.set_ylim(0, 105)
     axes.legend(fontsize=7, loc="best", frameon=True, framealpha=0.8, edgecolor="none")
     _head(
-        axes,
-        "distance to the nearest",
-        "bandwidths; right of the line is unknown",
-        "% of rows at most so far",
+        axes, "distance to the nearest", "bandwidths; right of the line is unknown", "% of rows at or below"
     )
 
 
-def _sorted(values: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    found: np.ndarray[tuple[int], np.dtype[np.float64]] = values[values.isfinite()].sort().values.numpy()
-    return found
+def _sorted(values: torch.Tensor) -> FloatArray:
+    return np.asarray(values[values.isfinite()].sort().values.numpy())
 
 
-def _percent(
-    values: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _percent(values: FloatArray) -> FloatArray:
     return 100.0 * np.arange(1, len(values) + 1) / max(len(values), 1)
 
 

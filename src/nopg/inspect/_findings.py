@@ -1,4 +1,4 @@
-"""What a finding is, how it is graded, and how findings are put in order."""
+"""Findings, their grades and their order; counts and shares in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-__all__ = ["Finding", "Grade", "count_of", "listed", "look", "numbered", "ok", "share_of", "stop"]
+__all__ = [
+    "Finding",
+    "Grade",
+    "count_of",
+    "graded",
+    "listed",
+    "look",
+    "numbered",
+    "ok",
+    "share_of",
+    "stop",
+]
 
 _SHOWN = 4
 
@@ -21,7 +32,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about the data that matters for training.
+    """One property of the data that matters for training.
 
     Attributes:
         topic: What it is about, such as `stuck sensor`; every topic has at most one finding.
@@ -42,22 +53,29 @@ class Finding:
 
 
 def ok(topic: str, what: str) -> Finding:
-    """Return a finding that asks for nothing."""
+    """Return a finding with nothing to do."""
     return Finding(topic, Grade.OK, what, "Nothing to do")
 
 
 def look(topic: str, what: str, advice: str) -> Finding:
-    """Return a finding that asks for a look."""
+    """Return a finding that is probably worth correcting."""
     return Finding(topic, Grade.LOOK, what, advice)
 
 
 def stop(topic: str, what: str, advice: str) -> Finding:
-    """Return a finding that should be corrected before training."""
+    """Return a finding to correct before training."""
     return Finding(topic, Grade.STOP, what, advice)
 
 
+def graded(topic: str, what: str, advice: str, *, grave: bool, minor: bool = False) -> Finding:
+    """Return a finding that is `stop` if grave, `ok` if minor, else `look`."""
+    if grave:
+        return stop(topic, what, advice)
+    return ok(topic, what) if minor else look(topic, what, advice)
+
+
 def numbered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
-    """Return the findings that there are, gravest first, each with its number."""
+    """Return the findings that are not None, gravest first, each with its number."""
     gravity = list(Grade)
     found = [finding for finding in findings if finding is not None]
     found.sort(key=lambda finding: -gravity.index(finding.grade))
@@ -65,7 +83,7 @@ def numbered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
 
 
 def listed(items: Sequence[object]) -> str:
-    """Return the items in a row, the first few where there are many.
+    """Return the items in one line, at most the first four.
 
     Example:
         >>> listed([3, 5]), listed("abcdefg")
@@ -86,7 +104,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def share_of(share: float) -> str:
-    """Return a share in percent; what is not nothing or everything does not read as such.
+    """Return a share in percent; only exact 0 and 1 read as 0 % and 100 %.
 
     Example:
         >>> share_of(0.5), share_of(0.00001), share_of(0.99999), share_of(0.0)
