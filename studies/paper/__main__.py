@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from nopg.cli._screen import OUT, ERR, guarded, print_json
+from nopg.cli._screen import ERR, OUT, guarded, print_json
 from nopg.errors import MissingExtraError
 from nopg.report._style import save
 from studies.paper import EXPERIMENTS, Choice, Experiment, Finding, Trial, missing_trials, page, run_trials

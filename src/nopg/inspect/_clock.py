@@ -10,7 +10,8 @@ import torch
 from nopg._typing import ArrayLike, FloatArray
 from nopg.errors import DataError
 from nopg.inspect._episodes import Recording
-from nopg.inspect._findings import Finding, count_of, graded, listed, look, ok, share_of, stop
+from nopg.inspect._findings import Finding, graded, look, ok, stop
+from nopg.inspect._wording import count_of, listed, share_of
 
 __all__ = ["Clock", "as_seconds", "clock_finding", "duration"]
 

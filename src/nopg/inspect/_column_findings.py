@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nopg.inspect._columns import FEW_LEVELS, NEAR_CONSTANT, Column
-from nopg.inspect._findings import Finding, count_of, graded, listed, look, ok, share_of, stop
+from nopg.inspect._findings import Finding, graded, look, ok, stop
+from nopg.inspect._wording import count_of, listed, share_of
 
 __all__ = ["column_findings"]
 

@@ -11,7 +11,7 @@ import torch
 from nopg._seeding import generator
 from nopg.data import Schema, Transitions
 from nopg.errors import DataError
-from nopg.inspect._findings import listed
+from nopg.inspect._wording import listed
 from nopg.kernels import Bandwidths, select_bandwidths
 from nopg.kernels._spacing import step_length
 from nopg.kernels._table import RegressionTable

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nopg.inspect._coverage import REACH, UNKNOWN_BEYOND, Coverage
-from nopg.inspect._findings import Finding, count_of, graded, listed, look, ok, share_of
+from nopg.inspect._findings import Finding, graded, look, ok
+from nopg.inspect._wording import count_of, listed, share_of
 
 __all__ = ["coverage_findings"]
 

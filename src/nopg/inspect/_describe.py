@@ -18,9 +18,10 @@ from nopg.inspect._coverage import Coverage
 from nopg.inspect._coverage_findings import coverage_findings
 from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_finding
 from nopg.inspect._figure import draw
-from nopg.inspect._findings import Finding, Grade, count_of, graded, look, numbered, ok, share_of
+from nopg.inspect._findings import Finding, Grade, graded, look, numbered, ok
 from nopg.inspect._stuck import Run, find_runs, stuck_finding
 from nopg.inspect._table import table
+from nopg.inspect._wording import count_of, share_of
 from nopg.kernels import Bandwidths
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from nopg.data import Transitions
-from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
+from nopg.inspect._findings import Finding, look, ok, stop
+from nopg.inspect._wording import count_of, listed, share_of
 
 __all__ = ["END_NAMES", "Episodes", "Recording", "ends_finding", "order_finding"]
 

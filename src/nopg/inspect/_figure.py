@@ -16,9 +16,10 @@ from nopg.inspect._clock import Clock
 from nopg.inspect._columns import Column
 from nopg.inspect._coverage import STICKS, UNKNOWN_BEYOND, Coverage
 from nopg.inspect._episodes import END_NAMES, Episodes
-from nopg.inspect._findings import Grade, count_of
+from nopg.inspect._findings import Grade
 from nopg.inspect._stuck import Run
 from nopg.inspect._table import shortened
+from nopg.inspect._wording import count_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,25 +1,12 @@
-"""Findings, their grades and their order; counts and shares in words."""
+"""Findings, their grades and their order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-__all__ = [
-    "Finding",
-    "Grade",
-    "count_of",
-    "graded",
-    "listed",
-    "look",
-    "numbered",
-    "ok",
-    "share_of",
-    "stop",
-]
-
-_SHOWN = 4
+__all__ = ["Finding", "Grade", "graded", "look", "numbered", "ok", "stop"]
 
 
 class Grade(StrEnum):
@@ -80,38 +67,3 @@ def numbered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
     found = [finding for finding in findings if finding is not None]
     found.sort(key=lambda finding: -gravity.index(finding.grade))
     return tuple(replace(finding, number=k) for k, finding in enumerate(found, start=1))
-
-
-def listed(items: Sequence[object]) -> str:
-    """Return the items in one line, at most the first four.
-
-    Example:
-        >>> listed([3, 5]), listed("abcdefg")
-        ('3, 5', 'a, b, c, d and 3 more')
-    """
-    shown = ", ".join(str(item) for item in items[:_SHOWN])
-    return shown + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
-
-
-def count_of(number: int, noun: str) -> str:
-    """Return the number with its noun.
-
-    Example:
-        >>> count_of(1, "row"), count_of(20000, "row")
-        ('1 row', '20 000 rows')
-    """
-    return f"{number:,}".replace(",", " ") + f" {noun}" + ("" if number == 1 else "s")
-
-
-def share_of(share: float) -> str:
-    """Return a share in percent; only exact 0 and 1 read as 0 % and 100 %.
-
-    Example:
-        >>> share_of(0.5), share_of(0.00001), share_of(0.99999), share_of(0.0)
-        ('50 %', '<0.1 %', '>99.9 %', '0 %')
-    """
-    if 0 < share < 0.001:
-        return "<0.1 %"
-    if 0.999 < share < 1:
-        return ">99.9 %"
-    return f"{100 * share:.3g} %"

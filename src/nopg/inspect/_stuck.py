@@ -11,7 +11,8 @@ import numpy as np
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.inspect._episodes import Recording
-from nopg.inspect._findings import Finding, count_of, graded, listed, look, ok, share_of
+from nopg.inspect._findings import Finding, graded, look, ok
+from nopg.inspect._wording import count_of, listed, share_of
 
 __all__ = ["Run", "find_runs", "stuck_finding"]
 

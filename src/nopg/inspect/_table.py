@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nopg.inspect._coverage import PERCENTILES, Coverage, percentiles
-from nopg.inspect._findings import Finding, Grade, count_of, share_of
+from nopg.inspect._findings import Finding, Grade
+from nopg.inspect._wording import count_of, share_of
 
 if TYPE_CHECKING:
     from nopg.inspect._columns import Column

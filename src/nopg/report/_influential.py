@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from nopg.data import Transitions
-from nopg.inspect._findings import count_of
+from nopg.inspect._wording import count_of
 from nopg.training import TrainingResult
 
 __all__ = ["InfluentialPart", "influential_parts"]

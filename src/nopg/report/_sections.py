@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from nopg._version import __version__
 from nopg.inspect import Finding, Grade
 from nopg.inspect._columns import Column
-from nopg.inspect._findings import count_of
+from nopg.inspect._wording import chance, count_of
 from nopg.models import ColumnFit
 from nopg.report._page import figure, note, page, paragraph, section, table, verdict
-from nopg.report._wording import chance, interval, number
+from nopg.report._wording import interval, number
 
 if TYPE_CHECKING:
     from nopg.report._policy_report import PolicyReport

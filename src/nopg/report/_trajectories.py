@@ -13,7 +13,7 @@ from nopg.data import Transitions
 from nopg.data._chains import episode_rows
 from nopg.evaluation import OfflineEvaluation
 from nopg.evaluation._model_paths import ModelPaths
-from nopg.inspect._findings import count_of
+from nopg.inspect._wording import count_of
 from nopg.report._fan import Fan, draw_fans, fans_table
 from nopg.report._pictures import Picture
 from nopg.report._state_axes import named

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from nopg.evaluation import Difference, OfflineEvaluation
-from nopg.inspect._findings import share_of
+from nopg.inspect._wording import chance
 
-__all__ = ["chance", "interval", "number", "sentence"]
+__all__ = ["interval", "number", "sentence"]
 
 # Odds at which a 95 % interval of the gain leaves out 0.
 _SURE = 0.975
-_NEARLY = 1e-9
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -25,16 +24,6 @@ def number(value: float, digits: int = 4) -> str:
 def interval(ends: tuple[float, float], digits: int = 4) -> str:
     """Return an interval."""
     return f"[{number(ends[0], digits)}, {number(ends[1], digits)}]"
-
-
-def chance(share: float) -> str:
-    """Return a probability; one that was estimated is never a bare 0 or 1.
-
-    Example:
-        >>> chance(0.0), chance(0.25), chance(1.0)
-        ('<0.1 %', '25 %', '>99.9 %')
-    """
-    return share_of(min(max(share, _NEARLY), 1 - _NEARLY))
 
 
 def sentence(policy: OfflineEvaluation, logged: OfflineEvaluation, gain: Difference) -> str:
