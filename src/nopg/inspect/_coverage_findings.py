@@ -60,7 +60,7 @@ def _density(coverage: Coverage) -> Finding:
         advice = "Correct the steps first: longer ones allow wider bandwidths"
     return graded(
         topic,
-        f"{share_of(beyond)} of the rows, left out, lie over {UNKNOWN_BEYOND:.1f} bandwidths from all others",
+        f"{share_of(beyond)} of rows, left out, lie over {UNKNOWN_BEYOND:.1f} bandwidths from all others",
         advice,
         grave=beyond > _MANY_UNKNOWN,
     )

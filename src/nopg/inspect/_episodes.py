@@ -102,11 +102,11 @@ class Episodes:
 
     def __str__(self) -> str:
         if not self.lengths:
-            return f"none: unconnected rows, {self.num_terminated} of them terminated"
-        ends = ", ".join(f"{self.ends.count(name)} {name}" for name in END_NAMES)
+            return f"none declared; {self.num_terminated} rows terminated"
+        ends = ", ".join(f"{self.ends.count(name)} {name}" for name in END_NAMES if name in self.ends)
         shortest, longest = min(self.lengths), max(self.lengths)
         rows = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
-        return f"{len(self.lengths)} of {rows} rows; they end: {ends}"
+        return f"{len(self.lengths)} of {rows} rows; ends: {ends}"
 
 
 def ends_finding(episodes: Episodes) -> Finding:
@@ -138,7 +138,9 @@ def ends_finding(episodes: Episodes) -> Finding:
             f"{open_ends} of {count_of(count, 'episode')} end without a flag; they count as truncated",
             "Flag true ends as terminated, ends of the recording as truncated",
         )
-    return ok(topic, f"{count_of(count, 'episode')}, each with a flag at its end")
+    return ok(
+        topic, "the episode ends with a flag" if count == 1 else f"all {count} episodes end with a flag"
+    )
 
 
 def order_finding(episodes: Episodes) -> Finding | None:

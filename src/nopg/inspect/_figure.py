@@ -18,8 +18,7 @@ from nopg.inspect._coverage import STICKS, UNKNOWN_BEYOND, Coverage
 from nopg.inspect._episodes import END_NAMES, Episodes
 from nopg.inspect._findings import Grade
 from nopg.inspect._stuck import Run
-from nopg.inspect._table import shortened
-from nopg.inspect._wording import count_of
+from nopg.inspect._wording import count_of, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from nopg.inspect._coverage import PERCENTILES, Coverage, percentiles
 from nopg.inspect._findings import Finding, Grade
-from nopg.inspect._wording import count_of, share_of
+from nopg.inspect._wording import count_of, share_of, shortened
 
 if TYPE_CHECKING:
     from nopg.inspect._columns import Column
     from nopg.inspect._describe import Description
 
-__all__ = ["shortened", "table"]
+__all__ = ["table"]
 
 _MOST_COLUMNS = 100
 _INDENT = "  "
@@ -70,7 +70,9 @@ def _columns(description: Description, width: int) -> str:
     # Names get the width that the numbers leave.
     taken = len(_INDENT) + sum(2 + max(len(row[k]) for row in rows) for k in range(len(rows[0])))
     names = ["column", *(shortened(one.name, max(width - taken, 6)) for one in description.columns)]
-    return "Columns\n" + _aligned([[name, *row] for name, row in zip(names, rows, strict=True)], left=2)
+    return "Columns\n" + _aligned(
+        [[name, *row] for name, row in zip(names, rows, strict=True)], width, left=2
+    )
 
 
 def _column(column: Column, step: float | None) -> list[str]:
@@ -112,7 +114,7 @@ def _coverage(coverage: Coverage, num_rows: int, width: int) -> str:
     if coverage.num_rows < num_rows:
         title += f" (measured on {coverage.num_rows} of {count_of(num_rows, 'row')})"
     source = _wrapped(_INDENT, f"bandwidths by {coverage.bandwidths.source}", width)
-    return "\n".join([title, _aligned([header, *rows], left=1), *source])
+    return "\n".join([title, _aligned([header, *rows], width, left=1), *source])
 
 
 def _rounded(value: float, digits: int, unit: float = 1.0) -> str:
@@ -120,27 +122,15 @@ def _rounded(value: float, digits: int, unit: float = 1.0) -> str:
     return f"{0.0 if abs(value) < 1e-12 * unit else value:.{digits}g}"
 
 
-def _aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
+def _aligned(rows: Sequence[Sequence[str]], width: int, *, left: int) -> str:
     """Return the cells in columns, the first ones flush left, numbers flush right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    gap = "  " if len(_INDENT) + sum(widths) + 2 * (len(widths) - 1) <= width else " "
     lines = []
     for row in rows:
         cells = [
             f"{cell:<{width}}" if k < left else f"{cell:>{width}}"
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append((_INDENT + "  ".join(cells)).rstrip())
+        lines.append((_INDENT + gap.join(cells)).rstrip())
     return "\n".join(lines)
-
-
-def shortened(name: str, width: int) -> str:
-    """Return a name cut in the middle to a width.
-
-    Example:
-        >>> shortened("reactor_temperature_outlet", 16)
-        'reactor_…_outlet'
-    """
-    if len(name) <= width:
-        return name
-    tail = (width - 1) // 2
-    return name[: width - 1 - tail] + "…" + name[len(name) - tail :]

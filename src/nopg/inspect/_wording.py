@@ -1,10 +1,10 @@
-"""Lists, counts, shares and probabilities in words."""
+"""Lists, counts, shares, probabilities and long names in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["chance", "count_of", "listed", "share_of"]
+__all__ = ["chance", "count_of", "listed", "share_of", "shortened"]
 
 _SHOWN = 4
 _NEARLY = 1e-9
@@ -53,3 +53,16 @@ def chance(share: float) -> str:
         ('<0.1 %', '25 %', '>99.9 %')
     """
     return share_of(min(max(share, _NEARLY), 1 - _NEARLY))
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a name cut in the middle to a width.
+
+    Example:
+        >>> shortened("reactor_temperature_outlet", 16)
+        'reactor_…_outlet'
+    """
+    if len(name) <= width:
+        return name
+    tail = (width - 1) // 2
+    return name[: width - 1 - tail] + "…" + name[len(name) - tail :]
