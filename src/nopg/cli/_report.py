@@ -41,16 +41,13 @@ def report(
     ] = None,
     column: Column = None,
     hold: Hold = None,
-    title: Annotated[
-        str | None, typer.Option(help="Title of the page.", show_default="the name of RUN")
-    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of RUN")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a report on what a controller will do before it runs, as one HTML file.
 
-    Verdict, maps, predicted paths, risks, limits; the file needs no network. Example: `nopg report tank
-    --region 'level > 1.5' --steps 50`
+    The file needs no network. Example: `nopg report tank --region 'level > 1.5' --steps 50`
     """
     from nopg.report import policy_report
     from nopg.report._policy_report import report_files
@@ -66,12 +63,12 @@ def report(
         held=held_values(hold),
         title=title or run_name(run),
     )
-    written = found.save(path, overwrite=overwrite)
+    written = [str(file) for file in found.save(path, overwrite=overwrite)]
     if as_json:
         facts = {key: value for key, value in found.facts.items() if key not in {"pictures", "trajectories"}}
-        print_json({"written": [str(file) for file in written], **facts})
+        print_json({"written": written, **facts})
         return
     show(found.sentence)
     for name, risk in found.risks.items():
         show(f"{name}: {risk}")
-    show(f"written: {' and '.join(str(file) for file in written)}", ERR)
+    show(f"written: {' and '.join(written)}", ERR)

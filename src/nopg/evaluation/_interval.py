@@ -89,7 +89,7 @@ def verdict_of(
         return_range: Range of the returns that logged rewards allow.
         episodes: Number of episodes, or of parts or rows that are used as episodes.
         alone: Whether all rows are of one episode.
-        poor_fits: Columns with poor predictions of held-out rows. Sensor noise is one cause; it biases the fit
+        poor_fits: Columns with poor predictions of held-out rows. Sensor noise is one cause; it biases fits
             alike in all halves, so the standard error does not show it.
     """
     relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0

@@ -81,17 +81,10 @@ def follow(
     """
     model, gamma = problem.model, problem.discount
     T = steps or min(max(math.ceil(math.log(_TAIL) / math.log(gamma)) if gamma > 0 else 1, 1), _LONGEST)
-    wanted = fewest or _FEWEST_PATHS
-    repeats = max(-(-wanted // len(problem.starts)), 2) if problem.noisy else 1
+    repeats = max(-(-(fewest or _FEWEST_PATHS) // len(problem.starts)), 2) if problem.noisy else 1
     starts = problem.starts.repeat(repeats, 1)
     m = len(starts)
-    noise = None
-    if problem.noisy:
-        rng = generator(problem.seed, "noise of the rollouts")
-        normal = torch.randn(T, m, model.num_states, generator=rng, dtype=torch.float64)
-        noise = normal.repeat(
-            1, num_parts, 1
-        ).numpy()  # the same for every part, so that parts differ by fits
+    noise = _noise(problem, (T, m, model.num_states), num_parts) if problem.noisy else None
     part = np.arange(num_parts).repeat(m)
     path = rollout(
         model, lambda features, _: law.mode(features), starts.repeat(num_parts, 1), T, part=part, noise=noise
@@ -125,6 +118,12 @@ def follow(
         repeats=repeats,
         solution=solution,
     )
+
+
+def _noise(problem: MultistepProblem, shape: tuple[int, int, int], num_parts: int) -> FloatArray:
+    """Return standard normal noise, the same for every part, so that parts differ by fits alone."""
+    rng = generator(problem.seed, "noise of the rollouts")
+    return torch.randn(shape, generator=rng, dtype=torch.float64).repeat(1, num_parts, 1).numpy()
 
 
 def _discounted_costs(path: Rollout, discount: float) -> FloatArray:
