@@ -17,10 +17,10 @@ from nopg.inspect._columns import Column, measure_columns
 from nopg.inspect._coverage import Coverage
 from nopg.inspect._coverage_findings import coverage_findings
 from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_finding
-from nopg.inspect._figure import draw
+from nopg.inspect._figure import draw, panels
 from nopg.inspect._findings import Finding, Grade, graded, look, numbered, ok
 from nopg.inspect._stuck import Run, find_runs, stuck_finding
-from nopg.inspect._table import table
+from nopg.inspect._table import columns_text, coverage_text, facts_text, findings_text, headline
 from nopg.inspect._wording import count_of, share_of
 from nopg.kernels import Bandwidths
 
@@ -73,11 +73,33 @@ class Description:
 
     def figure(self) -> Figure:
         """Return small multiples: columns, steps, coverage, episodes, sampling."""
-        return draw(self)
+        return draw(
+            self.num_rows,
+            self.columns,
+            self.findings,
+            panels(self.columns, self.coverage, self.episodes, self.clock, self.runs),
+        )
 
     def to_text(self, width: int = 100) -> str:
-        """Return headline, findings, columns, episodes, sampling and coverage for a terminal."""
-        return table(self, width)
+        """Return findings, columns, episodes, sampling and coverage in at most `width` and 100 columns."""
+        width = min(max(width, 40), 100)
+        steps = {} if self.coverage is None else self.coverage.steps
+        copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / self.num_rows)}"
+        clock = str(self.clock or "not checked; it needs describe(…, time=…) in seconds")
+        facts = {"Episodes": str(self.episodes), "Sampling": clock, "Duplicates": copies}
+        if self.num_dropped is not None:
+            facts["Dropped"] = f"{count_of(self.num_dropped, 'row')} with NaN or infinities"
+        if self.no_coverage:
+            facts["Coverage"] = f"not measured: {self.no_coverage}"
+        parts = [
+            headline(self.num_rows, self.columns, self.findings, width),
+            findings_text(self.findings, width),
+            columns_text(self.columns, steps, width),
+            facts_text(facts, width),
+        ]
+        if self.coverage is not None:
+            parts.append(coverage_text(self.coverage, self.num_rows, width))
+        return "\n\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return columns, episodes, bandwidths and findings as plain values."""

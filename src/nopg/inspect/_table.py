@@ -3,49 +3,32 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from nopg.inspect._columns import Column
 from nopg.inspect._coverage import PERCENTILES, Coverage, percentiles
 from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._wording import count_of, share_of, shortened
 
-if TYPE_CHECKING:
-    from nopg.inspect._columns import Column
-    from nopg.inspect._describe import Description
+__all__ = ["columns_text", "coverage_text", "facts_text", "findings_text", "headline"]
 
-__all__ = ["table"]
-
-_MOST_COLUMNS = 100
 _INDENT = "  "
 
 
-def table(description: Description, width: int) -> str:
-    """Return headline, findings, columns, episodes, sampling and coverage, at most 100 columns wide."""
-    width = min(max(width, 40), _MOST_COLUMNS)
-    parts = [
-        _headline(description, width),
-        _findings(description.findings, width),
-        _columns(description, width),
-        _facts(description, width),
-    ]
-    if description.coverage is not None:
-        parts.append(_coverage(description.coverage, description.num_rows, width))
-    return "\n\n".join(parts)
-
-
-def _headline(description: Description, width: int) -> str:
-    roles = [column.role for column in description.columns]
-    grades = " · ".join(f"{description.count(grade)} {grade}" for grade in reversed(Grade))
+def headline(num_rows: int, columns: Sequence[Column], findings: Sequence[Finding], width: int) -> str:
+    """Return the number of rows, of columns and of findings by grade, in one line if it fits."""
+    roles, found = [column.role for column in columns], [finding.grade for finding in findings]
+    grades = " · ".join(f"{found.count(grade)} {grade}" for grade in reversed(Grade))
     text = (
-        f"{count_of(description.num_rows, 'transition')}: {count_of(roles.count('state'), 'state column')}, "
+        f"{count_of(num_rows, 'transition')}: {count_of(roles.count('state'), 'state column')}, "
         f"{count_of(roles.count('action'), 'action column')}"
     )
     space = "      " if len(text) + len(grades) + 6 <= width else "\n"
     return f"{text}{space}{grades}"
 
 
-def _findings(findings: Sequence[Finding], width: int) -> str:
+def findings_text(findings: Sequence[Finding], width: int) -> str:
+    """Return the findings, with advice where there is something to do."""
     topic = max(len(finding.topic) for finding in findings)
     lines = ["Findings"]
     for finding in findings:
@@ -60,16 +43,16 @@ def _wrapped(head: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
 
 
-def _columns(description: Description, width: int) -> str:
-    steps = {} if description.coverage is None else description.coverage.steps
+def columns_text(columns: Sequence[Column], steps: Mapping[str, float], width: int) -> str:
+    """Return a table of the columns, with the median step over bandwidth of some."""
     header = ["role", "unit", "low", "median", "high", "spread", "levels", "at ends", "step/h"]
-    rows = [header, *(_column(column, steps.get(column.name)) for column in description.columns)]
-    if not any(column.unit for column in description.columns):
+    rows = [header, *(_column(column, steps.get(column.name)) for column in columns)]
+    if not any(column.unit for column in columns):
         rows = [[row[0], *row[2:]] for row in rows]
 
     # Names get the width that the numbers leave.
     taken = len(_INDENT) + sum(2 + max(len(row[k]) for row in rows) for k in range(len(rows[0])))
-    names = ["column", *(shortened(one.name, max(width - taken, 6)) for one in description.columns)]
+    names = ["column", *(shortened(one.name, max(width - taken, 6)) for one in columns)]
     return "Columns\n" + _aligned(
         [[name, *row] for name, row in zip(names, rows, strict=True)], width, left=2
     )
@@ -87,19 +70,13 @@ def _column(column: Column, step: float | None) -> list[str]:
     ]
 
 
-def _facts(description: Description, width: int) -> str:
-    share = share_of(description.num_copies / description.num_rows)
-    copies = f"{count_of(description.num_copies, 'row')}, {share}"
-    clock = str(description.clock or "not checked; it needs describe(…, time=…) in seconds")
-    facts = {"Episodes": str(description.episodes), "Sampling": clock, "Duplicates": copies}
-    if description.num_dropped is not None:
-        facts["Dropped"] = f"{count_of(description.num_dropped, 'row')} with NaN or infinities"
-    if description.no_coverage:
-        facts["Coverage"] = f"not measured: {description.no_coverage}"
+def facts_text(facts: Mapping[str, str], width: int) -> str:
+    """Return facts by name."""
     return "\n".join(line for name, fact in facts.items() for line in _wrapped(f"{name:<12}", fact, width))
 
 
-def _coverage(coverage: Coverage, num_rows: int, width: int) -> str:
+def coverage_text(coverage: Coverage, num_rows: int, width: int) -> str:
+    """Return percentiles of the coverage."""
     header = ["", *(f"{percentile} %" for percentile in PERCENTILES)]
     measured = {
         "effective neighbours": coverage.neighbors,

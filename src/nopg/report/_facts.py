@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nopg._json import plain_values
 from nopg._version import __version__
 from nopg.evaluation import OfflineEvaluation
+from nopg.report._content import ReportContent
 from nopg.report._page import thinned
 from nopg.report._pictures import Picture
 from nopg.report._sections import MOST_CELLS
 from nopg.report._wording import LIMITS
 
-if TYPE_CHECKING:
-    from nopg.report._policy_report import PolicyReport
-
 __all__ = ["facts_of"]
 
 
-def facts_of(report: PolicyReport) -> dict[str, Any]:
+def facts_of(report: ReportContent) -> dict[str, Any]:
     """Return the content of the page."""
     result, model = report.result, report.result.evaluator.model
     coverage, described = report.description.coverage, report.description.to_dict()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,15 @@ import torch
 from nopg._json import write_json
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.evaluation import Difference, OfflineEvaluation, Risk
-from nopg.evaluation._behavior import LoggedReturns, logged_returns
-from nopg.inspect import Description, describe
+from nopg.evaluation._behavior import logged_returns
+from nopg.inspect import describe
+from nopg.report._content import ReportContent
 from nopg.report._facts import facts_of
-from nopg.report._influential import InfluentialPart, influential_parts
-from nopg.report._pictures import Picture, result_pictures
+from nopg.report._influential import influential_parts
+from nopg.report._pictures import result_pictures
 from nopg.report._sections import page_of
 from nopg.report._sensitivity import Variation, vary_discount
 from nopg.report._trajectories import trajectory_pictures
-from nopg.report._wording import sentence
 from nopg.training import TrainingResult
 
 __all__ = ["PolicyReport", "policy_report", "report_files", "write_report"]
@@ -31,8 +30,7 @@ __all__ = ["PolicyReport", "policy_report", "report_files", "write_report"]
 Region = str | Callable[[Any], Any]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PolicyReport:
+class PolicyReport(ReportContent):
     """What is predicted of a trained policy before it runs; `save` writes it.
 
     Attributes:
@@ -50,25 +48,6 @@ class PolicyReport:
         maps: Training curve and maps by name; see `nopg.report.result_pictures`.
         trajectories: Fan charts by column.
     """
-
-    title: str
-    result: TrainingResult
-    data: Transitions
-    description: Description
-    policy: OfflineEvaluation
-    logged: OfflineEvaluation
-    gain: Difference
-    seen: LoggedReturns | None
-    risks: Mapping[str, Risk]
-    variations: tuple[Variation, ...]
-    influential: tuple[InfluentialPart, ...]
-    maps: Mapping[str, Picture]
-    trajectories: Mapping[str, Picture]
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence, with its three numbers."""
-        return sentence(self.policy, self.logged, self.gain)
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:

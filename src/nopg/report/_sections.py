@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
 
 from nopg._version import __version__
 from nopg.evaluation import OfflineEvaluation
@@ -12,11 +11,9 @@ from nopg.inspect import Grade
 from nopg.inspect._columns import Column
 from nopg.inspect._wording import chance, count_of
 from nopg.models import ColumnFit
+from nopg.report._content import ReportContent
 from nopg.report._page import figure, figures, note, page, paragraph, section, table, verdict
 from nopg.report._wording import LIMITS, VERDICTS, interval, number
-
-if TYPE_CHECKING:
-    from nopg.report._policy_report import PolicyReport
 
 __all__ = ["MOST_CELLS", "page_of"]
 
@@ -37,7 +34,7 @@ _CERTIFICATE = {
 }
 
 
-def page_of(report: PolicyReport) -> str:
+def page_of(report: ReportContent) -> str:
     """Return the page."""
     data, discount = report.data, report.result.discount
     schema = data.schema
@@ -61,7 +58,7 @@ def page_of(report: PolicyReport) -> str:
     return page(report.title, subtitle, parts)
 
 
-def _verdict(report: PolicyReport) -> str:
+def _verdict(report: ReportContent) -> str:
     policy, logged, gain = report.policy, report.logged, report.gain
     seen = report.seen
     truth = f"; logged episodes earned {number(seen.mean)} ± {number(seen.standard_error, 2)}" if seen else ""
@@ -94,7 +91,7 @@ def _reasons(one: OfflineEvaluation) -> str:
     return f". Reasons: {'; '.join(one.reasons)}" if one.reasons else ""
 
 
-def _data(report: PolicyReport) -> str:
+def _data(report: ReportContent) -> str:
     found = report.description
     columns: list[tuple[str, ...]] = [
         (
@@ -123,7 +120,7 @@ def _data(report: PolicyReport) -> str:
     )
 
 
-def _model(report: PolicyReport) -> str:
+def _model(report: ReportContent) -> str:
     model = report.result.evaluator.model
     given = model.reward_function is not None
     rows = [
@@ -146,7 +143,7 @@ def _model(report: PolicyReport) -> str:
     )
 
 
-def _maps(report: PolicyReport) -> str:
+def _maps(report: ReportContent) -> str:
     return section(
         "Value, policy and visits",
         paragraph(
@@ -160,7 +157,7 @@ def _maps(report: PolicyReport) -> str:
     )
 
 
-def _trajectories(report: PolicyReport) -> str:
+def _trajectories(report: ReportContent) -> str:
     pictures = [
         figure(one, file=f"trajectories-{_file(name)}.csv", text=f"{name} by step.", cells=_FEWER_CELLS)
         for name, one in report.trajectories.items()
@@ -181,7 +178,7 @@ def _trajectories(report: PolicyReport) -> str:
     )
 
 
-def _risks(report: PolicyReport) -> str:
+def _risks(report: ReportContent) -> str:
     if not report.risks:
         name = report.data.schema.states[0]
         text = (
@@ -203,7 +200,7 @@ def _risks(report: PolicyReport) -> str:
     )
 
 
-def _sensitivity(report: PolicyReport) -> str:
+def _sensitivity(report: ReportContent) -> str:
     rows = [
         (
             f"{one.discount:g}" + (" (trained)" if k == 0 else ""),
@@ -227,7 +224,7 @@ def _sensitivity(report: PolicyReport) -> str:
     )
 
 
-def _influence(report: PolicyReport) -> str:
+def _influence(report: ReportContent) -> str:
     parts = report.influential
     if not parts:
         return section("Influence of the data", paragraph("The data are one group; none can be left out."))
@@ -243,7 +240,7 @@ def _influence(report: PolicyReport) -> str:
     )
 
 
-def _training(report: PolicyReport) -> str:
+def _training(report: ReportContent) -> str:
     result = report.result
     text = f"{count_of(len(result.history), 'update')}. Model and equation: {result.problem.description}."
     if result.interval is None:
@@ -265,7 +262,7 @@ def _training(report: PolicyReport) -> str:
     )
 
 
-def _certificates(report: PolicyReport) -> str:
+def _certificates(report: ReportContent) -> str:
     proof = report.result.certificate
     rows = [(label, _tiny(getattr(proof, name)), text) for name, (label, text) in _CERTIFICATE.items()]
     done = "Both solves reached" if proof.converged else "A solve did not reach"
