@@ -190,7 +190,7 @@ def _lengths(episodes: Episodes, axes: Axes) -> None:
     axes.locator_params(axis="y", integer=True, nbins=5)
     axes.set_ylim(top=1.35 * axes.get_ylim()[1])
     axes.legend(fontsize=7, loc="upper right", ncols=2, frameon=False)
-    _head(axes, f"how {count_of(len(episodes.lengths), 'episode')} end", "rows in the episode", "episodes")
+    _head(axes, f"ends of {count_of(len(episodes.lengths), 'episode')}", "rows in the episode", "episodes")
 
 
 def _intervals(clock: Clock, axes: Axes) -> None:
