@@ -26,7 +26,7 @@ def describe(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check logged data before training: ranges, episodes, sampling, coverage, and what to correct.
+    """Check logged data before training: ranges, episodes, coverage, and what to correct.
 
     Example: `nopg describe tank.csv --state level --action valve --cost cost --time t`
     """

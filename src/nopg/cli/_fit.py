@@ -103,8 +103,9 @@ def fit(
 ) -> None:
     """Train a controller from logged data and save it.
 
-    Only the discount must be chosen. Ctrl-C stops after the current update; the same command with `--resume`
-    continues. Example: `nopg fit tank.csv --state level --action valve --cost cost -g 0.95 -o tank`
+    Only the discount must be chosen. Ctrl-C stops after an update; `--resume` continues.
+
+    Example: `nopg fit tank.csv --state level --action valve --cost cost -g 0.95 -o tank`
     """
     if out.exists() and not overwrite:
         raise ArgumentError(f"{out} exists already; give another name, or --overwrite")
