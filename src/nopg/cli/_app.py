@@ -30,9 +30,8 @@ app = typer.Typer(
     "(`describe --strict`), 130 stopped by Ctrl-C. Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-for command in (describe, fit, evaluate, plot, report, export, info):
+for command in (describe, fit, evaluate, plot, report, export, record, info):
     app.command()(_screen.guarded(expand_options(command)))
-app.command()(record)
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,13 +6,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from nopg.cli._screen import ERR, guarded, print_json
+from nopg.cli._screen import ERR, print_json
 from nopg.errors import ArgumentError, MissingExtraError
 
 __all__ = ["record"]
 
 
-@guarded
 def record(
     env: Annotated[str, typer.Argument(metavar="ENV", help="The id of a Gymnasium environment.")],
     *,
