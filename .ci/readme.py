@@ -23,7 +23,8 @@ def main() -> int:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         for command in re.findall(r"^    (nopg .*?)(?:\s+#.*)?$", text, re.MULTILINE):
             print(f"$ {command}", flush=True)
-            done = subprocess.run(command, shell=True, cwd=folder, env={**os.environ, "PATH": path}, check=False)
+            own = {**os.environ, "PATH": path}
+            done = subprocess.run(command, shell=True, cwd=folder, env=own, check=False)
             failed += done.returncode != 0
     print(f"{failed} failed")
     return failed

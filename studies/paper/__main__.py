@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from nopg.cli._screen import OUT, TOLD, guarded, print_json
+from nopg.cli._screen import ERR, OUT, guarded, print_json
 from nopg.errors import MissingExtraError
 from nopg.report._style import save
 from studies.paper import EXPERIMENTS, Choice, Experiment, Finding, Trial, missing_trials, page, run_trials
@@ -123,7 +123,7 @@ def reproduce(
     if write_page is not None:
         pictures = os.path.relpath(figures or out / "figures", write_page.parent)
         write_page.write_text(page(out, pictures), encoding="utf-8")
-        TOLD.print(f"page: {write_page}")
+        ERR.print(f"page: {write_page}")
 
 
 def _chosen(name: str | None) -> list[Experiment]:
@@ -141,7 +141,7 @@ def _chosen(name: str | None) -> list[Experiment]:
 def _run(trials: Sequence[Trial], out: Path, workers: int, backend: str | None) -> None:
     todo = missing_trials(trials, out)
     if len(todo) < len(trials):
-        TOLD.print(f"{len(trials) - len(todo)} of {len(trials)} trials are recorded already")
+        ERR.print(f"{len(trials) - len(todo)} of {len(trials)} trials are recorded already")
     if not todo:
         return
     bar = Progress(
@@ -152,7 +152,7 @@ def _run(trials: Sequence[Trial], out: Path, workers: int, backend: str | None) 
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(elapsed_when_finished=False),
-        console=TOLD,
+        console=ERR,
         speed_estimate_period=3600,
     )
     with bar:
@@ -187,13 +187,13 @@ def _draw(experiment: Experiment, records: Sequence[Record], figures: Path) -> l
     try:
         figure = draw(records, experiment)
     except MissingExtraError as error:
-        TOLD.print(f"no figure: {error}")
+        ERR.print(f"no figure: {error}")
         return []
     if figure is None:
         return []
     written = save(figure, figures / experiment.name)
     for path in written:
-        TOLD.print(f"figure: {path}")
+        ERR.print(f"figure: {path}")
     return written
 
 

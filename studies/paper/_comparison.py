@@ -13,9 +13,10 @@ import torch
 from nopg._json import write_json
 from nopg._provenance import provenance
 from nopg.errors import SupportWarning
-from nopg.evaluation import OfflineEvaluator, Scores
+from nopg.evaluation import OfflineEvaluator
 from studies.baselines import fitted_q_evaluation
 from studies.paper._methods import METHODS
+from studies.paper._scores import Scores
 from studies.paper._tasks import TASKS
 from studies.paper.records import Record
 

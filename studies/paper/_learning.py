@@ -11,10 +11,10 @@ from typing import Any
 from nopg.envs import simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import Evaluation, control_law
-from nopg.evaluation._scores import Summary, summarize
 from nopg.training import TrainingResult
 from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
 from studies.paper._methods import FAITHFUL, METHODS, Method
+from studies.paper._scores import Summary, summarize
 from studies.paper._tasks import DemonstrationTask, Task
 from studies.paper.records import Record
 

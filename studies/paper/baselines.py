@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from nopg.errors import MissingExtraError, NopgError
-from nopg.evaluation._scores import Summary, summarize
 from studies.paper._comparison import Entry, read_entries, run_entry, scores
 from studies.paper._methods import METHODS
 from studies.paper._parallel import installed, run_side_by_side
+from studies.paper._scores import Summary, summarize
 from studies.paper._tasks import TASKS
 from studies.paper.records import Record
 

@@ -14,9 +14,9 @@ from nopg.envs import LQR, simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import OfflineEvaluator, compare, evaluate_offline
 from nopg.evaluation._behavior import logged_returns
+from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._model_paths import follow
 from nopg.evaluation._offline import LOGGED
-from nopg.evaluation._policy_law import PolicyLaw
 from nopg.evaluation._region import region_of
 
 LAW = torch.tensor([[-4.0, 0.0], [0.0, -2.0]], dtype=torch.float64)
@@ -74,7 +74,7 @@ def test_a_policy_that_leaves_the_data_is_not_called_ok(evaluator: OfflineEvalua
     runaway = evaluator.evaluate(lambda states: 8.0 * states)
     assert runaway.unknown_mass > 0.2
     assert runaway.verdict == "not identifiable"
-    assert "know nothing" in runaway.reasons[0]
+    assert "lies outside the data" in runaway.reasons[0]
     assert runaway.pessimistic_return <= runaway.expected_return
 
 
@@ -175,7 +175,7 @@ def test_the_better_policy_is_named_with_what_it_gains(data: Transitions) -> Non
 
 
 def test_a_policy_called_like_the_log_is_refused(data: Transitions) -> None:
-    with pytest.raises(ArgumentError, match="call your policy otherwise"):
+    with pytest.raises(ArgumentError, match="use another name"):
         compare({LOGGED: regulated}, data, 0.9)
 
 

@@ -592,7 +592,7 @@ def test_the_figure_shows_every_column_and_every_measure_without_a_warning() -> 
         "median step",
         "effective neighbours",
         "distance to the nearest",
-        "how 8 episodes end",
+        "ends of 8 episodes",
         "sampling interval",
         "temperature: stuck",
     ]

@@ -8,7 +8,7 @@ import torch
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
-from nopg.evaluation._policy_law import PolicyLaw
+from nopg.evaluation._control_law import PolicyLaw
 from nopg.kernels import Bandwidths
 from studies.baselines import importance_sampling_return, resampled_return
 

@@ -28,7 +28,8 @@ from evaluation.small_trainings import (
 )
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import map_states
-from nopg.report import Picture, draw_policy, result_figures, result_pictures, save_pictures
+from nopg.report import Picture, result_pictures, save_pictures
+from nopg.report._maps import draw_policy
 from nopg.report._state_marks import Marks
 from nopg.report._training_figure import training_table
 
@@ -48,6 +49,10 @@ NAMES = ["training", "value", "visitation", "policy"]
 @cache
 def pictures(plant: Callable[[], Trained]) -> Mapping[str, Picture]:
     return result_pictures(plant().result, plant().data)
+
+
+def result_figures(*arguments: Any, **options: Any) -> dict[str, Any]:
+    return {name: picture.figure for name, picture in result_pictures(*arguments, **options).items()}
 
 
 def figure_of(plant: Callable[[], Trained], name: str) -> Any:
@@ -252,10 +257,10 @@ def test_the_training_is_drawn_update_by_update_and_ends_in_the_answer() -> None
 
 def test_the_answer_of_the_local_model_is_drawn_with_its_interval() -> None:
     result, figure = local().result, figure_of(local, "training")
-    (bar,) = figure.axes[0].collections
-    (low, high), number = bar.get_segments()[0][:, 1], bar.get_segments()[0][0, 0]
+    (bar,) = figure.axes[0].lines[2:]
+    low, high = bar.get_ydata()
     assert (low, high) == result.interval
-    assert number == len(result.history)
+    assert bar.get_xdata().tolist() == [len(result.history)] * 2
     assert low < figure.axes[0].lines[1].get_ydata()[0] < high
     assert "curve: lower end of the interval" in " ".join(figure.get_supxlabel().split())
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from nopg._version import __version__
-
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command, or say what it lacks; the version needs no torch."""
-    if sys.argv[1:] == ["--version"]:
-        sys.stdout.write(f"{__version__}\n")
-        return
+    """Run the command, or name the extra that is missing."""
     try:
         from nopg.cli._app import app
     except ModuleNotFoundError as error:

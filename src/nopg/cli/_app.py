@@ -1,6 +1,8 @@
-"""All commands."""
+"""All commands. A command imports what it needs when it is called, so that help and version are fast."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -11,6 +13,7 @@ from nopg.cli._evaluate import evaluate
 from nopg.cli._export import export
 from nopg.cli._fit import fit
 from nopg.cli._info import info
+from nopg.cli._options import expand_options
 from nopg.cli._plot import plot
 from nopg.cli._record import record
 from nopg.cli._report import report
@@ -20,18 +23,18 @@ __all__ = ["app"]
 app = typer.Typer(
     name="nopg",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
     help="Offline reinforcement learning in closed form: from logged data to a controller.",
-    epilog="Exit codes: 0 done, 1 could not be done, 2 a wrong call, 3 done but the data must be corrected "
-    "(`describe --strict`), 130 stopped by Ctrl-C. `--json` prints results for programs; all else goes to "
-    "standard error.",
+    epilog="Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the data must be corrected "
+    "(`describe --strict`), 130 stopped by Ctrl-C. Results go to standard output (`--json` for programs), "
+    "messages to standard error.",
 )
 for command in (describe, fit, evaluate, plot, report, export, record, info):
-    app.command()(command)
+    app.command()(_screen.guarded(expand_options(command)))
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
         raise typer.Exit()
@@ -39,11 +42,13 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version, and end."
-    ),
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Take the options that belong to no command."""
+    """Set the options that belong to no command."""
     del version
     _screen.DEBUG = debug

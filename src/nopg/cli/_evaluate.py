@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nopg.cli._screen import figures_that_matter, guarded, predicted, print_json, verdict
+from nopg.cli._options import AsJson, Run
+from nopg.cli._screen import predicted, print_json, print_rows, verdict
 from nopg.errors import ArgumentError, MissingExtraError
-from nopg.evaluation import Evaluation
-from nopg.evaluation import evaluate as run_in
-from nopg.training import load
 
-__all__ = ["Run", "evaluate", "make_environment"]
+if TYPE_CHECKING:
+    from nopg.evaluation import Evaluation
 
-Run = Annotated[
-    Path, typer.Argument(metavar="RUN", help="What `nopg fit` wrote: a folder or zip.", show_default=False)
-]
+__all__ = ["evaluate"]
 
 
-@guarded
 def evaluate(
     run: Run,
     *,
-    env: Annotated[str, typer.Option(help="The id of a Gymnasium environment, e.g. nopg/Pendulum-v0.")],
+    env: Annotated[str, typer.Option(help="Id of a Gymnasium environment, e.g. nopg/Pendulum-v0.")],
     episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 10,
-    steps: Annotated[int, typer.Option(min=1, help="The length of an episode that does not end.")] = 500,
+    steps: Annotated[int, typer.Option(min=1, help="Maximum number of steps of an episode.")] = 500,
     seed: Annotated[int, typer.Option(help="Random seed of the initial states.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Run a controller in an environment, beside what was predicted of it.
+    """Run a controller in an environment and show its return beside the predicted one.
 
     Example: `nopg evaluate pendulum --env nopg/Pendulum-v0 --episodes 1`
     """
+    from nopg.evaluation import evaluate as run_in
+    from nopg.training import load
+
     result = load(run)
-    environment = make_environment(env)
+    environment = _make(env)
     try:
         found = run_in(result.policy, environment, episodes=episodes, steps=steps, seed=seed)
     finally:
@@ -57,7 +55,7 @@ def evaluate(
             }
         )
         return
-    figures_that_matter(
+    print_rows(
         {
             "return": _returns(found),
             "episode": f"{float(found.lengths.double().mean()):.4g} steps on average",
@@ -68,8 +66,8 @@ def evaluate(
     )
 
 
-def make_environment(name: str) -> Any:
-    """Return an environment of Gymnasium by its id, ours among them."""
+def _make(name: str) -> Any:
+    """Return a Gymnasium environment by its id."""
     try:
         import gymnasium
     except ImportError as error:
@@ -85,8 +83,6 @@ def make_environment(name: str) -> Any:
 
 
 def _returns(found: Evaluation) -> str:
-    low, high = float(found.returns.min()), float(found.returns.max())
+    low, high, count = float(found.returns.min()), float(found.returns.max()), len(found.returns)
     spread = "" if low == high else f" (from {low:.5g} to {high:.5g})"
-    return (
-        f"{found.mean:.5g} over {len(found.returns)} episode{'s' if len(found.returns) > 1 else ''}{spread}"
-    )
+    return f"{found.mean:.5g} over {count} episode{'s' if count > 1 else ''}{spread}"

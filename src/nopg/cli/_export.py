@@ -7,47 +7,35 @@ from typing import Annotated, Literal
 
 import typer
 
-from nopg.cli._evaluate import Run
-from nopg.cli._screen import figures_that_matter, guarded, print_json
-from nopg.deploy import to_onnx
-from nopg.training import load
+from nopg.cli._options import AsJson, Overwrite, Run
+from nopg.cli._screen import print_json, print_rows
 
 __all__ = ["export"]
 
 
-@guarded
 def export(
     run: Run,
     *,
     onnx: Annotated[
-        Path, typer.Option(help="The ONNX file; its contract goes beside it.", show_default=False)
+        Path, typer.Option(help="The ONNX file; its contract is written beside it.", show_default=False)
     ],
     dtype: Annotated[
-        Literal["float64", "float32"], typer.Option(help="Of what goes in and comes out.")
+        Literal["float64", "float32"], typer.Option(help="Data type of inputs and outputs.")
     ] = "float64",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Write a controller as ONNX: raw observation in, action, support and unknown share out.
+    """Export a controller to ONNX: raw observation in; action, support and unknown share out.
 
-    It is checked in onnxruntime against the original before it is written. Example: `nopg export tank --onnx
-    tank.onnx`
+    onnxruntime checks it against the original first. Example: `nopg export tank --onnx tank.onnx`
     """
+    from nopg.deploy import to_onnx
+    from nopg.training import load
+
     written = to_onnx(load(run), onnx, dtype=dtype, overwrite=overwrite)
-    worst = written.differences
+    worst, paths = written.differences.worst, (str(written.path), str(written.contract_path))
     if as_json:
-        print_json(
-            {
-                "onnx": str(written.path),
-                "contract": str(written.contract_path),
-                "worst_difference": worst.worst,
-            }
-        )
+        print_json({"onnx": paths[0], "contract": paths[1], "worst_difference": worst})
         return
-    figures_that_matter(
-        {
-            "controller": str(written.path),
-            "contract": str(written.contract_path),
-            "checked": f"differs from the original by at most {worst.worst:.1e}",
-        }
-    )
+    checked = f"differs from the original by at most {worst:.1e}"
+    print_rows({"controller": paths[0], "contract": paths[1], "checked": checked})

@@ -6,23 +6,21 @@ import os
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
-from typing import Annotated
-
-import torch
-import typer
 
 from nopg._memory import free_memory, gigabytes
 from nopg._version import __version__
-from nopg.cli._screen import figures_that_matter, guarded, print_json
+from nopg.cli._options import AsJson
+from nopg.cli._screen import print_json, print_rows
 
 __all__ = ["info"]
 
 _PACKAGE, _EXTRA = re.compile(r"[\w.-]+"), re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
 
 
-@guarded
-def info(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False) -> None:
-    """Show versions, devices, memory and which extras are there; put it into a report of a fault."""
+def info(*, as_json: AsJson = False) -> None:
+    """Show versions, devices, free memory and installed extras; include it in a bug report."""
+    import torch
+
     devices = ["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count()))]
     extras = _extras()
     if as_json:
@@ -49,11 +47,11 @@ def info(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON ins
     }
     for name, missing in extras.items():
         rows[f"extra {name}"] = "installed" if not missing else f"lacks {', '.join(missing)}"
-    figures_that_matter(rows)
+    print_rows(rows)
 
 
 def _extras() -> dict[str, list[str]]:
-    """Return for every extra the packages that it lacks."""
+    """Return the missing packages of every extra."""
     try:
         names = metadata("nopg").get_all("Provides-Extra") or []
     except PackageNotFoundError:

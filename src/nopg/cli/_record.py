@@ -6,14 +6,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from nopg.cli._screen import TOLD, guarded, print_json
-from nopg.envs._record import record as steer
+from nopg.cli._screen import ERR, print_json
 from nopg.errors import ArgumentError, MissingExtraError
 
 __all__ = ["record"]
 
 
-@guarded
 def record(
     env: Annotated[str, typer.Argument(metavar="ENV", help="The id of a Gymnasium environment.")],
     *,
@@ -37,6 +35,7 @@ def record(
     except ImportError as error:
         raise MissingExtraError("gymnasium", "render,minari") from error
     from nopg.envs import register
+    from nopg.envs._record import record as steer
 
     register()
     try:
@@ -59,6 +58,6 @@ def record(
     if as_json:
         print_json({"dataset": dataset if count else None, "episodes": count})
     elif count:
-        TOLD.print(f"{count} episodes in minari:{dataset}")
+        ERR.print(f"{count} episodes in minari:{dataset}")
     else:
-        TOLD.print("nothing was recorded")
+        ERR.print("nothing was recorded")

@@ -7,17 +7,12 @@ from typing import Annotated
 
 import typer
 
-from nopg.cli._evaluate import Run
-from nopg.cli._plot import Column, Hold, held_values
-from nopg.cli._screen import OUT, TOLD, guarded, print_json
-from nopg.report import policy_report
-from nopg.report._policy_report import report_files
-from nopg.training import load
+from nopg.cli._options import AsJson, Column, Hold, Overwrite, Run, held_values, run_name
+from nopg.cli._screen import ERR, print_json, show
 
 __all__ = ["report"]
 
 
-@guarded
 def report(
     run: Run,
     *,
@@ -26,32 +21,39 @@ def report(
         typer.Option(
             "--out",
             "-o",
-            help="The HTML file; the same as JSON goes beside it.",
+            help="The HTML file; a JSON file with the same content is written beside it.",
             show_default="RUN-report.html",
         ),
     ] = None,
     region: Annotated[
         list[str] | None,
-        typer.Option(help="Where it should not go: `level > 2 or abs(speed) > 1`.", show_default=False),
+        typer.Option(
+            help="Region to avoid, e.g. `level > 2 or abs(speed) > 1`; repeat for each.", show_default=False
+        ),
     ] = None,
     steps: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Within how many steps a region counts.", show_default="as far as the discount looks"
+            min=1,
+            help="Number of steps within which entering a region counts.",
+            show_default="the horizon of the discount",
         ),
     ] = None,
     column: Column = None,
     hold: Hold = None,
-    title: Annotated[str | None, typer.Option(help="Of the page.", show_default="the name of RUN")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of RUN")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Say what a controller will do before it runs: a verdict, maps, paths, risks, limits, in one HTML file.
+    """Write a report on what a controller will do before it runs, as one HTML file.
 
-    It needs no network and opens from a mail. Example: `nopg report tank --region 'level > 1.5' --steps 50`
+    The file needs no network. Example: `nopg report tank --region 'level > 1.5' --steps 50`
     """
-    name = run.stem if run.suffix == ".zip" else run.name
-    path = out or run.with_name(f"{name}-report.html")
+    from nopg.report import policy_report
+    from nopg.report._policy_report import report_files
+    from nopg.training import load
+
+    path = out or run.with_name(f"{run_name(run)}-report.html")
     report_files(path, overwrite=overwrite)  # before the work, not after it
     found = policy_report(
         load(run),
@@ -59,15 +61,14 @@ def report(
         steps=steps,
         columns=column,
         held=held_values(hold),
-        title=title or name,
+        title=title or run_name(run),
     )
-    written = found.save(path, overwrite=overwrite)
+    written = [str(file) for file in found.save(path, overwrite=overwrite)]
     if as_json:
-        pictures = {"pictures", "trajectories"}
-        facts = {key: value for key, value in found.facts.items() if key not in pictures}
-        print_json({"written": [str(file) for file in written], **facts})
+        facts = {key: value for key, value in found.facts.items() if key not in {"pictures", "trajectories"}}
+        print_json({"written": written, **facts})
         return
-    OUT.print(found.sentence, markup=False, soft_wrap=True)
-    for told, risk in found.risks.items():
-        OUT.print(f"{told}: {risk}", markup=False, soft_wrap=True)
-    TOLD.print(f"written: {' and '.join(str(file) for file in written)}", markup=False, soft_wrap=True)
+    show(found.sentence)
+    for name, risk in found.risks.items():
+        show(f"{name}: {risk}")
+    show(f"written: {' and '.join(written)}", ERR)

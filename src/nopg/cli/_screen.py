@@ -1,4 +1,4 @@
-"""What a command shows: results on standard output, everything else on standard error, errors in one line."""
+"""What a command shows: results on standard output, messages on standard error, errors in one line."""
 
 from __future__ import annotations
 
@@ -9,35 +9,38 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from nopg._json import plain_values
 from nopg.errors import NopgError
-from nopg.training import TrainingResult
+
+if TYPE_CHECKING:
+    from nopg.training import TrainingResult
 
 __all__ = [
     "DEBUG",
+    "ERR",
     "FAILED",
     "FLAWED",
     "OUT",
     "STOPPED",
-    "TOLD",
-    "figures_that_matter",
     "guarded",
     "predicted",
     "print_json",
+    "print_rows",
+    "show",
     "verdict",
 ]
 
 FAILED, FLAWED, STOPPED = 1, 3, 130
-"""Exit codes beside 0 (done) and 2 (a wrong call): could not be done; done, but look; stopped by Ctrl-C."""
+"""Exit codes besides 0 (success) and 2 (wrong usage): failure, flawed data, stopped by Ctrl-C."""
 
-OUT = Console(highlight=False)
-TOLD = Console(stderr=True, highlight=False)
+OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
 DEBUG = False
 """Whether errors show their traceback; set by `nopg --debug`."""
 
@@ -45,32 +48,37 @@ P = ParamSpec("P")
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """Let a command end in one readable line where it fails, and warn in one line too."""
+    """Return a command that shows errors and warnings of the library as one line each."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with _telling():
+            with _messages():
                 command(*args, **kwargs)
         except KeyboardInterrupt as error:
-            TOLD.print(f"[bold]stopped[/bold] {error}".rstrip(), soft_wrap=True)
+            _message("stopped", "bold", str(error))
             raise typer.Exit(STOPPED) from None
         except (NopgError, OSError, MemoryError) as error:
             if DEBUG:
-                TOLD.print(traceback.format_exc(), markup=False)
-            _tell("error", "bold red", _sentence(error))
+                ERR.print(traceback.format_exc(), markup=False)
+            _message("error", "bold red", _sentence(error))
             raise typer.Exit(FAILED) from None
 
     return run
 
 
+def show(text: str | Text, console: Console = OUT, *, style: str | None = None) -> None:
+    """Print text, broken between words on a terminal and not at all in a file or pipe."""
+    console.print(text, style=style, markup=False, soft_wrap=not console.is_terminal)
+
+
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one object of JSON and nothing else; what is no number becomes null."""
+    """Print one JSON object; NaN and infinities become null."""
     typer.echo(json.dumps(plain_values(value), ensure_ascii=False, indent=1, allow_nan=False))
 
 
-def figures_that_matter(rows: Mapping[str, str]) -> None:
-    """Print names and values, one pair to a line."""
+def print_rows(rows: Mapping[str, str]) -> None:
+    """Print names and values, one pair per line."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -96,34 +104,32 @@ def verdict(result: TrainingResult) -> str:
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
-    """Show warnings, and what the library notes of its choices, as lines."""
-    notes = _Notes()
-    logger = logging.getLogger("nopg")
-    logger.addHandler(notes)
+def _messages() -> Iterator[None]:
+    """Show warnings and log records of the library as lines."""
+    handler, logger = _Handler(), logging.getLogger("nopg")
+    logger.addHandler(handler)
     before = logger.level
     logger.setLevel(logging.INFO)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            warnings.showwarning = lambda message, *_: _tell("warning", "bold yellow", str(message))
+            warnings.showwarning = lambda message, *_: _message("warning", "bold yellow", str(message))
             yield
     finally:
-        logger.removeHandler(notes)
+        logger.removeHandler(handler)
         logger.setLevel(before)
 
 
-class _Notes(logging.Handler):
+class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
-            _tell("warning", "bold yellow", record.getMessage())
+            _message("warning", "bold yellow", record.getMessage())
         else:
-            TOLD.print(record.getMessage(), style="dim", markup=False, soft_wrap=True)
+            show(record.getMessage(), ERR, style="dim")
 
 
-def _tell(kind: str, style: str, text: str) -> None:
-    TOLD.print(f"[{style}]{kind}:[/{style}] ", end="")
-    TOLD.print(text, markup=False, soft_wrap=True)
+def _message(kind: str, style: str, text: str) -> None:
+    show(Text.assemble((f"{kind}:", style), f" {text}" if text else ""), ERR)
 
 
 def _sentence(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""What was logged, as a policy to compare with, and as returns that were really seen."""
+"""The logged behaviour as a policy, and the returns of logged episodes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from nopg.policies import Deterministic
 __all__ = ["LoggedBehavior", "LoggedReturns", "logged_returns"]
 
 _NEAREST = 5
-# Episodes whose end leaves more of the return's weight unseen tell too little.
+# Episodes that leave more of the return's weight unseen are too short.
 _UNSEEN = 0.05
 _FEWEST = 3
 
 
 class LoggedBehavior(Deterministic):
-    """Does what was done in one of the five logged states nearest to the present one, drawn anew each time.
+    """Takes the logged action of one of the five nearest logged states, drawn at each call.
 
     Args:
         data: The log.
-        metric: The units of state features.
-        seed: Of the draws.
+        metric: Scales of the state features.
+        seed: Seed of the draws.
     """
 
     def __init__(self, data: Transitions, metric: GaussianKernel, *, seed: int = 0) -> None:
@@ -50,7 +50,7 @@ class LoggedReturns:
     Attributes:
         mean: Over the episodes.
         standard_error: Of the mean.
-        episodes: How many count: those that ended, or ran until hardly any weight of the return was left.
+        episodes: Number of episodes that terminated or are long enough for the discount.
     """
 
     mean: float
@@ -59,7 +59,7 @@ class LoggedReturns:
 
 
 def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:
-    """Return what the logged episodes earned; None where they are fewer than three or too short to tell."""
+    """Return the returns of logged episodes; None where fewer than three are long enough."""
     returns = []
     for rows in episode_rows(data):
         unseen = 0.0 if bool(data.terminated[rows[-1]]) else discount ** len(rows)

@@ -1,7 +1,8 @@
-"""Anything that acts, as a function of raw states."""
+"""Any controller as a function of raw states, or as a policy."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,17 @@ from nopg._typing import as_tensor
 from nopg.data import Schema
 from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError
-from nopg.policies import Policy
+from nopg.policies import Deterministic, Policy
 
-__all__ = ["control_law"]
+__all__ = ["PolicyLaw", "control_law"]
 
 
 def control_law(policy: Any, schema: Schema) -> ControlLaw:
-    """Return what acts as a function of raw states (m, d_s) to actions (m, d_a), without exploration.
+    """Return a controller as a function from raw states (m, d_s) to actions (m, d_a), without exploration.
 
     Args:
-        policy: A policy of ours, a model of Stable-Baselines3 or of d3rlpy, or any function of raw states.
-            A library's model gets raw states or features, whichever it was trained on; the number of its
-            inputs tells.
+        policy: A policy, a model of Stable-Baselines3 or of d3rlpy, or any function of raw states. A model of
+            another library gets raw states or features, by its number of inputs.
         schema: Names of the columns, and which of them are angles.
     """
     if isinstance(policy, Policy):
@@ -36,11 +36,9 @@ def control_law(policy: Any, schema: Schema) -> ControlLaw:
     if hasattr(policy, "observation_space") and hasattr(policy, "predict"):  # Stable-Baselines3
         encodes = _encodes(policy.observation_space.shape, schema)
 
-        def ask(states: torch.Tensor) -> torch.Tensor:
-            actions, _ = policy.predict(_observations(states, schema, encodes), deterministic=True)
-            return as_tensor(actions)
-
-        return ask
+        return lambda states: as_tensor(
+            policy.predict(_observations(states, schema, encodes), deterministic=True)[0]
+        )
 
     if hasattr(policy, "observation_shape") and hasattr(policy, "predict"):  # d3rlpy
         encodes = _encodes(policy.observation_shape, schema)
@@ -53,6 +51,37 @@ def control_law(policy: Any, schema: Schema) -> ControlLaw:
         f"{type(policy).__name__} cannot act; give a policy, a model of Stable-Baselines3 or d3rlpy that has "
         "been built, or a function from states (m, d_s) to actions (m, d_a)"
     )
+
+
+class PolicyLaw(Deterministic):
+    """A control law as a policy, clipped to the declared bounds of the actions.
+
+    Args:
+        law: From raw states (m, d_s) to actions (m, d_a).
+        schema: Of the data.
+    """
+
+    def __init__(self, law: ControlLaw, schema: Schema) -> None:
+        super().__init__()
+        self.law, self.schema, self.num_actions = law, schema, len(schema.actions)
+        bounds = [schema.bounds.get(name, (-math.inf, math.inf)) for name in schema.actions]
+        self._low, self._high = torch.tensor(bounds, dtype=torch.float64).T
+
+    @classmethod
+    def of(cls, policy: Any, schema: Schema) -> PolicyLaw:
+        """Return any controller as a policy; see `control_law`."""
+        return cls(control_law(policy, schema), schema)
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the actions at features (m, d_f)."""
+        with torch.no_grad():
+            actions = as_tensor(self.law(self.schema.decode(features.double())))
+        if actions.shape != (len(features), self.num_actions):
+            raise ArgumentError(
+                f"the policy returned actions of shape {tuple(actions.shape)} for {len(features)} states; it "
+                f"must return {self.num_actions} numbers for each"
+            )
+        return actions.clamp(self._low, self._high).to(features.dtype)
 
 
 def _encodes(shape: Any, schema: Schema) -> bool:

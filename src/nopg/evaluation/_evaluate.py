@@ -1,4 +1,4 @@
-"""Run a controller and count what it earns."""
+"""Returns of a controller in an environment."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Evaluation", "evaluate"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What some episodes of a controller returned.
+    """Rewards and lengths of episodes.
 
     Attributes:
-        rewards: Of every step and episode, 0 after its end, shape (T, m).
-        lengths: How many steps each episode lasted, shape (m,).
+        rewards: Reward of every step and episode, 0 after its end, shape (T, m).
+        lengths: Number of steps of each episode, shape (m,).
     """
 
     rewards: torch.Tensor
@@ -50,12 +50,12 @@ def evaluate(policy: Any, environment: Any, *, episodes: int, steps: int, seed: 
     """Run a controller in an environment without exploration.
 
     Args:
-        policy: Anything that acts; see `control_law`.
-        environment: One of ours, run with all episodes at once, also as a Gymnasium environment; or any other
-            environment of Gymnasium with vectors for observations, run episode after episode.
-        episodes: How many.
-        steps: The length of an episode that does not terminate.
-        seed: Of the initial states; a task with one start returns the same for every seed.
+        policy: Any controller; see `control_law`.
+        environment: One of `nopg.envs`, all episodes at once; or any Gymnasium environment with vectors as
+            observations, one episode after another.
+        episodes: Number of episodes.
+        steps: Maximum number of steps of an episode.
+        seed: Seed of the initial states.
 
     Example:
         >>> from nopg.envs import Pendulum
@@ -79,7 +79,7 @@ def evaluate(policy: Any, environment: Any, *, episodes: int, steps: int, seed: 
 
 
 def _run(env: Any, policy: Any, episodes: int, steps: int, seed: int) -> Evaluation:
-    """Run somebody else's environment, episode after episode."""
+    """Run a Gymnasium environment, one episode after another."""
     spaces = env.observation_space.shape, env.action_space.shape
     if any(shape is None or len(shape) != 1 for shape in spaces):
         raise ArgumentError(f"observations and actions have shapes {spaces}; both must be vectors")

@@ -1,4 +1,4 @@
-"""A return with an interval and a verdict, from what all rows and halves of them say."""
+"""Standard error, interval and verdict of a return, from all rows and from halves of them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = [
 Verdict = Literal["ok", "weak", "not identifiable"]
 
 DEVIATIONS = 1.96
-# No answer is trusted to better than this share of its size.
+# The least standard error as a share of the estimate.
 _FINEST = 0.01
-# Of the unknown mass, and of the standard error in units of how far logged rewards let returns differ.
+# Limits of the unknown mass, and of the standard error over the range of returns that logged rewards allow.
 WEAK_UNKNOWN, NO_UNKNOWN = 0.05, 0.2
 _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
 _FEWEST_EPISODES = 6
@@ -37,13 +37,13 @@ _FEWEST_EPISODES = 6
 def standard_error(values: torch.Tensor, paths: ModelPaths, *, floor: bool = False) -> float:
     """Return the standard error of a mean over paths, such as that of their returns.
 
-    Half the rows err by more, to the same side where fits are too stiff and to either side where they are
-    uncertain; by how much is the measure of error. With no halves it is infinite.
+    Estimates from half the rows err more, to the same side where fits are too stiff and to either side where
+    they are uncertain; their deviation from the estimate measures its error. Without halves it is infinite.
 
     Args:
-        values: Of every part and path, shape (P, m): of all rows first, then of the halves.
-        paths: Whose values they are.
-        floor: Whether the error is at least the resolution of the answer.
+        values: Values of every part and path, shape (P, m): all rows first, then the halves.
+        paths: The paths.
+        floor: Whether the error is at least the resolution.
     """
     value, *halves = values.mean(dim=1).tolist()
     if not halves:
@@ -54,12 +54,12 @@ def standard_error(values: torch.Tensor, paths: ModelPaths, *, floor: bool = Fal
 
 
 def resolution(value: float) -> float:
-    """Return the least standard error of an answer: none is trusted to better than a hundredth."""
+    """Return the least standard error of an estimate, a hundredth of it."""
     return _FINEST * abs(value)
 
 
 def _chance_error(values: torch.Tensor, repeats: int) -> float:
-    """Return the standard error of a mean (m,) over starts that are each repeated: what noise leaves."""
+    """Return the standard error that noise leaves in a mean (m,) over repeated starts."""
     if repeats == 1:
         return 0.0
     by_start = values.view(repeats, -1)
@@ -67,7 +67,7 @@ def _chance_error(values: torch.Tensor, repeats: int) -> float:
 
 
 def lower_return(paths: ModelPaths) -> float:
-    """Return the lower end of a controller's return: what leaves the data is worth the least."""
+    """Return the lower end of a controller's return; leaving the data has the least value."""
     value = min(float(paths.pessimistic[0].mean()), float(paths.returns[0].mean()))
     return value - DEVIATIONS * standard_error(paths.returns, paths, floor=True)
 
@@ -81,29 +81,31 @@ def verdict_of(
     alone: bool = False,
     poor_fits: Sequence[ColumnFit] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the verdict on an estimate, and why it is not `ok`.
+    """Return the verdict on an estimate, and the reasons why it is not `ok`.
 
     Args:
         unknown: The unknown mass.
         error: The standard error.
-        return_range: How far returns may differ by the rewards that were logged.
-        episodes: How many there are, or parts and rows that stand for episodes.
+        return_range: Range of the returns that logged rewards allow.
+        episodes: Number of episodes, or of parts or rows that are used as episodes.
         alone: Whether all rows are of one episode.
-        poor_fits: Columns that are predicted badly on held-out rows. Noise of the sensors is one cause; it
-            biases the fit alike in all halves, so the standard error cannot show it.
+        poor_fits: Columns with poor predictions of held-out rows. Sensor noise is one cause; it biases fits
+            alike in all halves, so the standard error does not show it.
     """
     relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
     found: list[str] = []
     if episodes == 1:
-        found.append("a single episode or row, from which no error can be told")
+        found.append("a single episode or row gives no estimate of the error")
     elif alone:
-        found.append("a single episode, whose tenths stand for episodes")
+        found.append("a single episode, whose tenths are used as episodes")
     elif episodes < _FEWEST_EPISODES:
         found.append(f"halves of {episodes} episodes tell little about the error")
     if unknown > WEAK_UNKNOWN:
-        found.append(f"{unknown:.0%} of the return's weight lies where the data know nothing")
+        found.append(f"{unknown:.0%} of the return's weight lies outside the data")
     if relative > _WEAK_ERROR:
-        found.append(f"the standard error is {relative:.0%} of what logged rewards make possible")
+        found.append(
+            f"the standard error is {relative:.0%} of the range of returns that logged rewards allow"
+        )
     if poor_fits:
         named = ", ".join(f"{fit.name} {fit.r_squared:.2f}" for fit in poor_fits)
         known = (

@@ -1,4 +1,4 @@
-"""Rollouts of a controller from the starts of a task, the equation's value as their tail."""
+"""Rollouts of a controller from the starts of a task, with the equation's value as their tail."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from nopg.policies._deterministic import Mode
 
 __all__ = ["ModelPaths", "follow"]
 
-# The share of the return's weight that the equation's value stands for, where the longest rollout allows.
+# Share of the return's weight left to the equation's value, and the longest rollout.
 _TAIL, _LONGEST = 0.05, 300
 _NUM_NODES = 100
-# Paths that the starts are repeated for where the plant is noisy.
+# Number of paths to which the starts are repeated where the plant is noisy.
 _FEWEST_PATHS = 40
 
 
@@ -74,24 +74,17 @@ def follow(
     Args:
         problem: Model, starts, discount, value of the unknown, H.
         law: The controller; a stochastic one acts by its mode.
-        num_parts: Parts of the model that are followed.
-        steps: Length of the paths; by default until the equation's value stands for a twentieth of the
-            return, at most 300.
-        fewest: Paths that starts are repeated for; by default 40 where the plant is noisy.
+        num_parts: Number of parts of the model.
+        steps: Length of the paths; by default until the equation's value has a twentieth of the return's
+            weight, at most 300.
+        fewest: Number of paths to which the starts are repeated where the plant is noisy; 40 by default.
     """
     model, gamma = problem.model, problem.discount
     T = steps or min(max(math.ceil(math.log(_TAIL) / math.log(gamma)) if gamma > 0 else 1, 1), _LONGEST)
-    wanted = fewest or _FEWEST_PATHS
-    repeats = max(-(-wanted // len(problem.starts)), 2) if problem.noisy else 1
+    repeats = max(-(-(fewest or _FEWEST_PATHS) // len(problem.starts)), 2) if problem.noisy else 1
     starts = problem.starts.repeat(repeats, 1)
     m = len(starts)
-    noise = None
-    if problem.noisy:
-        rng = generator(problem.seed, "noise of the rollouts")
-        normal = torch.randn(T, m, model.num_states, generator=rng, dtype=torch.float64)
-        noise = normal.repeat(
-            1, num_parts, 1
-        ).numpy()  # the same for every part, so that parts differ by fits
+    noise = _noise(problem, (T, m, model.num_states), num_parts) if problem.noisy else None
     part = np.arange(num_parts).repeat(m)
     path = rollout(
         model, lambda features, _: law.mode(features), starts.repeat(num_parts, 1), T, part=part, noise=noise
@@ -127,8 +120,14 @@ def follow(
     )
 
 
+def _noise(problem: MultistepProblem, shape: tuple[int, int, int], num_parts: int) -> FloatArray:
+    """Return standard normal noise, the same for every part, so that parts differ by fits alone."""
+    rng = generator(problem.seed, "noise of the rollouts")
+    return torch.randn(shape, generator=rng, dtype=torch.float64).repeat(1, num_parts, 1).numpy()
+
+
 def _discounted_costs(path: Rollout, discount: float) -> FloatArray:
-    """Return Σ γᵗcₜ (k, m) along paths; after them the mean of their last fifth goes on."""
+    """Return Σ γᵗcₜ (k, m) along paths; after them the mean of their last fifth continues."""
     T = len(path)
     spent = path.costs * path.going[:-1]
     sums = np.einsum("t,ktm->km", discount ** np.arange(T), spent)

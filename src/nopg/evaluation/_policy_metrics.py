@@ -1,4 +1,4 @@
-"""How well estimated returns of policies serve: the metrics of the DOPE benchmark (Fu et al. 2021)."""
+"""Quality of estimated returns of policies: the metrics of the DOPE benchmark (Fu et al. 2021)."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class PolicyMetrics:
 
 
 def policy_metrics(estimates: ArrayLike, truths: ArrayLike, *, k: int = 1) -> PolicyMetrics:
-    """Return how well estimates of several policies' returns serve to judge and to choose.
+    """Return error, rank correlation and regret of estimated returns of several policies.
 
     Args:
         estimates: Of every policy, shape (p,).
         truths: Their true returns, shape (p,).
-        k: How many policies may be tried on the plant; regret@k.
+        k: Number of policies that can be tried on the plant; regret@k.
 
     Example:
         >>> policy_metrics([1.0, 2.0, 2.5], [0.0, 1.0, 4.0])
         PolicyMetrics(absolute_error=0.29..., rank_correlation=1.0, regret=0.0)
     """
-    from scipy import stats  # takes a second to import, and few need it
+    from scipy import stats  # slow to import
 
     estimated, true = (np.asarray(values, dtype=np.float64) for values in (estimates, truths))
     if estimated.shape != true.shape or estimated.ndim != 1 or len(true) < 2:

@@ -1,4 +1,4 @@
-"""Regions of the state space, written as an expression of named states or given as a function."""
+"""Regions of the state space, as an expression of named states or as a function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BINARY: Mapping[type[ast.AST], Any] = MappingProxyType(
     {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 )
 _COMPARED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-# A margin that counts as inside and is nothing.
+# A margin of 0 that counts as inside.
 _AT_EDGE = 1e-30
 _MOST_NODES = 200
 
@@ -34,7 +34,7 @@ def region_of(region: str | Callable[[Any], Any], schema: Schema) -> Region:
 
     Args:
         region: Such as `"position > 0.3 or abs(angle) > 0.05"`: names of states, numbers, + − * /, abs,
-            comparisons, and, or, not; nothing else is run. Or a function of raw states (m, d_s).
+            comparisons, and, or, not; nothing else is evaluated. Or a function of raw states (m, d_s).
         schema: Names of the states.
 
     Example:
@@ -74,7 +74,7 @@ def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Ten
             raise ArgumentError(f"the region {region!r} is no condition on the states {list(columns)}")
         return found.inside
 
-    margin(torch.zeros(1, len(columns), dtype=torch.float64))  # a wrong name is better known now
+    margin(torch.zeros(1, len(columns), dtype=torch.float64))  # report a wrong name at once
     return margin
 
 
@@ -103,7 +103,7 @@ def _compared(op: ast.AST, left: Any, right: Any) -> _Margin:
 
 
 def _value(node: ast.AST, columns: Mapping[str, torch.Tensor]) -> Any:  # noqa: PLR0911 (one for each kind of node)
-    """Return what an expression is worth; only what is listed here is understood."""
+    """Return the value of an expression; only these nodes are understood."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return float(number)

@@ -1,9 +1,9 @@
-"""One or two state columns along which a solution is looked at, and where the others are held."""
+"""Grids over one or two state columns, with the other columns held."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,22 +20,22 @@ from nopg.models._sharing import whole_data
 
 __all__ = ["StateSlice", "slice_states"]
 
-# Of so many places one at either end does not count: a spike does not stretch the axis.
+# One place in a thousand at either end does not count: a spike does not stretch the axis.
 _PLACES_PER_SPIKE = 1_000
-# Values along each axis, by how many axes there are.
+# Values along each axis, by the number of axes.
 _POINTS = {1: 401, 2: 61}
-# From here on a place counts as outside the data; so many places are looked at.
+# Unknown mass above which a place is outside the data, and how many places are used.
 _MOSTLY, _MOST_PLACES = 0.5, 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateSlice:
-    """A grid over one or two state columns through the space of states.
+    """A grid over one or two state columns.
 
     Attributes:
         schema: Names of the columns.
-        columns: Those that vary, the horizontal one first.
-        axes: The values of each, rising.
+        columns: The columns that vary, the horizontal one first.
+        axes: The values of each, ascending.
         held: The value of every other column, by name.
     """
 
@@ -46,7 +46,7 @@ class StateSlice:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many values each axis has."""
+        """Number of values of each axis."""
         return tuple(len(axis) for axis in self.axes)
 
     def states(self) -> torch.Tensor:
@@ -80,12 +80,12 @@ class StateSlice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Places:
-    """Which states a slice may go through: logged ones, and those that the policy visits.
+    """States that a slice may pass through: logged states, and states that the policy visits.
 
     Attributes:
-        states: Raw next states that lie inside the data, all where none does, shape (n, d_s).
-        scaled: In the metric of the problem, shape (n, d_f).
-        visited: States that the policy visits in the same metric, shape (v, d_f).
+        states: Raw next states inside the data, or all if there are none, shape (n, d_s).
+        scaled: The same in the metric of the problem, shape (n, d_f).
+        visited: States that the policy visits, in the same metric, shape (v, d_f).
         visits: Their discounted weights, shape (v,).
         starts: Raw initial states, shape (n₀, d_s).
     """
@@ -125,8 +125,8 @@ def slice_states(
 ) -> StateSlice:
     """Return a grid through the states that a solution knows.
 
-    An axis covers the places that the data know and the initial states. An angle has one period, [−T/2, T/2]
-    or its declared bounds if they are one period apart; where it keeps to less than half of it, that arc.
+    An axis covers the data and the initial states. An angle has one period, [−T/2, T/2] or its declared
+    bounds if they are one period apart; if the data cover less than half of it, that arc.
 
     Args:
         solution: The solution.
@@ -134,8 +134,8 @@ def slice_states(
         columns: One or two state columns. By default the two along which the discounted visits spread most,
             in the metric of the problem.
         held: Values of other columns. By default those of the place nearest to the median of the discounted
-            visits, which is a place that the data know.
-        points: How many values each axis has; 61, or 401 for a single column.
+            visits, which lies in the data.
+        points: Number of values of each axis; 61, or 401 for a single column.
     """
     if points is not None and points < 2:
         raise ArgumentError(f"points is {points}; an axis needs at least 2")
@@ -154,14 +154,8 @@ def slice_states(
     return StateSlice(schema, chosen, axes, {name: values[name] for name in others})
 
 
-def _check_known(names: Sequence[str], schema: Schema) -> None:
-    for name in names:
-        if name not in schema.states:
-            raise ArgumentError(f"there is no state column {name!r}; the columns are {list(schema.states)}")
-
-
 def _checked(held: Mapping[str, float], schema: Schema) -> dict[str, float]:
-    _check_known(list(held), schema)
+    _check_known(held, schema)
     for name, value in held.items():
         if not math.isfinite(value):
             raise ArgumentError(f"{name!r} is held at {value}; give a finite number")
@@ -171,15 +165,20 @@ def _checked(held: Mapping[str, float], schema: Schema) -> dict[str, float]:
 def _check_columns(columns: tuple[str, ...], held: Mapping[str, float], schema: Schema) -> None:
     _check_known(columns, schema)
     if len(columns) not in {1, 2} or len(set(columns)) < len(columns):
-        raise ArgumentError(
-            f"columns is {list(columns)}; give one or two different ones of {list(schema.states)}"
-        )
+        names = list(schema.states)
+        raise ArgumentError(f"columns is {list(columns)}; give one or two different ones of {names}")
     if both := [name for name in columns if name in held]:
         raise ArgumentError(f"{both} cannot both vary and be held; take it out of columns or of held")
 
 
+def _check_known(names: Iterable[str], schema: Schema) -> None:
+    for name in names:
+        if name not in schema.states:
+            raise ArgumentError(f"there is no state column {name!r}; the columns are {list(schema.states)}")
+
+
 def _widest(places: _Places, schema: Schema, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the two of these columns along which the visits spread most, in the order of the data."""
+    """Return the two columns along which the visits spread most, in the order of the data."""
     if not names:
         raise ArgumentError(f"every column of {list(schema.states)} is held; let at least one vary")
     share = (places.visits / places.visits.sum())[:, None]
@@ -193,7 +192,7 @@ def _widest(places: _Places, schema: Schema, names: Sequence[str]) -> tuple[str,
 
 
 def _typical(places: _Places, schema: Schema, names: Sequence[str]) -> dict[str, float]:
-    """Return the values of these columns at the logged place nearest to the median of the visits."""
+    """Return the values of columns at the logged place nearest to the median of the visits."""
     if not names:
         return {}
     features = [k for k, column in enumerate(schema.feature_columns) if schema.states[column] in names]
@@ -204,7 +203,7 @@ def _typical(places: _Places, schema: Schema, names: Sequence[str]) -> dict[str,
 
 
 def _median(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the value below and above which lies at most half of the weight."""
+    """Return the weighted median."""
     ordered, order = values.sort()
     reached = weights[order].cumsum(dim=0)
     return ordered[int((reached < 0.5 * reached[-1]).sum())]
@@ -232,7 +231,7 @@ def _range(values: FloatArray) -> tuple[float, float]:
 def _arc(
     known: FloatArray, starts: FloatArray, period: float, bounds: tuple[float, float] | None
 ) -> tuple[float, float]:
-    """Return the ends of the arc that holds all angles, or of one period where it is more than half of it."""
+    """Return the ends of the arc of all angles, or of one period where the arc is over half of it."""
     whole = (-period / 2, period / 2)
     if bounds is not None and math.isclose(bounds[1] - bounds[0], period, rel_tol=1e-3):
         whole = bounds

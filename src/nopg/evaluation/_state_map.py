@@ -20,20 +20,20 @@ from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
 __all__ = ["Estimate", "StateMap", "map_states"]
 
 Estimate = Literal["actions", "value", "visitation"]
-"""What of a map goes into a picture or a table."""
+"""An estimate on a map."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateMap:
-    """What a solution says on a grid over one or two state columns; arrays have the shape of the grid.
+    """Estimates of a solution on a grid over one or two state columns; arrays have the shape of the grid.
 
     Attributes:
         slice: The grid, and where the other columns are held.
         value: V̂.
-        visitation: μ̃, the discounted visits of the data around.
-        unknown: m, the mass that the data cannot account for, in [0, 1].
+        visitation: μ̃, the discounted visits.
+        unknown: m, the unknown mass, in [0, 1].
         support: Effective number of samples there.
-        actions: What the policy does, without exploration; the action columns last.
+        actions: Actions of the policy without exploration; the action columns last.
         starts: Raw initial states, shape (n₀, d_s).
     """
 
@@ -54,7 +54,7 @@ class StateMap:
     def lack(self) -> FloatArray:
         """The log of m/(1 − m), positive outside the data and smooth, so that its zero can be drawn.
 
-        A model without prior mass calls nothing unknown; it is measured by the default of 10⁻⁶ samples.
+        For a model without prior mass the support is compared with the default of 10⁻⁶ samples.
         """
         if not self.unknown.any():
             return math.log(DEFAULT_PRIOR_MASS) - _log(self.support)
@@ -62,14 +62,14 @@ class StateMap:
 
     @property
     def outside(self) -> npt.NDArray[np.bool_]:
-        """Where the unknown mass is above a half: no data are there."""
+        """Where the unknown mass is above a half: outside the data."""
         return np.asarray(self.lack > 0)
 
     def table(self, *estimates: Estimate) -> dict[str, FloatArray]:
         """Return columns of equal length by name, one row per state of the grid.
 
-        Every state column, the estimates asked for, or all, then `unknown` and `support`. An estimate that is
-        called like a column of the data gets an underscore.
+        Every state column, the estimates (all by default), then `unknown` and `support`. An estimate with the
+        name of a column of the data gets an underscore.
 
         Args:
             estimates: Of "actions", "value" and "visitation".
@@ -92,9 +92,8 @@ def _free(name: str, taken: Collection[str]) -> str:
 
 
 def _log(x: FloatArray) -> FloatArray:
-    """Return log x, of 0 a number still."""
-    logs: FloatArray = np.log(np.maximum(x, np.finfo(np.float64).tiny))
-    return logs
+    """Return log x, finite at 0."""
+    return np.asarray(np.log(np.maximum(x, np.finfo(np.float64).tiny)))
 
 
 def map_states(
@@ -105,20 +104,19 @@ def map_states(
     held: Mapping[str, float] | None = None,
     points: int | None = None,
 ) -> StateMap:
-    """Return what a solution says over one or two state columns.
+    """Return the estimates of a solution over one or two state columns.
 
     Args:
-        solution: The solution; its policy is the one that is asked.
+        solution: The solution, with its policy.
         schema: Of the data behind it.
         columns: One or two state columns; by default the two along which the visits spread most, see
             `slice_states`.
         held: Values of other columns; by default those of a typical visited state.
-        points: How many values each axis has; 61, or 401 for a single column.
+        points: Number of values of each axis; 61, or 401 for a single column.
 
     Example:
         >>> import nopg
-        >>> from nopg.envs import Pendulum
-        >>> from nopg.envs import collect_grid
+        >>> from nopg.envs import Pendulum, collect_grid
         >>> data, one = collect_grid(Pendulum(), (8, 8, 2)), nopg.TrainingConfig(updates=1)
         >>> result = nopg.optimize(data, 0.9, model="paper", config=one)
         >>> found = map_states(result.solution, result.policy.schema, points=5)

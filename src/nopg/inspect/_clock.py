@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from nopg._typing import ArrayLike
+from nopg._typing import ArrayLike, FloatArray
 from nopg.errors import DataError
-from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
-from nopg.inspect._recording import Recording
+from nopg.inspect._episodes import Recording
+from nopg.inspect._findings import Finding, graded, look, ok, stop
+from nopg.inspect._wording import count_of, listed, share_of
 
 __all__ = ["Clock", "as_seconds", "clock_finding", "duration"]
 
 # Longer than this many intervals, and at least one sample is missing.
 _GAP = 1.5
-# A transition that spans more intervals than this tells a false story of the plant.
+# A transition that spans more intervals than this is wrong about the plant.
 _JUMP = 10.0
 _MANY_GAPS = 0.01
 # Spread of the intervals, 5th to 95th percentile, relative to their median.
@@ -47,11 +47,11 @@ class Clock:
     bridged: tuple[int, ...]
     backward: tuple[int, ...]
     repeated: tuple[int, ...]
-    trace: npt.NDArray[np.float64]
+    trace: FloatArray
 
     @classmethod
     def of(cls, seconds: torch.Tensor, recording: Recording) -> Clock | None:
-        """Read the clock; None where no row follows another or time stands still."""
+        """Return the clock; None where no row follows another or time does not advance."""
         order = recording.order
         steps = seconds[order].diff()[recording.linked].numpy()
         before = order[:-1][recording.linked].numpy()
@@ -85,7 +85,7 @@ class Clock:
 
 
 def as_seconds(time: ArrayLike, rows: int) -> torch.Tensor:
-    """Return time stamps (n,) in seconds from what a user gave, or say what is wrong with it."""
+    """Return time stamps (n,) in seconds, or raise a `DataError`."""
     values = time.detach().numpy() if isinstance(time, torch.Tensor) else np.asarray(time)
     if values.dtype.kind not in "fiu":
         raise DataError(
@@ -100,7 +100,7 @@ def as_seconds(time: ArrayLike, rows: int) -> torch.Tensor:
 
 
 def clock_finding(clock: Clock) -> Finding:
-    """Judge the sampling."""
+    """Return the finding about the sampling."""
     topic, every = "sampling", duration(clock.interval)
     if clock.backward:
         return stop(
@@ -113,8 +113,8 @@ def clock_finding(clock: Clock) -> Finding:
     if clock.repeated:
         return look(
             topic,
-            f"{count_of(len(clock.repeated), 'row')} ({listed(clock.repeated)}) share the time stamp of the "
-            "next row",
+            f"{count_of(len(clock.repeated), 'row')} ({listed(clock.repeated)}) "
+            "share the time stamp of the next row",
             "Keep one row per time stamp, or record time more finely",
         )
     if clock.jitter > _UNEVEN:
@@ -128,7 +128,7 @@ def clock_finding(clock: Clock) -> Finding:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the unit that reads best.
+    """Return a time in a readable unit.
 
     Example:
         >>> duration(0.002), duration(90), duration(7200)
@@ -153,11 +153,10 @@ def _bridged(clock: Clock) -> Finding:
         "End the episode at that row (drop its transition); if the clock was set, correct the time stamps"
     )
     many = len(clock.bridged) > _MANY_GAPS * clock.trace[0, -1]
-    grave = spans[longest] > _JUMP * clock.interval or many
-    return stop("sampling", what, advice) if grave else look("sampling", what, advice)
+    return graded("sampling", what, advice, grave=many or spans[longest] > _JUMP * clock.interval)
 
 
-def _trace(steps: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _trace(steps: FloatArray) -> FloatArray:
     """Return places and the longest interval near each, at most `_POINTS` of them."""
     starts = np.unique(np.linspace(0, len(steps), _POINTS, endpoint=False).astype(np.int64))
     longest = np.maximum.reduceat(steps, starts)

@@ -1,32 +1,27 @@
-"""`describe`: what a careful engineer would look at first, as a value, a table and a figure."""
+"""`describe`: data-quality checks before training, as a value, a table and a figure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from nopg._typing import ArrayLike
 from nopg.data import Transitions
 from nopg.data._held_out import duplicate_groups
 from nopg.errors import ArgumentError, DataError
 from nopg.inspect._clock import Clock, as_seconds, clock_finding
-from nopg.inspect._columns import (
-    Column,
-    angle_finding,
-    bounds_finding,
-    constant_finding,
-    far_finding,
-    measure_columns,
-    outside_finding,
-    reward_finding,
-)
-from nopg.inspect._coverage import Coverage, coverage_finding, starts_finding, steps_finding
-from nopg.inspect._episodes import Episodes, ends_finding, order_finding
-from nopg.inspect._figure import draw
-from nopg.inspect._findings import Finding, Grade, count_of, look, numbered, ok, share_of, stop
-from nopg.inspect._recording import Recording
+from nopg.inspect._column_findings import column_findings
+from nopg.inspect._columns import Column, measure_columns
+from nopg.inspect._coverage import Coverage
+from nopg.inspect._coverage_findings import coverage_findings
+from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_finding
+from nopg.inspect._figure import draw, panels
+from nopg.inspect._findings import Finding, Grade, graded, look, numbered, ok
 from nopg.inspect._stuck import Run, find_runs, stuck_finding
-from nopg.inspect._table import table
+from nopg.inspect._table import columns_text, coverage_text, facts_text, findings_text, headline
+from nopg.inspect._wording import count_of, share_of
 from nopg.kernels import Bandwidths
 
 if TYPE_CHECKING:
@@ -49,10 +44,10 @@ class Description:
         num_dropped: Rows that were dropped before for NaN or infinities, where known.
         columns: States, actions, the reward.
         episodes: How many, how long, how they end.
-        runs: State columns that hold one value surprisingly long.
+        runs: State columns that repeat one value surprisingly long.
         clock: The sampling, where time stamps were given.
-        coverage: What the kernels see, or None where that cannot be said.
-        no_coverage: Why not, else empty.
+        coverage: Density of the data in bandwidths, or None where it is not measured.
+        no_coverage: Why it is not measured, else empty.
         findings: Numbered, the gravest first.
     """
 
@@ -73,15 +68,56 @@ class Description:
         return self.findings[0].grade
 
     def finding(self, topic: str) -> Finding | None:
-        """Return the finding on a topic, None where the data give no occasion for one."""
+        """Return the finding on a topic, or None."""
         return next((finding for finding in self.findings if finding.topic == topic), None)
 
     def figure(self) -> Figure:
-        """Return small multiples of the columns, the steps, the coverage and what else was measured."""
-        return draw(self)
+        """Return small multiples: columns, steps, coverage, episodes, sampling."""
+        return draw(
+            self.num_rows,
+            self.columns,
+            self.findings,
+            panels(self.columns, self.coverage, self.episodes, self.clock, self.runs),
+        )
+
+    def to_text(self, width: int = 100) -> str:
+        """Return findings, columns, episodes, sampling and coverage in at most `width` and 100 columns."""
+        width = min(max(width, 40), 100)
+        steps = {} if self.coverage is None else self.coverage.steps
+        copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / self.num_rows)}"
+        clock = str(self.clock or "not checked; it needs describe(…, time=…) in seconds")
+        facts = {"Episodes": str(self.episodes), "Sampling": clock, "Duplicates": copies}
+        if self.num_dropped is not None:
+            facts["Dropped"] = f"{count_of(self.num_dropped, 'row')} with NaN or infinities"
+        if self.no_coverage:
+            facts["Coverage"] = f"not measured: {self.no_coverage}"
+        parts = [
+            headline(self.num_rows, self.columns, self.findings, width),
+            findings_text(self.findings, width),
+            columns_text(self.columns, steps, width),
+            facts_text(facts, width),
+        ]
+        if self.coverage is not None:
+            parts.append(coverage_text(self.coverage, self.num_rows, width))
+        return "\n\n".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return columns, episodes, bandwidths and findings as plain values."""
+        names = ("name", "role", "unit", "low", "median", "high", "spread", "levels")
+        h = None if self.coverage is None else self.coverage.bandwidths
+        return {
+            "rows": self.num_rows,
+            "copies": self.num_copies,
+            "grade": str(self.grade),
+            "columns": [{name: getattr(column, name) for name in names} for column in self.columns],
+            "episodes": str(self.episodes),
+            "bandwidths": h
+            and {"states": h.states.tolist(), "actions": h.actions.tolist(), "source": h.source},
+            "findings": [{**asdict(one), "grade": str(one.grade)} for one in self.findings],
+        }
 
     def __str__(self) -> str:
-        return table(self)
+        return self.to_text()
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{self.count(grade)} {grade}" for grade in reversed(Grade))
@@ -99,11 +135,11 @@ def describe(
     bandwidths: Bandwidths | None = None,
     num_dropped: int | None = None,
 ) -> Description:
-    """Look at a dataset as a careful engineer would before training on it.
+    """Check a dataset before training on it.
 
-    Ranges, copies, flags, runs and time are read from all rows. What the kernels see is measured on at most
-    50 000 rows, the same ones every time. Most of the time goes into selecting bandwidths; those found are
-    in `coverage.bandwidths`, and can be given to `optimize` with the paper's model.
+    Ranges, copies, flags, runs and time are read from all rows. Coverage is measured on at most 50 000 rows,
+    the same ones every time. Most of the time goes into selecting bandwidths; they are in
+    `coverage.bandwidths`, and can be given to `optimize` with the paper's model.
 
     Args:
         data: The transitions.
@@ -118,59 +154,56 @@ def describe(
         >>> description
         Description(450 rows: 0 stop, 1 look, ... ok)
         >>> print(description.findings[0])
-        1 [look] duplicates: 30 rows (6.67 %) say again what another row says. Drop them unless...
+        1 [look] duplicates: 30 rows (6.67 %) repeat another row. Drop them unless...
     """
-    return _described(data, time=time, bandwidths=bandwidths, num_dropped=num_dropped, whole=True)
-
-
-def quick_findings(data: Transitions) -> tuple[Finding, ...]:
-    """Return what `describe` finds, numbered, but for what the kernels of the paper's model see."""
-    return _described(data, time=None, bandwidths=None, num_dropped=None, whole=False).findings
-
-
-def _described(
-    data: Transitions,
-    *,
-    time: ArrayLike | None,
-    bandwidths: Bandwidths | None,
-    num_dropped: int | None,
-    whole: bool,
-) -> Description:
     if num_dropped is not None and num_dropped < 0:
         raise ArgumentError(f"num_dropped is {num_dropped}; give how many rows were dropped, or None")
     if bandwidths is not None:
         _check_bandwidths(bandwidths, data)
-    recording = Recording.of(data)
+    seconds = None if time is None else as_seconds(time, len(data))
+    try:
+        coverage, no_coverage = Coverage.of(data, bandwidths), ""
+    except DataError as error:
+        coverage, no_coverage = None, str(error)
+    return _description(data, seconds, coverage, no_coverage, num_dropped)
+
+
+def quick_findings(data: Transitions) -> tuple[Finding, ...]:
+    """Return the findings of `describe`, numbered, without those about coverage."""
+    return _description(data, None, None, "", None).findings
+
+
+def _description(
+    data: Transitions,
+    seconds: torch.Tensor | None,
+    coverage: Coverage | None,
+    no_coverage: str,
+    num_dropped: int | None,
+) -> Description:
+    """Return the description; without a coverage or a reason for its absence it is not mentioned."""
+    n, recording = len(data), Recording.of(data)
     columns, episodes = measure_columns(data), Episodes.of(data, recording)
     runs = find_runs(data, recording)
-    clock = None if time is None else Clock.of(as_seconds(time, len(data)), recording)
-    copies = len(data) - int(duplicate_groups(data).max()) - 1
-    coverage, no_coverage = _coverage(data, bandwidths) if whole else (None, "not asked for")
-
+    clock = None if seconds is None else Clock.of(seconds, recording)
+    copies = n - int(duplicate_groups(data).max()) - 1
     findings = [
-        rows_finding(len(data), copies, num_inputs=data.features.shape[1] + data.actions.shape[1]),
-        None if num_dropped is None else dropped_finding(num_dropped, len(data)),
-        copies_finding(copies, len(data)),
-        constant_finding(columns),
-        far_finding(columns),
-        angle_finding(columns),
-        reward_finding(columns, episodes.num_terminated),
+        _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
+        None if num_dropped is None else _dropped(num_dropped, n),
+        _copies(copies, n),
+        *column_findings(columns, episodes.num_terminated),
         ends_finding(episodes),
         order_finding(episodes),
-        stuck_finding(runs, len(data)) if bool(recording.connected.any()) else None,
+        stuck_finding(runs, n) if bool(recording.connected.any()) else None,
         None if clock is None else clock_finding(clock),
-        bounds_finding(columns),
-        outside_finding(columns),
-        *(
-            []
-            if not whole
-            else [look("coverage", f"not measured: {no_coverage}", "Correct that first, then describe again")]
-            if coverage is None
-            else [steps_finding(coverage), coverage_finding(coverage), starts_finding(coverage)]
-        ),
     ]
+    if coverage is not None:
+        findings += coverage_findings(coverage)
+    elif no_coverage:
+        findings.append(
+            look("coverage", f"not measured: {no_coverage}", "Correct that first, then describe again")
+        )
     return Description(
-        num_rows=len(data),
+        num_rows=n,
         num_copies=copies,
         num_dropped=num_dropped,
         columns=columns,
@@ -183,13 +216,6 @@ def _described(
     )
 
 
-def _coverage(data: Transitions, bandwidths: Bandwidths | None) -> tuple[Coverage | None, str]:
-    try:
-        return Coverage.of(data, bandwidths), ""
-    except DataError as error:
-        return None, str(error)
-
-
 def _check_bandwidths(bandwidths: Bandwidths, data: Transitions) -> None:
     given = len(bandwidths.states), len(bandwidths.actions)
     wanted = data.features.shape[1], data.actions.shape[1]
@@ -200,34 +226,40 @@ def _check_bandwidths(bandwidths: Bandwidths, data: Transitions) -> None:
         )
 
 
-def rows_finding(num_rows: int, num_copies: int, *, num_inputs: int) -> Finding:
-    """Judge the number of distinct rows against the number of inputs of the kernels."""
-    distinct, wanted = num_rows - num_copies, _ROWS_PER_INPUT * num_inputs
-    what = f"{count_of(distinct, 'distinct row')} for {count_of(num_inputs, 'kernel input')}"
-    if distinct < 2:
-        return stop("rows", what, "Give at least two different transitions")
-    if distinct < wanted:
-        return look("rows", what, f"Record more, some {wanted} at least, or leave out columns")
-    return ok("rows", what)
+def _rows(distinct: int, num_inputs: int) -> Finding:
+    """Return the finding about the number of distinct rows for the number of kernel inputs."""
+    wanted = _ROWS_PER_INPUT * num_inputs
+    advice = f"Record more, some {wanted} at least, or leave out columns"
+    return graded(
+        "rows",
+        f"{count_of(distinct, 'distinct row')} for {count_of(num_inputs, 'kernel input')}",
+        "Give at least two different transitions" if distinct < 2 else advice,
+        grave=distinct < 2,
+        minor=distinct >= wanted,
+    )
 
 
-def dropped_finding(num_dropped: int, num_rows: int) -> Finding:
-    """Judge how many rows were dropped for NaN or infinities."""
+def _dropped(num_dropped: int, num_rows: int) -> Finding:
+    """Return the finding about rows dropped for NaN or infinities."""
     share = num_dropped / (num_dropped + num_rows)
-    what = f"{count_of(num_dropped, 'row')} with NaN or infinities were dropped ({share_of(share)})"
-    advice = "See whether they come from one sensor or one time; what is missing there cannot be learned"
-    if share > _MANY_DROPPED:
-        return stop("invalid rows", what, advice)
-    return look("invalid rows", what, advice) if share > _FEW_DROPPED else ok("invalid rows", what)
+    return graded(
+        "invalid rows",
+        f"{count_of(num_dropped, 'row')} with NaN or infinities were dropped ({share_of(share)})",
+        "Check whether they come from one sensor or one time; nothing can be learned there",
+        grave=share > _MANY_DROPPED,
+        minor=share <= _FEW_DROPPED,
+    )
 
 
-def copies_finding(num_copies: int, num_rows: int) -> Finding:
-    """Judge rows that say the same thing twice."""
+def _copies(num_copies: int, num_rows: int) -> Finding:
+    """Return the finding about repeated rows."""
     share = num_copies / num_rows
     if not num_copies:
         return ok("duplicates", "no row repeats another")
-    what = f"{count_of(num_copies, 'row')} ({share_of(share)}) say again what another row says"
-    advice = "Drop them unless they happened twice: each copy counts in every average"
-    if share > _MANY_COPIES:
-        return stop("duplicates", what, advice)
-    return look("duplicates", what, advice) if share > _FEW_COPIES else ok("duplicates", what)
+    return graded(
+        "duplicates",
+        f"{count_of(num_copies, 'row')} ({share_of(share)}) repeat another row",
+        "Drop them unless they happened twice: each copy counts in every average",
+        grave=share > _MANY_COPIES,
+        minor=share <= _FEW_COPIES,
+    )

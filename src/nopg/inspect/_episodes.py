@@ -1,4 +1,4 @@
-"""Episodes: how many, how long, how they end, and whether their rows follow one another."""
+"""Episodes: the order of their rows, their number, length and ends."""
 
 from __future__ import annotations
 
@@ -8,17 +8,51 @@ import numpy as np
 import torch
 
 from nopg.data import Transitions
-from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
-from nopg.inspect._recording import Recording
+from nopg.inspect._findings import Finding, look, ok, stop
+from nopg.inspect._wording import count_of, listed, share_of
 
-__all__ = ["END_NAMES", "Episodes", "ends_finding", "order_finding"]
+__all__ = ["END_NAMES", "Episodes", "Recording", "ends_finding", "order_finding"]
 
 END_NAMES = ("terminated", "truncated", "no flag")
 
-# So many episodes of exactly the same greatest length are no accident.
+# This number of episodes of exactly the same greatest length is no accident.
 _SUSPICIOUS = 3
-# Rows that continue each other this often are a recording, whether or not anybody said so.
+# Rows that continue each other this often are a recording, declared or not.
 _A_RECORDING = 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """Rows, episode after episode, each in the order of the data.
+
+    Attributes:
+        order: Row numbers, shape (n,).
+        linked: Whether a row and the next belong to one episode; without episodes all do, shape (n−1,).
+        continued: Whether, moreover, the next state of the one equals the state of the other, shape (n−1,).
+        has_episodes: Whether the data have episodes.
+    """
+
+    order: torch.Tensor
+    linked: torch.Tensor
+    continued: torch.Tensor
+    has_episodes: bool
+
+    @classmethod
+    def of(cls, data: Transitions) -> Recording:
+        """Return the rows of a dataset in order."""
+        if data.episodes is None:
+            order = torch.arange(len(data))
+            linked = torch.ones(len(data) - 1, dtype=torch.bool)
+        else:
+            order = torch.argsort(data.episodes, stable=True)
+            linked = data.episodes[order[1:]] == data.episodes[order[:-1]]
+        arrived, departed = data.next_states[order[:-1]], data.states[order[1:]]
+        return cls(order, linked, linked & (arrived == departed).all(dim=1), data.episodes is not None)
+
+    @property
+    def connected(self) -> torch.Tensor:
+        """The links of episodes; without episodes, rows that continue each other."""
+        return self.linked if self.has_episodes else self.continued
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +102,15 @@ class Episodes:
 
     def __str__(self) -> str:
         if not self.lengths:
-            return f"none: unconnected rows, {self.num_terminated} of them terminated"
-        ends = ", ".join(f"{self.ends.count(name)} {name}" for name in END_NAMES)
+            return f"none declared; {self.num_terminated} rows terminated"
+        ends = ", ".join(f"{self.ends.count(name)} {name}" for name in END_NAMES if name in self.ends)
         shortest, longest = min(self.lengths), max(self.lengths)
         rows = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
-        return f"{len(self.lengths)} of {rows} rows; they end: {ends}"
+        return f"{len(self.lengths)} of {rows} rows; ends: {ends}"
 
 
 def ends_finding(episodes: Episodes) -> Finding:
-    """Judge the flags at the ends of the episodes."""
+    """Return the finding about the flags at the ends of the episodes."""
     topic, count = "ends", len(episodes.lengths)
     if not count:
         return ok(topic, f"rows are unconnected; {episodes.num_terminated} of them are terminated")
@@ -85,7 +119,7 @@ def ends_finding(episodes: Episodes) -> Finding:
             topic,
             f"{count_of(len(episodes.early), 'row')} ({listed(episodes.early)}) are terminated, "
             "but their episodes go on",
-            "Give what follows an end a number of its own, or clear the flag: after it the value is 0",
+            "Give the rows after an end another episode number, or clear the flag: after it the value is 0",
         )
     longest = max(episodes.lengths)
     at_limit = sum(
@@ -104,11 +138,13 @@ def ends_finding(episodes: Episodes) -> Finding:
             f"{open_ends} of {count_of(count, 'episode')} end without a flag; they count as truncated",
             "Flag true ends as terminated, ends of the recording as truncated",
         )
-    return ok(topic, f"every one of {count_of(count, 'episode')} ends with a flag")
+    return ok(
+        topic, "the episode ends with a flag" if count == 1 else f"all {count} episodes end with a flag"
+    )
 
 
 def order_finding(episodes: Episodes) -> Finding | None:
-    """Judge whether the rows of an episode follow one another; None where there is nothing to judge."""
+    """Return the finding about the order of rows within episodes; None where no row follows another."""
     topic, links = "order", episodes.num_links
     if not links:
         return None
@@ -127,5 +163,5 @@ def order_finding(episodes: Episodes) -> Finding | None:
         topic,
         f"within episodes {share_of(1 - share)} of the rows do not begin where the row before arrived",
         "Sort the rows by time and end the episode where rows are missing; "
-        "it is harmless if states were skipped or measured twice",
+        "it does no harm if states were skipped or measured twice",
     )

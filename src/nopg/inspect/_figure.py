@@ -1,36 +1,35 @@
-"""A description as small multiples: one histogram per column, then steps, coverage, ends and time."""
+"""A description as small multiples: one histogram per column, then steps, coverage, episodes and time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from nopg._typing import FloatArray
 from nopg.errors import MissingExtraError
 from nopg.inspect._clock import Clock
 from nopg.inspect._columns import Column
 from nopg.inspect._coverage import STICKS, UNKNOWN_BEYOND, Coverage
 from nopg.inspect._episodes import END_NAMES, Episodes
-from nopg.inspect._findings import Grade, count_of
+from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._stuck import Run
-from nopg.inspect._table import shortened
+from nopg.inspect._wording import count_of, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from nopg.inspect._describe import Description
+    Panel = Callable[[Axes], None]
 
-__all__ = ["draw"]
+__all__ = ["draw", "panels"]
 
 _ACROSS = 4
-_MOST_STATES = 20
-_MOST_BARS = 10
-_MOST_RUNS = 4
+_MOST_STATES, _MOST_BARS, _MOST_RUNS = 20, 10, 4
 _COLORS = {"state": "#3b6ea5", "action": "#c8752d", "reward": "#5f7f4f"}
 _ENDS = dict(zip(END_NAMES, ("#a5423b", "#3b6ea5", "#9a9a9a"), strict=True))
 _WARNING = "#a5423b"
@@ -38,17 +37,19 @@ _GRADES = {Grade.OK: "#3f7d3f", Grade.LOOK: "#b5761b", Grade.STOP: "#a5423b"}
 _LABEL = 22
 
 
-def draw(description: Description) -> Figure:
-    """Return the figure, built apart from any global state of matplotlib."""
+def draw(
+    num_rows: int, columns: Sequence[Column], findings: Sequence[Finding], panels: Sequence[Panel]
+) -> Figure:
+    """Return the figure, without global state of matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("matplotlib", "figures") from error
 
-    panels = _panels(description)
     down = math.ceil(len(panels) / _ACROSS)
     figure = Figure(figsize=(3.1 * _ACROSS, 2.5 * down + 0.7), layout="constrained")
-    figure.suptitle(_title(description), color=_GRADES[description.grade], fontsize=11, x=0.01, ha="left")
+    title, color = _title(num_rows, columns, findings), _GRADES[findings[0].grade]
+    figure.suptitle(title, color=color, fontsize=11, x=0.01, ha="left")
     for k, panel in enumerate(panels):
         axes = figure.add_subplot(down, _ACROSS, k + 1)
         axes.spines[["top", "right"]].set_visible(False)
@@ -57,31 +58,35 @@ def draw(description: Description) -> Figure:
     return figure
 
 
-def _title(description: Description) -> str:
-    text = count_of(description.num_rows, "transition")
-    states = sum(column.role == "state" for column in description.columns)
+def _title(num_rows: int, columns: Sequence[Column], findings: Sequence[Finding]) -> str:
+    text, states = count_of(num_rows, "transition"), sum(column.role == "state" for column in columns)
     if states > _MOST_STATES:
         text += f" (the first {_MOST_STATES} of {states} state columns)"
     for grade in (Grade.STOP, Grade.LOOK):
-        if topics := [finding.topic for finding in description.findings if finding.grade == grade]:
+        if topics := [finding.topic for finding in findings if finding.grade == grade]:
             text += f"\n{grade}: {', '.join(topics)}"
     return text if "\n" in text else text + "\nnothing to correct"
 
 
-def _panels(description: Description) -> list[Callable[[Axes], None]]:
-    columns, coverage = description.columns, description.coverage
+def panels(
+    columns: Sequence[Column],
+    coverage: Coverage | None,
+    episodes: Episodes,
+    clock: Clock | None,
+    runs: Sequence[Run],
+) -> list[Panel]:
+    """Return the panels of the figure; of the state columns the first 20."""
     states = [column for column in columns if column.role == "state"]
     shown = [*states[:_MOST_STATES], *(column for column in columns if column.role != "state")]
-    panels: list[Callable[[Axes], None]] = [partial(_histogram, column) for column in shown]
-    panels.append(partial(_actions_at_bounds, [column for column in columns if column.role == "action"]))
+    found: list[Panel] = [partial(_histogram, column) for column in shown]
+    found.append(partial(_actions_at_bounds, [column for column in columns if column.role == "action"]))
     if coverage is not None:
-        panels += [partial(_steps, coverage), partial(_neighbors, coverage), partial(_nearest, coverage)]
-    if description.episodes.lengths:
-        panels.append(partial(_lengths, description.episodes))
-    if description.clock is not None:
-        panels.append(partial(_intervals, description.clock))
-    panels += [partial(_run, run) for run in description.runs[:_MOST_RUNS]]
-    return panels
+        found += [partial(_steps, coverage), partial(_neighbors, coverage), partial(_nearest, coverage)]
+    if episodes.lengths:
+        found.append(partial(_lengths, episodes))
+    if clock is not None:
+        found.append(partial(_intervals, clock))
+    return [*found, *(partial(_run, run) for run in runs[:_MOST_RUNS])]
 
 
 def _head(axes: Axes, title: str, x: str, y: str) -> None:
@@ -138,7 +143,7 @@ def _neighbors(coverage: Coverage, axes: Axes) -> None:
     if len(values) and values[0] > 0 and values[-1] > 30 * values[0]:
         axes.set_xscale("log")
     axes.set_ylim(0, 103)
-    _head(axes, "effective neighbours", "of a row left out", "% of rows with at most so many")
+    _head(axes, "effective neighbours", "of a row left out", "% of rows at or below")
 
 
 def _nearest(coverage: Coverage, axes: Axes) -> None:
@@ -153,21 +158,15 @@ def _nearest(coverage: Coverage, axes: Axes) -> None:
     axes.set_ylim(0, 105)
     axes.legend(fontsize=7, loc="best", frameon=True, framealpha=0.8, edgecolor="none")
     _head(
-        axes,
-        "distance to the nearest",
-        "bandwidths; right of the line is unknown",
-        "% of rows at most so far",
+        axes, "distance to the nearest", "bandwidths; right of the line is unknown", "% of rows at or below"
     )
 
 
-def _sorted(values: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    found: np.ndarray[tuple[int], np.dtype[np.float64]] = values[values.isfinite()].sort().values.numpy()
-    return found
+def _sorted(values: torch.Tensor) -> FloatArray:
+    return np.asarray(values[values.isfinite()].sort().values.numpy())
 
 
-def _percent(
-    values: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _percent(values: FloatArray) -> FloatArray:
     return 100.0 * np.arange(1, len(values) + 1) / max(len(values), 1)
 
 
@@ -191,7 +190,7 @@ def _lengths(episodes: Episodes, axes: Axes) -> None:
     axes.locator_params(axis="y", integer=True, nbins=5)
     axes.set_ylim(top=1.35 * axes.get_ylim()[1])
     axes.legend(fontsize=7, loc="upper right", ncols=2, frameon=False)
-    _head(axes, f"how {count_of(len(episodes.lengths), 'episode')} end", "rows in the episode", "episodes")
+    _head(axes, f"ends of {count_of(len(episodes.lengths), 'episode')}", "rows in the episode", "episodes")
 
 
 def _intervals(clock: Clock, axes: Axes) -> None:

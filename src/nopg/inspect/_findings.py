@@ -1,14 +1,12 @@
-"""What a finding is, how it is graded, and how findings are put in order."""
+"""Findings, their grades and their order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-__all__ = ["Finding", "Grade", "count_of", "listed", "look", "numbered", "ok", "share_of", "stop"]
-
-_SHOWN = 4
+__all__ = ["Finding", "Grade", "graded", "look", "numbered", "ok", "stop"]
 
 
 class Grade(StrEnum):
@@ -21,7 +19,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about the data that matters for training.
+    """One property of the data that matters for training.
 
     Attributes:
         topic: What it is about, such as `stuck sensor`; every topic has at most one finding.
@@ -42,58 +40,30 @@ class Finding:
 
 
 def ok(topic: str, what: str) -> Finding:
-    """Return a finding that asks for nothing."""
+    """Return a finding with nothing to do."""
     return Finding(topic, Grade.OK, what, "Nothing to do")
 
 
 def look(topic: str, what: str, advice: str) -> Finding:
-    """Return a finding that asks for a look."""
+    """Return a finding that is probably worth correcting."""
     return Finding(topic, Grade.LOOK, what, advice)
 
 
 def stop(topic: str, what: str, advice: str) -> Finding:
-    """Return a finding that should be corrected before training."""
+    """Return a finding to correct before training."""
     return Finding(topic, Grade.STOP, what, advice)
 
 
+def graded(topic: str, what: str, advice: str, *, grave: bool, minor: bool = False) -> Finding:
+    """Return a finding that is `stop` if grave, `ok` if minor, else `look`."""
+    if grave:
+        return stop(topic, what, advice)
+    return ok(topic, what) if minor else look(topic, what, advice)
+
+
 def numbered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
-    """Return the findings that there are, gravest first, each with its number."""
+    """Return the findings that are not None, gravest first, each with its number."""
     gravity = list(Grade)
     found = [finding for finding in findings if finding is not None]
     found.sort(key=lambda finding: -gravity.index(finding.grade))
     return tuple(replace(finding, number=k) for k, finding in enumerate(found, start=1))
-
-
-def listed(items: Sequence[object]) -> str:
-    """Return the items in a row, the first few where there are many.
-
-    Example:
-        >>> listed([3, 5]), listed("abcdefg")
-        ('3, 5', 'a, b, c, d and 3 more')
-    """
-    shown = ", ".join(str(item) for item in items[:_SHOWN])
-    return shown + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
-
-
-def count_of(number: int, noun: str) -> str:
-    """Return the number with its noun.
-
-    Example:
-        >>> count_of(1, "row"), count_of(20000, "row")
-        ('1 row', '20 000 rows')
-    """
-    return f"{number:,}".replace(",", " ") + f" {noun}" + ("" if number == 1 else "s")
-
-
-def share_of(share: float) -> str:
-    """Return a share in percent; what is not nothing or everything does not read as such.
-
-    Example:
-        >>> share_of(0.5), share_of(0.00001), share_of(0.99999), share_of(0.0)
-        ('50 %', '<0.1 %', '>99.9 %', '0 %')
-    """
-    if 0 < share < 0.001:
-        return "<0.1 %"
-    if 0.999 < share < 1:
-        return ">99.9 %"
-    return f"{100 * share:.3g} %"

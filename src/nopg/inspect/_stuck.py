@@ -1,4 +1,4 @@
-"""Sensors that hold exactly one value for suspiciously long while the plant moves on."""
+"""Sensors that repeat one value for suspiciously long while the plant moves."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data import Transitions
-from nopg.inspect._findings import Finding, count_of, listed, look, ok, share_of, stop
-from nopg.inspect._recording import Recording
+from nopg.inspect._episodes import Recording
+from nopg.inspect._findings import Finding, graded, look, ok
+from nopg.inspect._wording import count_of, listed, share_of
 
 __all__ = ["Run", "find_runs", "stuck_finding"]
 
@@ -34,11 +35,11 @@ class Run:
         first: Row in which the run begins.
         last: Row in which it ends.
         length: Rows it holds.
-        value: What the column reads all the while.
-        kind: `stuck`: something else moves; `limit`: so it does, and the value is the column's least or
-            greatest; `rest`: nothing else moves either.
+        value: The repeated value.
+        kind: `stuck`: other columns move; `limit`: other columns move, and the value is the column's least or
+            greatest; `rest`: nothing else moves.
         total: Rows in all such runs of the column.
-        trace: Places along the recording and what the column reads there, round the run, shape (2, m).
+        trace: Places along the recording and the values there, around the run, shape (2, m).
         span: Places of the first and the last row of the run.
     """
 
@@ -49,7 +50,7 @@ class Run:
     value: float
     kind: Kind
     total: int
-    trace: npt.NDArray[np.float64]
+    trace: FloatArray
     span: tuple[int, int]
 
     def __str__(self) -> str:
@@ -61,7 +62,7 @@ def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
     """Return the surprising run of every state column that has one.
 
     With p the share of rows that repeat the value before them outside the run, L repetitions in a row are
-    surprising where (number of rows)·p^L < 10⁻³: a set-point may rest for long, a pressure may not.
+    surprising where (number of rows)·p^L < 10⁻³: a set-point may stay for long, a pressure may not.
     """
     links = recording.connected.numpy()
     states = data.states[recording.order].numpy()
@@ -98,52 +99,53 @@ def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
 
 
 def stuck_finding(runs: tuple[Run, ...], num_rows: int) -> Finding:
-    """Judge the runs of a recording of so many rows."""
+    """Return the finding about the runs of a recording."""
     topic = "stuck sensor"
     stuck = [run for run in runs if run.kind == "stuck"]
     if stuck:
         worst = max(run.total for run in stuck) / num_rows
-        what = (
-            f"{'; '.join(str(run) for run in stuck)}, {share_of(worst)} of the data, while other columns move"
+        return graded(
+            topic,
+            f"{'; '.join(map(str, stuck))}, {share_of(worst)} of the data, while other columns move",
+            "Drop these rows and end the episode before them: they teach that the value never changes",
+            grave=worst >= _GRAVE_SHARE,
         )
-        advice = "Drop these rows and end the episode before them: they teach that the value never changes"
-        return stop(topic, what, advice) if worst >= _GRAVE_SHARE else look(topic, what, advice)
     if limits := [run for run in runs if run.kind == "limit"]:
         return look(
             topic,
-            f"{'; '.join(str(run) for run in limits)}, the end of its range",
-            "If a stop holds it there, fine; if the sensor is out of its range, drop these rows",
+            f"{'; '.join(map(str, limits))}, the end of its range",
+            "Keep them if a mechanical stop holds it there; drop them if the sensor is out of its range",
         )
     if runs:
         rows = max(runs, key=lambda run: run.length)
         return look(
             topic,
             f"nothing moves in rows {rows.first} to {rows.last} ({listed([run.column for run in runs])})",
-            f"Cut the {count_of(rows.length, 'row')} if the plant was off or the recording stood still",
+            f"Cut the {count_of(rows.length, 'row')} if the plant was off or the recording was frozen",
         )
     return ok(topic, "no state column repeats one value for long while others move")
 
 
-def _runs_of(repeats: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _runs_of(repeats: BoolArray) -> tuple[IntArray, IntArray]:
     """Return where each run of True begins and how long it is."""
     edges = np.diff(repeats.astype(np.int8), prepend=0, append=0)
     starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     return starts, ends - starts
 
 
-def _surprising_length(lengths: npt.NDArray[np.int64], num_links: int) -> float:
+def _surprising_length(lengths: IntArray, num_links: int) -> float:
     """Return how many repetitions in a row are surprising, given all runs of a column."""
     longest = int(lengths.max(initial=0))
     left = num_links - longest
     if left < _SHORTEST:
-        return math.inf  # hardly anything left to compare the run with
+        return math.inf  # too few rows to compare the run with
     p = max((int(lengths.sum()) - longest) / left, 1.0 / left)
     if p >= 1.0:
         return math.inf
     return max(_SHORTEST - 1, (_SURPRISING - math.log(num_links)) / math.log(p))
 
 
-def _trace(column: npt.NDArray[np.float64], place: int, length: int) -> npt.NDArray[np.float64]:
+def _trace(column: FloatArray, place: int, length: int) -> FloatArray:
     margin = max(length, _SHORTEST)
     low, high = max(0, place - margin), min(len(column), place + length + margin + 1)
     places = np.unique(np.linspace(low, high - 1, _POINTS).round().astype(np.int64))

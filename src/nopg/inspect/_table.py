@@ -1,74 +1,61 @@
-"""A description as plain text for a terminal, at most 100 columns wide."""
+"""A description as plain text for a terminal."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from nopg.inspect._columns import Column
 from nopg.inspect._coverage import PERCENTILES, Coverage, percentiles
-from nopg.inspect._findings import Finding, Grade, count_of, share_of
+from nopg.inspect._findings import Finding, Grade
+from nopg.inspect._wording import count_of, share_of, shortened
 
-if TYPE_CHECKING:
-    from nopg.inspect._columns import Column
-    from nopg.inspect._describe import Description
+__all__ = ["columns_text", "coverage_text", "facts_text", "findings_text", "headline"]
 
-__all__ = ["shortened", "table"]
-
-_WIDTH = 100
 _INDENT = "  "
 
 
-def table(description: Description) -> str:
-    """Return the text: a headline, the findings, the columns, episodes, sampling and coverage."""
-    parts = [
-        _headline(description),
-        _findings(description.findings),
-        _columns(description),
-        _facts(description),
-        *([] if description.coverage is None else [_coverage(description.coverage, description.num_rows)]),
-    ]
-    return "\n\n".join(parts)
-
-
-def _headline(description: Description) -> str:
-    roles = [column.role for column in description.columns]
-    grades = " · ".join(f"{description.count(grade)} {grade}" for grade in reversed(Grade))
-    return (
-        f"{count_of(description.num_rows, 'transition')}: {count_of(roles.count('state'), 'state column')}, "
-        f"{count_of(roles.count('action'), 'action column')}      {grades}"
+def headline(num_rows: int, columns: Sequence[Column], findings: Sequence[Finding], width: int) -> str:
+    """Return the number of rows, of columns and of findings by grade, in one line if it fits."""
+    roles, found = [column.role for column in columns], [finding.grade for finding in findings]
+    grades = " · ".join(f"{found.count(grade)} {grade}" for grade in reversed(Grade))
+    text = (
+        f"{count_of(num_rows, 'transition')}: {count_of(roles.count('state'), 'state column')}, "
+        f"{count_of(roles.count('action'), 'action column')}"
     )
+    space = "      " if len(text) + len(grades) + 6 <= width else "\n"
+    return f"{text}{space}{grades}"
 
 
-def _findings(findings: Sequence[Finding]) -> str:
+def findings_text(findings: Sequence[Finding], width: int) -> str:
+    """Return the findings, with advice where there is something to do."""
     topic = max(len(finding.topic) for finding in findings)
     lines = ["Findings"]
     for finding in findings:
         head = f"{_INDENT}{finding.number:>2}  {finding.grade:<4}  {finding.topic:<{topic}}  "
-        lines += _wrapped(head, finding.what)
+        lines += _wrapped(head, finding.what, width)
         if finding.grade != Grade.OK:
-            lines += _wrapped(" " * (len(head) - 2) + "→ ", finding.advice)
+            lines += _wrapped(" " * (len(head) - 2) + "→ ", finding.advice, width)
     return "\n".join(lines)
 
 
-def _wrapped(head: str, text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+def _wrapped(head: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
 
 
-def _columns(description: Description) -> str:
-    steps = {} if description.coverage is None else description.coverage.steps
+def columns_text(columns: Sequence[Column], steps: Mapping[str, float], width: int) -> str:
+    """Return a table of the columns, with the median step over bandwidth of some."""
     header = ["role", "unit", "low", "median", "high", "spread", "levels", "at ends", "step/h"]
-    rows = [header, *(_column(column, steps.get(column.name)) for column in description.columns)]
-    if not any(column.unit for column in description.columns):
+    rows = [header, *(_column(column, steps.get(column.name)) for column in columns)]
+    if not any(column.unit for column in columns):
         rows = [[row[0], *row[2:]] for row in rows]
 
-    # Names get the room that the numbers leave.
-    taken = sum(2 + max(len(row[k]) for row in rows) for k in range(len(rows[0])))
-    names = [
-        "column",
-        *(shortened(column.name, _WIDTH - len(_INDENT) - taken) for column in description.columns),
-    ]
-    return "Columns\n" + _aligned([[name, *row] for name, row in zip(names, rows, strict=True)], left=2)
+    # Names get the width that the numbers leave.
+    taken = len(_INDENT) + sum(2 + max(len(row[k]) for row in rows) for k in range(len(rows[0])))
+    names = ["column", *(shortened(one.name, max(width - taken, 6)) for one in columns)]
+    return "Columns\n" + _aligned(
+        [[name, *row] for name, row in zip(names, rows, strict=True)], width, left=2
+    )
 
 
 def _column(column: Column, step: float | None) -> list[str]:
@@ -83,25 +70,18 @@ def _column(column: Column, step: float | None) -> list[str]:
     ]
 
 
-def _facts(description: Description) -> str:
-    share = share_of(description.num_copies / description.num_rows)
-    copies = f"{count_of(description.num_copies, 'row')}, {share}"
-    clock = str(description.clock or "not known; pass time=… in seconds to have it checked")
-    facts = {"Episodes": str(description.episodes), "Sampling": clock, "Duplicates": copies}
-    if description.num_dropped is not None:
-        facts["Dropped"] = f"{count_of(description.num_dropped, 'row')} with NaN or infinities"
-    if description.coverage is None:
-        facts["Coverage"] = f"not measured: {description.no_coverage}"
-    lines = [line for name, fact in facts.items() for line in _wrapped(f"{name:<12}", fact)]
-    return "\n".join(lines)
+def facts_text(facts: Mapping[str, str], width: int) -> str:
+    """Return facts by name."""
+    return "\n".join(line for name, fact in facts.items() for line in _wrapped(f"{name:<12}", fact, width))
 
 
-def _coverage(coverage: Coverage, num_rows: int) -> str:
+def coverage_text(coverage: Coverage, num_rows: int, width: int) -> str:
+    """Return percentiles of the coverage."""
     header = ["", *(f"{percentile} %" for percentile in PERCENTILES)]
     measured = {
         "effective neighbours": coverage.neighbors,
         "nearest row, in bandwidths": coverage.nearest,
-        "data at the initial states, in samples": coverage.starts_support,
+        "samples at the initial states": coverage.starts_support,
         "nearest state to them, in bandwidths": coverage.starts_nearest,
     }
     rows = [
@@ -110,36 +90,24 @@ def _coverage(coverage: Coverage, num_rows: int) -> str:
     title = "Coverage of rows left out, by percentile"
     if coverage.num_rows < num_rows:
         title += f" (measured on {coverage.num_rows} of {count_of(num_rows, 'row')})"
-    source = _wrapped(_INDENT, f"bandwidths by {coverage.bandwidths.source}")
-    return "\n".join([title, _aligned([header, *rows], left=1), *source])
+    source = _wrapped(_INDENT, f"bandwidths by {coverage.bandwidths.source}", width)
+    return "\n".join([title, _aligned([header, *rows], width, left=1), *source])
 
 
 def _rounded(value: float, digits: int, unit: float = 1.0) -> str:
-    """Return so many digits of a value; what is rounding against the unit is 0."""
+    """Return a value to some digits; a rounding error against the unit is 0."""
     return f"{0.0 if abs(value) < 1e-12 * unit else value:.{digits}g}"
 
 
-def _aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
+def _aligned(rows: Sequence[Sequence[str]], width: int, *, left: int) -> str:
     """Return the cells in columns, the first ones flush left, numbers flush right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    gap = "  " if len(_INDENT) + sum(widths) + 2 * (len(widths) - 1) <= width else " "
     lines = []
     for row in rows:
         cells = [
             f"{cell:<{width}}" if k < left else f"{cell:>{width}}"
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append((_INDENT + "  ".join(cells)).rstrip())
+        lines.append((_INDENT + gap.join(cells)).rstrip())
     return "\n".join(lines)
-
-
-def shortened(name: str, width: int) -> str:
-    """Return a name in so many characters, its beginning and its end kept.
-
-    Example:
-        >>> shortened("reactor_temperature_outlet", 16)
-        'reactor_…_outlet'
-    """
-    if len(name) <= width:
-        return name
-    tail = (width - 1) // 2
-    return name[: width - 1 - tail] + "…" + name[len(name) - tail :]

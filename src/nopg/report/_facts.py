@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, fields
+from typing import Any
 
 from nopg._json import plain_values
 from nopg._version import __version__
 from nopg.evaluation import OfflineEvaluation
+from nopg.report._content import ReportContent
 from nopg.report._page import thinned
 from nopg.report._pictures import Picture
-from nopg.report._sections import LIMITS, MOST_CELLS
-
-if TYPE_CHECKING:
-    from nopg.report._policy_report import PolicyReport
+from nopg.report._sections import MOST_CELLS
+from nopg.report._wording import LIMITS
 
 __all__ = ["facts_of"]
 
 
-def facts_of(report: PolicyReport) -> dict[str, Any]:
-    """Return everything that the page says."""
-    facts: dict[str, Any] = plain_values(_said(report))
-    return facts
-
-
-def _said(report: PolicyReport) -> dict[str, Any]:
+def facts_of(report: ReportContent) -> dict[str, Any]:
+    """Return the content of the page."""
     result, model = report.result, report.result.evaluator.model
-    coverage = report.description.coverage
-    return {
+    coverage, described = report.description.coverage, report.description.to_dict()
+    facts: dict[str, Any] = {
         "nopg": __version__,
         "title": report.title,
         "verdict": report.policy.verdict,
@@ -38,18 +32,10 @@ def _said(report: PolicyReport) -> dict[str, Any]:
         "gain": asdict(report.gain),
         "seen": None if report.seen is None else asdict(report.seen),
         "data": {
-            "rows": report.description.num_rows,
-            "episodes": str(report.description.episodes),
+            **{name: described[name] for name in ("rows", "episodes", "columns", "findings")},
             "starts": len(report.data.starts),
             "states": list(report.data.schema.states),
             "actions": list(report.data.schema.actions),
-            "columns": [
-                {name: getattr(column, name) for name in ("name", "role", "unit", "low", "median", "high")}
-                for column in report.description.columns
-            ],
-            "findings": [
-                {**asdict(finding), "grade": str(finding.grade)} for finding in report.description.findings
-            ],
             "effective_neighbors": None if coverage is None else float(coverage.neighbors.median()),
         },
         "model": {
@@ -82,19 +68,13 @@ def _said(report: PolicyReport) -> dict[str, Any]:
         "pictures": {name: _numbers(picture) for name, picture in report.maps.items()},
         "trajectories": {name: _numbers(picture) for name, picture in report.trajectories.items()},
     }
+    plain: dict[str, Any] = plain_values(facts)
+    return plain
 
 
 def _evaluation(one: OfflineEvaluation) -> dict[str, Any]:
-    names = (
-        "expected_return",
-        "interval",
-        "standard_error",
-        "unknown_mass",
-        "pessimistic_return",
-        "verdict",
-        "reasons",
-    )
-    return {name: getattr(one, name) for name in names}
+    """Return all fields but the paths."""
+    return {field.name: getattr(one, field.name) for field in fields(one) if field.name != "paths"}
 
 
 def _numbers(picture: Picture) -> dict[str, list[float]]:

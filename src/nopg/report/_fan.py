@@ -1,4 +1,4 @@
-"""Fan charts: where many paths go, step by step, beside where others went."""
+"""Fan charts of many paths over the steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from nopg._typing import FloatArray
 from nopg.report._state_axes import plain
-from nopg.report._style import new_figure
+from nopg.report._style import HATCHED, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,6 @@ _PERCENTILES = (5, 25, 50, 75, 95)
 _FEWEST = 10
 _BANDS = ((0, 4, 0.2), (1, 3, 0.35))
 _WIDTH, _HEIGHT, _LETTERS = 4.8, 2.4, 9
-_PAPER, _STROKE = "0.93", "0.62"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,11 +31,11 @@ class Fan:
     """Many paths of one quantity.
 
     Attributes:
-        name: What it is called in tables, such as `predicted`.
-        title: Above the panel.
-        color: Of lines and bands.
+        name: Name in tables, such as `predicted`.
+        title: Title of the panel.
+        color: Color of lines and bands.
         paths: The quantity at every step of every path, NaN after its end, shape (T, m).
-        unknown_after: The step from which on the data know less than half of the paths, if there is one.
+        unknown_after: The step from which less than half of the paths are inside the data, or None.
     """
 
     name: str
@@ -51,7 +50,7 @@ class Fan:
         return bool(self.paths.shape[1] < _FEWEST)
 
     def curves(self) -> Mapping[str, FloatArray]:
-        """Return the percentiles over the paths that still go on, or few paths themselves, each (T,)."""
+        """Return percentiles over the paths that have not ended, or few paths themselves, each (T,)."""
         if self.few:
             return {f"{self.name}_{k}": path for k, path in enumerate(self.paths.T, start=1)}
         with warnings.catch_warnings():
@@ -62,7 +61,7 @@ class Fan:
 
 
 def fans_table(*fans: Fan) -> dict[str, FloatArray]:
-    """Return what fans of the same number of steps show, as columns by name, one row per step."""
+    """Return the curves of fans with equal numbers of steps as columns by name, one row per step."""
     table: dict[str, FloatArray] = {"step": np.arange(len(fans[0].paths), dtype=np.float64)}
     for fan in fans:
         table |= fan.curves()
@@ -70,12 +69,7 @@ def fans_table(*fans: Fan) -> dict[str, FloatArray]:
 
 
 def draw_fans(label: str, *fans: Fan) -> Figure:
-    """Return fans beside each other on the same axes: median, half of the paths, nine in ten of them.
-
-    Args:
-        label: Of the quantity.
-        fans: From left to right.
-    """
+    """Return fans from left to right on the same axes: median, 50 % and 90 % of the paths."""
     figure: Figure = new_figure(_WIDTH, _HEIGHT)
     for axes, fan in zip(figure.subplots(1, len(fans), sharex=True, sharey=True), fans, strict=True):
         _draw(axes, fan)
@@ -99,12 +93,4 @@ def _draw(axes: Axes, fan: Fan) -> None:
             axes.fill_between(steps, curves[low], curves[high], color=fan.color, alpha=alpha, linewidth=0)
         axes.plot(steps, curves[2], color=fan.color, linewidth=1.6)
     if fan.unknown_after is not None:
-        axes.axvspan(
-            fan.unknown_after,
-            len(steps),
-            facecolor=_PAPER,
-            edgecolor=_STROKE,
-            hatch="///",
-            linewidth=0,
-            zorder=0,
-        )
+        axes.axvspan(fan.unknown_after, len(steps), zorder=0, **HATCHED)

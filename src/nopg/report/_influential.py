@@ -1,4 +1,4 @@
-"""The parts of the log on which the predicted return rests most."""
+"""Groups of rows by their influence on the predicted return."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from nopg.data import Transitions
-from nopg.inspect._findings import count_of
+from nopg.inspect._wording import count_of
 from nopg.training import TrainingResult
 
 __all__ = ["InfluentialPart", "influential_parts"]
@@ -17,11 +17,11 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class InfluentialPart:
-    """Rows that are left out together, and what the predicted return owes to them.
+    """Rows that are left out together, with their influence on the predicted return.
 
     Attributes:
         episodes: Their numbers, if the rows are whole episodes.
-        rows: Numbers of the rows, rising.
+        rows: Row numbers, ascending.
         influence: The return predicted from all rows less the return predicted without these.
     """
 
@@ -50,7 +50,7 @@ def influential_parts(result: TrainingResult) -> tuple[InfluentialPart, ...]:
 
 
 def _episodes(data: Transitions, rows: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of the episodes that these rows are, if they are whole ones."""
+    """Return the numbers of the episodes if the rows are whole episodes, else none."""
     if data.episodes is None:
         return ()
     numbers = torch.unique(data.episodes[list(rows)])
@@ -59,7 +59,7 @@ def _episodes(data: Transitions, rows: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _runs(numbers: tuple[int, ...]) -> str:
-    """Return rising numbers in words.
+    """Return ascending numbers in words.
 
     Example:
         >>> _runs((0, 1, 2, 5, 8, 9))

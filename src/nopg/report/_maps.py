@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_policy", "draw_value", "draw_visitation"]
 
-# Visits below this share of the most visited place are drawn like it.
+# Visits below this share of the largest are drawn alike.
 _LEAST_VISITS = 1e-4
-# The colours of the value span states of which the data leave so little open; others take the colour at the
-# end, lest the value of leaving the data, at the rim, decide the scale.
+# The colours of the value span states with less unknown mass; others take the colour at the end, so that the
+# value of leaving the data, at the rim, does not set the scale.
 _FIRM = 0.01
 _WIDTH, _HEIGHT, _NEXT_HEIGHT = 6.0, 4.4, 3.2
 _MOST_PANELS = 8
@@ -37,12 +37,12 @@ _ARROWS: Mapping[tuple[bool, bool], Literal["neither", "both", "min", "max"]] = 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Panel:
-    """Numbers on the grid, and how they become colours, all of which rise in brightness.
+    """Numbers on the grid and their colours, which increase in brightness.
 
     Attributes:
-        values: What is drawn.
-        firm: Which of them the scale has to hold.
-        label: Of the colour bar, or of the y axis of a curve.
+        values: The numbers.
+        firm: Which of them are within the scale.
+        label: Label of the colour bar, or of the y axis of a curve.
         colors: Matplotlib's colour map.
         floor: Share of the highest below which a log scale does not go; None for a linear one.
     """
@@ -76,14 +76,14 @@ def draw_value(state_map: StateMap, marks: Marks) -> Figure:
 
 
 def draw_visitation(state_map: StateMap, marks: Marks) -> Figure:
-    """Return μ̃ over the states, by its logarithm."""
+    """Return μ̃ over the states, on a log scale."""
     label = "discounted visits\n(log scale, floor at $10^{-4}$ of the highest)"
     panel = _Panel(state_map.visitation, ~state_map.outside, label, "viridis", _LEAST_VISITS)
     return _drawn(state_map, marks, r"Visitation $\tilde\mu$: where the policy goes from the start", [panel])
 
 
 def draw_policy(state_map: StateMap, marks: Marks) -> Figure:
-    """Return what the policy does over the states, one panel per action column."""
+    """Return the actions over the states, one panel per action column."""
     names = state_map.schema.actions
     panels = [
         _Panel(state_map.actions[..., k], ~state_map.outside, named(name, state_map.schema), "plasma")
@@ -131,7 +131,7 @@ def _map(axes: Axes, state_map: StateMap, panel: _Panel) -> None:
 
 
 def _curve(axes: Axes, state_map: StateMap, panel: _Panel) -> None:
-    """Draw a curve that has gaps where no data are."""
+    """Draw a curve with gaps outside the data."""
     low, high = panel.scale()
     known = np.where(state_map.outside, np.nan, panel.values)
     if panel.floor is None:

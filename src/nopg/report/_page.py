@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: texts, tables, pictures and the numbers behind them."""
+"""Parts of one self-contained HTML file: texts, tables, figures with their numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from html import escape
 from nopg._typing import FloatArray
 from nopg.report._pictures import Picture
 
-__all__ = ["figure", "note", "page", "paragraph", "section", "table", "thinned", "verdict"]
+__all__ = ["figure", "figures", "note", "page", "paragraph", "section", "table", "thinned", "verdict"]
 
 _WIDTH, _DOTS_PER_INCH = 4.8, 150.0
-# Of a picture with many panels; that of eight actions would take half of a page's bytes otherwise.
+# A picture of eight actions would take half of a page's bytes otherwise.
 _MOST_PIXELS = 1_000_000
 _STYLE = """
 :root { --ink: #1a1a1a; --soft: #555; --line: #d8d8d8; --paper: #f6f6f4; }
@@ -72,7 +72,7 @@ a { color: #0060a0; }
 
 
 def page(title: str, subtitle: str, parts: Iterable[str]) -> str:
-    """Return a whole file that asks nobody for anything."""
+    """Return a whole file that loads nothing from elsewhere."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
@@ -86,7 +86,7 @@ def page(title: str, subtitle: str, parts: Iterable[str]) -> str:
 
 
 def verdict(kind: str, text: str, numbers: Mapping[str, tuple[str, str]]) -> str:
-    """Return a sentence with the few numbers that it rests on: a number and a remark by name."""
+    """Return a sentence with its numbers: a value and a remark by name."""
     cards = "".join(
         f'<div>{escape(name)}<strong>{escape(value)}</strong><span class="soft">{escape(remark)}</span></div>'
         for name, (value, remark) in numbers.items()
@@ -124,8 +124,8 @@ def table(
     Args:
         head: Names of the columns.
         rows: Texts.
-        numbers: Which columns hold numbers and stand to the right.
-        long: Which column holds sentences.
+        numbers: Columns of numbers, aligned to the right.
+        long: The column of sentences.
     """
     kinds = dict.fromkeys(numbers, ' class="n"')
     if long is not None:
@@ -141,14 +141,19 @@ def table(
     )
 
 
+def figures(parts: Iterable[str]) -> str:
+    """Return figures beside each other."""
+    return '<div class="pictures">' + "\n".join(parts) + "</div>"
+
+
 def figure(picture: Picture, *, file: str, text: str, cells: int) -> str:
     """Return a picture with a link to its numbers.
 
     Args:
         picture: The picture.
         file: Name of the CSV.
-        text: What is to be seen, also for those who do not see.
-        cells: How many numbers the CSV may hold; of more, every k-th row is kept.
+        text: Caption and alternative text.
+        cells: Largest number of cells of the CSV; of more, every k-th row is kept.
     """
     image, drawn = io.BytesIO(), picture.figure
     # Smaller than a picture for a page by itself, so that its letters can be read on a phone.
@@ -167,7 +172,7 @@ def figure(picture: Picture, *, file: str, text: str, cells: int) -> str:
 
 
 def thinned(columns: Mapping[str, FloatArray], cells: int) -> tuple[Mapping[str, FloatArray], int]:
-    """Return every k-th row of a table, so that it holds at most so many numbers, and k."""
+    """Return every k-th row of a table, at most some number of cells, and k."""
     size = sum(len(column) for column in columns.values())
     every = max(math.ceil(size / cells), 1)
     return {name: column[::every] for name, column in columns.items()}, every

@@ -1,4 +1,4 @@
-"""All pictures of a training result, with the numbers they show."""
+"""All figures of a training result, with their numbers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from nopg.training import TrainingResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Picture", "result_figures", "result_pictures", "save_pictures"]
-
+__all__ = ["Picture", "result_pictures", "save_pictures"]
 
 # How near to a map a logged state is drawn on it, in the metric of either model.
 _NEAR_LOCAL, _NEAR_PAPER = (0.5, "standard deviations"), (2.0, "bandwidths")
@@ -32,7 +31,7 @@ _NEAR_LOCAL, _NEAR_PAPER = (0.5, "standard deviations"), (2.0, "bandwidths")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A figure and what it shows.
+    """A figure with its numbers.
 
     Attributes:
         figure: Matplotlib's.
@@ -50,19 +49,18 @@ def result_pictures(
     columns: Sequence[str] | None = None,
     held: Mapping[str, float] | None = None,
 ) -> Mapping[str, Picture]:
-    """Return the pictures of a training: "training", "value", "visitation" and "policy".
+    """Return the figures of a training: "training", "value", "visitation" and "policy".
 
     Args:
-        result: What `optimize` returned.
-        data: What it was trained on, for the dots; none are drawn without it.
+        result: Returned by `optimize` or `load`.
+        data: The training data, drawn as dots.
         columns: One state column for curves, two for maps; by default the two along which the discounted
             visits spread most, or the only one.
         held: Values of other state columns, by name; by default those of a typical visited state.
 
     Example:
         >>> import nopg
-        >>> from nopg.envs import Pendulum
-        >>> from nopg.envs import collect_grid
+        >>> from nopg.envs import Pendulum, collect_grid
         >>> data = collect_grid(Pendulum(), (8, 8, 2))
         >>> result = nopg.optimize(data, 0.9, model="paper", config=nopg.TrainingConfig(updates=1))
         >>> pictures = result_pictures(result, data, columns=["angle"], held={"velocity": 0.0})
@@ -88,20 +86,8 @@ def result_pictures(
     )
 
 
-def result_figures(
-    result: TrainingResult,
-    data: Transitions | None = None,
-    *,
-    columns: Sequence[str] | None = None,
-    held: Mapping[str, float] | None = None,
-) -> Mapping[str, Figure]:
-    """Return the figures of `result_pictures` without their numbers."""
-    pictures = result_pictures(result, data, columns=columns, held=held)
-    return MappingProxyType({name: picture.figure for name, picture in pictures.items()})
-
-
 def save_pictures(pictures: Mapping[str, Picture], folder: str | Path) -> list[Path]:
-    """Write each picture as PNG, PDF and CSV, the same bytes for the same result, and return the paths."""
+    """Write each figure as PNG, PDF and CSV, the same bytes for the same result; return the paths."""
     written = []
     for name, picture in pictures.items():
         path = Path(folder) / name
@@ -114,5 +100,5 @@ def save_pictures(pictures: Mapping[str, Picture], folder: str | Path) -> list[P
 
 
 def _cells(row: Sequence[float]) -> list[str]:
-    """Return numbers by all their digits; what was not measured stays empty."""
+    """Return numbers with all their digits; NaN becomes empty."""
     return ["" if math.isnan(number) else repr(float(number)) for number in row]

@@ -1,10 +1,10 @@
-"""What a policy will do, for those who decide whether it runs: one page, and the same as JSON."""
+"""The report on a policy before it runs: one page, and the same as JSON."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,15 @@ import torch
 from nopg._json import write_json
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.evaluation import Difference, OfflineEvaluation, Risk
-from nopg.evaluation._behavior import LoggedReturns, logged_returns
-from nopg.inspect import Description, describe
+from nopg.evaluation._behavior import logged_returns
+from nopg.inspect import describe
+from nopg.report._content import ReportContent
 from nopg.report._facts import facts_of
-from nopg.report._influential import InfluentialPart, influential_parts
-from nopg.report._pictures import Picture, result_pictures
+from nopg.report._influential import influential_parts
+from nopg.report._pictures import result_pictures
 from nopg.report._sections import page_of
 from nopg.report._sensitivity import Variation, vary_discount
 from nopg.report._trajectories import trajectory_pictures
-from nopg.report._wording import sentence
 from nopg.training import TrainingResult
 
 __all__ = ["PolicyReport", "policy_report", "report_files", "write_report"]
@@ -31,61 +30,41 @@ __all__ = ["PolicyReport", "policy_report", "report_files", "write_report"]
 Region = str | Callable[[Any], Any]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PolicyReport:
-    """What is known of a trained policy before it runs; `save` writes it.
+class PolicyReport(ReportContent):
+    """What is predicted of a trained policy before it runs; `save` writes it.
 
     Attributes:
-        title: Of the page.
+        title: Title of the page.
         result: The training.
-        data: What it rests on, in the order of the log.
-        description: What is in the data.
-        policy: The policy, evaluated on them.
-        logged: The logged behaviour, imitated and evaluated alike.
-        gain: Of the policy over it.
-        seen: What logged episodes really earned, where they tell.
-        risks: Of entering regions, by their name.
-        variations: The answer with this discount, then with others.
-        influential: On which parts of the log the predicted return rests most.
+        data: The training data, in the order of the log.
+        description: The checks of the data.
+        policy: Evaluation of the policy.
+        logged: Evaluation of the logged behaviour, imitated.
+        gain: Of the policy over the logged behaviour.
+        seen: Returns of the logged episodes, where these are long enough.
+        risks: Of entering regions, by name.
+        variations: The evaluation with this discount, then with others.
+        influential: Groups of rows by their influence on the predicted return.
         maps: Training curve and maps by name; see `nopg.report.result_pictures`.
         trajectories: Fan charts by column.
     """
 
-    title: str
-    result: TrainingResult
-    data: Transitions
-    description: Description
-    policy: OfflineEvaluation
-    logged: OfflineEvaluation
-    gain: Difference
-    seen: LoggedReturns | None
-    risks: Mapping[str, Risk]
-    variations: tuple[Variation, ...]
-    influential: tuple[InfluentialPart, ...]
-    maps: Mapping[str, Picture]
-    trajectories: Mapping[str, Picture]
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence, with its three numbers."""
-        return sentence(self.policy, self.logged, self.gain)
-
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """Everything that the page says, as plain values; what is no number is None."""
+        """The content of the page as plain values; NaN and infinities are None."""
         return facts_of(self)
 
     @cached_property
     def html(self) -> str:
-        """The page: one file without anything outside of it."""
+        """The page, as one self-contained HTML file."""
         return page_of(self)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Path]:
         """Write the page, and beside it the same as JSON; return both paths.
 
         Args:
-            path: Of the page; the other ends in `.json`.
-            overwrite: Whether what is there is replaced.
+            path: Path of the page; the other one ends in `.json`.
+            overwrite: Whether existing files are replaced.
         """
         files = report_files(path, overwrite=overwrite)
         page, facts = files
@@ -106,18 +85,19 @@ def policy_report(
     held: Mapping[str, float] | None = None,
     title: str = "What the policy will do",
 ) -> PolicyReport:
-    """Return what is known of a trained policy before it runs.
+    """Return what is predicted of a trained policy before it runs.
 
     The policy and the logged behaviour are evaluated on the model that the policy was trained on, and again
     with other discounts. A policy of the paper's model is evaluated on a local model that is fitted for this.
 
     Args:
-        result: What `optimize` or `load` returned, with its data.
-        regions: Where it should not go, see `nopg.evaluation.region_of`: expressions, or more by name.
-        steps: Within how many steps; by default as far as the discount looks.
-        columns: Of the maps; see `nopg.report.result_pictures`.
+        result: Returned by `optimize` or `load`, with its data.
+        regions: Regions to avoid, see `OfflineEvaluator.risk`: expressions, or expressions and functions by
+            name.
+        steps: Steps within which entering counts; by default the length of the predicted paths.
+        columns: State columns of the maps; see `nopg.report.result_pictures`.
         held: Values of the other state columns on the maps.
-        title: Of the page.
+        title: Title of the page.
     """
     data, evaluator = result.data, result.evaluator
     maps = result_pictures(result, data, columns=columns, held=held)
@@ -157,34 +137,33 @@ def write_report(
     steps: int | None = None,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write what is known of a trained policy as one HTML file, and beside it as JSON; return both paths.
+    """Write what is predicted of a trained policy as one HTML file, and beside it as JSON; return both paths.
 
-    The page needs no network and holds pictures and their numbers. For more choices see `policy_report`.
+    The page needs no network and holds figures and their numbers. For more options see `policy_report`.
 
     Args:
-        result: What `optimize` or `load` returned, with its data.
-        path: Of the page.
-        regions: Where the policy should not go.
-        steps: Within how many steps.
-        overwrite: Whether what is there is replaced.
+        result: Returned by `optimize` or `load`, with its data.
+        path: Path of the page.
+        regions: Regions to avoid.
+        steps: Steps within which entering counts.
+        overwrite: Whether existing files are replaced.
 
     Example:
         >>> import tempfile
         >>> import nopg
-        >>> from nopg.envs import Pendulum
-        >>> from nopg.envs import collect_grid
+        >>> from nopg.envs import Pendulum, collect_grid
         >>> data, one = collect_grid(Pendulum(), (8, 8, 2)), nopg.TrainingConfig(updates=1)
         >>> result = nopg.optimize(data, 0.5, model="paper", config=one)
         >>> written = write_report(result, tempfile.mkdtemp() + "/report.html", regions=["abs(velocity) > 7"])
         >>> [path.name for path in written]
         ['report.html', 'report.json']
     """
-    report_files(path, overwrite=overwrite)  # better known before than after
+    report_files(path, overwrite=overwrite)  # before the work, not after it
     return policy_report(result, regions=regions, steps=steps).save(path, overwrite=overwrite)
 
 
 def report_files(path: str | os.PathLike[str], *, overwrite: bool) -> list[Path]:
-    """Return where page and JSON go, or refuse a path of another kind, or one that is taken."""
+    """Return the paths of page and JSON; refuse another suffix and existing files."""
     page = Path(path)
     if page.suffix.lower() not in {".html", ".htm"}:
         raise ArgumentError(f"{page} does not end in .html; a report is one HTML file")

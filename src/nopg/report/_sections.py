@@ -1,23 +1,21 @@
-"""What a report says, section by section."""
+"""The sections of a report."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
 
 from nopg._version import __version__
-from nopg.inspect import Finding, Grade
+from nopg.evaluation import OfflineEvaluation
+from nopg.inspect import Grade
 from nopg.inspect._columns import Column
-from nopg.inspect._findings import count_of
+from nopg.inspect._wording import chance, count_of
 from nopg.models import ColumnFit
-from nopg.report._page import figure, note, page, paragraph, section, table, verdict
-from nopg.report._wording import chance, interval, number
+from nopg.report._content import ReportContent
+from nopg.report._page import figure, figures, note, page, paragraph, section, table, verdict
+from nopg.report._wording import LIMITS, VERDICTS, interval, number
 
-if TYPE_CHECKING:
-    from nopg.report._policy_report import PolicyReport
-
-__all__ = ["LIMITS", "MOST_CELLS", "page_of"]
+__all__ = ["MOST_CELLS", "page_of"]
 
 MOST_CELLS = 24_000
 _FEWER_CELLS = 3_000
@@ -27,39 +25,16 @@ _MAPS = {
     "policy": "Action of the policy.",
     "visitation": "Where the policy goes from the starts.",
 }
-_VERDICTS = {
-    "ok": "little of the return's weight lies outside the data, and the interval is narrow",
-    "weak": "the data answer it roughly; the reasons are given",
-    "not identifiable": "the data cannot answer it, and the numbers should not be used",
-}
 _CERTIFICATE = {
     "return_error": ("return", "error of the return Ĵ of the equation"),
     "q_error": ("values", "largest error of a value"),
     "mu_error": ("visits", "sum of the errors of all visits"),
-    "duality_gap": ("duality gap", "Ĵ by values against Ĵ by visits, 0 in exact arithmetic"),
-    "mass_defect": ("mass defect", "probability that got lost, 0 in exact arithmetic"),
+    "duality_gap": ("duality gap", "Ĵ by values less Ĵ by visits, 0 in exact arithmetic"),
+    "mass_defect": ("mass defect", "lost probability, 0 in exact arithmetic"),
 }
 
-LIMITS = (
-    "The interval is no guarantee. Its width comes from models that are fitted to halves of the episodes, "
-    "and was calibrated on plants whose true returns are known. With few episodes it is itself uncertain.",
-    "The lower end of the interval counts leaving the data as the worst that was logged, for ever. That is a "
-    "cautious number, not a lower bound: the plant may do worse than anything in the log.",
-    "The unknown mass says how much of the return's weight lies outside the data. It does not find every "
-    "wrong answer, and a large one does not make an answer wrong.",
-    "Model error and interval are different things. The plant is taken to be as it was in the log, and the "
-    "state columns to contain all that decides what comes next. A hidden state, a delay, wear or another "
-    "product is not seen, however narrow the interval.",
-    "Only policies without memory are evaluated: the action follows from the present state. The logged "
-    "behaviour is imitated in the same way, by what was done in the nearest logged states; a controller with "
-    "an integral is matched only on average, unless its integral is a state column.",
-    "All returns are those from the starts of the data. From elsewhere the policy may do better or worse.",
-    "The risk of a region with hardly any logged state in it cannot be known from these data, only bounded.",
-    "The certificates bound the error of the arithmetic, not that of the model.",
-)
 
-
-def page_of(report: PolicyReport) -> str:
+def page_of(report: ReportContent) -> str:
     """Return the page."""
     data, discount = report.data, report.result.discount
     schema = data.schema
@@ -83,10 +58,10 @@ def page_of(report: PolicyReport) -> str:
     return page(report.title, subtitle, parts)
 
 
-def _verdict(report: PolicyReport) -> str:
+def _verdict(report: ReportContent) -> str:
     policy, logged, gain = report.policy, report.logged, report.gain
     seen = report.seen
-    truth = f"; its episodes earned {number(seen.mean)} ± {number(seen.standard_error, 2)}" if seen else ""
+    truth = f"; logged episodes earned {number(seen.mean)} ± {number(seen.standard_error, 2)}" if seen else ""
     found = verdict(
         policy.verdict,
         report.sentence,
@@ -102,20 +77,23 @@ def _verdict(report: PolicyReport) -> str:
             ),
             "Unknown mass": (
                 chance(policy.unknown_mass),
-                f"return if all of it earns the worst that was logged: {number(policy.pessimistic_return)}",
+                f"return if the worst logged reward applies there: {number(policy.pessimistic_return)}",
             ),
         },
     )
-    why = [f"Verdict on the policy: {policy.verdict}; {_VERDICTS[policy.verdict]}."]
-    why += [f"Because {reason}." for reason in policy.reasons]
+    why = f"Verdict on the policy: {policy.verdict} ({VERDICTS[policy.verdict]}){_reasons(policy)}."
     if logged.reasons:
-        why.append(f"On the logged behaviour: {logged.verdict}, because {'; '.join(logged.reasons)}.")
-    return found + note(" ".join(why))
+        why += f" Verdict on the logged behaviour: {logged.verdict}{_reasons(logged)}."
+    return found + note(why)
 
 
-def _data(report: PolicyReport) -> str:
+def _reasons(one: OfflineEvaluation) -> str:
+    return f". Reasons: {'; '.join(one.reasons)}" if one.reasons else ""
+
+
+def _data(report: ReportContent) -> str:
     found = report.description
-    columns = [
+    columns: list[tuple[str, ...]] = [
         (
             column.name,
             column.role,
@@ -127,23 +105,22 @@ def _data(report: PolicyReport) -> str:
         for column in found.columns
     ]
     findings = [
-        (
-            str(finding.grade),
-            finding.topic,
-            _finding(finding),
-        )
-        for finding in found.findings
+        (str(one.grade), one.topic, f"{one.what}." + (f" {one.advice}." if one.grade != Grade.OK else ""))
+        for one in found.findings
     ]
+    head: tuple[str, ...] = ("column", "role", "unit", "lowest", "median", "highest")
+    if not any(column.unit for column in found.columns):
+        head, columns = (*head[:2], *head[3:]), [(*row[:2], *row[3:]) for row in columns]
     return section(
         "Data and coverage",
         paragraph(f"{count_of(found.num_rows, 'row')}. Episodes: {found.episodes}."),
-        table(("column", "role", "unit", "lowest", "median", "highest"), columns, numbers=(3, 4, 5)),
+        table(head, columns, numbers=range(len(head) - 3, len(head))),
         table(("", "topic", "what was found"), findings, long=2),
         note("stop: correct the data and train again; look: probably worth correcting; ok: nothing to do."),
     )
 
 
-def _model(report: PolicyReport) -> str:
+def _model(report: ReportContent) -> str:
     model = report.result.evaluator.model
     given = model.reward_function is not None
     rows = [
@@ -153,9 +130,9 @@ def _model(report: PolicyReport) -> str:
     return section(
         "Model of the plant",
         paragraph(
-            "Local polynomials predict the step of every state column and the reward from those inputs that "
-            "predict best. R² is the share of the variance that they explain on rows that were left out; "
-            "near 0 a column is not predictable from the inputs, and a state column or more data are missing."
+            "Local polynomials predict the step of every state column and the reward from the inputs that "
+            "predict best. R² is the share of the variance that they explain on held-out rows; near 0 a "
+            "column is not predictable from the inputs: a state column or more data are missing."
         ),
         table(
             ("column", "inputs used", "held-out R²", "error in standard deviations"),
@@ -166,52 +143,46 @@ def _model(report: PolicyReport) -> str:
     )
 
 
-def _maps(report: PolicyReport) -> str:
-    pictures = [
-        figure(report.maps[name], file=f"{name}.csv", text=text, cells=MOST_CELLS)
-        for name, text in _MAPS.items()
-    ]
+def _maps(report: ReportContent) -> str:
     return section(
         "Value, policy and visits",
         paragraph(
-            "Over the state columns along which its visits spread most. Hatched areas are outside the data."
+            "Over one or two state columns; the others are held at the values above a map. Hatched areas are "
+            "outside the data."
         ),
-        '<div class="pictures">',
-        *pictures,
-        "</div>",
+        figures(
+            figure(report.maps[name], file=f"{name}.csv", text=text, cells=MOST_CELLS)
+            for name, text in _MAPS.items()
+        ),
     )
 
 
-def _trajectories(report: PolicyReport) -> str:
+def _trajectories(report: ReportContent) -> str:
     pictures = [
-        figure(
-            picture, file=f"trajectories-{_file(name)}.csv", text=f"{name}, step by step.", cells=_FEWER_CELLS
-        )
-        for name, picture in report.trajectories.items()
+        figure(one, file=f"trajectories-{_file(name)}.csv", text=f"{name} by step.", cells=_FEWER_CELLS)
+        for name, one in report.trajectories.items()
     ]
     columns = len(report.data.schema.states) + len(report.data.schema.actions) + 1
     some = f" {len(pictures)} of {columns} columns are drawn." if len(pictures) < columns else ""
     paths = report.policy.paths
     lasting = float((paths.going[-1, : paths.returns.shape[1]] > 0).double().mean())
-    some += f" Of the predicted paths {chance(lasting)} go on to the last step." if lasting < 1 else ""
+    some += f" {chance(lasting)} of the predicted paths reach the last step." if lasting < 1 else ""
     return section(
         "Predicted paths beside logged ones",
         paragraph(
-            "From the starts of the data. Line: the median; dark band: half of the paths; pale band: nine in "
-            "ten; a few paths are drawn one by one. Paths that have ended no longer count. Hatched: most of "
-            f"the paths have left the data.{some}"
+            "From the starts of the data. Line: median; dark band: 50 % of the paths; pale band: 90 %; few "
+            "paths are drawn one by one. Paths that have ended do not count. Hatched: most paths have left "
+            f"the data.{some}"
         ),
-        '<div class="pictures">',
-        *pictures,
-        "</div>",
+        figures(pictures),
     )
 
 
-def _risks(report: PolicyReport) -> str:
+def _risks(report: ReportContent) -> str:
     if not report.risks:
         name = report.data.schema.states[0]
         text = (
-            "No region was asked for. To know the probability of entering one, name it by the state columns: "
+            "No region was given. For the probability of entering one, name it by the state columns: "
             f"nopg report RUN --region '{name} > 1' --steps 100, or "
             f"write_report(…, regions=['{name} > 1'], steps=100)."
         )
@@ -220,8 +191,8 @@ def _risks(report: PolicyReport) -> str:
     return section(
         "Risks",
         paragraph(
-            "The probability that the policy enters a region from the starts. The upper end counts all that "
-            "leaves the data as entering."
+            "Probability that the policy enters a region from the starts. The upper end counts leaving the "
+            "data as entering."
         ),
         table(
             ("region", "within steps", "probability", "logged states inside"), rows, numbers=(1, 3), long=2
@@ -229,7 +200,7 @@ def _risks(report: PolicyReport) -> str:
     )
 
 
-def _sensitivity(report: PolicyReport) -> str:
+def _sensitivity(report: ReportContent) -> str:
     rows = [
         (
             f"{one.discount:g}" + (" (trained)" if k == 0 else ""),
@@ -242,54 +213,43 @@ def _sensitivity(report: PolicyReport) -> str:
         )
         for k, one in enumerate(report.variations)
     ]
-    head = (
-        "discount",
-        "predicted return",
-        "95 %",
-        "gain over logged",
-        "P(better)",
-        "unknown mass",
-        "verdict",
-    )
+    head = ("discount", "predicted return", "95 %", "gain over logged", "P(better)", "unknown", "verdict")
     return section(
         "Sensitivity to the discount",
         paragraph(
-            "The same policy with a discount that looks twice as far ahead, and half as far. Returns with "
-            "different discounts are different sums: compare the sign of the gain and the verdict."
+            "The same policy with twice and with half the horizon 1/(1 − γ). Returns with different "
+            "discounts are different sums: compare the sign of the gain and the verdict."
         ),
         table(head, rows, numbers=(1, 2, 3, 4, 5)),
     )
 
 
-def _influence(report: PolicyReport) -> str:
+def _influence(report: ReportContent) -> str:
     parts = report.influential
     if not parts:
-        return section(
-            "Influence of the data", paragraph("There is a single group of rows; none can be left out.")
-        )
+        return section("Influence of the data", paragraph("The data are one group; none can be left out."))
     rows = [(part.where(), f"{len(part.rows)}", number(part.influence, 3)) for part in parts]
     return section(
         "Influence of the data",
         paragraph(
             f"The log is divided into {count_of(len(parts), 'group')}. The influence of a group is the "
-            "return predicted from all rows less the return predicted without the group. Look at the "
-            "first ones: an error in them matters most."
+            "return predicted from all rows less the return predicted without the group. Check the first "
+            "ones: errors in them matter most."
         ),
         table(("left out", "rows", "influence on the return"), rows, numbers=(1, 2), long=0),
     )
 
 
-def _training(report: PolicyReport) -> str:
+def _training(report: ReportContent) -> str:
     result = report.result
     text = f"{count_of(len(result.history), 'update')}. Model and equation: {result.problem.description}."
     if result.interval is None:
         text += (
-            f" The equation that was trained on says {number(result.expected_return)} with "
-            f"{chance(result.unknown_mass)} unknown; the prediction above follows rollouts of a local "
-            "model."
+            f" Its own estimate of the return is {number(result.expected_return)} with an unknown mass of "
+            f"{chance(result.unknown_mass)}; the prediction above is made by rollouts of a local model."
         )
     else:
-        text += " While training, the return is the lower end of its interval, as the equation predicts it."
+        text += " During training, the curve is the lower end of the interval of the equation's return."
     return section(
         "Training",
         paragraph(text),
@@ -302,31 +262,24 @@ def _training(report: PolicyReport) -> str:
     )
 
 
-def _certificates(report: PolicyReport) -> str:
+def _certificates(report: ReportContent) -> str:
     proof = report.result.certificate
     rows = [(label, _tiny(getattr(proof, name)), text) for name, (label, text) in _CERTIFICATE.items()]
-    done = (
-        "Both solves reached their tolerance." if proof.converged else "A solve did not reach its tolerance."
-    )
+    done = "Both solves reached" if proof.converged else "A solve did not reach"
     return section(
         "Numerical certificates",
-        paragraph(f"{done} Bounds on the error of the arithmetic:"),
+        paragraph(f"{done} the tolerance. Bounds on the numerical error:"),
         table(("bound", "at most", "of"), rows, numbers=(1,), long=2),
     )
 
 
 def _fit(fit: ColumnFit) -> tuple[str, str, str, str]:
-    inputs = ", ".join(fit.inputs) if fit.error > 0 else "none: it never changes"
+    inputs = ", ".join(fit.inputs) if fit.error > 0 else "none: constant"
     return fit.name, inputs, f"{fit.r_squared:.3f}".replace("-", "−"), number(fit.error, 2)
 
 
-def _finding(finding: Finding) -> str:
-    """Return what was found and, where there is something to do, what."""
-    return f"{finding.what}." if finding.grade == Grade.OK else f"{finding.what}. {finding.advice}."
-
-
 def _near_zero(value: float, column: Column) -> float:
-    """Return 0 for what is only rounding beside the width of the column."""
+    """Return a value, or 0 for a rounding error against the range of its column."""
     return 0.0 if abs(value) < _ROUNDING * (column.high - column.low) else value
 
 
@@ -335,5 +288,5 @@ def _tiny(value: float) -> str:
 
 
 def _file(name: str) -> str:
-    """Return a name of which nothing in a file name goes wrong."""
+    """Return a name that is safe in a file name."""
     return re.sub(r"[^\w.-]+", "_", name)[:60]

@@ -1,4 +1,4 @@
-"""How far the answer moves with the discount, the one number that somebody had to choose."""
+"""How the prediction depends on the discount."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from nopg.training import TrainingResult
 
 __all__ = ["Variation", "vary_discount"]
 
-# Of 1 − γ: twice and half as far a look ahead.
+# Factors of 1 − γ: twice and half the horizon.
 _FACTORS = (0.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """The answer with one discount.
+    """The prediction with one discount.
 
     Attributes:
         discount: γ.
@@ -50,7 +50,7 @@ class Variation:
 
 
 def vary_discount(result: TrainingResult) -> tuple[Variation, ...]:
-    """Return the answer on the same model with a discount that looks twice as far ahead, and half as far."""
+    """Return the prediction on the same model with twice and with half the horizon 1/(1 − γ)."""
     base, found = result.evaluator, []
     for factor in _FACTORS:
         gamma = max(1.0 - factor * (1.0 - result.discount), 0.0)

@@ -1,4 +1,4 @@
-"""What is marked on a map of states: where no data are, the logged states, the initial ones."""
+"""Marks on a map of states: areas outside the data, logged states, initial states."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from nopg.data._held_out import spread_rows
 from nopg.evaluation import StateMap
 from nopg.evaluation._slice import StateSlice
 from nopg.kernels import GaussianKernel
+from nopg.report._style import HATCHED, OUTSIDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,17 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["Marks", "hatch_outside", "mark_states"]
 
 _MOST_DOTS, _MOST_STARTS = 1_000, 20
-_PAPER, _STROKE = "0.93", "0.62"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marks:
-    """States to be marked on a map, where they lie on its axes.
+    """States marked on a map, in the coordinates of its axes.
 
     Attributes:
-        logged: Of the data, shape (m, axes).
-        starts: Initial ones, shape (m₀, axes).
-        notes: What to say of them below the map.
+        logged: Logged states, shape (m, axes).
+        starts: Initial states, shape (m₀, axes).
+        notes: Notes below the map.
     """
 
     logged: FloatArray
@@ -49,14 +49,14 @@ class Marks:
         within: float,
         unit: str,
     ) -> Marks:
-        """Return the states near the map, of very many an even sample.
+        """Return the states near the map, at most an even sample of 1 000.
 
         Args:
             state_map: The map.
-            data: The logged transitions, or None where they are not at hand.
+            data: The logged transitions, if any.
             metric: Distance between states.
-            within: By how much the other columns of a marked state may differ from those of the map.
-            unit: Of that, in words.
+            within: Largest distance of the held columns of a marked state from those of the map.
+            unit: Unit of this distance, in words.
         """
         where, notes = state_map.slice, []
         near_words = f" within {within:g} {unit} of the held values" if where.held else ""
@@ -82,40 +82,31 @@ class Marks:
 
 
 def _on(where: StateSlice, places: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return which places (m, axes) lie on the axes, but for rounding, shape (m,)."""
+    """Return which places (m, axes) lie on the axes, up to rounding, shape (m,)."""
     low, high = np.array([axis[[0, -1]] for axis in where.axes]).T
     slack = 1e-9 * (high - low)
     return np.asarray(((places >= low - slack) & (places <= high + slack)).all(axis=1))
 
 
 def hatch_outside(axes: Axes, state_map: StateMap) -> list[str]:
-    """Cover where no data are, and return what to say of it."""
+    """Hatch areas outside the data, and return the note on it."""
     if not state_map.outside.any():
         return []
     if len(state_map.slice.axes) == 1:
-        (x,) = state_map.slice.axes
-        axes.fill_between(
-            x,
-            0,
-            1,
-            where=state_map.outside.tolist(),
-            transform=axes.get_xaxis_transform(),
-            facecolor=_PAPER,
-            edgecolor=_STROKE,
-            hatch="///",
-            linewidth=0,
-        )
+        (x,), where = state_map.slice.axes, state_map.outside.tolist()
+        axes.fill_between(x, 0, 1, where=where, transform=axes.get_xaxis_transform(), **HATCHED)
     else:
         x, y = state_map.slice.axes
-        covers = axes.contourf(x, y, state_map.lack.T, levels=[0.0, np.inf], colors=[_PAPER], hatches=["///"])
-        covers.set_edgecolor(_STROKE)
+        lack = state_map.lack.T
+        covers = axes.contourf(x, y, lack, levels=[0.0, np.inf], colors=[OUTSIDE], hatches=["///"])
+        covers.set_edgecolor(HATCHED["edgecolor"])
         covers.set_linewidth(0.0)
-        axes.contour(x, y, state_map.lack.T, levels=[0.0], colors="0.3", linewidths=0.8)
+        axes.contour(x, y, lack, levels=[0.0], colors="0.3", linewidths=0.8)
     return ["hatched: outside the data"]
 
 
 def mark_states(axes: Axes, marks: Marks) -> None:
-    """Draw logged states as faint dots and initial ones as circles; on a curve they lie on its floor."""
+    """Draw logged states as faint dots and initial ones as circles; on a curve at its lower edge."""
     for places, marker, size, edge, alpha in (
         (marks.logged, ".", 3.5, 0.25, 0.55),
         (marks.starts, "o", 8.0 if len(marks.starts) == 1 else 6.0, 1.2, 1.0),

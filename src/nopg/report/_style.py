@@ -1,17 +1,25 @@
-"""A figure without a window, and its files."""
+"""New figures without a window, their hatching and their files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nopg.errors import MissingExtraError
 
-__all__ = ["new_figure", "save"]
+__all__ = ["HATCHED", "OUTSIDE", "new_figure", "save"]
+
+OUTSIDE, _STROKE = "0.93", "0.62"
+HATCHED: Mapping[str, Any] = MappingProxyType(
+    {"facecolor": OUTSIDE, "edgecolor": _STROKE, "hatch": "///", "linewidth": 0}
+)
+"""How areas outside the data are drawn."""
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches, its parts kept apart; no window, no global state."""
+    """Return an empty figure of a size in inches, without a window and without global state."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -20,7 +28,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def save(figure: Any, path: Path) -> list[Path]:
-    """Write PNG and PDF, without a date in them: the same records give the same bytes."""
+    """Write PNG and PDF without a date: the same figure gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     written = [path.with_suffix(".png"), path.with_suffix(".pdf")]
     figure.savefig(written[0], dpi=150, metadata={"Software": None})

@@ -1,4 +1,4 @@
-"""Predicted paths of a policy beside those that were logged, column by column."""
+"""Predicted paths of a policy beside logged ones, column by column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nopg.data import Transitions
 from nopg.data._episodes import episode_rows
 from nopg.evaluation import OfflineEvaluation
 from nopg.evaluation._model_paths import ModelPaths
-from nopg.inspect._findings import count_of
+from nopg.inspect._wording import count_of
 from nopg.report._fan import Fan, draw_fans, fans_table
 from nopg.report._pictures import Picture
 from nopg.report._state_axes import named
@@ -30,7 +30,7 @@ def trajectory_pictures(
 ) -> Mapping[str, Picture]:
     """Return fan charts by column: the first states and actions, then the reward.
 
-    Without episodes the log shows no paths; the policy is then drawn beside the logged behaviour, imitated.
+    Without episodes the log has no paths; then they are those of the imitated logged behaviour.
     """
     schema = data.schema
     predicted = _predicted(policy.paths)
@@ -76,7 +76,7 @@ def _unknown_after(paths: ModelPaths) -> int | None:
 
 
 def _episodes(data: Transitions, steps: int) -> FloatArray:
-    """Return the first steps of episodes, evenly picked where there are many, as `_predicted` does."""
+    """Return the first steps of at most 200 episodes, shape (T, m, c)."""
     parts = episode_rows(data)
     parts = parts[:: -(-len(parts) // _MOST_EPISODES)]
     columns = torch.cat([data.states, data.actions, data.rewards[:, None]], dim=1)
@@ -92,6 +92,6 @@ def _mean_angle(angles: FloatArray, period: float) -> float:
 
 
 def _turned(paths: FloatArray, period: float, centre: float) -> FloatArray:
-    """Return angles without jumps, all paths beginning within half a turn of the centre."""
+    """Return angles without jumps; all paths begin within half a turn of the centre."""
     whole = np.unwrap(paths, axis=0, period=period)
     return np.asarray(whole - period * np.round((whole[0] - centre) / period))

@@ -14,9 +14,9 @@ from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
 from nopg.bellman._multistep import LONGEST_HORIZON
 from nopg.bellman._nodes import Nodes
+from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._interval import lower_return
 from nopg.evaluation._model_paths import ModelPaths, follow
-from nopg.evaluation._policy_law import PolicyLaw
 from nopg.models._rollout import rollout
 from nopg.policies import Policy
 from nopg.policies._deterministic import Mode

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nopg.evaluation._scores import summarize
 from nopg.report._style import new_figure
+from studies.paper._scores import summarize
 from studies.paper.figures._styles import STYLES, Style
 from studies.paper.records import Record
 

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nopg.errors import ArgumentError
-from nopg.evaluation import Scores
-from nopg.evaluation._scores import summarize
+from studies.paper._scores import Scores, summarize
 
 
 def test_last_best_and_selected_are_three_things() -> None:

@@ -1,0 +1,78 @@
+"""Options that several commands share, and groups of options as dataclasses."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nopg.errors import ArgumentError
+
+__all__ = ["AsJson", "Column", "Hold", "Overwrite", "Run", "expand_options", "held_values", "run_name"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
+Run = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="A controller saved by `nopg fit`: a folder or a zip file.", show_default=False
+    ),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="State column of the maps: one for curves, two for maps.",
+        show_default="the two along which visits spread most",
+    ),
+]
+Hold = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Value at which another state column is held, e.g. `speed=0`.",
+        show_default="that of a typical visited state",
+    ),
+]
+
+
+def held_values(texts: Sequence[str] | None) -> dict[str, float]:
+    """Return the values of held columns by name, as `--hold` gives them."""
+    held = {}
+    for text in texts or []:
+        name, _, value = text.partition("=")
+        try:
+            held[name] = float(value)
+        except ValueError:
+            raise ArgumentError(f"{text!r} holds no column at a number; write --hold speed=0") from None
+    return held
+
+
+def run_name(run: Path) -> str:
+    """Return the name of a saved controller without `.zip`."""
+    return run.stem if run.suffix == ".zip" else run.name
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes the fields of its dataclass parameters as options of their own."""
+    taken = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {}
+    groups |= {name: one.annotation for name, one in taken.items() if is_dataclass(one.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for name, one in taken.items():
+        expanded = {name: one}
+        if name in groups:
+            expanded = dict(inspect.signature(groups[name], eval_str=True).parameters)
+        parameters += (option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in expanded.values())
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,97 @@
+"""Probability of entering a region, and discounted time spent inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from scipy import special
+
+from nopg.data import Transitions
+from nopg.evaluation._interval import DEVIATIONS, NO_UNKNOWN, WEAK_UNKNOWN, Verdict, standard_error
+from nopg.evaluation._model_paths import ModelPaths
+from nopg.inspect._wording import chance
+
+__all__ = ["Risk", "risk_along", "share_along"]
+
+_FEW_INSIDE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """The probability of entering a region within some steps.
+
+    Attributes:
+        low: Lower end; leaving the data counts as not entering.
+        high: Upper end; leaving the data counts as entering.
+        estimate: With the model extrapolated outside the data.
+        steps: Number of steps.
+        rows_inside: Logged states in the region.
+        verdict: `ok`, `weak` or `not identifiable`.
+        reasons: Why it is not `ok`.
+    """
+
+    low: float
+    high: float
+    estimate: float
+    steps: int
+    rows_inside: int
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        why = f": {'; '.join(self.reasons)}" if self.reasons else ""
+        return f"between {chance(self.low)} and {chance(self.high)} ({self.verdict}{why})"
+
+
+def risk_along(
+    paths: ModelPaths, inside: Callable[[torch.Tensor], torch.Tensor], data: Transitions, steps: int
+) -> Risk:
+    """Return the risk of a region along paths; some rows of the data lie inside it."""
+    entered = inside(paths.states) & (paths.going > 0)  # (T, (B + 1)·m)
+    ever, first = entered.any(dim=0), entered.double().argmax(dim=0)
+    at_entry = paths.left.gather(0, first[None])[0]
+    going = (paths.going > 0).sum(dim=0) - 1
+    at_end = paths.left.gather(0, going[None])[0]
+    known = torch.where(ever, at_entry, 0.0)
+    lost = torch.where(ever, 1.0 - at_entry, 1.0 - at_end)
+    by_part = [part.view(paths.num_parts, -1).mean(dim=1) for part in (known, known + lost, ever.double())]
+    low, high, estimate = (float(part[0]) for part in by_part)
+    m = paths.returns.shape[1]
+    error = [float((part[1:] - part[0]).square().mean().sqrt()) for part in by_part[:2]]
+    # By Clopper and Pearson for m paths, and by the differences of the halves.
+    floor = float(special.betaincinv(low * m, m - low * m + 1, 0.025)) if low > 0 else 0.0
+    ceiling = float(special.betaincinv(high * m + 1, m - high * m, 0.975)) if high < 1 else 1.0
+    low = max(min(floor, low - DEVIATIONS * error[0]), 0.0)
+    high = min(max(ceiling, high + DEVIATIONS * error[1]), 1.0)
+
+    rows = int(inside(data.states).sum() + inside(data.next_states[data.terminated]).sum())
+    reasons = []
+    lost_share = float(lost[:m].mean())
+    if lost_share > WEAK_UNKNOWN:
+        reasons.append(f"{lost_share:.0%} of the paths leave the data")
+    if rows < _FEW_INSIDE:
+        reasons.append(f"only {rows} logged states lie inside" if rows else "no logged state lies inside")
+    verdict: Verdict = "ok"
+    if high - low > 0.5 or lost_share > NO_UNKNOWN:
+        verdict = "not identifiable"
+    elif reasons:
+        verdict = "weak"
+    return Risk(low, high, estimate, steps, rows, verdict, tuple(reasons))
+
+
+def share_along(
+    paths: ModelPaths, inside: Callable[[torch.Tensor], torch.Tensor], discount: float
+) -> tuple[float, tuple[float, float]]:
+    """Return the share of discounted time inside a region along paths, with its interval.
+
+    After the end no time is spent; after the paths the mean of their last fifth continues.
+    """
+    led_to = torch.cat([paths.states[1:], paths.last[None]])
+    entered = inside(led_to).double() * paths.going  # (T, P·m)
+    weights = (1.0 - discount) * discount ** torch.arange(len(entered)).double()
+    late = entered[-max(len(entered) // 5, 1) :].mean(dim=0)
+    shares = (weights @ entered + discount ** len(entered) * late).view(paths.num_parts, -1)
+    mean, error = float(shares[0].mean()), standard_error(shares, paths)
+    return mean, (max(mean - DEVIATIONS * error, 0.0), min(mean + DEVIATIONS * error, 1.0))

@@ -1,0 +1,68 @@
+"""Lists, counts, shares, probabilities and long names in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["chance", "count_of", "listed", "share_of", "shortened"]
+
+_SHOWN = 4
+_NEARLY = 1e-9
+
+
+def listed(items: Sequence[object]) -> str:
+    """Return the items in one line, at most the first four.
+
+    Example:
+        >>> listed([3, 5]), listed("abcdefg")
+        ('3, 5', 'a, b, c, d and 3 more')
+    """
+    shown = ", ".join(str(item) for item in items[:_SHOWN])
+    return shown + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return the number with its noun.
+
+    Example:
+        >>> count_of(1, "row"), count_of(20000, "row")
+        ('1 row', '20 000 rows')
+    """
+    return f"{number:,}".replace(",", " ") + f" {noun}" + ("" if number == 1 else "s")
+
+
+def share_of(share: float) -> str:
+    """Return a share in percent; only exact 0 and 1 read as 0 % and 100 %.
+
+    Example:
+        >>> share_of(0.5), share_of(0.00001), share_of(0.99999), share_of(0.0)
+        ('50 %', '<0.1 %', '>99.9 %', '0 %')
+    """
+    if 0 < share < 0.001:
+        return "<0.1 %"
+    if 0.999 < share < 1:
+        return ">99.9 %"
+    return f"{100 * share:.3g} %"
+
+
+def chance(share: float) -> str:
+    """Return a probability in percent; an estimate never reads as 0 or 1.
+
+    Example:
+        >>> chance(0.0), chance(0.25), chance(1.0)
+        ('<0.1 %', '25 %', '>99.9 %')
+    """
+    return share_of(min(max(share, _NEARLY), 1 - _NEARLY))
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a name cut in the middle to a width.
+
+    Example:
+        >>> shortened("reactor_temperature_outlet", 16)
+        'reactor_…_outlet'
+    """
+    if len(name) <= width:
+        return name
+    tail = (width - 1) // 2
+    return name[: width - 1 - tail] + "…" + name[len(name) - tail :]
