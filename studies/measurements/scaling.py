@@ -120,48 +120,15 @@ _INTRODUCTION = [
     "# Scaling out",
     "",
     "Made by `python -m studies page scaling` from `results/studies/scaling.jsonl` and `bench.jsonl`; do not "
-    "edit.",
-    "",
-    "**Most users need one machine.** A million transitions train on a laptop "
-    "([performance.md](performance.md)); a robot joint sampled at 50 Hz needs five and a half hours to log "
-    "them. Where the data are more than they say, condense them first (`data.condense(m)`, "
-    "[condense.md](condense.md)): while several rows lie within a bandwidth of each other, fewer and "
-    "weighted ones lose little.",
-    "",
-    "## The same script on several ranks",
-    "",
-    "```",
-    "torchrun --nproc-per-node 2 --max-restarts 3 train.py",
-    "```",
-    "",
-    "`train.py` is the script of one process: `nopg.optimize(data, discount, model='paper', "
-    "checkpoint='folder')`. All ranks may load the same data; where they are large, each reads its part with "
-    "`Transitions.from_parquet(path, part=(rank, of))`. Rows are shared by cells of the next states, a "
-    "product with P brings a halo of entries that other ranks own, a product with Pᵀ sends them home, and "
-    "gradients are summed ([record 12](../../docs/decisions/0012-ranks-under-torchrun.md)). Several machines "
-    "are torchrun's `--nnodes` and `--rdzv-endpoint`, nothing of ours. Only the paper's model runs on "
-    "several ranks.",
+    "edit. Updates of the paper's model on several ranks of torchrun, on one machine. A product with P "
+    "fetches a halo of entries that other ranks own, a product with Pᵀ returns them, and gradients are "
+    "summed ([record 12](../../docs/decisions/0012-ranks-under-torchrun.md)). "
+    "[Long runs](../../docs/guides/long-runs.md) explains the usage.",
     "",
 ]
 
 _CLOSING = [
-    "What would break first: the noise of a stochastic policy is drawn for all rows on every rank; "
-    "bandwidths are read off two million rows at most, so they are those of two million; the last level of "
-    "the preconditioner has at most 512 cells, whatever the rows.",
-    "",
-    "## On a GPU",
-    "",
-    "`optimize(…, device='cuda')` computes the updates of the paper's model there: responsibilities, "
-    "products, solves, gradient and policy. Neighbours, the order of rows and the cells are found on the "
-    "CPU, once before training; the noise of a stochastic policy is drawn there, so that every device has "
-    "the same numbers; the answer is solved and certified there, in float64. The local model and several "
-    "ranks stay on CPUs and say so.",
-    "",
-    "**No GPU was at hand: nothing of this has run on one, and we have no timings.** What is tested is that "
-    "every tensor follows its operands. On a pretended device, which computes on the CPU and refuses to meet "
-    "the CPU's tensors, trainings give the same numbers bit by bit (`tests/models/test_device.py`). Whether "
-    "torch has every sparse product for a given device, in which order it adds there, and how fast it is, "
-    "that cannot show. Blocks of rows are sized for the caches of a CPU. For several GPUs, NCCL instead of "
-    "gloo is a name in `torch.distributed`, and halos would stay on the devices; cuVS could take over the "
-    "search. Neither has been begun.",
+    "Limits beyond this: the noise of a stochastic policy is drawn for all rows on every rank; bandwidths "
+    "are selected on two million rows at most; the last level of the preconditioner has at most 512 cells. "
+    "No GPU was available, so there are no timings on one.",
 ]
