@@ -27,7 +27,8 @@ def main() -> None:
                 valve = float(np.clip(0.35 + 0.5 * error + integral + 0.08 * rng.standard_normal(), 0.0, 1.0))
                 cost = (level - 1.0) ** 2 + 0.05 * (valve - 0.35) ** 2
                 table.writerow([episode, 10 * step, f"{level:.5f}", f"{valve:.5f}", f"{cost:.6f}"])
-                level = max(level + 0.3 * (valve - 0.35 * np.sqrt(level)) + 0.002 * rng.standard_normal(), 0.0)
+                inflow = 0.3 * (valve - 0.35 * np.sqrt(level))
+                level = max(level + inflow + 0.002 * rng.standard_normal(), 0.0)
 
 
 if __name__ == "__main__":
