@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test coverage docs check-slow evidence evidence-table promise bench bench-table reproduction-page tutorial-figures clean
+.PHONY: help setup check format lint types layers test coverage docs check-slow pages tutorial-figures clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -48,23 +48,8 @@ docs: setup ## build the documentation into docs/_build/html, where warnings are
 check-slow: setup ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
-evidence: setup ## measure the promised figures, print them, write results/ and docs/evidence.md
-	$(BIN)/python -m evidence
-
-evidence-table: setup ## write docs/evidence.md again from the stored records
-	$(BIN)/python -m evidence --table-only
-
-promise: setup ## train, predict, run, and draw the picture of the README
-	$(BIN)/python -m evidence.promise
-
-bench: setup ## measure updates against their floor, write results/bench.json and docs/performance.md
-	$(BIN)/python -m evidence.bench --threads 2
-
-bench-table: setup ## write docs/performance.md again from the stored records
-	$(BIN)/python -m evidence.bench --table-only
-
-reproduction-page: setup ## draw the paper's experiments again and write docs/reproduction.md from the stored records
-	$(BIN)/python -m studies.paper all --draw-only --figures docs/figures --page docs/reproduction.md
+pages: setup ## write all pages and figures of the studies again from the stored records
+	$(BIN)/python -m studies page
 
 tutorial-figures: setup ## run the tutorials and keep the pictures they draw
 	$(BIN)/python examples/draw_tutorials.py

@@ -23,9 +23,7 @@ extensions = [
     "links",
     "mathml",
 ]
-# For developers, read in the repository: decision records, and tables that studies write.
-_STUDIES = "bandwidths baselines condense evidence latency neighbors performance reproduction scaling"
-exclude_patterns = ["_build", "decisions", *(f"{name}.md" for name in _STUDIES.split())]
+exclude_patterns = ["_build", "decisions"]
 
 # Pages.
 myst_enable_extensions = ["dollarmath"]

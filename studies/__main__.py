@@ -1,4 +1,4 @@
-"""The command line of the studies: `python -m studies run|table|page`."""
+"""The command line of the studies: `python -m studies run|measure|table|page`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from nopg.errors import NopgError
-from studies.page import page, tables
+from studies.benchmark_page import tables
+from studies.measurements import MEASUREMENTS, measure
+from studies.page_writer import PAGES, benchmark_records, write_page
 from studies.plan import METHODS, STUDIES, jobs
 from studies.plants import BENCHMARKS, DEMONSTRATIONS
-from studies.records import FOLDER, Record, newest, read
+from studies.printing import note, say
+from studies.records import FOLDER, Record
 from studies.run import missing, run_all
 
 
@@ -24,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given.command(given)
     except NopgError as error:
-        sys.stderr.write(f"{error}\n")
+        note(str(error))
         return 1
     return 0
 
@@ -37,25 +40,32 @@ def _run(given: argparse.Namespace) -> None:
         given.study, benchmarks=given.benchmark, methods=given.method, rows=given.rows, seeds=given.seeds
     )
     todo = wanted if given.again else missing(wanted, options=options, folder=given.results)
-    _say(f"{len(todo)} of {len(wanted)} runs to make")
+    say(f"{len(todo)} of {len(wanted)} runs to make")
     for record in run_all(todo, workers=given.workers, options=options, folder=given.results):
-        _say(_line(record))
+        say(_line(record))
 
 
 def _table(given: argparse.Namespace) -> None:
-    _say(tables(newest(read(given.results))))
+    say(tables(benchmark_records(given.results)))
 
 
-def _page(given: argparse.Namespace) -> None:
-    given.path.write_text(page(newest(read(given.results))), encoding="utf-8")
+def _measure(given: argparse.Namespace) -> None:
+    measure(given.name, given.results)
+
+
+def _pages(given: argparse.Namespace) -> None:
+    for page in given.page or PAGES:
+        path = Path(page)
+        write_page(path.stem, path if path.suffix else None, given.results)
 
 
 def _line(record: Record) -> str:
-    said = record.summary.get("expected_return")
-    promised = "" if said is None else f", expected {said:.6g}, {record.summary.get('verdict', 'no verdict')}"
+    expected = record.summary.get("expected_return")
+    verdict = record.summary.get("verdict", "no verdict")
+    predicted = "" if expected is None else f", expected {expected:.6g}, {verdict}"
     return (
         f"{record.benchmark} {record.rows} {record.method} seed {record.seed}: "
-        f"return {record.true_sum:.6g}, discounted {record.true_return:.6g}{promised}, "
+        f"return {record.true_sum:.6g}, discounted {record.true_return:.6g}{predicted}, "
         f"{record.cpu_seconds:.1f} CPU s"
     )
 
@@ -84,10 +94,13 @@ def _parser() -> argparse.ArgumentParser:
 
     table = commands.add_parser("table", help="print the figures from the records")
     table.set_defaults(command=_table)
-    text = commands.add_parser("page", help="write the page of the documentation from the records")
-    text.add_argument("path", type=Path)
-    text.set_defaults(command=_page)
-    for command in (run, table, text):
+    single = commands.add_parser("measure", help="measure a part of nopg")
+    single.add_argument("name", choices=MEASUREMENTS)
+    single.set_defaults(command=_measure)
+    page = commands.add_parser("page", help="write pages and figures from the records")
+    page.add_argument("page", nargs="*", help=f"{', '.join(PAGES)}, or a path with this stem; default: all")
+    page.set_defaults(command=_pages)
+    for command in (run, table, single, page):
         command.add_argument("--results", type=Path, default=FOLDER, help="folder of the records")
     return parser
 
@@ -103,11 +116,6 @@ def _option(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

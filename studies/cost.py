@@ -6,7 +6,6 @@ Development plants. Ratios are of two things measured in one run; the larger of 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from nopg.envs import Pendulum, collect_uniform
 from nopg.evaluation import OfflineEvaluator
 from nopg.models import LocalModel
 from nopg.policies import MLPPolicy
+from studies.printing import say
 
 __all__ = ["main"]
 
@@ -80,13 +80,12 @@ def discount_ratio() -> float:
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    say = sys.stdout.write
     grid = collect_uniform(Pendulum(), 500, seed=0).starting_at([[3.14159, 0.0]])
-    say(f"500 rows, pendulum, γ = .97: {training_seconds(grid, 0.97):.1f} CPU s\n")
+    say(f"500 rows, pendulum, γ = .97: {training_seconds(grid, 0.97):.1f} CPU s")
     for rows in (5_000, 50_000):
-        say(f"{rows} rows, 3 states, 2 actions: {training_seconds(smooth_log(rows), 0.97):.1f} CPU s\n")
-    say(f"update at 10⁵ rows over update at 10³ rows: {update_ratio(1_000, 100_000):.2f}\n")
-    say(f"evaluation at γ = .9999 over γ = .99: {discount_ratio():.2f}\n")
+        say(f"{rows} rows, 3 states, 2 actions: {training_seconds(smooth_log(rows), 0.97):.1f} CPU s")
+    say(f"update at 10⁵ rows over update at 10³ rows: {update_ratio(1_000, 100_000):.2f}")
+    say(f"evaluation at γ = .9999 over γ = .99: {discount_ratio():.2f}")
 
 
 if __name__ == "__main__":

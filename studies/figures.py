@@ -229,7 +229,7 @@ def _arm(records: Sequence[Record]) -> list[Figure]:
         for column, ratio in record.summary.get("held_out_errors", {}).items():
             ratios.setdefault(column, []).append(ratio)
     means = {column: statistics.fmean(values) for column, values in ratios.items()}
-    told = ", ".join(f"{column} {mean:.2f}" for column, mean in means.items())
+    shown = ", ".join(f"{column} {mean:.2f}" for column, mean in means.items())
     helped = all(mean >= _INPUTS_HELP for column, mean in means.items() if column.startswith("speed"))
     rivals = [r.true_return for r in select(records, "two-link-arm", method="neural", rows=3_000)]
     mine = [r.true_return for r in runs]
@@ -244,7 +244,7 @@ def _arm(records: Sequence[Record]) -> list[Figure]:
         Figure(
             "two-link-arm: held-out error with all inputs over that with chosen ones",
             f"≥ {_INPUTS_HELP:.0f} for the speeds",
-            told or "not run",
+            shown or "not run",
             _asked(runs, helped),
         ),
     ]

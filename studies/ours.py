@@ -10,7 +10,7 @@ from typing import Any
 import nopg
 from studies.plants import Controller
 
-__all__ = ["Answer", "train_nopg"]
+__all__ = ["Outcome", "train_nopg"]
 
 # An error below this is rounding.
 _TINY = 1e-9
@@ -18,7 +18,7 @@ _EVALUATION = ("expected_return", "interval", "standard_error", "unknown_mass", 
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Outcome:
     """A controller with what is known about it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Answer:
 
 def train_nopg(
     data: nopg.Transitions, discount: float, seed: int, options: Mapping[str, Any] | None = None
-) -> Answer:
+) -> Outcome:
     """Train a controller with nothing set but the discount and the seed, unless options are given.
 
     Args:
@@ -52,7 +52,7 @@ def train_nopg(
         )
         summary = _summary(result)
     texts = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in raised)
-    return Answer(result.policy, summary, tuple(texts))
+    return Outcome(result.policy, summary, tuple(texts))
 
 
 def held_out_errors(result: nopg.TrainingResult) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Records of runs: one line of JSON per run, one file per study."""
+"""Records of everything measured: one line of JSON per run, one file per study."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import math
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ import torch
 
 from nopg.errors import DataError
 
-__all__ = ["FOLDER", "Record", "append", "code_version", "newest", "read"]
+__all__ = ["FOLDER", "ROOT", "Record", "append", "code_version", "last_of_each", "newest", "read"]
 
-_ROOT = Path(__file__).parent.parent
-FOLDER = _ROOT / "results" / "studies"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "results" / "studies"
 """Where the records are kept; the folder is made by the first run."""
 
 
@@ -32,43 +32,55 @@ class Record:
 
     Attributes:
         study: Name of the study, and of its file.
-        benchmark: Name of the benchmark.
-        role: "development" or "report".
-        method: "nopg", "behaviour" or the name of a rival.
+        benchmark: Name of the plant, experiment or case.
+        method: "nopg", "behaviour", the name of a rival, or what else was measured.
         rows: Size of the dataset, in the unit of the benchmark.
         seed: Seed of the data, of the training and of the true returns.
-        commit: Last commit of the code that ran, with a digest of what was changed since.
-        options: Arguments that were not the default; runs with some are not in the table.
-        cpu_seconds: CPU time of the training.
+        commit: Last commit of the code that ran, with a mark or a digest of what was changed since.
+        role: "development" or "report"; empty outside the benchmark.
+        options: Arguments that were not the default; the benchmark page leaves out runs with options.
+        cpu_seconds: CPU time of the run.
+        wall_seconds: Wall time of the run, where it was measured.
         undiscounted: True mean return of the benchmark's protocol.
         discounted: True mean discounted return.
         standard_error: Standard error of the discounted return.
         episodes: Number of episodes behind the discounted return.
         warnings: Text of the warnings raised in training.
-        summary: What the method said before its controller ran; empty for rivals.
+        summary: What the method predicted before its controller ran; empty for rivals.
+        results: What a study measured beside returns, in its own layout.
+        setup: What a rerun needs: `config`, `data` (rows and hash), `versions` of the libraries. Old lines
+            with `commit`: "of storage" have the commit that added them instead of that of the code.
     """
 
     study: str
     benchmark: str
-    role: str
-    method: str
-    rows: int
-    seed: int
+    method: str = ""
+    rows: int = 0
+    seed: int = 0
     commit: str
-    cpu_seconds: float
-    undiscounted: float | None
-    discounted: float | None
-    standard_error: float | None
-    episodes: int
+    role: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    cpu_seconds: float = 0.0
+    wall_seconds: float | None = None
+    undiscounted: float | None = None
+    discounted: float | None = None
+    standard_error: float | None = None
+    episodes: int = 0
     warnings: tuple[str, ...] = ()
     summary: Mapping[str, Any] = field(default_factory=dict)
+    results: Mapping[str, Any] = field(default_factory=dict)
+    setup: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def run(self) -> tuple[Any, ...]:
+        """What distinguishes one run of a version of the code from another."""
+        options = json.dumps(_plain(self.options), sort_keys=True)
+        return (self.study, self.benchmark, self.method, self.rows, self.seed, options)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells one run from another."""
-        options = json.dumps(_plain(self.options), sort_keys=True)
-        return (self.study, self.benchmark, self.method, self.rows, self.seed, self.commit, options)
+        """The run and the version of the code."""
+        return (*self.run, self.commit)
 
     @property
     def true_return(self) -> float:
@@ -81,15 +93,22 @@ class Record:
         return -math.inf if self.undiscounted is None else self.undiscounted
 
 
+# What a line leaves out where it is the default.
+_DEFAULTS = {
+    f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(Record)
+}
+
+
 def append(record: Record, folder: Path = FOLDER) -> None:
     """Add a line to the file of the study: all of it or nothing, also with several writers."""
     folder.mkdir(parents=True, exist_ok=True)
-    line = (json.dumps(_plain(asdict(record)), ensure_ascii=False, allow_nan=False) + "\n").encode()
+    values = {name: value for name, value in asdict(record).items() if value != _DEFAULTS[name]}
+    line = (json.dumps(_plain(values), ensure_ascii=False, allow_nan=False) + "\n").encode()
     with (folder / f"{record.study}.jsonl").open("a+b") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         stream.seek(0)
         whole = stream.read().rfind(b"\n") + 1
-        stream.truncate(whole)  # drop what a killed writer left of a line
+        stream.truncate(whole)  # drop the part of a line that a killed writer left
         stream.write(line)
         stream.flush()
         os.fsync(stream.fileno())
@@ -100,14 +119,21 @@ def read(folder: Path = FOLDER, study: str | None = None) -> list[Record]:
     found = []
     for path in sorted(folder.glob("*.jsonl" if study is None else f"{study}.jsonl")):
         text = path.read_text(encoding="utf-8")
-        for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
+        # JSON may hold other line ends than \n inside a text.
+        for number, line in enumerate(text[: text.rfind("\n") + 1].split("\n")[:-1], start=1):
             try:
-                found.append(Record(**_tuples(json.loads(line))))
+                values = dict(json.loads(line))
+                found.append(Record(**values | {"warnings": tuple(values.get("warnings", ()))}))
             except (ValueError, TypeError) as error:
                 raise DataError(
                     f"{path.name}, line {number} is no record: {error}; delete the line, its run starts again"
                 ) from None
     return found
+
+
+def last_of_each(records: Iterable[Record]) -> list[Record]:
+    """Return the last line of every run, in the order in which the runs were first made."""
+    return list({record.run: record for record in records}.values())
 
 
 def newest(records: Iterable[Record]) -> list[Record]:
@@ -133,14 +159,14 @@ def code_version(*paths: str) -> str:
     if not _git("status", "--porcelain", "--", *paths):
         return commit
     digest = hashlib.sha256()
-    for path in (_ROOT / path for path in paths):
+    for path in (ROOT / path for path in paths):
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(file.read_bytes())
     return f"{commit}+{digest.hexdigest()[:8]}"
 
 
 def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(_ROOT), *arguments]
+    command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
@@ -153,7 +179,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return fields | {"warnings": tuple(fields.get("warnings", ()))}

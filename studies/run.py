@@ -14,7 +14,7 @@ import torch
 
 from nopg import Transitions
 from nopg.errors import MissingExtraError, NopgError
-from studies.ours import Answer, train_nopg
+from studies.ours import Outcome, train_nopg
 from studies.plan import Job
 from studies.plants import BENCHMARKS, Returns
 from studies.records import FOLDER, Record, append, code_version, read
@@ -74,22 +74,22 @@ def run_one(job: Job, options: Mapping[str, Any] | None = None) -> Record | None
     data = benchmark.data(job.rows, job.seed)
     began = time.process_time()
     try:
-        answer = _train(job, data, benchmark.discount, options)
+        trained = _train(job, data, benchmark.discount, options)
     except MissingExtraError:
         raise
     except NopgError as error:  # a method that gives up has failed the run
-        failed = Answer(lambda observations: observations, {}, (f"{type(error).__name__}: {error}",))
+        failed = Outcome(lambda observations: observations, {}, (f"{type(error).__name__}: {error}",))
         none = Returns(math.nan, math.nan, math.nan, 0)
-        return _record(job, options, none, seconds=time.process_time() - began, answer=failed)
+        return _record(job, options, none, seconds=time.process_time() - began, trained=failed)
     seconds = time.process_time() - began
-    returns = benchmark.run(answer.policy, job.seed)
-    return _record(job, options, returns, seconds=seconds, answer=answer)
+    returns = benchmark.run(trained.policy, job.seed)
+    return _record(job, options, returns, seconds=seconds, trained=trained)
 
 
-def _train(job: Job, data: Transitions, discount: float, options: Mapping[str, Any] | None) -> Answer:
+def _train(job: Job, data: Transitions, discount: float, options: Mapping[str, Any] | None) -> Outcome:
     if job.method == "nopg":
         return train_nopg(data, discount, job.seed, options)
-    return Answer(RIVALS[job.method](data, discount, job.seed), {}, ())
+    return Outcome(RIVALS[job.method](data, discount, job.seed), {}, ())
 
 
 def _results(jobs: Sequence[Job], workers: int, options: Mapping[str, Any] | None) -> Iterator[Record | None]:
@@ -107,7 +107,7 @@ def _record(
     returns: Returns,
     *,
     seconds: float,
-    answer: Answer | None = None,
+    trained: Outcome | None = None,
 ) -> Record:
     ours = job.method == "nopg"
     return Record(
@@ -117,6 +117,6 @@ def _record(
         commit=code_version(*_CODE.get(job.method, _RIVAL_CODE)),
         options=dict(options or {}) if ours else {},
         cpu_seconds=round(seconds, 3),
-        warnings=() if answer is None else answer.warnings,
-        summary={} if answer is None else answer.summary,
+        warnings=() if trained is None else trained.warnings,
+        summary={} if trained is None else trained.summary,
     )

@@ -7,7 +7,6 @@ upright; violations are the share of steps beyond the edge on the true cart.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import warnings
 
@@ -17,7 +16,9 @@ import nopg
 from nopg._seeding import generator
 from nopg.envs import CartPole, CartPoleParameters, simulate
 from nopg.training import Constraint, TrainingResult
+from studies.markdown import table
 from studies.plants import BENCHMARKS
+from studies.printing import say
 from studies.records import Record, append, code_version, read
 
 __all__ = ["main"]
@@ -80,25 +81,23 @@ def _record(
     )
 
 
-def table() -> str:
+def result() -> str:
     """Return what was found, one line for each log."""
     found = {(record.seed, record.method): record for record in read(study=_STUDY)}
-    lines, exceeded, kept = (
-        ["| log | return | violations | return, limited | violations, limited |", "|-|-|-|-|-|"],
-        0,
-        0,
-    )
+    rows, exceeded, kept = list[tuple[str, ...]](), 0, 0
     for seed in sorted({seed for seed, _ in found}):
         free, held = found.get((seed, "nopg")), found.get((seed, "nopg with limit"))
         if free is None or held is None:
             continue
         before, after = (one.summary["violations"] for one in (free, held))
-        lines.append(f"| {seed} | {free.true_sum:.0f} | {before:.1%} | {held.true_sum:.0f} | {after:.1%} |")
+        sums = f"{free.true_sum:.0f}", f"{held.true_sum:.0f}"
+        rows.append((f"{seed}", sums[0], f"{before:.1%}", sums[1], f"{after:.1%}"))
         if before > _NEGLIGIBLE:
             exceeded += 1
             kept += after <= 0.1 * before and held.true_sum >= 0.9 * free.true_sum
-    lines += ["", f"kept on {kept} of {exceeded} logs on which the free policy exceeds the limit"]
-    return "\n".join(lines)
+    heads = ("log", "return", "violations", "return, limited", "violations, limited")
+    closing = f"kept on {kept} of {exceeded} logs on which the free policy exceeds the limit"
+    return "\n".join([*table(heads, rows), "", closing])
 
 
 def main() -> None:
@@ -111,7 +110,7 @@ def main() -> None:
     for seed in [] if given.table_only else range(int(first), int(last or first) + 1):
         for limited in (False, True):
             append(run_one(seed, limited=limited))
-    sys.stdout.write(f"{table()}\n")
+    say(result())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""The methods we compare with: from the libraries that keep them, and estimators of gradients and returns."""
+"""The methods we compare with: from the libraries that keep them, and estimators of gradients."""
 
 from studies.baselines._dpg import DPG, QuadraticForm
 from studies.baselines._exact_lqr import ExactLQR
 from studies.baselines._fitted_q import FittedQ, fitted_q_evaluation
 from studies.baselines._logged_episodes import LoggedEpisodes
 from studies.baselines._offline import OFFLINE_METHODS, OfflineMethod, train_offline
-from studies.baselines._offline_returns import importance_sampling_return, resampled_return
 from studies.baselines._online import train_online_ddpg
 from studies.baselines._pwis import PWIS, Weights
 from studies.baselines._snapshot import Snapshot
@@ -22,8 +21,6 @@ __all__ = [
     "Snapshot",
     "Weights",
     "fitted_q_evaluation",
-    "importance_sampling_return",
-    "resampled_return",
     "train_offline",
     "train_online_ddpg",
 ]

@@ -1,4 +1,4 @@
-"""The actions that ±1 stands for in the networks of other libraries."""
+"""The actions that ±1 means in the networks of other libraries."""
 
 import torch
 

@@ -148,7 +148,7 @@ def _actions(law: ControlLaw, states: torch.Tensor, data: Transitions) -> torch.
 
 
 def _action_value(model: Any, schema: Schema, states: torch.Tensor, actions: torch.Tensor) -> FloatArray:
-    # What stands in the columns of the policy's actions is not looked at.
+    # The columns of the policy's actions are ignored.
     observations = torch.cat([schema.encode(states), torch.zeros_like(actions)], dim=1)
     values = model.predict_value(observations.numpy().astype(np.float32), actions.numpy().astype(np.float32))
     return np.asarray(values)

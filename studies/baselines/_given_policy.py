@@ -16,7 +16,7 @@ __all__ = ["GivenPolicy", "LeadingColumns"]
 
 
 class GivenPolicy(QLearningAlgoBase[Any, Any]):  # type: ignore[misc]
-    """A policy whose actions are known already: they stand in the last columns of the observations.
+    """A policy whose actions are known already: they are the last columns of the observations.
 
     FQE only ever asks for the actions at next states of the data. Written beside the states they need no
     policy any more, so a policy may be anything that once gave actions at raw states.

@@ -125,7 +125,7 @@ class _View:
         return ((features - self.center) / self.radius).astype(np.float32)
 
     def episodes(self, steps: int) -> Any:
-        """Return the environment for Gymnasium, cut off after so many steps."""
+        """Return the environment for Gymnasium, truncated after this number of steps."""
         import gymnasium
 
         from nopg.envs import GymnasiumEnvironment

@@ -1,4 +1,4 @@
-"""A controller as it was after so many updates of another library's training."""
+"""A controller as it was after some updates of another library's training."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -13,10 +13,11 @@ from nopg.envs import Pendulum, collect_grid
 from nopg.errors import NopgError
 from nopg.policies import MLPPolicy
 from studies.baselines import PWIS
+from studies.markdown import table
 from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Trial
 from studies.paper._methods import METHODS
 from studies.paper._tasks import MOUNTAIN_CAR, TASKS
-from studies.paper.records import Record
+from studies.records import Record
 
 __all__ = ["ApplicabilityStudy"]
 
@@ -61,19 +62,23 @@ class ApplicabilityStudy(Experiment):
         """Return the paper's table, with what a refusal says."""
         if not records:
             return []
-        lines = ["| method | " + " | ".join(_HEADINGS.values()) + " |", "|---" * (len(_HEADINGS) + 1) + "|"]
-        for method in _PAPER:
-            for record in (r for r in records if r["method"] == method):
-                cells = [_cell(record["results"][name]) for name in _HEADINGS]
-                lines.append(f"| {METHODS[method].label} | " + " | ".join(cells) + " |")
-        lines += ["", "Bias and variance, the other two columns of the paper's table, are measured above: "]
-        lines[-1] += "[the regulator](#gradient-direction-on-the-regulator)."
-        return lines
+        rows = [
+            (METHODS[method].label, *(_cell(record.results[name]) for name in _HEADINGS))
+            for method in _PAPER
+            for record in records
+            if record.method == method
+        ]
+        return [
+            *table(("method", *_HEADINGS.values()), rows),
+            "",
+            "Bias and variance, the other two columns of the paper's table, are measured above: "
+            "[the regulator](#gradient-direction-on-the-regulator).",
+        ]
 
     def findings(self, records: Sequence[Record]) -> list[Finding]:
         """Return whether every cell is as in the paper."""
         claim = "Every cell as in the paper, by trying"
-        found = {r["method"]: r["results"] for r in records}
+        found = {r.method: r.results for r in records}
         if set(found) != set(_PAPER):
             return [Finding(claim, "not run", "not run in full")]
         cells = [

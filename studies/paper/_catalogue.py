@@ -1,4 +1,4 @@
-"""All experiments by name: every figure and table of the paper."""
+"""All experiments by name: every figure and table of the paper, and all methods on the same data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from studies.paper._applicability import ApplicabilityStudy
-from studies.paper._experiment import Experiment, Finding
+from studies.paper._comparison import ComparisonStudy, highest_mean
+from studies.paper._experiment import Experiment, Finding, mode_of
 from studies.paper._learning import Curve, LearningStudy, last_return, score_of
 from studies.paper._lqr_gradient import LQRStudy
+from studies.paper._methods import METHODS
 from studies.paper._portrait import PortraitStudy
 from studies.paper._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
-from studies.paper.records import Record
+from studies.records import Record
 
 __all__ = ["EXPERIMENTS"]
 
@@ -44,7 +46,7 @@ def _of(records: Sequence[Record], mode: str, method: str, *, own: bool = True) 
     return [
         r
         for r in records
-        if r["mode"] == mode and r["method"] == method and (r["config"].get("demonstrations") is None) == own
+        if mode_of(r) == mode and r.method == method and (r.options.get("demonstrations") is None) == own
     ]
 
 
@@ -53,13 +55,13 @@ def _grid_findings(study: LearningStudy, records: Sequence[Record]) -> list[Find
     for method, name in (("nopg-d", "NOPG-D"), ("nopg-s", "NOPG-S")):
         mine = _of(records, "ours", method)
         means = _means(mine)
-        told = ", ".join(f"{size}: {mean:.0f}" for size, mean in means.items())
+        shown = ", ".join(f"{size}: {mean:.0f}" for size, mean in means.items())
         better = all(mean > study.paper[method][size] for size, mean in means.items())
         done = set(means) >= set(_GRID_SIZES) and _complete(mine)
         found.append(
             Finding(
                 f"{name}: mean above the paper's at every size",
-                told or "not run",
+                shown or "not run",
                 _word(done, better, yes="beaten", no="not reproduced"),
             )
         )
@@ -81,14 +83,14 @@ def _random_findings(study: LearningStudy, records: Sequence[Record]) -> list[Fi
     for method, name in (("nopg-d", "NOPG-D"), ("nopg-s", "NOPG-S")):
         counts = _solved(study, _of(records, "ours", method))
         enough = [size for size, (won, of) in counts.items() if of >= _TRIALS and won >= wanted[0]]
-        told = ", ".join(f"{size}: {won} of {of}" for size, (won, of) in counts.items())
+        shown = ", ".join(f"{size}: {won} of {of}" for size, (won, of) in counts.items())
         kept = bool(enough) and min(enough) <= wanted[1]
         if enough:
             fewest[name] = min(enough)
         found.append(
             Finding(
                 f"{name}: solved in {wanted[0]} of 10 trials from {wanted[1]} transitions or fewer",
-                told or "not run",
+                shown or "not run",
                 _word(any(of >= _TRIALS for _, of in counts.values()), kept),
             )
         )
@@ -110,31 +112,31 @@ def _rival(study: LearningStudy, name: str, records: Sequence[Record], ours: int
     if name == "DDPG online":
         needed = [
             min(
-                (e["transitions"] for e in r["results"]["evaluations"] if e["return"] >= study.task.solved),
+                (e["transitions"] for e in r.results["evaluations"] if e["return"] >= study.task.solved),
                 default=None,
             )
             for r in records
         ]
-        told = ", ".join("never" if steps is None else str(steps) for steps in needed)
-        told = f"first solved after (steps, one number per trial, of {records[0]['size']}): {told}"
+        shown = ", ".join("never" if steps is None else str(steps) for steps in needed)
+        shown = f"first solved after (steps, one number per trial, of {records[0].rows}): {shown}"
         known = sorted(float("inf") if steps is None else steps for steps in needed)
         first = known[len(known) // 2]
     else:
         counts = _solved(study, records)
-        told = ", ".join(f"{size}: {won} of {of}" for size, (won, of) in counts.items() if won)
-        told = told or f"never, up to {max(counts)}"
+        shown = ", ".join(f"{size}: {won} of {of}" for size, (won, of) in counts.items() if won)
+        shown = shown or f"never, up to {max(counts)}"
         first = min((size for size, (won, of) in counts.items() if won > of / 2), default=float("inf"))
     if ours is None:
-        return Finding(claim, told, "nothing to compare")
+        return Finding(claim, shown, "nothing to compare")
     if first == float("inf"):
-        most = records[0]["size"] if name == "DDPG online" else max(r["size"] for r in records)
+        most = records[0].rows if name == "DDPG online" else max(r.rows for r in records)
         return Finding(
             claim,
-            f"{told}; more than {most / ours:.0f} times",
+            f"{shown}; more than {most / ours:.0f} times",
             "reproduced" if most > 10 * ours else "beaten as far as run",
         )
     return Finding(
-        claim, f"{told}; {first / ours:.0f} times", "reproduced" if first > 10 * ours else "not reproduced"
+        claim, f"{shown}; {first / ours:.0f} times", "reproduced" if first > 10 * ours else "not reproduced"
     )
 
 
@@ -142,13 +144,13 @@ def _announced(records: Sequence[Record]) -> Finding:
     """Return how many failures the support of the start announced before training."""
     mine = _of(records, "ours", "nopg-d")
     failed = [r for r in mine if last_return(r) < -500]
-    said = [r for r in failed if r["results"]["start_unknown"] > 0.5]
-    alarms = [r for r in mine if last_return(r) >= -500 and r["results"]["start_unknown"] > 0.5]
-    told = f"{len(said)} of {len(failed)} failures announced, {len(alarms)} of {len(mine)} false alarms"
+    announced = [r for r in failed if r.results["start_unknown"] > 0.5]
+    alarms = [r for r in mine if last_return(r) >= -500 and r.results["start_unknown"] > 0.5]
+    shown = f"{len(announced)} of {len(failed)} failures announced, {len(alarms)} of {len(mine)} false alarms"
     return Finding(
-        "The support of the start tells failures beforehand",
-        told if mine else "not run",
-        _word(bool(mine), len(said) >= 0.9 * len(failed)),
+        "Failures are announced by the support of the start",
+        shown if mine else "not run",
+        _word(bool(mine), len(announced) >= 0.9 * len(failed)),
     )
 
 
@@ -157,19 +159,19 @@ def _car_findings(study: LearningStudy, records: Sequence[Record]) -> list[Findi
     for method, name in (("nopg-d", "NOPG-D"), ("nopg-s", "NOPG-S")):
         mine = _of(records, "ours", method)
         for low, high, bound in ((2, 4, -110.0), (5, 10, -90.0)):
-            some = [r for r in mine if low <= r["size"] <= high]
+            some = [r for r in mine if low <= r.rows <= high]
             means = _means(some)
-            told = ", ".join(f"{size}: {mean:.0f}" for size, mean in means.items())
+            shown = ", ".join(f"{size}: {mean:.0f}" for size, mean in means.items())
             ok = all(mean >= bound for mean in means.values())
             found.append(
                 Finding(
                     f"{name}, own demonstrations: mean ≥ {bound:.0f} from {low} on",
-                    told or "not run",
+                    shown or "not run",
                     _word(_complete(some), ok),
                 )
             )
-        several = [r for r in mine if r["size"] >= 2]
-        beaten = sum(score_of(r) > r["results"]["demonstrator"] for r in several)
+        several = [r for r in mine if r.rows >= 2]
+        beaten = sum(score_of(r) > r.results["demonstrator"] for r in several)
         found.append(
             Finding(
                 f"{name}, own demonstrations: above its demonstrator in every trial from 2 on",
@@ -179,12 +181,12 @@ def _car_findings(study: LearningStudy, records: Sequence[Record]) -> list[Findi
         )
         theirs = _of(records, "ours", method, own=False)
         means = _means(theirs)
-        told = ", ".join(f"{k}: {mean:.0f} ({study.paper[method][k]:.0f})" for k, mean in means.items())
+        shown = ", ".join(f"{k}: {mean:.0f} ({study.paper[method][k]:.0f})" for k, mean in means.items())
         ok = all(mean >= study.paper[method][k] for k, mean in means.items())
         found.append(
             Finding(
                 f"{name}, the paper's demonstrations: mean at least the paper's (in brackets)",
-                told or "not run",
+                shown or "not run",
                 _word(_complete(theirs), ok, yes="beaten", no="not reproduced"),
             )
         )
@@ -194,22 +196,22 @@ def _car_findings(study: LearningStudy, records: Sequence[Record]) -> list[Findi
 def _means(records: Sequence[Record]) -> dict[int, float]:
     """Return size → mean score."""
     return {
-        size: statistics.fmean(score_of(r) for r in records if r["size"] == size)
-        for size in sorted({r["size"] for r in records})
+        size: statistics.fmean(score_of(r) for r in records if r.rows == size)
+        for size in sorted({r.rows for r in records})
     }
 
 
 def _complete(records: Sequence[Record]) -> bool:
     """Return whether there is a size, and at every size all trials."""
-    counts = Counter(r["size"] for r in records)
+    counts = Counter(r.rows for r in records)
     return bool(counts) and min(counts.values()) >= _TRIALS
 
 
 def _solved(study: LearningStudy, records: Sequence[Record]) -> dict[int, tuple[int, int]]:
     """Return size → (trials solved, trials)."""
     by_size: dict[int, list[float]] = {}
-    for record in sorted(records, key=lambda r: r["size"]):
-        by_size.setdefault(record["size"], []).append(score_of(record))
+    for record in sorted(records, key=lambda r: r.rows):
+        by_size.setdefault(record.rows, []).append(score_of(record))
     return {
         size: (sum(x >= study.task.solved for x in returns), len(returns))
         for size, returns in by_size.items()
@@ -234,8 +236,8 @@ def _nopg_curves(sizes: tuple[int, ...], faithful: tuple[int, ...]) -> tuple[Cur
 _NOTHING_SET = (
     "Ours: `optimize` with its defaults, so local polynomials of the plant and a multi-step Bellman equation "
     "on them; the network sees standardised inputs; the ascent starts at the best of several controllers, "
-    "judged on the model, and maximises the lower end of the predicted interval; NOPG-S draws its noise once "
-    "for every path of the model."
+    "compared on the model, and maximises the lower end of the predicted interval; NOPG-S draws its noise "
+    "once for every path of the model."
 )
 _FAITHFUL = (
     "The supplement's settings: bandwidths of single columns by cross-validation times its factors, β = 0, "
@@ -293,7 +295,7 @@ def _random_study(
             Curve("ddpg-online", (30_000,), trials=5),
         ),
         quick_size=500,
-        judged=_random_findings,
+        to_findings=_random_findings,
         deviations=(_NOTHING_SET, _FAITHFUL, *deviations, *_RIVALS),
     )
 
@@ -317,7 +319,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 task=PENDULUM_GRID,
                 curves=_nopg_curves(_GRID_SIZES, _GRID_SIZES),
                 quick_size=200,
-                judged=_grid_findings,
+                to_findings=_grid_findings,
                 paper=_PAPER_GRID,
                 deviations=(_NOTHING_SET, _FAITHFUL, "The grid is the same in all trials; seeds differ."),
             ),
@@ -342,7 +344,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 name="pendulum-portrait",
                 title="Phase portraits of the pendulum",
                 place="Figure 3",
-                claim="μ̃ tells beforehand that the trained policy reaches the upright.",
+                claim="μ̃ predicts that the trained policy reaches the upright.",
                 deviations=_PORTRAIT,
             ),
             LearningStudy(
@@ -353,7 +355,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 task=MOUNTAIN_CAR,
                 curves=_nopg_curves(tuple(range(1, 11)), (1, 2, 5, 10)),
                 quick_size=1,
-                judged=_car_findings,
+                to_findings=_car_findings,
                 paper=_PAPER_CAR,
                 unit="demonstrations",
                 deviations=(
@@ -370,11 +372,20 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 place="Table 1",
                 claim="NOPG learns from demonstrations and unconnected transitions, PWIS from neither.",
                 has_figure=False,
-                deviations=(
-                    "NOPG-S stands for NOPG's stochastic policies; deterministic ones are NOPG-D's.",
-                ),
+                deviations=("NOPG-S is NOPG with stochastic policies; deterministic ones are NOPG-D's.",),
+            ),
+            ComparisonStudy(
+                name="baselines",
+                title="Baselines on the same data",
+                place="",
+                claim="Which method returns most from 1 000 logged transitions?",
+                task=TASKS["pendulum-random"],
+                curves=tuple(Curve(method, (1_000,), trials=3) for method in METHODS),
+                quick_size=200,
+                to_findings=highest_mean,
+                has_figure=False,
             ),
         )
     }
 )
-"""By name, in the order of the paper."""
+"""By name, in the order of the paper; the baselines last."""

@@ -13,7 +13,7 @@ from nopg.errors import DataError
 
 __all__ = ["read_demonstrations"]
 
-# Any of these names will do for a column.
+# Accepted names of each column.
 _NAMES = {
     "episode": ("episode", "traj", "trajectory"),
     "position": ("position", "pos"),

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from studies.paper.records import Record
+from studies.records import Record
 
-__all__ = ["MODES", "Choice", "Experiment", "Finding", "Measurement", "Mode", "Trial"]
+__all__ = ["MODES", "Choice", "Experiment", "Finding", "Measurement", "Mode", "Trial", "mode_of"]
 
 Mode = Literal["ours", "faithful"]
 """Nothing set, all from the data; or the supplement's settings."""
@@ -20,16 +20,21 @@ Mode = Literal["ours", "faithful"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
+def mode_of(record: Record) -> Mode:
+    """Return whose settings a record was made with."""
+    return cast(Mode, record.options.get("mode", "ours"))
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One trial: one measurement, one record, one file.
+    """One trial: one measurement, one record.
 
     Attributes:
-        experiment: Its name.
+        experiment: Name of the experiment.
         mode: Whose settings.
         method: Which method.
-        size: Of the data: transitions, or demonstrations; of an online method, steps.
-        seed: Of everything random in it.
+        size: Size of the data: transitions, or demonstrations; steps of an online method.
+        seed: Random seed.
         quick: Whether it is cut short, to see that it runs.
         demonstrations: A file of demonstrations instead of the package's own.
     """
@@ -43,28 +48,37 @@ class Trial:
     demonstrations: str | None = None
 
     @property
-    def cost(self) -> float:
-        """About how much longer it takes than others, for an estimate of the time left."""
-        return float(self.size)
+    def study(self) -> str:
+        """The study, whose file keeps the record; short trials have their own."""
+        return "paper-quick" if self.quick else "paper"
 
-    def path(self, folder: Path) -> Path:
-        """Return where its record is kept; a file of this name is a complete record."""
-        place = (folder / "quick" if self.quick else folder) / self.experiment / self.mode
+    def record(self, *, commit: str = "", **values: Any) -> Record:
+        """Return the record of this trial."""
+        options: dict[str, str] = {} if self.mode == "ours" else {"mode": self.mode}
         if self.demonstrations is not None:
-            place /= Path(self.demonstrations).stem
-        return place / f"{self.method}-{self.size}-{self.seed}.json"
+            options["demonstrations"] = Path(self.demonstrations).name
+        return Record(
+            study=self.study,
+            benchmark=self.experiment,
+            method=self.method,
+            rows=self.size,
+            seed=self.seed,
+            options=options,
+            commit=commit,
+            **values,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which trials are asked for; what is left open is the experiment's own.
+    """Which trials are asked for; None is the experiment's own choice.
 
     Attributes:
         modes: Whose settings.
-        trials: Seeds of each.
-        sizes: Of the data.
-        methods: Names.
-        quick: Cut everything short.
+        trials: Number of seeds.
+        sizes: Sizes of the data.
+        methods: Names of methods.
+        quick: Whether to cut every trial short.
         demonstrations: A file, for the experiment that learns from demonstrations.
     """
 
@@ -81,9 +95,9 @@ class Measurement:
     """What a trial found.
 
     Attributes:
-        results: For the record; JSON.
+        results: Plain values for the record.
         data: What it learned from, None if it collected its own.
-        config: The frozen configuration, for the record.
+        config: The configuration, for the record.
     """
 
     results: dict[str, Any]
@@ -111,12 +125,12 @@ class Experiment(ABC):
     """One figure or table of the paper.
 
     Attributes:
-        name: As on the command line.
-        title: As a heading.
-        place: Where it stands in the paper.
-        claim: What the paper says of it.
+        name: Name on the command line.
+        title: Heading.
+        place: Place in the paper; empty for a comparison that is not in it.
+        claim: What the paper claims.
         deviations: Where ours differs from the paper's set-up, and why.
-        has_figure: Whether there is a picture of it.
+        has_figure: Whether it has a figure.
     """
 
     name: str
@@ -127,11 +141,11 @@ class Experiment(ABC):
     has_figure: bool = True
 
     def chosen_methods(self, choice: Choice, known: Sequence[str]) -> tuple[str, ...]:
-        """Return the methods asked for, all of them if none was; one that there is not is refused."""
+        """Return the methods asked for, all if none was; an unknown one is refused."""
         if choice.methods is None:
             return tuple(known)
-        if strangers := sorted(set(choice.methods) - set(known)):
-            raise ArgumentError(f"{self.name} has no method {strangers}; it has {list(known)}")
+        if unknown := sorted(set(choice.methods) - set(known)):
+            raise ArgumentError(f"{self.name} has no method {unknown}; it has {list(known)}")
         return choice.methods
 
     @abstractmethod

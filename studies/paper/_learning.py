@@ -12,11 +12,12 @@ from nopg.envs import simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import Evaluation, control_law
 from nopg.training import TrainingResult
-from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
+from studies.markdown import table
+from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial, mode_of
 from studies.paper._methods import FAITHFUL, METHODS, Method
-from studies.paper._scores import Summary, summarize
+from studies.paper._scores import summarize
 from studies.paper._tasks import DemonstrationTask, Task
-from studies.paper.records import Record
+from studies.records import Record
 
 __all__ = ["BY_BEST", "Curve", "LearningStudy", "last_return", "score_of"]
 
@@ -51,7 +52,7 @@ class LearningStudy(Experiment):
         curves: What is run.
         quick_size: Of the data, when cut short.
         paper: The paper's mean returns by method and size, where it prints them.
-        judged: Turns records into findings.
+        to_findings: Turns records into findings.
         unit: What sizes count.
         by_best: Methods that count by their best controller on the way, as in the paper; others by the last.
     """
@@ -59,7 +60,7 @@ class LearningStudy(Experiment):
     task: Task
     curves: tuple[Curve, ...]
     quick_size: int
-    judged: Callable[[LearningStudy, Sequence[Record]], list[Finding]]
+    to_findings: Callable[[LearningStudy, Sequence[Record]], list[Finding]]
     paper: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     unit: str = "transitions"
     by_best: tuple[str, ...] = BY_BEST
@@ -117,7 +118,7 @@ class LearningStudy(Experiment):
                 "verdict": result.verdict,
             }
         if isinstance(task, DemonstrationTask):
-            results |= self._beside_the_demonstrator(task, trial, data, snapshots[-1].controller)
+            results |= self._demonstrator_results(task, trial, data, snapshots[-1].controller)
         return Measurement(results, None if online else data, self._config(task, method, updates))
 
     def tables(self, records: Sequence[Record]) -> list[str]:
@@ -125,36 +126,39 @@ class LearningStudy(Experiment):
         lines: list[str] = []
         for source, title in self._sources(records):
             for mode, words in (("ours", "Nothing set"), ("faithful", "The supplement's settings")):
-                mine = [r for r in records if r["mode"] == mode and _source(r) == source]
+                mine = [r for r in records if mode_of(r) == mode and _source(r) == source]
                 if mine:
                     lines += ["", f"**{words}{title}.**", "", *self._table(mine)]
         return lines
 
     def findings(self, records: Sequence[Record]) -> list[Finding]:
         """Return what the records say."""
-        return self.judged(self, records)
+        return self.to_findings(self, records)
 
     def _table(self, records: Sequence[Record]) -> list[str]:
-        lines = [
-            f"| method | {self.unit} | trials | return: mean [95 %] | IQM | worst | solved | the paper's | "
-            "seconds |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
+        heads = ["method", self.unit, "trials", "return: mean [95 %]", "IQM", "worst"]
+        heads += ["solved", "the paper's", "seconds"]
+        rows = []
         for method in METHODS:
-            for size in sorted({r["size"] for r in records if r["method"] == method}):
-                mine = [r for r in records if r["method"] == method and r["size"] == size]
+            for size in sorted({r.rows for r in records if r.method == method}):
+                mine = [r for r in records if r.method == method and r.rows == size]
                 returns = [score_of(r) for r in mine]
-                told = summarize(returns)
-                papers = self.paper.get(method, {}).get(size)
-                label = METHODS[method].label + (_BEST if method in BY_BEST else "")
-                lines.append(
-                    f"| {label} | {size} | {len(mine)} | {_mean(told)} | {told.iqm:.0f} | "
-                    f"{min(returns):.0f} | "
-                    f"{sum(x >= self.task.solved for x in returns)} | "
-                    f"{'' if papers is None else f'{papers:.0f}'} | "
-                    f"{statistics.fmean(r['cpu_seconds'] for r in mine):.0f} |"
+                summary, papers = summarize(returns), self.paper.get(method, {}).get(size)
+                low, high = summary.mean_interval
+                rows.append(
+                    (
+                        METHODS[method].label + (_BEST if method in BY_BEST else ""),
+                        f"{size}",
+                        f"{len(mine)}",
+                        f"{summary.mean:.0f} [{low:.0f}, {high:.0f}]",
+                        f"{summary.iqm:.0f}",
+                        f"{min(returns):.0f}",
+                        f"{sum(x >= self.task.solved for x in returns)}",
+                        "" if papers is None else f"{papers:.0f}",
+                        f"{statistics.fmean(r.cpu_seconds for r in mine):.0f}",
+                    )
                 )
-        return lines
+        return table(heads, rows)
 
     def _sources(self, records: Sequence[Record]) -> list[tuple[str | None, str]]:
         found = sorted({_source(r) for r in records}, key=lambda name: (name is not None, name))
@@ -186,22 +190,22 @@ class LearningStudy(Experiment):
             "demonstrations": None if source is None else source.rsplit("/", 1)[-1],
         }
 
-    def _beside_the_demonstrator(
+    def _demonstrator_results(
         self, task: DemonstrationTask, trial: Trial, data: Any, controller: Any
     ) -> dict[str, Any]:
         """Return what the demonstrations returned, and of our own ones a drive beside theirs."""
         lengths = data.episodes.unique(return_counts=True)[1].double()
-        told: dict[str, Any] = {"demonstrator": -float(lengths.mean())}
+        results: dict[str, Any] = {"demonstrator": -float(lengths.mean())}
         if task.demonstrations is None and trial.seed == 0:
             first = data.episodes == data.episodes[0]
             law = control_law(controller, data.schema)
             run = simulate(task.plant, law, steps=task.steps, initial_states=data.states[first][:1])
             alive = int(run.alive[:, 0].sum())
-            told["drives"] = {
+            results["drives"] = {
                 "demonstrated": _rounded(data.states[first].tolist()),
                 "learned": _rounded(run.states[: alive + 1, 0].tolist()),
             }
-        return told
+        return results
 
 
 _BEST = " (best on the way)"
@@ -209,14 +213,14 @@ _BEST = " (best on the way)"
 
 def last_return(record: Record) -> float:
     """Return what the last controller returned: what a user gets."""
-    value: float = record["results"]["evaluations"][-1]["return"]
+    value: float = record.results["evaluations"][-1]["return"]
     return value
 
 
 def score_of(record: Record) -> float:
     """Return the score by the paper's rule: the last evaluation of NOPG, the best one of its rivals."""
-    if record["method"] in BY_BEST:
-        return float(max(evaluation["return"] for evaluation in record["results"]["evaluations"]))
+    if record.method in BY_BEST:
+        return float(max(evaluation["return"] for evaluation in record.results["evaluations"]))
     return last_return(record)
 
 
@@ -225,13 +229,7 @@ def _last_run(run: Evaluation, task: Task) -> dict[str, Any]:
 
 
 def _source(record: Record) -> str | None:
-    name: str | None = record["config"].get("demonstrations")
-    return name
-
-
-def _mean(summary: Summary) -> str:
-    low, high = summary.mean_interval
-    return f"{summary.mean:.0f} [{low:.0f}, {high:.0f}]"
+    return record.options.get("demonstrations")
 
 
 def _rounded(path: list[list[float]]) -> list[list[float]]:

@@ -4,7 +4,7 @@ Every estimator gives its direction on datasets of 100 episodes of 30 steps, and
 gradient over 30 steps says how right it is: at points that are common to all, and along the path that the
 estimator takes by itself. Deterministic policies: NOPG-D and DPG; Gaussian ones: NOPG-S and PWIS.
 
-The common points stand on the straight line from the gains of the behaviour to the optimal ones. It favours
+The common points are on the straight line from the gains of the behaviour to the optimal ones. It favours
 no estimator and no optimiser; an ascent by the exact gradient would leave the first coordinate, whose
 gradient is larger by orders of magnitude, to decide alone for most of the way.
 """
@@ -36,8 +36,9 @@ from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 from nopg.policies._density import log_normal
 from nopg.training._ascent import ascend
 from studies.baselines import DPG, PWIS, ExactLQR, LoggedEpisodes, QuadraticForm
-from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
-from studies.paper.records import Record
+from studies.markdown import table
+from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial, mode_of
+from studies.records import Record
 
 __all__ = ["LQRMethod", "LQRStudy", "SummaryRow", "lqr_summary", "measure_lqr_gradient"]
 
@@ -129,7 +130,7 @@ def measure_lqr_gradient(
         Numbers for a record, and the dataset. Of the common points the `shares` of the way, `gains`,
         `cosines` and `relative_errors`; of the estimator's own path `own_path`, one point per update and the
         last, and `own_cosines`, one per update; `start_return` and `final_return`, exact over 30 steps, at
-        its ends. None stands for no direction, or for one of length 0.
+        its ends. None means no direction, or for one of length 0.
     """
     if method not in _SETTINGS or mode not in MODES:
         raise ArgumentError(
@@ -283,16 +284,12 @@ class SummaryRow:
     final_returns: tuple[float, ...]
 
 
-def lqr_summary(records: Sequence[Mapping[str, Any]]) -> list[SummaryRow]:
-    """Return a row for each mode and method of which there are records, in the order of the figure.
-
-    Args:
-        records: Each with `method`, `mode` and the `results` of `measure_lqr_gradient`.
-    """
+def lqr_summary(records: Sequence[Record]) -> list[SummaryRow]:
+    """Return a row for each mode and method that has records, in the order of the figure."""
     rows = []
     for mode in MODES:
         for method in _SETTINGS:
-            mine = [r["results"] for r in records if r["method"] == method and r["mode"] == mode]
+            mine = [r.results for r in records if r.method == method and mode_of(r) == mode]
             if mine:
                 rows.append(_summarized(method, mode, mine))
     return rows
@@ -327,6 +324,20 @@ def _mean(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
+_HEADS = (
+    "mode",
+    "method",
+    "datasets",
+    "mean cosine",
+    "spread over datasets",
+    "median relative error",
+    "no direction",
+    "cosine on its own path",
+    "exact return at its end, median",
+    "worst",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LQRStudy(Experiment):
     """Directions of four estimators on datasets of the regulator.
@@ -358,19 +369,22 @@ class LQRStudy(Experiment):
 
     def tables(self, records: Sequence[Record]) -> list[str]:
         """Return a row for each mode and method."""
-        if not records:
-            return []
-        return [
-            "| mode | method | datasets | mean cosine | spread over datasets | median relative error | "
-            "no direction | cosine on its own path | exact return at its end, median | worst |",
-            "|---|---|---|---|---|---|---|---|---|---|",
-            *(
-                f"| {row.mode} | {row.method} | {row.datasets} | {_told(row.cosine)} | {_told(row.spread)} | "
-                f"{_told(row.relative_error, '.1g')} | {row.without_direction:.0%} | "
-                f"{_told(row.own_cosine)} | {row.final_return:.3g} | {min(row.final_returns):.3g} |"
-                for row in lqr_summary(records)
-            ),
+        rows = [
+            (
+                row.mode,
+                row.method,
+                f"{row.datasets}",
+                _format(row.cosine),
+                _format(row.spread),
+                _format(row.relative_error, ".1g"),
+                f"{row.without_direction:.0%}",
+                _format(row.own_cosine),
+                f"{row.final_return:.3g}",
+                f"{min(row.final_returns):.3g}",
+            )
+            for row in lqr_summary(records)
         ]
+        return table(_HEADS, rows) if rows else []
 
     def findings(self, records: Sequence[Record]) -> list[Finding]:
         """Return who has the better directions, mode by mode, and whose path arrives."""
@@ -389,8 +403,8 @@ class LQRStudy(Experiment):
                 found.append(
                     Finding(
                         claim,
-                        f"{_told(one.cosine)} ± {_told(one.spread)} against {_told(other.cosine)} ± "
-                        f"{_told(other.spread)}; exact return at the end of its own path "
+                        f"{_format(one.cosine)} ± {_format(one.spread)} against {_format(other.cosine)} ± "
+                        f"{_format(other.spread)}; exact return at the end of its own path "
                         f"{one.final_return:.3g} against {other.final_return:.3g}",
                         {2: "reproduced", 1: "in part", 0: "not reproduced"}[better + steadier],
                     )
@@ -398,5 +412,5 @@ class LQRStudy(Experiment):
         return found
 
 
-def _told(value: float | None, form: str = ".2f") -> str:
+def _format(value: float | None, form: str = ".2f") -> str:
     return "none" if value is None else f"{value:{form}}"

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
+from studies.markdown import table
 from studies.paper._catalogue import EXPERIMENTS
 from studies.paper._experiment import Experiment
-from studies.paper.records import Record, read_records
+from studies.paper._run import records_of
+from studies.records import Record
 
 __all__ = ["page"]
 
 _HEAD = """\
 # The paper's experiments
 
-Made by `python -m studies.paper all --draw-only --page docs/reproduction.md --figures docs/figures` from
-the records in `results/reproduction`; do not edit. Every experiment is one command: it runs what has no
-record yet, draws the figure, prints what follows here. `python -m studies.paper NAME` sets nothing: it
-trains with the defaults of `optimize`. `python -m studies.paper NAME --faithful` takes the paper's model
-with the supplement's settings instead. The stored records of NOPG with our defaults were made before the
-local model was introduced and will be re-run. Returns are of the last controller of a training; of DDPG and
-PWIS, as in the paper, of the best one on the way, which nobody can know without running them all. Intervals
-are 95 % bootstrap intervals of the mean over trials. Seconds are CPU seconds of one trial, training and
-evaluation, on one thread.
+Made by `python -m studies page reproduction` from `results/studies/paper.jsonl`; do not edit. Every
+experiment is one command: it runs the trials that have no record yet, draws the figure, and prints the
+findings. `python -m studies.paper NAME` sets nothing: it trains with the defaults of `optimize`.
+`python -m studies.paper NAME --faithful` takes the paper's model with the supplement's settings. The stored
+records of NOPG with our defaults were made before the local model was introduced and will be re-run. Returns
+are of the last controller of a training; of DDPG and PWIS, as in the paper, of the best one on the way, which
+nobody can know without running them all. Intervals are 95 % bootstrap intervals of the mean over trials.
+Seconds are CPU seconds of one trial, training and evaluation, on one thread.
 """
 
 
@@ -30,29 +30,24 @@ def page(folder: Path, figures: str) -> str:
     """Return the page of all records in a folder.
 
     Args:
-        folder: Of the records.
+        folder: Folder of the records.
         figures: Where the figures are, as seen from the page.
     """
-    records = {name: read_records(folder / name) for name in EXPERIMENTS}
-    lines = [_HEAD, "## In short", "", *_overview(records)]
+    records = {name: records_of(name, folder) for name in EXPERIMENTS}
+    overview = [
+        (f"[{name}](#{_anchor(experiment)})", finding.claim, finding.found, _emphasised(finding.verdict))
+        for name, experiment in EXPERIMENTS.items()
+        for finding in experiment.findings(records[name])
+    ]
+    lines = [_HEAD, "## In short", "", *table(("experiment", "must be", "found", "verdict"), overview)]
     for name, experiment in EXPERIMENTS.items():
         lines += ["", *_section(experiment, records[name], figures)]
     return "\n".join(lines) + "\n"
 
 
-def _overview(records: Mapping[str, list[Record]]) -> list[str]:
-    lines = ["| experiment | must be | found | verdict |", "|---|---|---|---|"]
-    for experiment in EXPERIMENTS.values():
-        link = f"[{experiment.name}](#{_anchor(experiment)})"
-        lines += [
-            f"| {link} | {finding.claim} | {finding.found} | {_emphasised(finding.verdict)} |"
-            for finding in experiment.findings(records[experiment.name])
-        ]
-    return lines
-
-
 def _section(experiment: Experiment, records: list[Record], figures: str) -> list[str]:
-    lines = [f"## {experiment.title}", "", f"{experiment.place} of the paper. *{experiment.claim}*", ""]
+    place = f"{experiment.place} of the paper. " if experiment.place else ""
+    lines = [f"## {experiment.title}", "", f"{place}*{experiment.claim}*", ""]
     lines += [f"`python -m studies.paper {experiment.name}`{_cost(records)}", ""]
     if records and experiment.has_figure:
         lines += [f"![{experiment.title}]({figures}/{experiment.name}.png)", ""]
@@ -66,7 +61,7 @@ def _section(experiment: Experiment, records: list[Record], figures: str) -> lis
 def _cost(records: list[Record]) -> str:
     if not records:
         return ", not run yet"
-    hours = sum(record["cpu_seconds"] for record in records) / 3600
+    hours = sum(record.cpu_seconds for record in records) / 3600
     return f": {len(records)} trials, {hours:.1f} CPU hours"
 
 

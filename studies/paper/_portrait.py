@@ -28,8 +28,9 @@ from nopg.evaluation import control_law
 from nopg.kernels import released_bandwidths
 from nopg.policies import MLPPolicy, Policy
 from nopg.training import TrainingResult, optimize
-from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
-from studies.paper.records import Record
+from studies.markdown import table
+from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial, mode_of
+from studies.records import Record
 
 __all__ = ["PortraitStudy", "Visits", "measure_portrait", "portrait_summary", "total_variation"]
 
@@ -168,8 +169,7 @@ class PortraitStudy(Experiment):
         if not records:
             return []
         heading, *rows = portrait_summary(records)
-        lines = ["| " + " | ".join(heading) + " |", "|---" * len(heading) + "|"]
-        return [*lines, *("| " + " | ".join(row) + " |" for row in rows)]
+        return table(heading, rows)
 
     def findings(self, records: Sequence[Record]) -> list[Finding]:
         """Return whether the upright is foreseen, and how near the truth μ̃ is."""
@@ -177,7 +177,7 @@ class PortraitStudy(Experiment):
             "After training, μ̃ within .5 rad of upright is ten times what it was",
             "μ̃ after training within .1 of the truth in total variation",
         )
-        mine = [r["results"] for r in records if r["mode"] == "ours"]
+        mine = [r.results for r in records if mode_of(r) == "ours"]
         if not mine:
             return [Finding(claim, "not run", "not run in full") for claim in claims]
         before, after = ([part[when]["upright_mass"] for part in mine] for when in ("before", "after"))
@@ -197,7 +197,7 @@ class PortraitStudy(Experiment):
         ]
 
 
-def portrait_summary(records: Sequence[dict[str, Any]]) -> list[list[str]]:
+def portrait_summary(records: Sequence[Record]) -> list[list[str]]:
     """Return the rows of a table, the heading first: one row per record."""
     heading = [
         "mode",
@@ -214,8 +214,8 @@ def portrait_summary(records: Sequence[dict[str, Any]]) -> list[list[str]]:
     return [heading, *(_summary_row(record) for record in records)]
 
 
-def _summary_row(record: dict[str, Any]) -> list[str]:
-    results = record["results"]
+def _summary_row(record: Record) -> list[str]:
+    results = record.results
     before, after = results["before"], results["after"]
 
     def both(name: str) -> str:
@@ -223,9 +223,9 @@ def _summary_row(record: dict[str, Any]) -> list[str]:
 
     ratio = after["upright_mass"] / before["upright_mass"] if before["upright_mass"] > 0 else math.inf
     return [
-        record["mode"],
-        str(record["size"]),
-        str(record["seed"]),
+        mode_of(record),
+        str(record.rows),
+        str(record.seed),
         f"{before['upright_mass']:.2g} → {after['upright_mass']:.2g}",
         f"{ratio:.3g}",
         f"{before['upright_mass_truth']:.2g} → {after['upright_mass_truth']:.2g}",
@@ -295,10 +295,10 @@ def _wrapped(angles: torch.Tensor) -> torch.Tensor:
 
 
 def _number(value: float, digits: int = 5) -> float:
-    """Return a number with so many significant digits."""
+    """Return a number rounded to significant digits."""
     return float(f"{value:.{digits}g}")
 
 
 def _rounded(values: torch.Tensor, digits: int) -> list[list[float]]:
-    """Return rows of numbers with so many significant digits, none finer than 10⁻⁶."""
+    """Return rows of numbers rounded to significant digits, none finer than 10⁻⁶."""
     return [[round(_number(value, digits), 6) for value in row] for row in values.tolist()]

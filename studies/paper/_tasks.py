@@ -1,4 +1,4 @@
-"""The tasks of the studies: where the data come from, what is to be learned, how it is judged."""
+"""The tasks of the studies: where the data come from, what is to be learned, how it is evaluated."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class PaperRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task(ABC):
-    """Data, and the protocol that judges controllers.
+    """Data, and the protocol that evaluates controllers.
 
     Attributes:
         name: As on the command line.
-        plant: The plant as controllers are judged on it; it may start elsewhere than in the data.
+        plant: The plant on which controllers are evaluated; its starts may differ from those of the data.
         discount: γ.
         steps: Length of an evaluated episode.
         episodes: How many are evaluated.
@@ -113,7 +113,7 @@ class RandomTask(Task):
         recorded: The plant as it was logged.
         agent: The behaviour, whose density is known.
         episode_steps: Length of a logged episode.
-        num_starts: How many initial states the learners are told.
+        num_starts: Number of initial states that the data declare.
     """
 
     recorded: Environment
@@ -122,7 +122,7 @@ class RandomTask(Task):
     num_starts: int = 1
 
     def data(self, size: int, seed: int) -> Transitions:
-        """Return so many logged transitions, the last episode cut to fit."""
+        """Return this number of logged transitions, the last episode cut to fit."""
         episodes = math.ceil(size / self.episode_steps)
         while True:
             whole = collect(self.recorded, self.agent, episodes=episodes, steps=self.episode_steps, seed=seed)
@@ -157,7 +157,7 @@ class DemonstrationTask(Task):
         return read_demonstrations(self.demonstrations)
 
     def data(self, size: int, seed: int) -> Transitions:
-        """Return so many demonstrations; their starts are those of the task."""
+        """Return this number of demonstrations; their starts are those of the task."""
         whole = self.all_demonstrations()
         assert whole.episodes is not None
         numbers = torch.unique(whole.episodes)
@@ -220,5 +220,5 @@ TASKS: Mapping[str, RandomTask] = _by_name(
 )
 """Those on which behaviours with a density were logged, by name.
 
-Pendulum: logged from upright, judged for 500 steps from hanging. Cart-pole: 10⁴ steps.
+Pendulum: logged from upright, evaluated for 500 steps from hanging. Cart-pole: 10⁴ steps.
 """

@@ -88,7 +88,7 @@ def test_every_link_leads_to_a_file(page: str) -> None:
         ("nopg --no-such-option", "has no option"),
         ("make check no-such-target", "there is no target no-such-target"),
         ("pip install '.[pandas,no-such-extra]'", "there is no extra no-such-extra"),
-        ("python -m evidence.no_such_study", "there is no module"),
+        ("python -m studies.no_such_study", "there is no module"),
         ("python examples/no_such_example.py --samples 3", "there is no script"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_command_that_does_not_exist_is_found_out(command: str, wrong: str) ->
         "nopg --version",
         "make check PYTHON=python3.12",
         "pip install '.[pandas,parquet]'",
-        "python -m evidence --only correctness",
+        "python -m studies measure correctness",
         "python examples/pendulum_grid.py --samples 450",
         "$ nopg describe log.csv   # goes on where it was",
         "torchrun --nproc-per-node 2 train.py",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from studies.paper import EXPERIMENTS, LearningStudy
-from studies.paper.records import Record
+from studies.records import Record
 
 
 def study(name: str) -> LearningStudy:
@@ -29,17 +29,18 @@ def learning_record(
         {"updates": k, "transitions": seen[k], "seconds": float(k), "return": value}
         for k, value in enumerate(returns)
     ]
-    return {
-        "format": 1,
-        "experiment": experiment,
-        "mode": mode,
-        "method": method,
-        "size": size,
-        "seed": seed,
-        "quick": False,
-        "config": {"demonstrations": demonstrations},
-        "data": None,
-        "results": {"evaluations": evaluations, **results},
-        "wall_seconds": 2.0,
-        "cpu_seconds": 1.0,
-    }
+    options = {} if mode == "ours" else {"mode": mode}
+    if demonstrations is not None:
+        options["demonstrations"] = demonstrations
+    return Record(
+        study="paper",
+        benchmark=experiment,
+        method=method,
+        rows=size,
+        seed=seed,
+        options=options,
+        commit="0123456",
+        cpu_seconds=1.0,
+        wall_seconds=2.0,
+        results={"evaluations": evaluations, **results},
+    )

@@ -1,9 +1,10 @@
-"""The command that runs every method on the same data, and the table of what each can be used on."""
+"""All methods on the same data, and the data of the tasks."""
 
-import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,48 +14,38 @@ from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError
 from nopg.policies import Deterministic, Gaussian, MLPPolicy
 from studies.baselines import PWIS
-from studies.paper import baselines
+from studies.paper import EXPERIMENTS, Trial, run_trial
+from studies.paper.__main__ import main
 from studies.paper._methods import METHODS
 from studies.paper._tasks import TASKS
 
-QUICK = ("--samples", "200", "--trials", "1", "--updates", "10", "--fitted-q-updates", "10", "--workers", "1")
 
+def test_a_record_holds_every_snapshot_with_its_offline_and_true_return(tmp_path: Path) -> None:
+    trials = [Trial("baselines", "ours", method, 200, 0, quick=True) for method in ("pwis", "bc")]
+    records = [run_trial(trial, tmp_path) for trial in trials]
+    for record in records:
+        evaluations = record.results["evaluations"]
+        assert [one["updates"] for one in evaluations] == list(range(1, 11))
+        assert evaluations[-1]["transitions"] == 200
+        assert all(np.isfinite([one["return"], one["judged"]]).all() for one in evaluations)
+        assert np.isfinite([record.results["fitted_q"], record.results["discounted"]]).all()
+        assert record.setup["versions"]["d3rlpy"] == "2.8.0"
 
-def run(folder: Path, *arguments: str) -> int:
-    return baselines.main([*QUICK, "--out", str(folder), *arguments])
-
-
-def test_one_command_runs_methods_and_prints_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.md"
-    assert run(tmp_path / "records", "--methods", "pwis", "bc", "--markdown", str(page)) == 0
-    out, err = capsys.readouterr()
-    assert "2 of 2" in err
-    lines = out.splitlines()
-    assert lines[0].split()[:3] == ["method", "last", "IQM"]
-    assert [line.split()[0] for line in lines[2:4]] == ["PWIS", "BC"]
-    assert "offline evaluation" in lines[-1]
-    assert "FQE" in lines[-1]
-    assert "## pendulum-random, 200 transitions" in page.read_text()
-
-    record = json.loads((tmp_path / "records/pendulum-random-200/bc-0.json").read_text())
-    assert [snapshot["updates"] for snapshot in record["snapshots"]] == list(range(1, 11))
-    assert record["snapshots"][-1]["transitions"] == 200
-    assert record["versions"]["d3rlpy"] == "2.8.0"
-
-    # What is recorded is not run again.
-    assert run(tmp_path / "records", "--methods", "pwis", "bc") == 0
-    again, err = capsys.readouterr()
-    assert again == out
-    assert err == ""
+    lines = EXPERIMENTS["baselines"].tables([*records, replace(records[0], seed=1)])
+    assert "**pendulum-random, 200 transitions.**" in lines
+    assert [line.split(" | ")[0] for line in lines if " of 1 |" in line or " of 2 |" in line] == [
+        "| PWIS",
+        "| BC",
+    ]
+    assert any(line.startswith("Highest mean. last: ") for line in lines)
+    assert any("median error over 3: offline evaluation" in line for line in lines)
 
 
 def test_without_the_extra_it_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
-    assert run(tmp_path, "--methods", "bc") == 1
+    monkeypatch.setitem(sys.modules, "d3rlpy", None)
+    assert main(["baselines", "--quick", "--method", "bc", "--out", str(tmp_path)]) == 1
     assert "pip install 'nopg[benchmark]'" in capsys.readouterr().err
 
 

@@ -33,11 +33,11 @@ def test_a_choice_narrows_the_plan() -> None:
     assert plan == [Trial("pendulum-grid", "faithful", "nopg-s", 450, seed) for seed in (0, 1)]
 
 
-def test_every_trial_has_its_own_file_and_quick_ones_lie_apart(tmp_path: Path) -> None:
+def test_every_trial_has_its_own_record_and_quick_ones_their_own_file() -> None:
     choices = [Choice(modes=("ours", "faithful")), Choice(modes=("ours", "faithful"), quick=True)]
     trials = [t for e in EXPERIMENTS.values() for choice in choices for t in e.plan(choice)]
-    assert len({trial.path(tmp_path) for trial in trials}) == len(trials)
-    assert all(((tmp_path / "quick") in trial.path(tmp_path).parents) == trial.quick for trial in trials)
+    assert len({trial.record().run for trial in trials}) == len(trials)
+    assert all((trial.record().study == "paper-quick") == trial.quick for trial in trials)
 
 
 def test_demonstrations_are_refused_by_experiments_without_any() -> None:
@@ -97,13 +97,13 @@ def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(tmp_path: 
 
 def test_a_trial_runs_again_to_the_same_figures(tmp_path: Path) -> None:
     trial = Trial("mountain-car", "faithful", "nopg-d", 1, 0, quick=True)
-    records = [run_trial(trial, tmp_path / name)[1] for name in ("one", "two")]
+    records = [run_trial(trial, tmp_path / name) for name in ("one", "two")]
     first, second = (
-        {**r["results"], "evaluations": [(e["updates"], e["return"]) for e in r["results"]["evaluations"]]}
+        {**r.results, "evaluations": [(e["updates"], e["return"]) for e in r.results["evaluations"]]}
         for r in records
     )
     assert first == second
-    assert records[0]["data"] == records[1]["data"]
+    assert records[0].setup["data"] == records[1].setup["data"]
     assert first["demonstrator"] < -200
     assert first["drives"]["demonstrated"][0] == first["drives"]["learned"][0]
 
@@ -111,7 +111,7 @@ def test_a_trial_runs_again_to_the_same_figures(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_nothing_set_is_the_local_model_with_its_interval_to_the_same_figures(tmp_path: Path) -> None:
     trial = Trial("mountain-car", "ours", "nopg-d", 1, 0, quick=True)
-    first, second = (run_trial(trial, tmp_path / name)[1]["results"] for name in ("one", "two"))
+    first, second = (run_trial(trial, tmp_path / name).results for name in ("one", "two"))
     assert first["model"] == "local"
     assert first["interval"][0] <= first["predicted"] <= first["interval"][1]
     assert first["verdict"] in {"ok", "weak", "not identifiable"}
@@ -122,13 +122,13 @@ def test_nothing_set_is_the_local_model_with_its_interval_to_the_same_figures(tm
 
 
 def test_the_supplements_settings_are_what_is_run(tmp_path: Path) -> None:
-    _, record = run_trial(Trial("pendulum-grid", "faithful", "nopg-s", 200, 0, quick=True), tmp_path)
-    assert record["results"]["model"] == "paper"
-    assert record["results"]["interval"] is record["results"]["verdict"] is None
-    assert record["results"]["unknown_mass"] == 0.0
-    assert record["config"]["recipe"]["action_factor"] == 50.0
-    assert record["config"]["recipe"]["num_action_samples"] == 15
-    assert record["config"]["settings"] == "the supplement"
+    record = run_trial(Trial("pendulum-grid", "faithful", "nopg-s", 200, 0, quick=True), tmp_path)
+    assert record.results["model"] == "paper"
+    assert record.results["interval"] is record.results["verdict"] is None
+    assert record.results["unknown_mass"] == 0.0
+    assert record.setup["config"]["recipe"]["action_factor"] == 50.0
+    assert record.setup["config"]["recipe"]["num_action_samples"] == 15
+    assert record.setup["config"]["settings"] == "the supplement"
 
 
 # Findings
@@ -180,7 +180,7 @@ def test_the_samples_a_rival_needs_are_counted_against_ours() -> None:
     assert found["DDPG online"].verdict == "not reproduced"
     assert found["PWIS"].found == "never, up to 25000; more than 25 times"
     assert found["PWIS"].verdict == "not run in full"
-    announced = found["The support of the start tells failures beforehand"]
+    announced = found["Failures are announced by the support of the start"]
     assert announced.found == "2 of 2 failures announced, 8 of 10 false alarms"
 
 

@@ -1,7 +1,6 @@
 """The paper's figure on the regulator: every method gives numbers that a file can hold."""
 
 import json
-from typing import Any
 
 import pytest
 import torch
@@ -18,6 +17,7 @@ from studies.paper._lqr_gradient import (
     lqr_summary,
     measure_lqr_gradient,
 )
+from studies.records import Record
 
 METHODS: tuple[LQRMethod, ...] = ("nopg-d", "dpg", "nopg-s", "pwis")
 
@@ -69,14 +69,16 @@ def test_no_direction_is_none() -> None:
 
 
 def test_the_summary_counts_by_hand() -> None:
-    def record(seed: int, cosines: list[float | None], final: float) -> dict[str, Any]:
+    def record(seed: int, cosines: list[float | None], final: float) -> Record:
         results = {
             "cosines": cosines,
             "relative_errors": [None if c is None else 1.0 for c in cosines],
             "own_cosines": [1.0, None],
             "final_return": final,
         }
-        return {"method": "dpg", "mode": "ours", "seed": seed, "results": results}
+        return Record(
+            study="paper", benchmark="lqr-gradient", method="dpg", seed=seed, commit="", results=results
+        )
 
     (row,) = lqr_summary([record(0, [1.0, 0.5], -3.0), record(1, [0.0, None], -1.0)])
     assert (row.method, row.mode, row.datasets) == ("dpg", "ours", 2)

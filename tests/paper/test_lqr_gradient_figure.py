@@ -7,17 +7,20 @@ import pytest
 from matplotlib.axes import Axes
 
 from nopg.errors import ArgumentError
+from studies.paper import Trial
+from studies.paper._experiment import Mode
 from studies.paper.figures._lqr_gradient import draw_lqr_gradient
+from studies.records import Record
 
 
-def record(method: str, seed: int, *, mode: str = "ours", cosines: Any = (0.9, 0.1)) -> dict[str, Any]:
+def record(method: str, seed: int, *, mode: Mode = "ours", cosines: Any = (0.9, 0.1)) -> Record:
     start = [0.7, -0.7] if method in {"nopg-d", "dpg"} else [0.35, -0.35]
     results = {
         "shares": [0.0, 0.5],
         "cosines": list(cosines),
         "own_path": [start, [-1.0 - seed, -1.0], [-40.0, 30.0]],
     }
-    return {"method": method, "mode": mode, "seed": seed, "results": results}
+    return Trial("lqr-gradient", mode, method, 3_000, seed).record(results=results)
 
 
 def legend_of(axes: Axes) -> list[str]:

@@ -1,20 +1,18 @@
 """The page of all experiments, and the experiments that are no learning studies, from hand-made records."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nopg._json import write_json
-from nopg._provenance import provenance
 from nopg.errors import ArgumentError
 from paper.study_records import learning_record
 from studies.paper import EXPERIMENTS, Choice, Trial, page, run_trial
-from studies.paper.records import Record
+from studies.records import Record, append
 
 
 def other_record(experiment: str, method: str, results: dict[str, object], mode: str = "ours") -> Record:
-    record = learning_record(experiment, method, 300, 0, 0.0, mode=mode)
-    return {**record, **provenance(), "config": {}, "results": results}
+    return replace(learning_record(experiment, method, 300, 0, 0.0, mode=mode), results=results)
 
 
 def tried(*applies: bool) -> dict[str, object]:
@@ -26,14 +24,9 @@ def tried(*applies: bool) -> dict[str, object]:
 
 
 def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> None:
-    records = [
-        {**learning_record("pendulum-grid", "nopg-d", size, seed, -365.0), **provenance()}
-        for size in (200, 450, 800, 1250, 1800, 3200)
-        for seed in range(10)
-    ]
-    for record in records:
-        trial = Trial("pendulum-grid", "ours", "nopg-d", record["size"], record["seed"])
-        write_json(trial.path(tmp_path), record)
+    for size in (200, 450, 800, 1250, 1800, 3200):
+        for seed in range(10):
+            append(learning_record("pendulum-grid", "nopg-d", size, seed, -365.0), tmp_path)
     text = page(tmp_path, "figures")
     row = "| [pendulum-grid](#pendulum-uniform-grid) | NOPG-D: mean above the paper's at every size | 200"
     assert row in text
@@ -72,9 +65,9 @@ def test_the_table_of_applicability_is_the_papers_only_if_every_cell_is() -> Non
 
 
 def test_importance_sampling_refuses_all_three_and_says_why(tmp_path: Path) -> None:
-    _, record = run_trial(Trial("applicability", "ours", "pwis", 300, 0), tmp_path)
-    assert [cell["applies"] for cell in record["results"].values()] == [False, False, False]
-    assert "belong to none" in record["results"]["unstructured"]["says"]
+    record = run_trial(Trial("applicability", "ours", "pwis", 300, 0), tmp_path)
+    assert [cell["applies"] for cell in record.results.values()] == [False, False, False]
+    assert "belong to none" in record.results["unstructured"]["says"]
 
 
 # Portraits

@@ -4,7 +4,6 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +16,9 @@ from nopg.evaluation import OfflineEvaluator
 from nopg.kernels import Bandwidths
 from nopg.models import PaperModel
 from nopg.policies import LinearPolicy
+from studies.paper import Trial
 from studies.paper._portrait import Visits, measure_portrait, portrait_summary, total_variation
+from studies.records import Record
 
 # A torque −8 sin(angle) − 2 velocity lets nothing fall that stands nearly upright.
 BALANCE = LinearPolicy([[0.0, -8.0, -2.0]]).requires_grad_(False)
@@ -36,14 +37,15 @@ def balancing(model: str) -> Solution:
 
 
 @pytest.fixture(scope="module")
-def records() -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
+def records() -> list[Record]:
+    made: list[Record] = []
     for mode in ("ours", "faithful"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SupportWarning)  # three updates from random weights
             results, data = measure_portrait(1800, 0, mode=mode, quick=True)
         assert len(data) == 450
-        made.append({"mode": mode, "size": len(data), "seed": 0, "results": results})
+        trial = Trial("pendulum-portrait", mode, "nopg-d", len(data), 0)
+        made.append(trial.record(results=results))
     return made
 
 
@@ -82,9 +84,9 @@ def test_visits_of_paths_are_discounted_and_sum_to_one() -> None:
 
 
 def test_visits_along_rollouts_are_nearer_the_truth_than_those_of_the_papers_equation(
-    records: list[dict[str, Any]],
+    records: list[Record],
 ) -> None:
-    ours, faithful = (record["results"] for record in records)
+    ours, faithful = (record.results for record in records)
     for when in ("before", "after"):
         # 450 noiseless samples: measured below 10⁻⁴ for a pendulum that hardly swings.
         assert ours[when]["total_variation"] < 0.01
@@ -106,27 +108,27 @@ def test_a_balancing_policy_stays_upright_in_the_model_as_in_truth(model: str) -
     assert visited.upright > 0.9
 
 
-def test_a_portrait_holds_distributions_and_can_be_written(records: list[dict[str, Any]]) -> None:
+def test_a_portrait_holds_distributions_and_can_be_written(records: list[Record]) -> None:
     for record in records:
-        assert len(json.dumps(record, indent=1, allow_nan=False)) < 100_000
+        assert len(json.dumps(record.results, indent=1, allow_nan=False)) < 100_000
         for when in ("before", "after"):
-            part = record["results"][when]
+            part = record.results[when]
             assert sum(map(sum, part["visitation"])) == pytest.approx(1.0, abs=1e-3)  # rounded to 4 digits
             assert sum(map(sum, part["truth"])) == pytest.approx(1.0, abs=1e-3)
             assert 0.0 <= part["unknown_mass"] < 0.01
             assert len(part["value"]) == len(part["value"][0]) == len(part["unknown"])
             assert part["discounted_truth"] >= part["return"]
-        assert record["results"]["path"][0] == pytest.approx([-math.pi, 0.0], abs=1e-3)
+        assert record.results["path"][0] == pytest.approx([-math.pi, 0.0], abs=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
-def test_the_same_seed_gives_the_same_portrait(records: list[dict[str, Any]]) -> None:
+def test_the_same_seed_gives_the_same_portrait(records: list[Record]) -> None:
     again, _ = measure_portrait(450, 0, mode="ours", quick=True)
-    assert again == records[0]["results"]
+    assert again == records[0].results
 
 
-def test_a_summary_has_a_row_per_record(records: list[dict[str, Any]]) -> None:
-    assert [record["results"]["updates"] for record in records] == [3, 30]
+def test_a_summary_has_a_row_per_record(records: list[Record]) -> None:
+    assert [record.results["updates"] for record in records] == [3, 30]
     heading, *rows = portrait_summary(records)
     assert [row[:3] for row in rows] == [["ours", "450", "0"], ["faithful", "450", "0"]]
     assert {len(row) for row in rows} == {len(heading)}

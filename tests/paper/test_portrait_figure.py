@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from nopg.errors import ArgumentError
+from studies.paper import Trial
+from studies.paper._experiment import Mode
 from studies.paper.figures._portrait import draw_portrait
+from studies.records import Record
 
 
 def part(unknown: float = 0.0) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def part(unknown: float = 0.0) -> dict[str, Any]:
     }
 
 
-def record(mode: str, size: int, unknown: float = 0.0) -> dict[str, Any]:
+def record(mode: Mode, size: int, unknown: float = 0.0) -> Record:
     results = {
         "before": part(unknown),
         "after": part(unknown),
@@ -38,7 +41,7 @@ def record(mode: str, size: int, unknown: float = 0.0) -> dict[str, Any]:
         "updates": 10,
         "finer": [{"size": 7200, "total_variation": 0.2}] if mode == "ours" else [],
     }
-    return {"mode": mode, "size": size, "seed": 3, "results": results}
+    return Trial("pendulum-portrait", mode, "nopg-d", size, 3).record(results=results)
 
 
 def titles(figure: Any) -> list[str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from studies.paper import EXPERIMENTS
+from studies.paper import EXPERIMENTS, records_of
 from studies.paper.figures import FIGURES
-from studies.paper.records import read_records
 
 
 @pytest.mark.slow
@@ -21,7 +20,7 @@ def test_the_whole_suite_runs_in_ten_minutes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began <= 600
     for name in EXPERIMENTS:
-        assert read_records(tmp_path / "quick" / name), name
+        assert records_of(name, tmp_path, quick=True), name
     for name in FIGURES:
         for ending in ("png", "pdf"):
             assert (tmp_path / "quick" / "figures" / f"{name}.{ending}").exists(), name

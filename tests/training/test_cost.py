@@ -1,8 +1,21 @@
 """Time and memory of an update, each size in a process of its own; minutes, so only in `make check-slow`."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from evidence.cost import measure_in_a_process
+
+def measure_in_a_process(transitions: int, *, updates: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "training.update_cost", str(transitions), "--updates", str(updates)]
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    measured: dict[str, float] = json.loads(run.stdout)
+    return measured
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from nopg.neighbors._tree import NeighborTree
 
 __all__ = ["growth_dimension", "neighbor_search"]
 
-# Measured in docs/neighbors.md: in D dimensions a tree over fewer than about 4ᴰ points loses to brute force,
-# and lists that find the ψ-mass are no faster than brute force below a million points.
+# Measured in studies/pages/neighbors.md: in D dimensions a tree over fewer than about 4ᴰ points loses to
+# brute force, and lists that find the ψ-mass are no faster than brute force below a million points.
 _TREE_BASE = 4.0
 _LISTS_FROM = 1_000_000
 

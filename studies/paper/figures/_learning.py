@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from nopg.report._style import new_figure
+from studies.paper._experiment import mode_of
 from studies.paper._scores import summarize
 from studies.paper.figures._styles import STYLES, Style
-from studies.paper.records import Record
+from studies.records import Record
 
 __all__ = ["draw_learning_curves"]
 
@@ -26,15 +27,15 @@ def draw_learning_curves(records: Sequence[Record], experiment: Any) -> Any:
         experiment: The study: name, title, paper's numbers, what solves the task, unit of the sizes, and
             which methods count by their best controller.
     """
-    own = [r for r in records if r["config"].get("demonstrations") is None]
-    modes = [mode for mode in _MODES if any(r["mode"] == mode[0] for r in own)]
-    drives = [r["results"]["drives"] for r in own if r["mode"] == "ours" and "drives" in r["results"]]
+    own = [r for r in records if r.options.get("demonstrations") is None]
+    modes = [mode for mode in _MODES if any(mode_of(r) == mode[0] for r in own)]
+    drives = [r.results["drives"] for r in own if mode_of(r) == "ours" and "drives" in r.results]
     panels = len(modes) + bool(drives)
     figure = new_figure(4.2 * panels + 0.4, 4.0)
     figure.suptitle(experiment.title, fontsize=12)
     axes = figure.subplots(1, panels, squeeze=False)[0]
     for ax, (mode, words) in zip(axes, modes, strict=False):
-        _panel(ax, [r for r in own if r["mode"] == mode], experiment)
+        _panel(ax, [r for r in own if mode_of(r) == mode], experiment)
         ax.set_title(words, fontsize=10)
     if len(modes) == 2:
         lows, highs = zip(*(ax.get_ylim() for ax in axes[:2]), strict=True)
@@ -59,7 +60,7 @@ def draw_learning_curves(records: Sequence[Record], experiment: Any) -> Any:
 
 def _panel(ax: Any, records: Sequence[Record], experiment: Any) -> None:
     for method, style in STYLES.items():
-        mine = [r for r in records if r["method"] == method]
+        mine = [r for r in records if r.method == method]
         if mine:
             _curve(ax, mine, style, best=method in experiment.by_best)
         if papers := experiment.paper.get(method):
@@ -72,12 +73,12 @@ def _panel(ax: Any, records: Sequence[Record], experiment: Any) -> None:
                 alpha=0.6,
                 label=f"{style.label}, the paper's",
             )
-    if any("demonstrator" in r["results"] for r in records):
-        mean = float(np.mean([r["results"]["demonstrator"] for r in records]))
+    if any("demonstrator" in r.results for r in records):
+        mean = float(np.mean([r.results["demonstrator"] for r in records]))
         ax.axhline(mean, color="0.3", linestyle=(0, (5, 2)), linewidth=1, label="demonstrator")
     else:
         ax.axhline(experiment.task.solved, color="0.5", linestyle=":", linewidth=1, label="solved")
-    sizes = sorted({r["size"] for r in records})
+    sizes = sorted({r.rows for r in records})
     if experiment.unit == "transitions":
         ax.set_xscale("log")
         if len(sizes) <= _MOST_TICKS:
@@ -92,20 +93,20 @@ def _panel(ax: Any, records: Sequence[Record], experiment: Any) -> None:
 
 def _curve(ax: Any, records: Sequence[Record], style: Style, *, best: bool) -> None:
     """Draw the mean over trials and its 95 % interval."""
-    if records[0]["method"] == "ddpg-online":
+    if records[0].method == "ddpg-online":
         points = _best_so_far(records)
     else:
         points = {}
         for record in records:
-            returns = [evaluation["return"] for evaluation in record["results"]["evaluations"]]
-            points.setdefault(record["size"], []).append(max(returns) if best else returns[-1])
+            returns = [evaluation["return"] for evaluation in record.results["evaluations"]]
+            points.setdefault(record.rows, []).append(max(returns) if best else returns[-1])
     sizes = sorted(points)
-    told = [summarize(points[size]) for size in sizes]
-    low, high = zip(*(summary.mean_interval for summary in told), strict=True)
+    summaries = [summarize(points[size]) for size in sizes]
+    low, high = zip(*(summary.mean_interval for summary in summaries), strict=True)
     label = f"{style.label}, best on the way" if best else style.label
     ax.plot(
         sizes,
-        [summary.mean for summary in told],
+        [summary.mean for summary in summaries],
         color=style.color,
         linestyle=style.line,
         marker=style.marker,
@@ -120,14 +121,14 @@ def _best_so_far(records: Sequence[Record]) -> dict[int, list[float]]:
     points: dict[int, list[float]] = {}
     for record in records:
         best = -np.inf
-        for evaluation in record["results"]["evaluations"]:
+        for evaluation in record.results["evaluations"]:
             best = max(best, evaluation["return"])
             points.setdefault(evaluation["transitions"], []).append(best)
     return points
 
 
 def _online(records: Sequence[Record]) -> bool:
-    return any(r["method"] == "ddpg-online" for r in records)
+    return any(r.method == "ddpg-online" for r in records)
 
 
 def _x(experiment: Any) -> str:

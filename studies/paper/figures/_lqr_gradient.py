@@ -12,7 +12,9 @@ import numpy.typing as npt
 from nopg.envs import LQR
 from nopg.errors import ArgumentError
 from nopg.report._style import new_figure
+from studies.paper._experiment import mode_of
 from studies.paper.figures._styles import STYLES
+from studies.records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,21 +39,20 @@ _PANELS: tuple[tuple[str, tuple[str, str]], ...] = (
 _MISSING = ("+", "x")
 
 
-def draw_lqr_gradient(records: Sequence[Mapping[str, Any]]) -> Figure:
+def draw_lqr_gradient(records: Sequence[Record]) -> Figure:
     """Return the figure: above, each estimator's own paths over the contours of J; below, its cosines.
 
     Args:
-        records: Each with `method`, `seed` and `results` as `measure_lqr_gradient` returns them; all of one
-            `mode`.
+        records: Their `results` are those of `measure_lqr_gradient`; all of one mode.
     """
-    modes = sorted({record["mode"] for record in records})
+    modes = sorted({mode_of(record) for record in records})
     if len(modes) != 1:
         raise ArgumentError(f"the records are of the modes {modes}; give those of one")
 
     figure: Figure = new_figure(10.0, 9.0)
     axes = figure.subplots(2, 2, height_ratios=(1.35, 1.0))
     for column, (title, methods) in enumerate(_PANELS):
-        mine = {name: [r["results"] for r in records if r["method"] == name] for name in methods}
+        mine = {name: [r.results for r in records if r.method == name] for name in methods}
         _paths(axes[0, column], mine)
         _cosines(axes[1, column], mine)
         axes[0, column].set_title(title, fontsize=11)

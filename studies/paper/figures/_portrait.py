@@ -11,6 +11,8 @@ import numpy as np
 from nopg._typing import FloatArray
 from nopg.errors import ArgumentError
 from nopg.report._style import new_figure
+from studies.paper._experiment import mode_of
+from studies.records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,20 +30,20 @@ _MOSTLY = 0.5
 _VISITS, _VALUES, _PATH = "viridis", "cividis", "#b5123e"
 
 
-def draw_portrait(records: Sequence[dict[str, Any]]) -> Figure:
+def draw_portrait(records: Sequence[Record]) -> Figure:
     """Return μ̃ and V̂ before and after training, above the visits and the path of the true pendulum.
 
     Args:
-        records: Of `measure_portrait`, each with its mode, size, seed and results; the first of our mode is
-            drawn, or the first of all.
+        records: Their `results` are those of `measure_portrait`; the first of our mode is drawn, or the
+            first of all.
     """
     if not records:
         raise ArgumentError("there are no records to draw; run the portrait experiment first")
     figure: Figure = new_figure(13.0, 6.6)
     from matplotlib.colors import LogNorm, Normalize
 
-    record = next((one for one in records if one["mode"] == "ours"), records[0])
-    results = record["results"]
+    record = next((one for one in records if mode_of(one) == "ours"), records[0])
+    results = record.results
     both = [results["before"], results["after"]]
     highest = np.max([part[name] for part in both for name in ("visitation", "truth")])
     shares = LogNorm(_LEAST_SHARE, max(float(highest), 10 * _LEAST_SHARE))
@@ -51,10 +53,10 @@ def draw_portrait(records: Sequence[dict[str, Any]]) -> Figure:
     for k, (when, part) in enumerate(zip(("before", "after"), both, strict=True)):
         model, value, truth = panels[0, 2 * k], panels[0, 2 * k + 1], panels[1, 2 * k]
         _visits(model, part["visitation"], shares, rf"$\tilde\mu$ {when} training")
-        _say(model, f"{_percent(part['upright_mass'])} within .5 rad of upright (dotted)")
+        _subtitle(model, f"{_percent(part['upright_mass'])} within .5 rad of upright (dotted)")
         _value(value, part, values, rf"$\hat V$ {when} training")
         _visits(truth, part["truth"], shares, f"true visits {when} training")
-        _say(truth, f"{_percent(part['upright_mass_truth'])} within .5 rad of upright (dotted)")
+        _subtitle(truth, f"{_percent(part['upright_mass_truth'])} within .5 rad of upright (dotted)")
     _distances(panels[1, 1], record)
     _value(panels[1, 3], results["after"], values, r"true path over $\hat V$ after training")
     _path(panels[1, 3], results["path"])
@@ -68,15 +70,15 @@ def draw_portrait(records: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _title(record: dict[str, Any]) -> str:
-    by = {"ours": "nopg as it is", "faithful": "the paper's recipe"}[record["mode"]]
+def _title(record: Record) -> str:
+    by = {"ours": "nopg as it is", "faithful": "the paper's recipe"}[mode_of(record)]
     before, after = (
         f"{part['expected_return']:.0f} (true {part['discounted_truth']:.0f})".replace("-", "−")
-        for part in (record["results"]["before"], record["results"]["after"])
+        for part in (record.results["before"], record.results["after"])
     )
     return (
-        f"Swing-up pendulum, NOPG-D by {by}, {record['size']} transitions, seed {record['seed']}: "
-        f"discounted return {before} before, {after} after {record['results']['updates']} updates"
+        f"Swing-up pendulum, NOPG-D by {by}, {record.rows} transitions, seed {record.seed}: "
+        f"discounted return {before} before, {after} after {record.results['updates']} updates"
     )
 
 
@@ -115,7 +117,7 @@ def _value(axes: Axes, part: dict[str, Any], norm: Normalize, title: str) -> Non
     _phase(axes, title)
     if unknown.max() > _MOSTLY:
         axes.contourf(*places, unknown, levels=[_MOSTLY, 1.01], colors="none", hatches=["////"])
-        _say(axes, "hatched: outside the data")
+        _subtitle(axes, "hatched: outside the data")
 
 
 def _path(axes: Axes, path: list[list[float]]) -> None:
@@ -125,12 +127,12 @@ def _path(axes: Axes, path: list[list[float]]) -> None:
     axes.plot(line[:, 0], line[:, 1], color=_PATH, linewidth=1.2, marker=".", markersize=3.5)
     axes.plot(*states[0], marker="o", color="white", markeredgecolor="black", markersize=7, clip_on=False)
     axes.plot(*states[-1], marker="*", color="white", markeredgecolor="black", markersize=12)
-    _say(axes, f"from the circle to the star in {len(states)} steps")
+    _subtitle(axes, f"from the circle to the star in {len(states)} steps")
 
 
-def _distances(axes: Axes, record: dict[str, Any]) -> None:
+def _distances(axes: Axes, record: Record) -> None:
     """Draw how far the predicted visits are from the true ones, before and after training."""
-    parts = (record["results"]["before"], record["results"]["after"])
+    parts = (record.results["before"], record.results["after"])
     distances = [part["total_variation"] for part in parts]
     axes.bar(["before", "after"], distances, color="#3b6ea5", width=0.5)
     axes.axhline(0.1, color="black", linewidth=0.8, linestyle="--")
@@ -141,7 +143,7 @@ def _distances(axes: Axes, record: dict[str, Any]) -> None:
     axes.set_ylabel("total variation, 20 × 20 cells", fontsize=8)
 
 
-def _say(axes: Axes, text: str) -> None:
+def _subtitle(axes: Axes, text: str) -> None:
     """Add a second line to the title."""
     axes.set_title(f"{axes.get_title(loc='left')}\n{text}", fontsize=9, loc="left")
 

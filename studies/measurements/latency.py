@@ -1,0 +1,162 @@
+"""Latency of a controller: one observation in torch, in the numpy runtime and in onnxruntime."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from nopg import Bandwidths, PaperModel, TrainingConfig
+from nopg._seeding import generator
+from nopg.data import Transitions
+from nopg.deploy import GuardedController, load, to_onnx
+from nopg.envs import Pendulum, collect_grid, collect_uniform
+from nopg.policies import LinearPolicy
+from nopg.training import Controller, TrainingResult, optimize
+from studies.markdown import table
+from studies.records import Record
+
+__all__ = ["LIBRARIES", "measure", "page"]
+
+LIBRARIES = ("onnxruntime",)
+
+_ROUNDS, _CALLS = 41, 100
+_STATES, _ACTIONS = 17, 6
+
+_Call = Callable[[], object]
+
+
+def _many_columns(rows: int) -> Transitions:
+    """Return random transitions of a stable linear system with many columns."""
+    rng = generator(0, "many columns")
+    s, a = (torch.randn(rows, count, dtype=torch.float64, generator=rng) for count in (_STATES, _ACTIONS))
+    B = torch.randn(_ACTIONS, _STATES, dtype=torch.float64, generator=rng)
+    return Transitions.from_arrays(s, a, -s.square().sum(dim=1), 0.9 * s + 0.1 * a @ B)
+
+
+def _trained(data: Transitions) -> TrainingResult:
+    """Return a result whose numbers mean nothing; a call takes as long as that of a better one."""
+    widths = Bandwidths.from_values(0.5 * data.features.std(dim=0), data.actions.std(dim=0))
+    return optimize(
+        data,
+        0.95,
+        model=PaperModel.Config(bandwidths=widths),
+        config=TrainingConfig(updates=1, start="given", progress=False),
+    )
+
+
+def _linear(result: TrainingResult) -> TrainingResult:
+    """Return the same result with a linear policy instead of the network."""
+    features, actions = len(result.policy.schema.features), len(result.policy.schema.actions)
+    gain = torch.linspace(-1, 1, features * actions, dtype=torch.float64).reshape(actions, features)
+    return replace(result, policy=Controller(LinearPolicy(gain), result.policy.schema))
+
+
+def _cases() -> Iterator[tuple[str, TrainingResult]]:
+    yield "pendulum, 450 rows, network", _trained(collect_grid(Pendulum(), (15, 15, 2)))
+    large = _trained(collect_uniform(Pendulum(), 5_000, seed=0))
+    yield "pendulum, 5000 rows, network", large
+    yield "pendulum, 5000 rows, linear", _linear(large)
+    yield f"{_STATES} columns, 5000 rows, network", _trained(_many_columns(5_000))
+
+
+def _onnx(result: TrainingResult, dtype: Any, observation: np.ndarray[Any, Any], folder: Path) -> _Call:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    path = to_onnx(result, folder / f"{dtype}.onnx", dtype=dtype).path
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    given = {"observation": observation[None].astype(dtype)}
+    return lambda: session.run(None, given)
+
+
+def _calls(result: TrainingResult, folder: Path) -> dict[str, _Call]:
+    observation = result.start_support.states[0].numpy()
+    robot = load(result.save(folder / "saved", data=False))
+    guard = GuardedController(robot, most_unknown=1.0)
+    schema, support = result.policy.schema, result.condensed_support
+
+    def everything() -> object:
+        mass = support.mass(schema.encode(torch.as_tensor(observation[None])))
+        return result.policy(observation), mass, support.prior_mass / (support.prior_mass + mass)
+
+    return {
+        "torch, action": lambda: result.policy(observation),
+        "numpy, action": lambda: robot(observation),
+        "torch, all": everything,
+        "numpy, all": lambda: guard.act(observation),
+        "onnx float64, all": _onnx(result, "float64", observation, folder),
+        "onnx float32, all": _onnx(result, "float32", observation, folder),
+    }
+
+
+def _microseconds(calls: dict[str, _Call]) -> dict[str, float]:
+    """Return the median CPU time of a call over rounds in which all take turns."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(_ROUNDS):
+        for name, call in calls.items():
+            call()  # fills the cache
+            start = time.process_time_ns()
+            for _ in range(_CALLS):
+                call()
+            taken[name].append((time.process_time_ns() - start) / _CALLS / 1e3)
+    return {name: statistics.median(rounds) for name, rounds in taken.items()}
+
+
+def measure() -> Iterator[dict[str, Any]]:
+    """Yield the microseconds of each controller."""
+    torch.set_num_threads(1)
+    for name, result in _cases():
+        with tempfile.TemporaryDirectory() as folder:
+            results = {
+                "representatives": len(result.condensed_support.places),
+                "microseconds": _microseconds(_calls(result, Path(folder))),
+            }
+        yield {"benchmark": name, "results": results}
+
+
+def page(records: Sequence[Record]) -> str:
+    """Return the page."""
+    known = records[-1].setup["versions"]
+    versions = ", ".join(f"{name} {known[name]}" for name in ("torch", "numpy", "onnxruntime"))
+    lines = [
+        "# What one call takes",
+        "",
+        "Made by `python -m studies page latency` from `results/studies/latency.jsonl`; do not edit. "
+        f"Microseconds of CPU time for one observation on one thread: the median of {_ROUNDS} rounds of "
+        f"{_CALLS} calls in which all take turns, in one process ({versions}). In brackets how many times "
+        "faster than torch in the same run; compare those, not the microseconds, with another machine.",
+        "",
+        "## The action alone",
+        "",
+        "`result.policy(observation)` and the controller of `nopg.deploy.load`. An ONNX graph always returns "
+        "action, support and unknown share.",
+        "",
+        *_table(records, ("torch, action", "numpy, action")),
+        "",
+        "## Action, support and unknown share",
+        "",
+        "The same with the support of the data, by a number of representatives: in torch by "
+        "`result.condensed_support`, in numpy by `GuardedController.act`.",
+        "",
+        *_table(records, ("torch, all", "numpy, all", "onnx float64, all", "onnx float32, all")),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(records: Sequence[Record], methods: tuple[str, ...]) -> list[str]:
+    rows = []
+    for record in records:
+        taken = record.results["microseconds"]
+        first = taken[methods[0]]
+        faster = [f"{taken[name]:.0f} ({first / taken[name]:.1f}×)" for name in methods[1:]]
+        rows.append([record.benchmark, f"{record.results['representatives']}", f"{first:.0f}", *faster])
+    return table(("controller", "representatives", *(method.split(",")[0] for method in methods)), rows)

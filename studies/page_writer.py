@@ -1,0 +1,69 @@
+"""The page writer: pages and their figures from records alone."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from nopg.errors import ArgumentError
+from nopg.report._style import save
+from studies.measurements import MEASUREMENTS
+from studies.records import FOLDER, ROOT, Record, last_of_each, newest, read
+
+__all__ = ["PAGES", "benchmark_records", "write_page"]
+
+_FIGURES = ROOT / "docs" / "figures"
+
+PAGES = ("benchmark", "reproduction", "performance", *MEASUREMENTS)
+"""All pages; `promise` is the picture of the README alone."""
+
+
+def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> None:
+    """Write a page and draw its figures.
+
+    Args:
+        name: One of `PAGES`.
+        path: The file; by default docs/benchmark.md, or NAME.md in studies/pages.
+        folder: Folder of the records.
+    """
+    place = path or ROOT / ("docs" if name == "benchmark" else "studies/pages") / f"{name}.md"
+    if name == "benchmark":
+        from studies.benchmark_page import page
+
+        text = page(benchmark_records(folder))
+    elif name == "reproduction":
+        text = _reproduction(folder)
+    elif name == "performance":
+        from studies.bench.page import markdown
+        from studies.bench.plot import draw
+
+        results = [record.results for record in last_of_each(read(folder, "bench"))]
+        draw(results, _FIGURES / "performance.svg")
+        text = markdown(results, figure="../../docs/figures/performance.svg")
+    elif name in MEASUREMENTS:
+        module = import_module(f"studies.measurements.{name}")
+        records = last_of_each(read(folder, name))
+        if name == "promise":
+            module.draw(records)
+            return
+        text = module.page(records)
+    else:
+        raise ArgumentError(f"there is no page {name!r}; choose from {', '.join(PAGES)}")
+    place.write_text(text, encoding="utf-8")
+
+
+def benchmark_records(folder: Path) -> list[Record]:
+    """Return the records of the benchmark page."""
+    from studies.plan import STUDIES
+
+    return newest(record for study in STUDIES for record in read(folder, study))
+
+
+def _reproduction(folder: Path) -> str:
+    from studies.paper import EXPERIMENTS, page, records_of
+    from studies.paper.figures import draw
+
+    for experiment in EXPERIMENTS.values():
+        if figure := draw(records_of(experiment.name, folder), experiment):
+            save(figure, _FIGURES / experiment.name)
+    return page(folder, "../../docs/figures")
