@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 import nopg
-from flat_settings import configured
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
 from nopg.kernels import Bandwidths
@@ -27,32 +26,24 @@ from nopg.training import CSVLogger
 from nopg.training._optimize import build_policy
 
 UPDATES = 60
+PAPER = nopg.PaperModel.Config(solver="gmres", bandwidths=Bandwidths.from_values([0.25, 0.25, 0.6], [2.0]))
 CASES: dict[str, dict[str, Any]] = {
-    "paper": {
-        "model": "paper",
-        "policy": "gaussian",
-        "solver": "gmres",
-        "bandwidths": Bandwidths.from_values([0.25, 0.25, 0.6], [2.0]),
-    },
-    "local": {"start": "given"},
+    "paper": {"model": PAPER, "policy": "gaussian"},
+    "local": {},
     "portfolio": {},
 }
 
 
 def train(data: Transitions, case: str, folder: Path) -> None:
     """Train, and write down every bit of what came out."""
-    result = nopg.optimize(
-        data,
-        0.9,
-        **configured(
-            **CASES[case],
-            updates=UPDATES,
-            callbacks=[CSVLogger(folder / "log.csv")],
-            progress=False,
-            checkpoint=folder / "run",
-            every=1,
-        ),
+    config = nopg.TrainingConfig(
+        updates=UPDATES,
+        start="given" if case == "local" else "auto",
+        callbacks=[CSVLogger(folder / "log.csv")],
+        progress=False,
     )
+    saves = nopg.CheckpointConfig(folder / "run", every=1)
+    result = nopg.optimize(data, 0.9, **CASES[case], config=config, checkpoint=saves)
     came_out = {
         "parameters": [part.flatten().tolist() for part in result.policy.policy.state_dict().values()],
         "expected_return": result.expected_return,
