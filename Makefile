@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test coverage docs check-slow pages tutorial-figures clean
+.PHONY: help setup check format lint types layers test coverage docs check-slow pages tutorial-figures clean dist check-wheel lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -14,11 +14,12 @@ help: ## list the targets
 setup: $(VENV)/.ready ## create .venv with everything `check` needs, and the git hooks
 
 # torch comes first and pinned: asked for by another package, it would arrive with the CUDA stack.
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml requirements-dev.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --editable . --group dev
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-dev.lock
+	$(BIN)/pip install --quiet --no-deps --editable .
 	@if [ -d .git ] && [ -z "$$CI" ]; then $(BIN)/pre-commit install >/dev/null; fi
 	@touch $@
 
@@ -47,6 +48,21 @@ docs: setup ## build the documentation into docs/_build/html, where warnings are
 
 check-slow: setup ## the tests that take minutes
 	$(BIN)/pytest -m slow
+
+dist: setup ## build wheel and source distribution into dist/
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+
+check-wheel: ## run the README with the built wheel in a clean environment; DEPENDENCIES=lowest takes the oldest
+	PYTHON=$(PYTHON) .ci/wheel $(or $(DEPENDENCIES),newest)
+
+# The CUDA packages of torch are left out: torch is installed first, by itself.
+lock: setup ## pin all packages of development with their hashes
+	$(BIN)/uv pip compile pyproject.toml --group dev --extra cli --universal --python-version 3.11 --quiet \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
+	  --no-emit-package torch --no-emit-package nopg --output-file requirements-dev.lock
+	$(BIN)/python -c "import pathlib, re; p = pathlib.Path('requirements-dev.lock'); p.write_text(''.join(\
+	  b for b in re.split(r'(?m)^(?=\S)', p.read_text()) if not re.match('nvidia-|cuda-|triton', b)))"
 
 pages: setup ## write all pages and figures of the studies again from the stored records
 	$(BIN)/python -m studies page

@@ -2,118 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
-
 import torch
 
+from nopg.bellman._paper_terms import PaperTerms
 from nopg.bellman._solution import BellmanSolution
-from nopg.errors import SolverError
-from nopg.linalg import Auto, Resolvent, Solution, Solver
-from nopg.linalg._operator import TransitionOperator
-from nopg.models._model import Backup
+from nopg.bellman._system import PolicySystem
+from nopg.errors import ArgumentError
+from nopg.linalg import Resolvent, Solver
 from nopg.policies import Policy
-from nopg.policies._policy import ActionTape
+from nopg.policies._policy import ActionTape, shared_noise
 
-if TYPE_CHECKING:
-    from nopg.bellman._paper_problem import PaperProblem
-
-__all__ = ["BellmanEquation", "BellmanSystem"]
+__all__ = ["BellmanEquation"]
 
 
-@dataclass(frozen=True)
-class BellmanSystem:
-    """Λq = b and Λᵀμ = ε₀ with Λ = I − γP for given answers of the model.
+class BellmanEquation(PolicySystem):
+    """The system of one policy, to be solved for q and μ."""
 
-    Attributes:
-        problem: What does not depend on the actions.
-        node_backup: Answers at the states that the nodes lead to.
-        initial_backup: Answers at the initial states.
-    """
-
-    problem: PaperProblem
-    node_backup: Backup
-    initial_backup: Backup
-
-    @property
-    def discount(self) -> float:
-        """γ."""
-        return self.problem.discount
-
-    @cached_property
-    def operator(self) -> TransitionOperator:
-        """P: non-negative, rows of terminal nodes zero, other rows summing to 1 − m."""
-        return self.problem.model.operator(self.node_backup)
-
-    @cached_property
-    def unknown(self) -> torch.Tensor:
-        """Unknown mass m of each node, 0 where it is terminal, shape (n,)."""
-        return self.operator.continues * self.operator.average(self.node_backup.unknown)
-
-    @cached_property
-    def targets(self) -> torch.Tensor:
-        """Right-hand side b = c + γ (expected reward + m v), shape (n,); for the paper's model r + γ m v."""
-        P, v = self.operator, self.problem.unknown_value
-        reward = P.continues * P.average(self.node_backup.reward)
-        return self.problem.model.node_rewards + self.discount * (reward + self.unknown * v)
-
-    @cached_property
-    def initial_responsibilities(self) -> torch.Tensor:
-        """ε₀, the mean over the initial states, shape (n,)."""
-        each = torch.full_like(self.initial_backup.unknown, 1 / self.problem.num_initial)
-        return self.initial_backup.weights.apply_transposed(each)
-
-    @property
-    def initial_unknown(self) -> float:
-        """m₀, the mass of the initial states that the data cannot account for."""
-        return self.problem.space.sum(self.initial_backup.unknown) / self.problem.num_initial
-
-    @property
-    def initial_reward(self) -> float:
-        """Expected first reward that is not already in the values of the nodes."""
-        return self.problem.space.sum(self.initial_backup.reward) / self.problem.num_initial
-
-    def solve_both(
-        self,
-        solver: Solver | None = None,
-        *,
-        tolerance: float = 1e-10,
-        start: tuple[torch.Tensor, torch.Tensor] | None = None,
-    ) -> tuple[Solution, Solution]:
-        """Solve for q and μ.
+    @classmethod
+    def of(
+        cls, problem: PaperTerms, policy: Policy, rng: torch.Generator, *, out: BellmanEquation | None = None
+    ) -> BellmanEquation:
+        """Return the equation of a policy; its action noise is drawn from the generator.
 
         Args:
-            solver: `Auto` if not given.
-            tolerance: Relative residual at which the solver may stop.
-            start: q and μ of a nearby equation, such as that of the last update.
+            problem: All but the policy.
+            policy: π, in the precision of the model and on its device.
+            rng: Of its noise; drawn on the CPU, so that every device has the same numbers.
+            out: An earlier equation of this problem whose memory may be overwritten.
         """
-        Lambda = Resolvent(self.operator, self.discount)
-        b, eps_0 = self.targets, self.initial_responsibilities
-        q, mu = (solver or Auto()).solve_both(Lambda, b, eps_0, tolerance=tolerance, guesses=start)
-        for name, solution in (("q", q), ("μ", mu)):
-            if not solution.converged:
-                raise SolverError(
-                    f"the solve for {name} stopped at a residual of {solution.residual:.1e} after "
-                    f"{solution.num_steps} products, short of the relative tolerance {tolerance:.0e}; "
-                    "allow more steps, ask for less, or use solver='lu'"
-                )
-        return q, mu
-
-
-@dataclass(frozen=True)
-class BellmanEquation(BellmanSystem):
-    """The system of one policy.
-
-    Attributes:
-        policy: π.
-        at_nodes: Its actions at the states that the nodes lead to.
-        at_starts: Its actions at the initial states.
-    """
-
-    policy: Policy
-    at_nodes: ActionTape
-    at_starts: ActionTape
+        model, initial = problem.model, problem.initial
+        if policy.num_actions != model.num_actions:
+            raise ArgumentError(
+                f"the policy has {policy.num_actions} actions, the data have {model.num_actions}"
+            )
+        nodes, ranks = model.node_queries, problem.space.ranks
+        node_noise = shared_noise(policy, len(nodes.features), rng, ranks)
+        initial_noise = shared_noise(policy, len(initial.features), rng, ranks)
+        at_nodes = ActionTape(policy, nodes.features, node_noise.to(nodes.features))
+        at_starts = ActionTape(policy, initial.features, initial_noise.to(initial.features))
+        return cls(
+            problem=problem,
+            policy=policy,
+            at_nodes=at_nodes,
+            at_starts=at_starts,
+            node_backup=nodes.backup(at_nodes.actions, instead_of=out.node_backup if out else None),
+            initial_backup=initial.backup(at_starts.actions, instead_of=out.initial_backup if out else None),
+        )
 
     def solve(
         self,

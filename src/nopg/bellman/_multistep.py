@@ -10,73 +10,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from nopg._checks import check_discount
 from nopg._ranks import current_ranks
-from nopg._seeding import generator
-from nopg._typing import FloatArray
 from nopg.bellman._arrays import float_array
-from nopg.bellman._charge import Charge
-from nopg.bellman._estimate import GradientEstimator
-from nopg.bellman._multistep_solution import LowerEndGradient, MultistepSolution
+from nopg.bellman._estimate import Clock, GradientEstimate, GradientEstimator
+from nopg.bellman._multistep_solution import MultistepSolution
+from nopg.bellman._multistep_terms import MultistepTerms
 from nopg.bellman._nodes import Nodes
-from nopg.bellman._problem import ControlProblem
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.kernels import GaussianKernel
 from nopg.models import LocalModel
 from nopg.models._config import LocalModelConfig
-from nopg.models._rollout import Act, rollout
-from nopg.policies import Deterministic, Policy
+from nopg.models._rollout import rollout
+from nopg.policies import Policy
 
 __all__ = ["LONGEST_HORIZON", "MultistepProblem"]
 
 _NUM_NODES, _MOST_STARTS = 300, 50
 # The first H: node spacings that a path moves in it, effective horizons at least; and the longest.
 _MOVED, _FIRST, LONGEST_HORIZON = 3.0, 0.5, 128
-# Of the noise, as a share of the variance of one step: below the first, rollouts are drawn without it, below
-# the second the equation is solved without it, as a small noise hardly changes what is best.
-_NEGLIGIBLE_NOISE, _SMALL_NOISE, _NUM_PATHS = 1e-2, 5e-2, 4
+# Below this share of noise in the variance of one step the equation is solved without it, as a small noise
+# hardly changes what is best; above it with this many paths per node.
+_SMALL_NOISE, _NUM_PATHS = 5e-2, 4
 # The most nodes and paths that a saved problem may ask for.
 _MOST_NODES, _MOST_PATHS = 2_000, 16
 
 
-@dataclass(frozen=True)
-class MultistepProblem(ControlProblem, model="local"):
-    """All of a multi-step equation that does not depend on the policy.
-
-    Attributes:
-        model: Of the plant.
-        nodes: Where values are kept.
-        starts: Raw initial states, equally likely, shape (n₀, d_s).
-        discount: γ of one step.
-        horizon: H.
-        unknown_value: v, the value of leaving the data.
-        num_parts: Parts of the model that are solved: 1 is all rows, more are halves too.
-        num_paths: Paths per node, with the noise of the plant; a single one is without it.
-        deviations: k of the objective J − k·se over the halves.
-        seed: Of the noise.
-        charges: Prices of costs that are taken off the rewards.
-    """
-
-    model: LocalModel
-    nodes: Nodes
-    starts: torch.Tensor
-    discount: float
-    horizon: int
-    unknown_value: float
-    num_parts: int = 1
-    num_paths: int = 1
-    deviations: float = 0.0
-    seed: int = 0
-    charges: tuple[Charge, ...] = ()
+class MultistepProblem(MultistepTerms, model="local"):
+    """A multi-step equation on the local model: build it from a model, or `ControlProblem.from_data`."""
 
     default_updates: ClassVar[int] = 60  # a training begins near an optimum
 
@@ -159,58 +126,6 @@ class MultistepProblem(ControlProblem, model="local"):
         """The problem: its model predicts paths."""
         return self
 
-    @property
-    def note(self) -> str:
-        """How well held-out rows are predicted."""
-        fits = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in self.model.column_fits)
-        return f"held-out R² {fits}"
-
-    @property
-    def best_value(self) -> float:
-        """The best logged reward for ever; 0 if the end of the task is better."""
-        best = self.model.reward_high / (1.0 - self.discount)
-        return max(best, 0.0) if self.model.may_end else best
-
-    @property
-    def data(self) -> Transitions:
-        """The transitions."""
-        return self.model.data
-
-    @property
-    def initial_states(self) -> torch.Tensor:
-        """Raw states that the task starts in, shape (n₀, d_s)."""
-        return self.starts
-
-    @property
-    def metric(self) -> GaussianKernel:
-        """Standard deviations of the state columns; of an angle one radian."""
-        columns = torch.tensor(self.data.schema.feature_columns)
-        space = self.model.state_space
-        return GaussianKernel(torch.where(space.periods > 0, 1.0, space.units)[columns])
-
-    @property
-    def description(self) -> str:
-        """The model and its equation in one sentence."""
-        return (
-            f"{self.model.num_charts or 'no'} local polynomials; a multi-step Bellman equation with "
-            f"H = {self.horizon} over {len(self.nodes)} value nodes"
-        )
-
-    def settings(self) -> dict[str, Any]:
-        """Return plain values from which the same problem is built on the same data."""
-        if self.model.reward_function is not None:
-            raise ArgumentError(
-                "a result whose reward is a function cannot be saved with its data, since functions are not "
-                "saved; save with data=False"
-            )
-        return {
-            "name": "local",
-            "horizon": self.horizon,
-            "unknown_value": self.unknown_value,
-            "num_paths": self.num_paths,
-            "seed": self.seed,
-        }
-
     def estimator(self) -> GradientEstimator:
         """Return the exact gradient of the lower end of the return."""
         return LowerEndGradient(self)
@@ -221,15 +136,6 @@ class MultistepProblem(ControlProblem, model="local"):
         if nodes.ndim != 2 or nodes.shape[1] != self.model.num_states or len(nodes) == 0:
             raise ArgumentError(f"nodes have shape {tuple(nodes.shape)}; they are states of the plant")
         return self.replace(nodes=Nodes(nodes, self.model.state_space)).solve(policy, seed=seed)
-
-    @property
-    def noisy(self) -> bool:
-        """Whether rollouts are drawn with the noise of the plant."""
-        return self.model.noise_share > _NEGLIGIBLE_NOISE
-
-    def replace(self, **changes: object) -> MultistepProblem:
-        """Return the problem with some attributes changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]
 
     def solve(self, policy: Policy, *, seed: int = 0, slopes: bool = False) -> MultistepSolution:
         """Return the solution under a policy.
@@ -262,31 +168,24 @@ class MultistepProblem(ControlProblem, model="local"):
             path = charge.applied(path, slopes=slopes)
         return MultistepSolution(self, policy, path)
 
-    def controller(self, policy: Policy) -> Act:
-        """Return how a policy acts along the paths: a stochastic one with the noise of each path."""
-        noise = self.action_noise(policy)
-        if noise is None:
-            return lambda features, t: policy.mode(features)
-        return lambda features, t: policy.actions(features, noise[t][None])[0]
 
-    def action_noise(self, policy: Policy) -> torch.Tensor | None:
-        """Return standard normal noise (H, P·L·N, d_a) of a stochastic policy, the same for every part."""
-        if isinstance(policy, Deterministic):
-            return None
-        return self._normal("noise of the actions", policy.num_actions)
+class LowerEndGradient:
+    """The gradient of the objective of a multi-step problem; it depends on nothing but the policy."""
 
-    @cached_property
-    def _noise(self) -> FloatArray | None:
-        """Noise of the plant (H, P·L·N, d_s), the same for every part; None with a single path."""
-        if self.num_paths == 1:
-            return None
-        noise: FloatArray = self._normal("noise of the plant", self.model.num_states).numpy()
-        return noise
+    def __init__(self, problem: MultistepProblem) -> None:
+        self.problem = problem
 
-    def _normal(self, purpose: str, columns: int) -> torch.Tensor:
-        """Return antithetic standard normal numbers for all paths, shape (H, P·L·N, columns)."""
-        N, H, L = len(self.nodes) + len(self.starts), self.horizon, self.num_paths
-        rng = generator(self.seed, purpose)
-        half = torch.randn(H, -(-L // 2), N, columns, generator=rng, dtype=torch.float64)
-        both = torch.cat([half, -half], dim=1)[:, :L].reshape(H, L * N, columns)
-        return both.repeat(1, self.num_parts, 1)
+    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
+        """Return the gradient at this policy; noise is that of the problem."""
+        del rng
+        clock = Clock()
+        solution = self.problem.solve(policy, slopes=True)
+        clock.lap("solve")
+        direction = solution.gradient()
+        clock.lap("gradient")
+        return GradientEstimate(
+            direction=direction,
+            expected_return=solution.objective,
+            diagnostics={"unknown_mass": solution.unknown_mass, "products": 0},
+            seconds=clock.seconds,
+        )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman._estimate import Clock, GradientEstimate
+from nopg.bellman._multistep_terms import MultistepTerms
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
 from nopg.errors import ArgumentError
 from nopg.models import StateSupport
@@ -19,10 +18,7 @@ from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
 
-if TYPE_CHECKING:
-    from nopg.bellman._multistep import MultistepProblem
-
-__all__ = ["INFLATION", "LowerEndGradient", "MultistepSolution", "lower_end"]
+__all__ = ["INFLATION", "MultistepSolution", "lower_end"]
 
 # Errors from halves of the groups, as a factor of their root mean square; calibrated on development plants.
 INFLATION = 1.3
@@ -58,9 +54,9 @@ class MultistepSolution(Solution):
         unknown_mass: Discounted probability of leaving the data, of all rows.
     """
 
-    problem: MultistepProblem
+    problem: MultistepTerms
 
-    def __init__(self, problem: MultistepProblem, policy: Policy, path: Rollout) -> None:
+    def __init__(self, problem: MultistepTerms, policy: Policy, path: Rollout) -> None:
         self.problem, self.policy, self.path = problem, policy, path
         P, L, m, n_0 = problem.num_parts, problem.num_paths, len(problem.nodes), len(problem.starts)
         shape = (P, L, m + n_0)
@@ -264,26 +260,4 @@ class _Estimates(StateEstimates):
         problem = self.solution.problem
         return (
             StateSupport(problem.data, problem.metric).log_mass(problem.data.schema.encode(self.states)).exp()
-        )
-
-
-class LowerEndGradient:
-    """The gradient of the objective of a multi-step problem; it depends on nothing but the policy."""
-
-    def __init__(self, problem: MultistepProblem) -> None:
-        self.problem = problem
-
-    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
-        """Return the gradient at this policy; noise is that of the problem."""
-        del rng
-        clock = Clock()
-        solution = self.problem.solve(policy, slopes=True)
-        clock.lap("solve")
-        direction = solution.gradient()
-        clock.lap("gradient")
-        return GradientEstimate(
-            direction=direction,
-            expected_return=solution.objective,
-            diagnostics={"unknown_mass": solution.unknown_mass, "products": 0},
-            seconds=clock.seconds,
         )

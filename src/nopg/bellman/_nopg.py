@@ -11,7 +11,7 @@ import torch
 from nopg._nesting import nested, part_of
 from nopg.bellman._equation import BellmanEquation
 from nopg.bellman._estimate import Clock, GradientEstimate
-from nopg.bellman._paper_problem import PaperProblem
+from nopg.bellman._paper_terms import PaperTerms
 from nopg.bellman._solution import BellmanSolution
 from nopg.errors import DataError
 from nopg.linalg import Auto, Solver
@@ -70,7 +70,7 @@ class NOPG:
 
     def __init__(
         self,
-        problem: PaperProblem,
+        problem: PaperTerms,
         *,
         solver: Solver | None = None,
         tolerance: float | None = None,
@@ -88,14 +88,14 @@ class NOPG:
         """Return the gradient at this policy; the noise of its actions comes from the generator."""
         clock = Clock()
         # Nobody else has seen the last equation, so its memory serves the next.
-        equation = self.problem.equation(self._acting(policy), rng, instead_of=self._last)
+        equation = BellmanEquation.of(self.problem, self._acting(policy), rng, out=self._last)
         self._last = equation
         clock.lap("weights")
         solution = self._solve(equation)
         clock.lap("solve")
         direction = solution_gradient(solution)
         if self._follows:
-            direction, solution = self._checked(direction, solution)
+            direction, solution = self._checked(equation, direction, solution)
         expected_return, unknown_mass = solution.expected_return, solution.unknown_mass
         clock.lap("gradient")
         return GradientEstimate(
@@ -137,7 +137,7 @@ class NOPG:
 
     def solve(self, policy: Policy, *, rng: torch.Generator) -> BellmanSolution:
         """Return the solution under this policy, and start the next solve from it."""
-        return self._solve(self.problem.equation(self._acting(policy), rng))
+        return self._solve(BellmanEquation.of(self.problem, self._acting(policy), rng))
 
     def _solve(self, equation: BellmanEquation) -> BellmanSolution:
         solution = equation.solve(self.solver, tolerance=self.tolerance, start=self._start)
@@ -146,7 +146,7 @@ class NOPG:
         return solution
 
     def _checked(
-        self, direction: tuple[torch.Tensor, ...], solution: BellmanSolution
+        self, equation: BellmanEquation, direction: tuple[torch.Tensor, ...], solution: BellmanSolution
     ) -> tuple[tuple[torch.Tensor, ...], BellmanSolution]:
         """Look, now and then, how far the direction is from that of a tighter solve; return the better."""
         self._until_checked -= 1
@@ -154,7 +154,7 @@ class NOPG:
             return direction, solution
         self._until_checked = _CHECKED_EVERY
         while self.tolerance > _TIGHTEST:
-            tighter = solution.equation.solve(
+            tighter = equation.solve(
                 self.solver, tolerance=0.1 * self.tolerance, start=(solution.q, solution.mu)
             )
             better = solution_gradient(tighter)

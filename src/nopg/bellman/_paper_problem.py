@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import ClassVar
 
 import torch
 
 from nopg._checks import check_discount
 from nopg._memory import gigabytes
-from nopg._nesting import nested, part_of
 from nopg._ranks import current_ranks
 from nopg._seeding import generator
 from nopg.bellman._arrays import float_array, whole_array
 from nopg.bellman._equation import BellmanEquation
 from nopg.bellman._estimate import GradientEstimator
-from nopg.bellman._problem import ControlProblem
+from nopg.bellman._nopg import NOPG
+from nopg.bellman._paper_terms import PaperTerms
 from nopg.bellman._solution import BellmanSolution
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.kernels import Bandwidths, GaussianKernel, select_bandwidths
-from nopg.linalg import Auto, Solver
-from nopg.linalg._space import VectorSpace
+from nopg.kernels import Bandwidths, select_bandwidths
 from nopg.models import MonteCarlo, PaperModel
 from nopg.models._candidates import CandidateSearch
 from nopg.models._config import PaperModelConfig
 from nopg.models._footprint import Footprint, memory_budget
-from nopg.models._model import Queries
 from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
 from nopg.models._sharing import is_sharded, share_rows, whole_data
 from nopg.policies import Policy
-from nopg.policies._policy import ActionTape, shared_noise
 
 __all__ = ["PaperProblem"]
 
@@ -41,29 +36,10 @@ __all__ = ["PaperProblem"]
 _MOST_DRAWS = 1_000
 
 
-@dataclass(frozen=True)
-class PaperProblem(ControlProblem, model="paper"):
-    """All of the paper's equation that does not depend on the policy.
-
-    Attributes:
-        model: The paper's model.
-        initial: The states the task starts in, bound to the model, equally likely.
-        discount: γ in [0, 1).
-        unknown_value: v, the value of leaving the data; the worst that can happen if not given.
-        rows: The row of the log that each row of the model's data comes from, shape (n,); None for the same.
-        solver: Of the linear systems.
-        note: What the model takes of the memory.
-    """
+class PaperProblem(PaperTerms, model="paper"):
+    """The paper's model and its equation: build it from a model, or `ControlProblem.from_data`."""
 
     default_updates: ClassVar[int] = 1_500  # the supplement's
-
-    model: PaperModel
-    initial: Queries
-    discount: float
-    unknown_value: float
-    rows: torch.Tensor | None = None
-    solver: Solver = field(default_factory=Auto, compare=False)
-    note: str = ""
 
     @classmethod
     def build(
@@ -165,43 +141,8 @@ class PaperProblem(ControlProblem, model="paper"):
             rows=rows,
         )
 
-    @property
-    def most_candidates(self) -> int | None:
-        """K, the most candidates of a row."""
-        return self.model.search.most_candidates
-
-    @property
-    def data(self) -> Transitions:
-        """The transitions, in the order of the log; on several ranks those of this one."""
-        return self.model.data if self.rows is None else self.model.data.take(self.rows.argsort())
-
-    @property
-    def stored_data(self) -> Transitions:
-        """The transitions in the order of the nodes."""
-        return self.model.data
-
-    @property
-    def initial_states(self) -> torch.Tensor:
-        """Raw states that the task starts in, those of all ranks, shape (n₀, d_s)."""
-        return self.model.data.schema.decode(self.space.ranks.gather(self.initial.features).double())
-
-    @property
-    def metric(self) -> GaussianKernel:
-        """The kernel on states."""
-        return self.model.bandwidths.state_kernel
-
-    @property
-    def description(self) -> str:
-        """The model and its equation in one sentence."""
-        return (
-            f"the paper's model (Nadaraya-Watson) with up to {self.model.node_queries.pattern.row_length} "
-            f"candidates for each of {self.model.num_nodes} samples"
-        )
-
     def estimator(self) -> GradientEstimator:
         """Return the paper's estimator of the policy gradient."""
-        from nopg.bellman._nopg import NOPG
-
         return NOPG(self, solver=self.solver)
 
     def solve(self, policy: Policy, *, seed: int = 0) -> BellmanSolution:
@@ -226,64 +167,8 @@ class PaperProblem(ControlProblem, model="paper"):
             raise ArgumentError("q and μ do not solve the equation of the saved data")
         return solution
 
-    def settings(self) -> dict[str, Any]:
-        """Return plain values from which the same problem is built on the same data."""
-        return {
-            "name": "paper",
-            "unknown_value": self.unknown_value,
-            "bandwidths": self.model.bandwidths.source,
-            **self.model.settings(),
-        }
-
-    @property
-    def space(self) -> VectorSpace:
-        """How vectors over the nodes and over the initial states are reduced."""
-        return self.model.space
-
-    @cached_property
-    def num_initial(self) -> int:
-        """n₀, on all ranks."""
-        return int(self.space.ranks.total(len(self.initial.features)))
-
-    def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> PaperProblem:
-        """Return the same problem in another precision, or on another device; what is not given stays."""
-        model = self.model.to(dtype, device)
-        return self if model is self.model else replace(self, model=model, initial=self.initial.to(model))
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return what the last bits of the next equation depend on beside the policy."""
-        return nested(nodes=self.model.node_queries.state_dict(), starts=self.initial.state_dict())
-
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on as the problem whose state this is would; with an empty one as if new."""
-        self.model.node_queries.load_state_dict(part_of("nodes", state))
-        self.initial.load_state_dict(part_of("starts", state))
-
     def equation(
-        self, policy: Policy, rng: torch.Generator, *, instead_of: BellmanEquation | None = None
+        self, policy: Policy, rng: torch.Generator, *, out: BellmanEquation | None = None
     ) -> BellmanEquation:
-        """Return the equation of this policy; its action noise is drawn from the generator.
-
-        Args:
-            policy: π, in the precision of the model and on its device.
-            rng: Where its noise comes from; drawn where it is, so that every device has the same numbers.
-            instead_of: An earlier equation of this problem whose memory may be overwritten.
-        """
-        if policy.num_actions != self.model.num_actions:
-            raise ArgumentError(
-                f"the policy has {policy.num_actions} actions, the data have {self.model.num_actions}"
-            )
-        nodes, initial = self.model.node_queries, self.initial
-        old = instead_of
-        node_noise = shared_noise(policy, len(nodes.features), rng, self.space.ranks)
-        initial_noise = shared_noise(policy, len(initial.features), rng, self.space.ranks)
-        at_nodes = ActionTape(policy, nodes.features, node_noise.to(nodes.features))
-        at_starts = ActionTape(policy, initial.features, initial_noise.to(initial.features))
-        return BellmanEquation(
-            problem=self,
-            policy=policy,
-            at_nodes=at_nodes,
-            at_starts=at_starts,
-            node_backup=nodes.backup(at_nodes.actions, instead_of=old.node_backup if old else None),
-            initial_backup=initial.backup(at_starts.actions, instead_of=old.initial_backup if old else None),
-        )
+        """Return the equation of a policy; see `BellmanEquation.of`."""
+        return BellmanEquation.of(self, policy, rng, out=out)

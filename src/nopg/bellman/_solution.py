@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 
 from nopg._seeding import generator
+from nopg.bellman._paper_terms import PaperTerms
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
+from nopg.bellman._system import PolicySystem
 from nopg.errors import ArgumentError
 from nopg.linalg import Solution as SolvedSystem
 from nopg.models._model import Backup, Queries
 from nopg.policies import Policy
 from nopg.policies._policy import policy_actions
-
-if TYPE_CHECKING:
-    from nopg.bellman._equation import BellmanEquation
-    from nopg.bellman._paper_problem import PaperProblem
 
 __all__ = ["BellmanSolution"]
 
@@ -33,12 +30,12 @@ class BellmanSolution(Solution):
         mu_solution: Λᵀμ = ε₀, with its certificate.
     """
 
-    equation: BellmanEquation
+    equation: PolicySystem
     q_solution: SolvedSystem
     mu_solution: SolvedSystem
 
     @property
-    def problem(self) -> PaperProblem:  # type: ignore[override]
+    def problem(self) -> PaperTerms:  # type: ignore[override]
         """What it solves."""
         return self.equation.problem
 
