@@ -16,7 +16,8 @@ from nopg.deploy._check import Differences
 from nopg.deploy._graph import INPUT, OUTPUTS, ControllerGraph, Dtype
 from nopg.deploy._guard import MOST_UNKNOWN
 from nopg.errors import ArgumentError
-from nopg.policies import Policy, describe_policy
+from nopg.policies import Policy
+from nopg.policies._description import describe_policy
 from nopg.training import TrainingResult
 
 __all__ = ["CONTRACT_FORMAT", "PACKAGES", "contract_bytes", "contract_of", "contract_schema"]
