@@ -1,4 +1,4 @@
-"""A JSON document that somebody else may have written, asked field by field."""
+"""Type-checked access to the fields of an untrusted JSON document."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from nopg.errors import BundleError
 __all__ = ["Fields"]
 
 _WANTED = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
-
-
 _NOT_FINITE = ("inf", "-inf", "nan")
 
 
 class Fields:
-    """An object of JSON whose fields have the type that is asked for, or an error names them.
+    """A JSON object; a field of another type than requested raises an error with its name.
 
     Args:
         values: The object.
-        place: Where it stands, for messages.
+        place: The name of the document, for messages.
 
     Example:
         >>> fields = Fields({"discount": 0.97, "units": {"level": "m"}}, "result.json")
@@ -40,7 +38,7 @@ class Fields:
 
     @classmethod
     def parse(cls, content: bytes, place: str) -> Fields:
-        """Return the object in a JSON text."""
+        """Parse a JSON object."""
         try:
             values = json.loads(content, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
@@ -56,11 +54,11 @@ class Fields:
 
     @property
     def values(self) -> dict[str, Any]:
-        """A copy of the fields as they are."""
+        """A copy of all fields."""
         return dict(self._values)
 
     def has(self, name: str) -> bool:
-        """Return whether a field is there and not null."""
+        """Return whether a field is present and not null."""
         return self._values.get(name) is not None
 
     def text(self, name: str) -> str:
@@ -81,7 +79,7 @@ class Fields:
         return value
 
     def number(self, name: str, *, finite: bool = True) -> float:
-        """Return a number; one that is not finite stands as text, and has to be allowed."""
+        """Return a number; one that is not finite is stored as text, and refused unless finite is False."""
         value = self._values.get(name)
         if not finite and value in _NOT_FINITE:
             return float(value)
@@ -128,12 +126,9 @@ class Fields:
     def _wrong(self, name: str, wanted: str) -> BundleError:
         if name not in self._values:
             return BundleError(f"{self.place}: {name!r} is missing")
-        return BundleError(f"{self.place}: {name!r} is {_shortened(self._values[name])}, not {wanted}")
-
-
-def _shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+        text = repr(self._values[name])
+        shortened = text if len(text) <= 60 else text[:57] + "…"
+        return BundleError(f"{self.place}: {name!r} is {shortened}, not {wanted}")
 
 
 def _refuse(constant: str) -> float:
