@@ -57,7 +57,7 @@ class _Folder(Container):
         try:
             found = os.fstat(member)
             if not stat.S_ISREG(found.st_mode):
-                raise self.refuse(name, "is no regular file")
+                raise self.refuse(name, "is not a regular file")
             if found.st_size > most:
                 raise self.refuse(name, f"has {found.st_size} bytes, over {most}")
             with os.fdopen(member, "rb", closefd=False) as stream:
@@ -73,10 +73,12 @@ class _Zip(Container):
             with zipfile.ZipFile(path) as archive:
                 entries = archive.infolist()
         except Exception as error:  # a hostile zip can raise any exception
-            raise BundleError(f"{path} is no zip that can be read ({error}); take another copy") from None
+            raise BundleError(f"{path} is not a readable zip ({error}); take another copy") from None
         self._entries = {entry.filename: entry for entry in entries}
         if len(entries) > _MOST_MEMBERS or len(self._entries) < len(entries):
-            raise BundleError(f"{path} holds {len(entries)} members, or one twice; it is no saved controller")
+            raise BundleError(
+                f"{path} holds {len(entries)} members, or one twice; it is not a saved controller"
+            )
 
     def read(self, name: str, most: int) -> bytes:
         if name not in self._entries:

@@ -96,7 +96,7 @@ def _parameters(arrays: Mapping[str, Array], bundle: Bundle) -> dict[str, Array]
     found = {name[7:]: value for name, value in arrays.items() if name.startswith("policy.")}
     for name, value in found.items():
         if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
-            raise bundle.container.refuse(WEIGHTS, f"holds no finite numbers in policy.{name}")
+            raise bundle.container.refuse(WEIGHTS, f"holds numbers that are not finite in policy.{name}")
     return found
 
 
@@ -123,5 +123,5 @@ def _numbers(arrays: Mapping[str, Array], name: str, dimensions: int, bundle: Bu
     if value is None or value.ndim != dimensions or value.dtype not in (np.float64, np.int64):
         raise bundle.container.refuse(WEIGHTS, f"lacks {name}, or holds something else there")
     if not np.isfinite(value).all():
-        raise bundle.container.refuse(WEIGHTS, f"holds no finite numbers in {name}")
+        raise bundle.container.refuse(WEIGHTS, f"holds numbers that are not finite in {name}")
     return value.astype(np.float64)

@@ -42,9 +42,9 @@ class Fields:
         try:
             values = json.loads(content, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            raise BundleError(f"{place} is no JSON: {error}") from None
+            raise BundleError(f"{place} is not JSON: {error}") from None
         if not isinstance(values, dict):
-            raise BundleError(f"{place} is no object of JSON")
+            raise BundleError(f"{place} is not a JSON object")
         return cls(values, place)
 
     @property
@@ -132,4 +132,4 @@ class Fields:
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")

@@ -57,7 +57,7 @@ class RuntimeController:
         with np.errstate(over="ignore", invalid="ignore"):
             actions = self._policy(features)
         if not np.isfinite(actions).all():
-            raise ObservationError("the observation is so large that the policy has no number for it")
+            raise ObservationError("the observation is so large that the action of the policy is not finite")
         actions = np.minimum(np.maximum(actions, self.low), self.high)
         return actions.reshape(*np.shape(observation)[:-1], len(self.low))
 

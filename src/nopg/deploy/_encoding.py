@@ -62,8 +62,8 @@ class Encoding:
         if not np.isfinite(states).all():
             row, column = np.argwhere(~np.isfinite(states))[0]
             raise ObservationError(
-                f"{self._names[column]} is {states[row, column]}; no controller may act on that. Ask the "
-                "sensor again, or fall back"
+                f"{self._names[column]} is {states[row, column]}; no controller may act on it. Read the "
+                "sensor again, or use a fallback"
             )
         if self._without_angles:
             return states

@@ -125,8 +125,8 @@ class GuardedController:
     def _fallback_action(self, state: Numbers, unknown: float) -> Numbers:
         if self.fallback is None:
             raise NoActionError(
-                f"the data do not know {state.tolist()} (unknown share {unknown:.3g}, at most "
-                f"{self.most_unknown:g} is allowed), and there is no fallback; give one, or stop the plant"
+                f"the state {state.tolist()} is outside the data (unknown share {unknown:.3g}, limit "
+                f"{self.most_unknown:g}) and there is no fallback; give one, or stop the plant"
             )
         given = self.fallback(state.copy())
         action = self._action(given)

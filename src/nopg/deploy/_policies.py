@@ -28,23 +28,14 @@ class LinearPolicy:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPolicy:
-    """a = centre + radius·tanh(W₂ relu(W₁ (s − mean)/std + b₁) + b₂).
+    """a = centre + radius·tanh(W₂ relu(W₁ (s − mean)/std + b₁) + b₂)."""
 
-    Attributes:
-        mean: Mean of the features, shape (d_f,).
-        std: Standard deviation of the features, shape (d_f,).
-        hidden: W₁ᵀ (d_f, h) and b₁ (h,).
-        output: W₂ᵀ (h, d_a) and b₂ (d_a,).
-        center: Centre of the range of actions, shape (d_a,).
-        radius: Half the width of the range, shape (d_a,).
-    """
-
-    mean: Numbers
-    std: Numbers
-    hidden: tuple[Numbers, Numbers]
-    output: tuple[Numbers, Numbers]
-    center: Numbers
-    radius: Numbers
+    mean: Numbers  # (d_f,)
+    std: Numbers  # (d_f,)
+    hidden: tuple[Numbers, Numbers]  # W₁ᵀ (d_f, h) and b₁ (h,)
+    output: tuple[Numbers, Numbers]  # W₂ᵀ (h, d_a) and b₂ (d_a,)
+    center: Numbers  # (d_a,)
+    radius: Numbers  # (d_a,)
 
     @property
     def action_range(self) -> tuple[Numbers, Numbers]:
