@@ -76,9 +76,7 @@ class _Zip(Container):
             raise BundleError(f"{path} is not a readable zip ({error}); take another copy") from None
         self._entries = {entry.filename: entry for entry in entries}
         if len(entries) > _MOST_MEMBERS or len(self._entries) < len(entries):
-            raise BundleError(
-                f"{path} holds {len(entries)} members, or one twice; it is not a saved controller"
-            )
+            raise BundleError(f"{path} holds {len(entries)} members, or one twice; this is no bundle")
 
     def read(self, name: str, most: int) -> bytes:
         if name not in self._entries:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from nopg.errors import BundleError
 
 __all__ = ["Fields"]
 
 _WANTED = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
+T = TypeVar("T")
 _NOT_FINITE = ("inf", "-inf", "nan")
 
 
@@ -63,17 +64,15 @@ class Fields:
 
     def text(self, name: str) -> str:
         """Return a text."""
-        value: str = self._typed(name, str)
-        return value
+        return self._typed(name, str)
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
-        value: bool = self._typed(name, bool)
-        return value
+        return self._typed(name, bool)
 
     def integer(self, name: str, *, least: int = 0) -> int:
         """Return a whole number of at least `least`."""
-        value: int = self._typed(name, int)
+        value = self._typed(name, int)
         if isinstance(value, bool) or not least <= value < 2**63:
             raise self._wrong(name, f"a whole number from {least} on")
         return value
@@ -95,7 +94,7 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of texts."""
-        values: list[Any] = self._typed(name, list)
+        values = self._typed(name, list)
         if not all(isinstance(value, str) for value in values):
             raise self._wrong(name, "a list of texts")
         return tuple(values)
@@ -111,13 +110,13 @@ class Fields:
 
     def interval(self, name: str) -> tuple[float, float]:
         """Return a list of two numbers, which need not be finite."""
-        values: list[Any] = self._typed(name, list)
+        values = self._typed(name, list)
         if len(values) != 2:
             raise self._wrong(name, "two numbers")
         ends = Fields(dict(zip(("low", "high"), values, strict=True)), f"{self.place}: {name}")
         return ends.number("low", finite=False), ends.number("high", finite=False)
 
-    def _typed(self, name: str, kind: type) -> Any:
+    def _typed(self, name: str, kind: type[T]) -> T:
         value = self._values.get(name)
         if not isinstance(value, kind):
             raise self._wrong(name, _WANTED[kind])
