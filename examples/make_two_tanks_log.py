@@ -42,7 +42,7 @@ def make_log(runs: int = RUNS, steps: int = STEPS, seed: int = SEED, step: float
             rows.append((run, t, numbers))
         states = tanks.step(states, voltages)
 
-    lines = [_line(run, t, numbers, tanks.parameters.time_step) for run, t, numbers in sorted(rows)]
+    lines = [_line(run, t, numbers, tanks.time_step) for run, t, numbers in sorted(rows)]
     return "\n".join([COLUMNS, *lines]) + "\n"
 
 

@@ -14,7 +14,7 @@ import torch
 
 import nopg
 from nopg._seeding import generator
-from nopg.envs import CartPole, CartPoleParameters, simulate
+from nopg.envs import CartPole, simulate
 from nopg.training import Constraint, TrainingResult
 from studies.markdown import table
 from studies.plants import BENCHMARKS
@@ -31,7 +31,7 @@ _NEGLIGIBLE = 0.01
 
 
 def _plant() -> CartPole:
-    return CartPole(CartPoleParameters(rate=50, angle_limit=0.25, max_voltage=5))
+    return CartPole(rate=50, angle_limit=0.25, max_voltage=5)
 
 
 def run_one(seed: int, *, limited: bool) -> Record:

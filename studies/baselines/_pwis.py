@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 
@@ -10,15 +10,24 @@ from nopg._checks import check_discount
 from nopg._typing import ArrayLike, as_tensor
 from nopg.bellman import GradientEstimate
 from nopg.errors import ArgumentError, SolverError
-from nopg.policies import Gaussian, Policy
-from nopg.policies._density import log_normal
+from nopg.policies import Policy
 from nopg.policies._policy import trainable
 from studies.baselines._logged_episodes import LoggedEpisodes
+from studies.paper_data import log_normal
 
-__all__ = ["PWIS", "Weights"]
+__all__ = ["PWIS", "Gaussian", "Weights"]
 
 Weights = Literal["plain", "per-decision", "self-normalised"]
 """How returns are weighed: by the whole path, by the path so far, or by that divided by its mean."""
+
+
+@runtime_checkable
+class Gaussian(Protocol):
+    """A policy whose actions are drawn from a normal distribution around its mode."""
+
+    def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return mean and standard deviation of each action, both (m, d_a)."""
+        ...
 
 
 class PWIS:

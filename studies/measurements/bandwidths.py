@@ -12,12 +12,13 @@ from typing import Any
 
 import nopg
 from nopg.data import Transitions
-from nopg.envs import PENDULUM_GRIDS, Pendulum, PendulumParameters, collect_grid, collect_uniform, simulate
+from nopg.envs import Pendulum, collect_grid, collect_uniform, simulate
 from nopg.kernels import Bandwidths, paper_bandwidths, select_bandwidths
 from nopg.kernels._leave_one_out import leave_one_out
 from nopg.kernels._spacing import level_spacing
 from nopg.kernels._table import RegressionTable
 from studies.markdown import table
+from studies.paper_data import PENDULUM_GRIDS
 from studies.records import Record
 
 __all__ = ["measure", "page"]
@@ -46,7 +47,7 @@ def _datasets() -> dict[str, tuple[Pendulum, Transitions, int]]:
     """Return environment, transitions and the steps of an evaluation by name."""
     plant = Pendulum()
     # Five times the sampling rate: a step is short beside the spacing of the data.
-    fast = Pendulum(PendulumParameters(time_step=0.01))
+    fast = Pendulum(time_step=0.01)
     grids = {
         f"grid, {n}": (plant, collect_grid(plant, PENDULUM_GRIDS[n]), 500) for n in (200, 450, 800, 1800)
     }

@@ -13,11 +13,12 @@ import torch
 from nopg._seeding import generator
 from nopg.bellman import PaperProblem, solution_gradient
 from nopg.data import Transitions
-from nopg.envs import MixtureOfGaussians, MountainCar, Pendulum, collect, collect_uniform
+from nopg.envs import MountainCar, Pendulum, collect, collect_uniform
 from nopg.kernels import Bandwidths, select_bandwidths
 from nopg.models import PaperModel
 from nopg.policies import MLPPolicy
 from studies.markdown import table
+from studies.paper_data import MixtureOfGaussians
 from studies.records import Record
 
 __all__ = ["measure", "page"]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import nopg
-from nopg.envs import PENDULUM_GRIDS, Pendulum, collect_grid, simulate
+from nopg.envs import Pendulum, collect_grid, simulate
 from nopg.report._style import new_figure, save
+from studies.paper_data import PENDULUM_GRIDS
 from studies.records import ROOT, Record
 
 __all__ = ["draw", "measure"]
@@ -32,7 +33,7 @@ def measure() -> Iterator[dict[str, Any]]:
     true_angle = np.remainder(run.states[:_SHOWN, 0, 0].numpy() + math.pi, 2 * math.pi) - math.pi
     results = {
         "discount": _DISCOUNT,
-        "seconds_per_step": plant.parameters.time_step,
+        "seconds_per_step": plant.time_step,
         "expected_return": result.expected_return,
         "predicted_return": float((paths.going[:-1, 0] * shares * paths.rewards[:, 0]).sum()),
         "true_return": float(run.discounted_returns(_DISCOUNT)[0]),

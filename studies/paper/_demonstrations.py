@@ -42,7 +42,7 @@ def read_demonstrations(path: str | Path) -> Transitions:
             raise DataError(f"{path} has the columns {list(have)}; none of them is {' or '.join(names)}")
         columns[column] = np.atleast_1d(table[found[0]])
 
-    car = MountainCar().parameters
+    car = MountainCar()
     last = np.append(np.diff(columns["episode"]) != 0, True)
     arrived = columns["next_position"] >= car.goal_position
     terminated = arrived & (columns["next_velocity"] >= car.goal_velocity)

@@ -33,11 +33,12 @@ from nopg.models import PaperModel
 from nopg.models._candidates import CandidateSearch
 from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
-from nopg.policies._density import log_normal
 from nopg.training._ascent import ascend
 from studies.baselines import DPG, PWIS, ExactLQR, LoggedEpisodes, QuadraticForm
+from studies.lqr_analysis import optimal_gain
 from studies.markdown import table
 from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial, mode_of
+from studies.paper_data import log_normal
 from studies.records import Record
 
 __all__ = ["LQRMethod", "LQRStudy", "SummaryRow", "lqr_summary", "measure_lqr_gradient"]
@@ -147,7 +148,7 @@ def measure_lqr_gradient(
 
     at_points = _Compared(_estimator(method, data, mode, problem, critic_steps=_CRITIC_STEPS))
     shares = [point / points for point in range(points)]
-    gains = [torch.lerp(setting.start(), LQR().optimal_gain().diagonal(), share) for share in shares]
+    gains = [torch.lerp(setting.start(), optimal_gain(LQR()).diagonal(), share) for share in shares]
     draws = 15 if mode == "faithful" else None
     for point in gains:
         at_points.try_at(setting.policy(point, num_action_samples=draws), seed)
@@ -224,13 +225,13 @@ def _problem(setting: _Setting, data: Transitions, mode: Mode) -> PaperProblem:
             prior_mass=0.0,
             search=CandidateSearch(num_candidates=setting.num_candidates),
         )
-    return PaperProblem.build(model, data.starts, discount=LQR().parameters.discount)
+    return PaperProblem.build(model, data.starts, discount=LQR().discount)
 
 
 def _estimator(
     method: LQRMethod, data: Transitions, mode: Mode, problem: PaperProblem | None, *, critic_steps: int
 ) -> GradientEstimator:
-    gamma = LQR().parameters.discount
+    gamma = LQR().discount
     if problem is not None:
         return NOPG(problem, tolerance=1e-8)
     if method == "dpg":

@@ -22,7 +22,7 @@ from nopg import PaperModel, TrainingConfig
 from nopg._seeding import generator
 from nopg.bellman import Solution
 from nopg.data import Transitions
-from nopg.envs import PENDULUM_GRIDS, Pendulum, Trajectories, collect_grid, simulate
+from nopg.envs import Pendulum, Trajectories, collect_grid, simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
 from nopg.kernels import released_bandwidths
@@ -30,6 +30,7 @@ from nopg.policies import MLPPolicy, Policy
 from nopg.training import TrainingResult, optimize
 from studies.markdown import table
 from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial, mode_of
+from studies.paper_data import PENDULUM_GRIDS
 from studies.records import Record
 
 __all__ = ["PortraitStudy", "Visits", "measure_portrait", "portrait_summary", "total_variation"]

@@ -13,11 +13,8 @@ import torch
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import (
-    PENDULUM_GRIDS,
     CartPole,
-    CartPoleParameters,
     Environment,
-    MixtureOfGaussians,
     MountainCar,
     Pendulum,
     UniformAgent,
@@ -25,11 +22,11 @@ from nopg.envs import (
     collect_grid,
     synthetic_demonstrations,
 )
-from nopg.envs._agents import AgentWithDensity
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import Evaluation, evaluate
 from studies.baselines import LoggedEpisodes
 from studies.paper._demonstrations import read_demonstrations
+from studies.paper_data import PENDULUM_GRIDS, MixtureOfGaussians, log_density
 
 __all__ = ["TASKS", "DemonstrationTask", "GridTask", "PaperRecipe", "RandomTask", "Task"]
 
@@ -117,7 +114,7 @@ class RandomTask(Task):
     """
 
     recorded: Environment
-    agent: AgentWithDensity
+    agent: UniformAgent | MixtureOfGaussians
     episode_steps: int
     num_starts: int = 1
 
@@ -136,7 +133,7 @@ class RandomTask(Task):
         """Return the data with the density of the behaviour, for importance sampling."""
         low, high = self.recorded.action_low, self.recorded.action_high
         return LoggedEpisodes.from_transitions(
-            data, lambda states, actions: self.agent.log_density(states, actions, low=low, high=high)
+            data, lambda _, actions: log_density(self.agent, actions, low=low, high=high)
         )
 
 
@@ -171,7 +168,7 @@ def _by_name(*tasks: RandomTask) -> Mapping[str, RandomTask]:
     return MappingProxyType({task.name: task for task in tasks})
 
 
-_CART = CartPole(CartPoleParameters(rate=50, angle_limit=0.25, start_angle=0.1, max_voltage=5))
+_CART = CartPole(rate=50, angle_limit=0.25, start_angle=0.1, max_voltage=5)
 
 PENDULUM_GRID = GridTask(
     name="pendulum-grid",

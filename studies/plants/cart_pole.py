@@ -9,7 +9,7 @@ import torch
 
 from nopg import Transitions
 from nopg._seeding import generator
-from nopg.envs import CartPole, CartPoleParameters, UniformAgent, collect
+from nopg.envs import CartPole, UniformAgent, collect
 from studies.plants.benchmark import Benchmark, Controller, log_rows
 
 __all__ = ["CART_POLES"]
@@ -40,9 +40,7 @@ CART_POLES: tuple[Benchmark, ...] = (
     BalancedPole(
         name="cart-pole",
         role="development",
-        make_plant=lambda: CartPole(
-            CartPoleParameters(rate=50.0, angle_limit=0.25, start_angle=0.1, max_voltage=5.0)
-        ),
+        make_plant=lambda: CartPole(rate=50.0, angle_limit=0.25, start_angle=0.1, max_voltage=5.0),
         discount=0.99,
         sizes=(1_500, 500, 200),
         steps=10_000,
@@ -51,9 +49,7 @@ CART_POLES: tuple[Benchmark, ...] = (
     BalancedPole(
         name="cart-pole-500hz",
         role="report",
-        make_plant=lambda: CartPole(
-            CartPoleParameters(rate=500.0, angle_limit=math.radians(3.0), max_voltage=5.0)
-        ),
+        make_plant=lambda: CartPole(rate=500.0, angle_limit=math.radians(3.0), max_voltage=5.0),
         discount=0.99,
         sizes=(1_500,),
         steps=10_000,

@@ -8,8 +8,9 @@ import torch
 
 from nopg import Transitions
 from nopg._seeding import generator
-from nopg.envs import PENDULUM_GRIDS, MixtureOfGaussians, Pendulum, collect, collect_grid, collect_uniform
+from nopg.envs import Pendulum, collect, collect_grid, collect_uniform
 from nopg.errors import ArgumentError
+from studies.paper_data import PENDULUM_GRIDS, MixtureOfGaussians
 from studies.plants.benchmark import Benchmark, Controller, log_rows
 from studies.plants.simulation import Noise
 

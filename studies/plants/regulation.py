@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from nopg import Transitions
-from nopg.envs import LQR, ControlLaw, Environment, LQRParameters, TwoTanks, collect_uniform, level_controller
+from nopg.envs import LQR, ControlLaw, Environment, TwoTanks, collect_uniform, level_controller
 from studies.plants.benchmark import Benchmark
 from studies.plants.logged import LoggedPlant, with_dither
 from studies.plants.simulation import Noise
@@ -27,7 +27,7 @@ class Regulator(Benchmark):
 REGULATOR = Regulator(
     name="lqr",
     role="development",
-    make_plant=lambda: LQR(LQRParameters(state_bound=1.5, action_bound=5.0)),
+    make_plant=lambda: LQR(state_bound=1.5, action_bound=5.0),
     discount=0.9,
     sizes=(1_000,),
     steps=30,

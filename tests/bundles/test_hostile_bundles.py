@@ -12,9 +12,7 @@ import pytest
 import nopg
 from nopg import deploy as runtime
 from nopg.bundles import open_bundle
-from nopg.bundles._bundle import FORMAT
-from nopg.bundles._fields import Fields
-from nopg.bundles._migrations import migrated
+from nopg.bundles._bundle import FORMAT, MANIFEST
 from nopg.bundles._writing import write_bundle
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import BundleError, SupportWarning
@@ -81,19 +79,12 @@ def test_a_member_that_was_changed_is_named(bundles: list[Path], tmp_path: Path)
         bundle.document("secrets.txt")
 
 
-def test_an_older_format_is_brought_to_todays_step_by_step() -> None:
-    old = Fields({"format": 1, "kind": "nopg controller", "title": "pump"}, "manifest.json")
-    steps = {
-        1: lambda manifest: {"name": manifest.pop("title"), **manifest},
-        2: lambda manifest: {**manifest, "members": {}},
-    }
-    new = migrated(old, migrations=steps, newest=3)
-    assert new.values == {"format": 3, "kind": "nopg controller", "name": "pump", "members": {}}
-
-
-def test_a_newer_format_asks_for_a_newer_nopg() -> None:
+def test_a_newer_format_asks_for_a_newer_nopg(tmp_path: Path) -> None:
+    path = write_bundle(tmp_path / "new", documents={}, arrays={}, about={})
+    manifest = json.loads((path / MANIFEST).read_text())
+    (path / MANIFEST).write_text(json.dumps({**manifest, "format": FORMAT + 1}))
     with pytest.raises(BundleError, match="pip install --upgrade nopg"):
-        migrated(Fields({"format": FORMAT + 1}, "manifest.json"))
+        open_bundle(path)
 
 
 @pytest.mark.parametrize("number", range(1, FORMAT + 1))

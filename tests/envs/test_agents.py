@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.envs import MixtureOfGaussians, Pendulum, RandomAgent, UniformAgent, simulate
+from nopg.envs import Pendulum, UniformAgent, simulate
+from nopg.envs._agents import RandomAgent
 from nopg.errors import ArgumentError
+from studies.paper_data import MixtureOfGaussians
 
 STATES = torch.zeros(4000, 2, dtype=torch.float64)
 AGENTS = [MixtureOfGaussians(), UniformAgent(), UniformAgent.within(Pendulum())]

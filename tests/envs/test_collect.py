@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from nopg.data import Transitions
 from nopg.envs import (
-    PENDULUM_GRIDS,
     CartPole,
     Environment,
     FrameSkip,
-    MixtureOfGaussians,
     Pendulum,
     UniformAgent,
     collect,
@@ -25,6 +23,7 @@ from nopg.envs import (
 )
 from nopg.errors import ArgumentError
 from nopg.policies import GaussianPolicy, LinearPolicy
+from studies.paper_data import PENDULUM_GRIDS, MixtureOfGaussians
 
 
 @pytest.fixture

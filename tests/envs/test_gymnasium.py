@@ -129,9 +129,9 @@ def test_the_time_limit_truncates_and_does_not_terminate() -> None:
 def test_settings_pass_through_make() -> None:
     assert make("nopg/Pendulum-v0", start="random").unwrapped.environment == Pendulum(start="random")
     assert make("nopg/MountainCar-v0", rewards="gymnasium").unwrapped.environment.rewards == "gymnasium"
-    assert make("nopg/CartPole-v0").unwrapped.environment.parameters.rate == 50.0
-    assert make("nopg/CartPole500Hz-v0").unwrapped.environment.parameters.rate == 500.0
-    assert make("nopg/TwoTanks-v0", effort=0.5).unwrapped.environment.parameters.effort == 0.5
+    assert make("nopg/CartPole-v0").unwrapped.environment.rate == 50.0
+    assert make("nopg/CartPole500Hz-v0").unwrapped.environment.rate == 500.0
+    assert make("nopg/TwoTanks-v0", effort=0.5).unwrapped.environment.effort == 0.5
     assert make("nopg/PendulumUpright-v0").reset(seed=0)[0].tolist() == [0.0, 0.0]
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.envs import MountainCar, MountainCarParameters, simulate
+from nopg.envs import MountainCar, simulate
 from nopg.errors import ArgumentError
 
 
@@ -138,14 +138,14 @@ def test_the_description_names_every_dimension() -> None:
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_impossible_parameters_are_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(ArgumentError, match=name):
-        MountainCarParameters(**{name: value})
+        MountainCar(**cast(Any, {name: value}))
 
 
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ArgumentError, match="goal_position"):
-        MountainCarParameters(goal_position=0.7)
+        MountainCar(goal_position=0.7)
     with pytest.raises(ArgumentError, match="goal_velocity"):
-        MountainCarParameters(goal_velocity=math.nan)
+        MountainCar(goal_velocity=math.nan)
     with pytest.raises(ArgumentError, match="rewards must be one of step, gymnasium"):
         MountainCar(rewards=cast(Any, "free"))
     with pytest.raises(ArgumentError, match="num_states"):

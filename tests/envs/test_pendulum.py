@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nopg._seeding import generator
-from nopg.envs import PENDULUM_GRIDS, Environment, Pendulum, PendulumParameters
+from nopg.envs import Environment, Pendulum
 from nopg.errors import ArgumentError
+from studies.paper_data import PENDULUM_GRIDS
 
 
 def random_rows(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -50,7 +51,7 @@ def test_ten_thousand_random_steps_equal_gymnasiums() -> None:
 
 def test_another_gravity_equals_gymnasiums() -> None:
     states, actions = random_rows(100)
-    next_states = Pendulum(PendulumParameters(gravity=9.81)).step(states, actions)
+    next_states = Pendulum(gravity=9.81).step(states, actions)
     expected, _ = gymnasium_steps(states, actions, gravity=9.81)
     np.testing.assert_allclose(next_states.numpy(), expected, rtol=0, atol=1e-12)
 
@@ -69,9 +70,9 @@ def test_a_step_computed_by_hand() -> None:
 
 def test_mass_and_length_scale_the_acceleration() -> None:
     # sin(π/2) = 1, g = 9, m = 2, l = 3: 3·9/(2·3) + 3/(2·9)·1 = 4.5 + 1/6, over 0.1 s.
-    parameters = PendulumParameters(gravity=9.0, mass=2.0, length=3.0, time_step=0.1)
+    pendulum = Pendulum(gravity=9.0, mass=2.0, length=3.0, time_step=0.1)
     states = torch.tensor([[math.pi / 2, 0.0]], dtype=torch.float64)
-    next_states = Pendulum(parameters).step(states, torch.ones(1, 1, dtype=torch.float64))
+    next_states = pendulum.step(states, torch.ones(1, 1, dtype=torch.float64))
     assert next_states[0, 1].item() == pytest.approx(0.45 + 0.1 / 6, abs=1e-14)
 
 
@@ -227,12 +228,12 @@ def test_one_number_per_row_is_asked_for_as_action() -> None:
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_impossible_parameters_are_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(ArgumentError, match=name):
-        PendulumParameters(**{name: value})
+        Pendulum(**cast(Any, {name: value}))
 
 
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ArgumentError, match="gravity"):
-        PendulumParameters(gravity=math.nan)
+        Pendulum(gravity=math.nan)
     with pytest.raises(ArgumentError, match="sideways"):
         Pendulum(start=cast(Any, "sideways"))
     with pytest.raises(ArgumentError, match="num_states"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from nopg._seeding import generator
-from nopg.envs import TwoTanks, TwoTanksParameters, level_controller, simulate
+from nopg.envs import TwoTanks, level_controller, simulate
 from nopg.errors import ArgumentError
 
 
@@ -30,7 +30,7 @@ def random_rows(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.as_tensor(states), torch.as_tensor(rng.uniform(-1.0, 8.0, size=(count, 1)))
 
 
-def integrated(p: TwoTanksParameters, levels: list[float], voltage: float) -> list[float]:
+def integrated(p: TwoTanks, levels: list[float], voltage: float) -> list[float]:
     """Return the levels after a step by the equations written out for one plant, and scipy."""
 
     def rates(_: float, h: Any) -> list[float]:
@@ -53,29 +53,25 @@ UNLIKE = {"upper_area": 20.0, "lower_outlet": 0.06, "pump_gain": 2.5, "time_step
 def test_three_hundred_random_steps_equal_scipys(
     settings: dict[str, Any], substeps: int, error: float
 ) -> None:
-    parameters = TwoTanksParameters(**settings, substeps=substeps)
-    tanks = TwoTanks(parameters)
+    tanks = TwoTanks(**settings, substeps=substeps)
     states, actions = random_rows(300)
     next_states = tanks.step(states, actions)
     rows = zip(states[:, :2].tolist(), tanks.applied(actions)[:, 0].tolist(), strict=True)
-    expected = [integrated(parameters, levels, voltage) for levels, voltage in rows]
+    expected = [integrated(tanks, levels, voltage) for levels, voltage in rows]
     np.testing.assert_allclose(next_states[:, :2], expected, rtol=0, atol=error)
     assert torch.equal(next_states[:, 2], states[:, 2])
 
 
 def test_finer_integration_falls_with_the_fourth_power_of_the_step() -> None:
     states, actions = random_rows(300, seed=1)
-    exact = TwoTanks(TwoTanksParameters(substeps=64)).step(states, actions)
-    coarse, fine = (
-        (TwoTanks(TwoTanksParameters(substeps=n)).step(states, actions) - exact).abs().max().item()
-        for n in (1, 2)
-    )
+    exact = TwoTanks(substeps=64).step(states, actions)
+    coarse, fine = ((TwoTanks(substeps=n).step(states, actions) - exact).abs().max().item() for n in (1, 2))
     assert 10 < coarse / fine < 30  # 16 in the limit
 
 
 def test_what_the_tanks_gain_is_what_was_pumped_less_what_ran_out() -> None:
     """Water is kept: with the lower hole all but closed, both tanks hold what the pump has given."""
-    closed = TwoTanks(TwoTanksParameters(lower_outlet=1e-9))
+    closed = TwoTanks(lower_outlet=1e-9)
     states, actions = random_rows(200, seed=2)
     after = closed.step(states, actions)
     gained = 28.0 * (after[:, :2] - states[:, :2]).sum(dim=1)
@@ -86,9 +82,9 @@ def test_what_the_tanks_gain_is_what_was_pumped_less_what_ran_out() -> None:
 
 @pytest.mark.parametrize("level", [6.0, 10.0, 14.0])
 def test_the_steady_voltage_holds_both_levels(level: float) -> None:
-    p = TwoTanksParameters(upper_outlet=0.08)
-    state = states_of((p.upper_at(level), level, level))
-    after = TwoTanks(p).step(state, volts(p.voltage_at(level)))
+    p = TwoTanks(upper_outlet=0.08)
+    state = states_of((p.upper_level_at(level), level, level))
+    after = p.step(state, volts(p.voltage_at(level)))
     # One ulp of a flow of 10 cm³/s per substep.
     np.testing.assert_allclose(after, state, rtol=0, atol=1e-12)
 
@@ -98,12 +94,12 @@ def test_three_volts_hold_ten_centimetres_by_hand() -> None:
     after = TwoTanks().step(states_of((10.2123, 10.2123, 8.0)), volts(3.0))
     np.testing.assert_allclose(after[0, :2], [10.2123, 10.2123], rtol=0, atol=1e-4)
     # T = 28/.071·√(20/981) = 56.31 s for both tanks at 10 cm.
-    assert TwoTanksParameters().time_constants_at(10.0) == pytest.approx((56.309, 56.309), abs=1e-3)
+    assert TwoTanks().time_constants_at(10.0) == pytest.approx((56.309, 56.309), abs=1e-3)
 
 
 def test_near_rest_the_plant_is_two_lags_in_a_row() -> None:
     """A small step of the voltage follows the textbook's response of K/(Ts+1)²."""
-    p = TwoTanksParameters()
+    p = TwoTanks()
     V, T, size = p.voltage_at(10.0), p.time_constants_at(10.0)[0], 1e-3
     run = simulate(
         TwoTanks(), lambda s: volts(V + size), steps=40, initial_states=states_of((10.0, 10.0, 10.0))
@@ -146,7 +142,7 @@ def test_more_voltage_never_gives_less_water(upper: float, lower: float, voltage
 
 
 def test_the_reward_by_hand() -> None:
-    tanks = TwoTanks(TwoTanksParameters(effort=0.1))
+    tanks = TwoTanks(effort=0.1)
     states = states_of((3.0, 9.0, 12.0), (3.0, 12.5, 12.0), (0.0, 7.0, 7.0))
     rewards = tanks.reward(states, volts(2.0, 12.0, -1.0), torch.zeros(3, 3))
     # −(9 + .1·4), −(.25 + .1·100) with the voltage clipped to 10, and nothing at the set point without pump.
@@ -154,12 +150,12 @@ def test_the_reward_by_hand() -> None:
 
 
 def test_starts_are_at_rest_and_repeat_with_their_generator() -> None:
-    tanks = TwoTanks(TwoTanksParameters(upper_outlet=0.08))
+    tanks = TwoTanks(upper_outlet=0.08)
     states = tanks.initial(1000, rng=generator(0))
     assert torch.equal(states, tanks.initial(1000, rng=generator(0)))
     assert states.dtype == torch.float64
     for row in states[:5].tolist():
-        held = tanks.step(states_of((row[0], row[1], row[2])), volts(tanks.parameters.voltage_at(row[1])))
+        held = tanks.step(states_of((row[0], row[1], row[2])), volts(tanks.voltage_at(row[1])))
         np.testing.assert_allclose(held[0], row, rtol=0, atol=1e-12)
     # The extremes of 1000 uniform draws miss the ends by about a thousandth of the range.
     np.testing.assert_allclose(states[:, 1:].amin(dim=0), [6.0, 6.0], rtol=0, atol=0.05)
@@ -211,7 +207,7 @@ def test_the_controller_reaches_every_set_point_without_offset() -> None:
 
 
 def test_the_controller_does_not_wind_up_at_a_bound() -> None:
-    weak = TwoTanks(TwoTanksParameters(max_voltage=3.55))  # 14 cm take 3.51 V
+    weak = TwoTanks(max_voltage=3.55)  # 14 cm take 3.51 V
     run = simulate(weak, level_controller(weak), steps=200, initial_states=states_of((6.0, 6.0, 14.0)))
     lower, voltage = run.states[:, 0, 1], run.actions[:, 0, 0]
     assert voltage.max().item() <= 3.55
@@ -223,7 +219,7 @@ def test_the_controller_does_not_wind_up_at_a_bound() -> None:
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_impossible_parameters_are_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(ArgumentError, match=name):
-        TwoTanksParameters(**cast(Any, {name: value}))
+        TwoTanks(**cast(Any, {name: value}))
 
 
 @pytest.mark.parametrize(
@@ -233,13 +229,13 @@ def test_impossible_parameters_are_refused_by_name(name: str, value: float) -> N
         ({"substeps": 0}, "substeps"),
         ({"set_points": (8.0, 6.0)}, "set_points"),
         ({"set_points": (6.0, 25.0)}, "set_points"),
-        ({"max_voltage": 3.0}, "cannot be held: it takes 3.51 V"),
+        ({"max_voltage": 3.0}, "cannot be held: it needs 3.51 V"),
         ({"upper_outlet": 0.05}, "28.2 cm in the upper tank"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], match: str) -> None:
     with pytest.raises(ArgumentError, match=match):
-        TwoTanksParameters(**settings)
+        TwoTanks(**settings)
 
 
 def test_impossible_requests_are_refused() -> None:

@@ -17,7 +17,7 @@ from kernels.bandwidth_cases import (
 )
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.envs import Pendulum, PendulumParameters, collect_grid, collect_uniform, simulate
+from nopg.envs import Pendulum, collect_grid, collect_uniform, simulate
 from nopg.errors import DataError
 from nopg.kernels import _leave_one_out, paper_bandwidths, select_bandwidths
 from nopg.kernels._leave_one_out import leave_one_out, nearest_held_out
@@ -32,7 +32,7 @@ TORQUE_GAP = 4.0
 
 def slow_pendulum() -> Pendulum:
     """A pendulum sampled ten times as often."""
-    return Pendulum(PendulumParameters(time_step=0.005))
+    return Pendulum(time_step=0.005)
 
 
 def sliding_block(n: int = 200) -> Transitions:
@@ -148,7 +148,7 @@ def test_without_the_spacing_the_error_alone_would_be_narrower_on_a_grid() -> No
 
 
 def test_where_steps_are_short_states_get_at_most_two_of_them() -> None:
-    data = collect_uniform(Pendulum(PendulumParameters(time_step=0.02)), 300, seed=0)
+    data = collect_uniform(Pendulum(time_step=0.02), 300, seed=0)
     h = select_bandwidths(data)
     cap = 2 * step_length(data)[[0, 0, 1]]
     free = leave_one_out(RegressionTable.from_data(data)).bandwidths[:3]
@@ -160,7 +160,7 @@ def test_where_steps_are_short_states_get_at_most_two_of_them() -> None:
 
 
 def test_actions_whose_effect_is_lost_in_one_step_stay_visible() -> None:
-    data = collect_uniform(Pendulum(PendulumParameters(time_step=0.005)), 300, seed=1)
+    data = collect_uniform(Pendulum(time_step=0.005), 300, seed=1)
     found = leave_one_out(RegressionTable.from_data(data)).bandwidths
     h = select_bandwidths(data)
     span = float(data.actions.max() - data.actions.min())
@@ -169,7 +169,7 @@ def test_actions_whose_effect_is_lost_in_one_step_stay_visible() -> None:
 
 
 def test_widths_held_down_by_short_steps_still_reach_from_row_to_row() -> None:
-    data = collect_uniform(Pendulum(PendulumParameters(time_step=0.005)), 300, seed=0)
+    data = collect_uniform(Pendulum(time_step=0.005), 300, seed=0)
     table = RegressionTable.from_data(data)
     h = select_bandwidths(data)
     assert "to reach from row to row" in h.source

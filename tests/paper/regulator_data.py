@@ -8,8 +8,8 @@ from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import LQR, collect, simulate
 from nopg.policies import GaussianPolicy, LinearPolicy
-from nopg.policies._density import log_normal
 from studies.baselines import LoggedEpisodes
+from studies.paper_data import log_normal
 
 GAMMA, SIGMA = 0.9, 0.5
 BEHAVIOR = (0.35, -0.35)

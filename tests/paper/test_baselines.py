@@ -12,8 +12,9 @@ from nopg._seeding import generator
 from nopg.bellman import MultistepProblem
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError
-from nopg.policies import Deterministic, Gaussian, MLPPolicy
+from nopg.policies import Deterministic, MLPPolicy
 from studies.baselines import PWIS
+from studies.baselines._pwis import Gaussian
 from studies.paper import EXPERIMENTS, Trial, run_trial
 from studies.paper.__main__ import main
 from studies.paper._methods import METHODS

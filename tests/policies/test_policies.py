@@ -385,7 +385,7 @@ def test_actions_in_chunks_are_those_in_one_go_without_a_tape(
 ) -> None:
     policy, features = build(), rows(50)
     noise = policy.noise(50, generator(1))
-    monkeypatch.setattr(_policy, "_STATES_AT_ONCE", at_once)
+    monkeypatch.setattr(_policy, "_CHUNK", at_once)
     actions = policy_actions(policy, features, noise)
     assert not actions.requires_grad
     # Matrix products of another height may round differently.
@@ -403,7 +403,7 @@ def test_a_gradient_in_chunks_is_that_of_autograd_in_one_go(
     cotangent = torch.randn(actions.shape, dtype=torch.float64, generator=generator(2))
     expected = torch.autograd.grad((actions * cotangent).sum(), list(policy.parameters()))
 
-    monkeypatch.setattr(_policy, "_STATES_AT_ONCE", at_once)
+    monkeypatch.setattr(_policy, "_CHUNK", at_once)
     gradient = policy_gradient(policy, features, noise, cotangent)
 
     # Sums of 50 · 4 terms of order 1 in another order.

@@ -18,8 +18,8 @@ from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.models import MonteCarlo, StateSupport
 from nopg.models._state_support import CondensedSupport
-from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy, describe_policy
-from nopg.policies._description import policy_from
+from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy
+from nopg.policies._description import describe_policy, policy_from
 from nopg.training import TrainingConfig, TrainingResult, optimize
 
 # Small trainings are rarely beyond doubt.

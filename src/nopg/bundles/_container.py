@@ -1,8 +1,7 @@
-"""Where the members of a bundle lie: a folder or a zip, read without trust.
+"""The folder or zip of a bundle, read as untrusted input.
 
-A bundle comes by mail or from a stick. Only names that we write are read, only regular files, never through a
-link, never more bytes than a file has, and a zip must hold its members as they are: what is not compressed
-cannot swell.
+Only regular files are read, never through a link, never more bytes than a file has. The members of a zip must
+be stored without compression, so that they cannot be larger than the file.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Container(ABC):
     """Members by name, as bytes.
 
     Attributes:
-        path: Of the folder or zip, for messages.
+        path: Of the folder or zip.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,10 +31,10 @@ class Container(ABC):
 
     @abstractmethod
     def read(self, name: str, most: int) -> bytes:
-        """Return a member of at most so many bytes."""
+        """Return a member of at most `most` bytes."""
 
     def refuse(self, name: str, why: str) -> BundleError:
-        """Return the error that says what is wrong with a member."""
+        """Return the error for a member."""
         return BundleError(f"{self.path}: {name} {why}; save the controller again, or take another copy")
 
 
@@ -51,14 +50,14 @@ def open_container(path: Path) -> Container:
 class _Folder(Container):
     def read(self, name: str, most: int) -> bytes:
         try:
-            # Not through a link, and without waiting for a pipe that nobody writes to.
+            # No links, and no waiting for a pipe without a writer.
             member = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             raise self.refuse(name, f"cannot be read ({error.strerror})") from None
         try:
             found = os.fstat(member)
             if not stat.S_ISREG(found.st_mode):
-                raise self.refuse(name, "is no regular file")
+                raise self.refuse(name, "is not a regular file")
             if found.st_size > most:
                 raise self.refuse(name, f"has {found.st_size} bytes, over {most}")
             with os.fdopen(member, "rb", closefd=False) as stream:
@@ -73,11 +72,11 @@ class _Zip(Container):
         try:
             with zipfile.ZipFile(path) as archive:
                 entries = archive.infolist()
-        except Exception as error:  # the reader of zips was not written for hostile ones
-            raise BundleError(f"{path} is no zip that can be read ({error}); take another copy") from None
+        except Exception as error:  # a hostile zip can raise any exception
+            raise BundleError(f"{path} is not a readable zip ({error}); take another copy") from None
         self._entries = {entry.filename: entry for entry in entries}
         if len(entries) > _MOST_MEMBERS or len(self._entries) < len(entries):
-            raise BundleError(f"{path} holds {len(entries)} members, or one twice; it is no saved controller")
+            raise BundleError(f"{path} holds {len(entries)} members, or one twice; this is no bundle")
 
     def read(self, name: str, most: int) -> bytes:
         if name not in self._entries:

@@ -1,4 +1,4 @@
-"""The part of a bundle that acts: columns, policy and support, read and checked without torch."""
+"""The controller in a bundle: columns, policy and support, read and checked without torch."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from nopg.errors import BundleError, DataError
 __all__ = ["CONTROLLER", "WEIGHTS", "SavedController", "SavedSupport", "read_controller"]
 
 CONTROLLER, WEIGHTS = "controller.json", "controller.safetensors"
-"""The members that hold it."""
+"""Its members."""
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedSupport:
-    """S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²) over few representatives; see `nopg.models.CondensedSupport`.
+    """S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²) over representatives; see `nopg.models.CondensedSupport`.
 
     Attributes:
         places: State features of the representatives, shape (r, d_f).
-        weights: How many states each stands for, shape (r,).
+        weights: Number of states per representative, shape (r,).
         width: h of each feature, shape (d_f,).
         prior_mass: β.
     """
@@ -41,14 +41,14 @@ class SavedSupport:
 
 @dataclass(frozen=True, slots=True)
 class SavedController:
-    """What is needed to act and to know where one is.
+    """Columns, policy and support of a saved controller.
 
     Attributes:
-        columns: Of observations and actions.
-        policy: Its description; see `nopg.policies.describe_policy`.
-        parameters: Of the policy, by name: finite floating-point numbers of any shape.
-        support: Where the data are.
-        place: Where it was read, for messages.
+        columns: Names, angles, units and bounds of observations and actions.
+        policy: The description of the policy.
+        parameters: The parameters of the policy by name, finite numbers of any shape.
+        support: The condensed support of the data.
+        place: The name of the document, for messages.
     """
 
     columns: Columns
@@ -61,53 +61,51 @@ class SavedController:
 def read_controller(bundle: Bundle) -> SavedController:
     """Return the columns, the policy and the support of a bundle.
 
-    Columns and support fit each other; whether the parameters fit the policy is for its builder to say.
+    Columns and support are checked against each other; the parameters are checked when the policy is built.
     """
-    told, arrays = bundle.document(CONTROLLER), bundle.arrays(WEIGHTS)
-    columns = _columns(told.object("schema"))
+    fields, arrays = bundle.document(CONTROLLER), bundle.arrays(WEIGHTS)
+    columns = _columns(fields.object("schema"))
     return SavedController(
         columns,
-        told.object("policy").values,
+        fields.object("policy").values,
         _parameters(arrays, bundle),
-        _support(told.object("support"), arrays, len(columns.features), bundle),
+        _support(fields.object("support"), arrays, len(columns.features), bundle),
         f"{bundle.path}: {CONTROLLER}",
     )
 
 
-def _columns(told: Fields) -> Columns:
-    states, actions = told.texts("states"), told.texts("actions")
-    units, bounds = told.object("units"), told.object("bounds")
+def _columns(fields: Fields) -> Columns:
+    states, actions = fields.texts("states"), fields.texts("actions")
+    units, bounds = fields.object("units"), fields.object("bounds")
     names = (*states, *actions)
     if not states or not actions or len(set(names)) < len(names):
-        raise BundleError(f"{told.place}: the columns are {names}; there must be some, and distinct ones")
+        raise BundleError(f"{fields.place}: the columns are {names}; there must be some, and distinct ones")
     try:
         return Columns(
             states,
             actions,
-            told.numbers("angles"),
+            fields.numbers("angles"),
             {name: units.text(name) for name in units.names},
             {name: bounds.interval(name) for name in bounds.names},
         )
     except DataError as error:
-        raise BundleError(f"{told.place}: {error}") from None
+        raise BundleError(f"{fields.place}: {error}") from None
 
 
 def _parameters(arrays: Mapping[str, Array], bundle: Bundle) -> dict[str, Array]:
-    found = {
-        name.removeprefix("policy."): value for name, value in arrays.items() if name.startswith("policy.")
-    }
+    found = {name[7:]: value for name, value in arrays.items() if name.startswith("policy.")}
     for name, value in found.items():
         if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
-            raise bundle.container.refuse(WEIGHTS, f"holds no finite numbers in policy.{name}")
+            raise bundle.container.refuse(WEIGHTS, f"holds numbers that are not finite in policy.{name}")
     return found
 
 
-def _support(told: Fields, arrays: Mapping[str, Array], features: int, bundle: Bundle) -> SavedSupport:
+def _support(fields: Fields, arrays: Mapping[str, Array], features: int, bundle: Bundle) -> SavedSupport:
     places, weights, width = (
         _numbers(arrays, f"support.{name}", dimensions, bundle)
         for name, dimensions in (("places", 2), ("weights", 1), ("width", 1))
     )
-    prior_mass = told.number("prior_mass")
+    prior_mass = fields.number("prior_mass")
     if places.shape != (len(weights), features) or len(width) != features or len(weights) == 0:
         raise bundle.container.refuse(WEIGHTS, "holds a support that does not fit the columns")
     if not prior_mass > 0 or not (weights > 0).all() or not (width > 0).all():
@@ -125,5 +123,5 @@ def _numbers(arrays: Mapping[str, Array], name: str, dimensions: int, bundle: Bu
     if value is None or value.ndim != dimensions or value.dtype not in (np.float64, np.int64):
         raise bundle.container.refuse(WEIGHTS, f"lacks {name}, or holds something else there")
     if not np.isfinite(value).all():
-        raise bundle.container.refuse(WEIGHTS, f"holds no finite numbers in {name}")
+        raise bundle.container.refuse(WEIGHTS, f"holds numbers that are not finite in {name}")
     return value.astype(np.float64)

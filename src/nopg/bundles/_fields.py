@@ -1,28 +1,27 @@
-"""A JSON document that somebody else may have written, asked field by field."""
+"""Type-checked access to the fields of an untrusted JSON document."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from nopg.errors import BundleError
 
 __all__ = ["Fields"]
 
 _WANTED = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
-
-
+T = TypeVar("T")
 _NOT_FINITE = ("inf", "-inf", "nan")
 
 
 class Fields:
-    """An object of JSON whose fields have the type that is asked for, or an error names them.
+    """A JSON object; a field of another type than requested raises an error with its name.
 
     Args:
         values: The object.
-        place: Where it stands, for messages.
+        place: The name of the document, for messages.
 
     Example:
         >>> fields = Fields({"discount": 0.97, "units": {"level": "m"}}, "result.json")
@@ -40,13 +39,13 @@ class Fields:
 
     @classmethod
     def parse(cls, content: bytes, place: str) -> Fields:
-        """Return the object in a JSON text."""
+        """Parse a JSON object."""
         try:
             values = json.loads(content, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            raise BundleError(f"{place} is no JSON: {error}") from None
+            raise BundleError(f"{place} is not JSON: {error}") from None
         if not isinstance(values, dict):
-            raise BundleError(f"{place} is no object of JSON")
+            raise BundleError(f"{place} is not a JSON object")
         return cls(values, place)
 
     @property
@@ -56,32 +55,30 @@ class Fields:
 
     @property
     def values(self) -> dict[str, Any]:
-        """A copy of the fields as they are."""
+        """A copy of all fields."""
         return dict(self._values)
 
     def has(self, name: str) -> bool:
-        """Return whether a field is there and not null."""
+        """Return whether a field is present and not null."""
         return self._values.get(name) is not None
 
     def text(self, name: str) -> str:
         """Return a text."""
-        value: str = self._typed(name, str)
-        return value
+        return self._typed(name, str)
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
-        value: bool = self._typed(name, bool)
-        return value
+        return self._typed(name, bool)
 
     def integer(self, name: str, *, least: int = 0) -> int:
         """Return a whole number of at least `least`."""
-        value: int = self._typed(name, int)
+        value = self._typed(name, int)
         if isinstance(value, bool) or not least <= value < 2**63:
             raise self._wrong(name, f"a whole number from {least} on")
         return value
 
     def number(self, name: str, *, finite: bool = True) -> float:
-        """Return a number; one that is not finite stands as text, and has to be allowed."""
+        """Return a number; one that is not finite is stored as text, and refused unless finite is False."""
         value = self._values.get(name)
         if not finite and value in _NOT_FINITE:
             return float(value)
@@ -97,7 +94,7 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of texts."""
-        values: list[Any] = self._typed(name, list)
+        values = self._typed(name, list)
         if not all(isinstance(value, str) for value in values):
             raise self._wrong(name, "a list of texts")
         return tuple(values)
@@ -113,13 +110,13 @@ class Fields:
 
     def interval(self, name: str) -> tuple[float, float]:
         """Return a list of two numbers, which need not be finite."""
-        values: list[Any] = self._typed(name, list)
+        values = self._typed(name, list)
         if len(values) != 2:
             raise self._wrong(name, "two numbers")
         ends = Fields(dict(zip(("low", "high"), values, strict=True)), f"{self.place}: {name}")
         return ends.number("low", finite=False), ends.number("high", finite=False)
 
-    def _typed(self, name: str, kind: type) -> Any:
+    def _typed(self, name: str, kind: type[T]) -> T:
         value = self._values.get(name)
         if not isinstance(value, kind):
             raise self._wrong(name, _WANTED[kind])
@@ -128,13 +125,10 @@ class Fields:
     def _wrong(self, name: str, wanted: str) -> BundleError:
         if name not in self._values:
             return BundleError(f"{self.place}: {name!r} is missing")
-        return BundleError(f"{self.place}: {name!r} is {_shortened(self._values[name])}, not {wanted}")
-
-
-def _shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+        text = repr(self._values[name])
+        shortened = text if len(text) <= 60 else text[:57] + "…"
+        return BundleError(f"{self.place}: {name!r} is {shortened}, not {wanted}")
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")

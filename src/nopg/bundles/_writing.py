@@ -1,4 +1,4 @@
-"""Writing a bundle: whole under its name, or not there at all."""
+"""Atomic writing of bundles and files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -30,14 +30,14 @@ def write_bundle(
 ) -> Path:
     """Write a controller to a folder, or to one file if the path ends in `.zip`; return the path.
 
-    It is written under another name, flushed to the disk, and renamed: who looks sees all of it or none.
+    It is written under a temporary name, flushed to the disk, and renamed, so that it is never incomplete.
 
     Args:
         path: Must not exist, unless it may be overwritten.
         documents: JSON members by name.
-        arrays: Members of arrays by name.
-        about: What else the manifest says.
-        overwrite: Whether another bundle at the path is replaced.
+        arrays: Safetensors members by name.
+        about: Further fields of the manifest.
+        overwrite: Whether an existing bundle is replaced.
     """
     from safetensors.numpy import save
 
@@ -53,7 +53,7 @@ def write_bundle(
     manifest = {"format": FORMAT, "kind": KIND, **about, "members": listed}
     members = {MANIFEST: _json(manifest), **members}
 
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
+    unfinished = _temporary(target, "unfinished")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         (_write_zip if target.suffix == ".zip" else _write_folder)(unfinished, members)
@@ -64,11 +64,11 @@ def write_bundle(
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write files that belong together, each whole under its name or not at all, in their order.
+    """Write files that belong together, each atomically and in order.
 
-    All of them are on the disk under other names before the first one gets its own.
+    All of them are on the disk under temporary names before the first one is renamed.
     """
-    unfinished = {path: path.with_name(f".{path.name}.{os.getpid()}.unfinished") for path in files}
+    unfinished = {path: _temporary(path, "unfinished") for path in files}
     try:
         for path, content in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def _json(document: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold: a number that is not finite becomes text."""
+    """Return plain JSON values; a number that is not finite becomes text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -115,8 +115,7 @@ def _write_folder(folder: Path, members: Mapping[str, bytes]) -> None:
 def _write(path: Path, content: bytes) -> None:
     with path.open("wb") as stream:
         stream.write(content)
-        stream.flush()  # what Python still holds is not on the disk, whatever is synced
-        _flush(stream.fileno())
+        _flush(stream)
 
 
 def _write_zip(path: Path, members: Mapping[str, bytes]) -> None:
@@ -124,13 +123,12 @@ def _write_zip(path: Path, members: Mapping[str, bytes]) -> None:
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
             for name, content in members.items():
                 archive.writestr(zipfile.ZipInfo(name), content)
-        stream.flush()
-        _flush(stream.fileno())
+        _flush(stream)
 
 
 def _put_in_place(unfinished: Path, target: Path) -> None:
-    """Rename to the final name; an older folder steps aside first, since a full one cannot be replaced."""
-    aside = target.with_name(f".{target.name}.{os.getpid()}.replaced")
+    """Rename to the final name; an older folder is moved away first, because it cannot be replaced."""
+    aside = _temporary(target, "replaced")
     if target.is_dir():
         target.rename(aside)
     unfinished.replace(target)
@@ -145,8 +143,13 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _flush(descriptor: int) -> None:
-    os.fsync(descriptor)
+def _temporary(path: Path, suffix: str) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{suffix}")
+
+
+def _flush(stream: BinaryIO) -> None:
+    stream.flush()
+    os.fsync(stream.fileno())
 
 
 def _flush_folder(folder: Path) -> None:

@@ -15,7 +15,6 @@ from nopg.cli._fit import fit
 from nopg.cli._info import info
 from nopg.cli._options import expand_options
 from nopg.cli._plot import plot
-from nopg.cli._record import record
 from nopg.cli._report import report
 
 __all__ = ["app"]
@@ -30,7 +29,7 @@ app = typer.Typer(
     "(`describe --strict`), 130 stopped by Ctrl-C. Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-for command in (describe, fit, evaluate, plot, report, export, record, info):
+for command in (describe, fit, evaluate, plot, report, export, info):
     app.command()(_screen.guarded(expand_options(command)))
 
 

@@ -1,11 +1,10 @@
-"""A saved controller where it runs (numpy and safetensors alone), and exports for other programs."""
+"""Saved controllers at runtime (numpy and safetensors only), and their export to ONNX."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nopg.deploy._controller import RuntimeController
+from nopg.deploy._controller import RuntimeController, load
 from nopg.deploy._guard import Decision, GuardedController
-from nopg.deploy._loading import load
 
 if TYPE_CHECKING:
     from nopg.deploy._contract import contract_schema
@@ -25,7 +24,7 @@ _LAZY = {"OnnxExport": "_onnx", "contract_schema": "_contract", "to_onnx": "_onn
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs an extra only when it is asked for."""
+    """Import the names that need torch or an extra on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

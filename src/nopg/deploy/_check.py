@@ -1,4 +1,4 @@
-"""Whether an exported controller acts as the one it comes from, at states in and around the data."""
+"""Comparison of an exported controller with the original, at states in and around the data."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ import numpy.typing as npt
 import torch
 
 from nopg._seeding import generator
+from nopg.deploy._encoding import Numbers
 from nopg.deploy._graph import INPUT, OUTPUTS, ControllerGraph, Dtype
 from nopg.training import TrainingResult
 
 __all__ = ["CHECKED_STATES", "Differences", "checked_states", "worst_differences"]
 
 CHECKED_STATES = 10_000
-# Half of the states lie so many widths from the data, half in a box of so many times their extent.
+# Half of the states are normal around the data (in widths), half uniform in a box (in extents of the data).
 _WIDTHS, _BOX = 3.0, 3.0
-# So many numbers of a difference are held at once.
+# Largest number of differences in memory.
 _MOST_AT_ONCE = 1 << 22
-
-Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """The worst differences between two controllers over many states.
+    """The largest differences between two controllers over many states.
 
     Attributes:
-        states: How many.
-        action: In units of the span of each action: of its limits, or of what torch gave where it has none.
-        support: In units of β + S, since a support far below β is none.
-        unknown: As it is.
+        states: Number of states.
+        action: In units of the span of each action: that of its limits, else of the actions of torch.
+        support: In units of β + S.
+        unknown: Of the unknown share.
     """
 
     states: int
@@ -48,14 +47,13 @@ class Differences:
 
 
 def checked_states(result: TrainingResult, dtype: Dtype, count: int = CHECKED_STATES) -> Numbers:
-    """Return raw states (count, d_s), half near the data and half around them, that the type can hold."""
+    """Return raw states (count, d_s), half near the data and half around them, exact in the dtype."""
     schema, support = result.policy.schema, result.condensed_support
     rng = generator(0, "checked states")
     # A width along a chord of the circle is nearly one along the angle, in radians.
     radians = [schema.angles.get(name, 2 * math.pi) / (2 * math.pi) for name in schema.states]
-    widths = support.width[_first_features(schema.feature_columns)] * torch.tensor(
-        radians, dtype=torch.float64
-    )
+    first = [schema.feature_columns.index(k) for k in range(len(radians))]
+    widths = support.width[first] * torch.tensor(radians, dtype=torch.float64)
     seen = schema.decode(support.places)
     low, high = seen.amin(dim=0), seen.amax(dim=0)
     extent = (high - low).clamp(min=widths)
@@ -71,10 +69,10 @@ def checked_states(result: TrainingResult, dtype: Dtype, count: int = CHECKED_ST
 def worst_differences(
     model: bytes, result: TrainingResult, graph: ControllerGraph, dtype: Dtype
 ) -> Differences:
-    """Return how far the answers of onnxruntime lie from those of torch in float64."""
+    """Return the largest differences between onnxruntime and torch in float64."""
     states = checked_states(result, dtype)
-    found = [np.concatenate(parts) for parts in zip(*_onnx_answers(model, states, graph, dtype), strict=True)]
-    wanted = _torch_answers(result, states, graph)
+    found = [np.concatenate(parts) for parts in zip(*_onnx_outputs(model, states, graph, dtype), strict=True)]
+    wanted = _torch_outputs(result, states, graph)
 
     beta = result.condensed_support.prior_mass
     low, high = graph.limits
@@ -89,7 +87,7 @@ def worst_differences(
     )
 
 
-def _onnx_answers(
+def _onnx_outputs(
     model: bytes, states: Numbers, graph: ControllerGraph, dtype: Dtype
 ) -> Iterator[list[npt.NDArray[np.floating]]]:
     """Yield actions, support and unknown share of one state, then of many at once."""
@@ -103,20 +101,15 @@ def _onnx_answers(
         yield session.run(list(OUTPUTS), {INPUT: part.astype(dtype)})
 
 
-def _torch_answers(
+def _torch_outputs(
     result: TrainingResult, states: Numbers, graph: ControllerGraph
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Return what the result itself says, its actions within the limits."""
+    """Return the clipped actions, support and unknown share of the result itself."""
     actions = np.clip(np.asarray(result.policy(states)), *graph.limits)
     support = result.condensed_support
     features = result.policy.schema.encode(torch.as_tensor(states))
     parts = features.split(max(1, _MOST_AT_ONCE // len(support.places)))
     mass, unknown = (
-        torch.cat([asked(part) for part in parts]).numpy() for asked in (support.mass, support.unknown)
+        torch.cat([evaluate(part) for part in parts]).numpy() for evaluate in (support.mass, support.unknown)
     )
     return actions, mass, unknown
-
-
-def _first_features(feature_columns: tuple[int, ...]) -> list[int]:
-    """Return for every state column its first feature."""
-    return [feature_columns.index(k) for k in range(feature_columns[-1] + 1)]

@@ -1,4 +1,4 @@
-"""What a program has to know to run an exported controller, as JSON."""
+"""The contract of an exported controller: its interface and its check, as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from nopg.deploy._check import Differences
 from nopg.deploy._graph import INPUT, OUTPUTS, ControllerGraph, Dtype
 from nopg.deploy._guard import MOST_UNKNOWN
 from nopg.errors import ArgumentError
-from nopg.policies import Policy, describe_policy
+from nopg.policies import Policy
+from nopg.policies._description import describe_policy
 from nopg.training import TrainingResult
 
 __all__ = ["CONTRACT_FORMAT", "PACKAGES", "contract_bytes", "contract_of", "contract_schema"]
@@ -39,28 +40,12 @@ def contract_of(
     differences: Differences,
     tolerance: float,
 ) -> dict[str, Any]:
-    """Return the contract of an exported controller.
-
-    Args:
-        result: Where it comes from.
-        graph: What was exported.
-        model: The bytes of the ONNX file.
-        name: Of the file.
-        dtype: Of all tensors.
-        opset: The version of the operators.
-        differences: What the check found.
-        tolerance: What it allowed.
-    """
-    support = result.condensed_support
+    """Return the contract of the controller in the bytes of an ONNX file."""
+    support, digest = result.condensed_support, hashlib.sha256(model).hexdigest()
     return {
         "format": CONTRACT_FORMAT,
         "kind": "nopg controller in ONNX",
-        "file": {
-            "name": name,
-            "bytes": len(model),
-            "sha256": hashlib.sha256(model).hexdigest(),
-            "opset": opset,
-        },
+        "file": {"name": name, "bytes": len(model), "sha256": digest, "opset": opset},
         "input": _input(result, dtype),
         "outputs": _outputs(result, graph, dtype),
         "not_finite": "a row with a number that is not finite gives action NaN, support 0 and unknown 1",
@@ -79,23 +64,19 @@ def contract_of(
             "start_unknown": result.start_unknown,
         },
         "data": dict(result.data_identity),
-        "check": {
-            "against": "torch, float64",
-            "tolerance": tolerance,
-            "worst": asdict(differences),
-        },
+        "check": {"against": "torch, float64", "tolerance": tolerance, "worst": asdict(differences)},
         "exported": datetime.now(UTC).isoformat(timespec="seconds"),
         **provenance(PACKAGES),
     }
 
 
 def contract_bytes(contract: Mapping[str, Any]) -> bytes:
-    """Return a contract as it is written."""
+    """Return a contract as JSON."""
     return (json.dumps(contract, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def contract_schema() -> dict[str, Any]:
-    """Return the JSON Schema that every contract keeps to."""
+    """Return the JSON Schema of contracts."""
     text = files("nopg.deploy").joinpath("contract.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -135,10 +116,10 @@ def _outputs(result: TrainingResult, graph: ControllerGraph, dtype: Dtype) -> li
 def _kind(policy: Policy) -> str:
     try:
         return str(describe_policy(policy)["kind"])
-    except ArgumentError:  # one of the user's own; it can be exported though not saved
+    except ArgumentError:  # a policy of the user can be exported, but not saved
         return "other"
 
 
 def _ends(low: float, high: float) -> dict[str, float | None]:
-    """Return lowest and highest; null where there is none."""
+    """Return the bounds; null where there is none."""
     return {"low": low if math.isfinite(low) else None, "high": high if math.isfinite(high) else None}

@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import numpy.typing as npt
 
-from nopg.bundles import SavedController
-from nopg.deploy._encoding import Encoding
-from nopg.deploy._limits import action_limits
+from nopg.bundles import SavedController, open_bundle, read_controller
+from nopg.deploy._encoding import Encoding, Numbers, action_limits
 from nopg.deploy._policies import policy_of
 from nopg.deploy._support import RuntimeSupport
 from nopg.errors import ObservationError
 
-__all__ = ["RuntimeController"]
+__all__ = ["RuntimeController", "load"]
 
-Numbers = npt.NDArray[np.float64]
+
+def load(path: str | os.PathLike[str]) -> RuntimeController:
+    """Return the controller in the folder or zip that `TrainingResult.save` wrote.
+
+    It needs numpy and safetensors only; data and solution are not read. An incomplete, changed or
+    inconsistent bundle raises `BundleError`.
+    """
+    return RuntimeController(read_controller(open_bundle(path)))
 
 
 class RuntimeController:
-    """A policy with its columns, its limits and the support of the data that it was trained on.
+    """A policy with its columns, its limits and the support of its training data, as `load` returns it.
 
-    `nopg.deploy.load` gives one. Observations and actions are raw, in the units of the data. Every method
-    takes one observation (d_s,) or several (m, d_s). One of another shape, or with a number that is not
-    finite, raises `ObservationError`.
+    Observations and actions are raw, in the units of the data. Every method takes one observation (d_s,) or
+    several (m, d_s). An observation of another shape, or with a number that is not finite, raises
+    `ObservationError`.
 
     Args:
-        saved: What was read.
+        saved: The controller as read from a bundle.
 
     Attributes:
         columns: Names, angles, units and bounds.
-        low: The lowest of every action, shape (d_a,): its declared bound, else the end of the policy's
+        low: The lowest value of every action, shape (d_a,): its declared bound, else the end of the policy's
             range; −∞ where there is neither.
-        high: The highest, likewise.
+        high: The highest value of every action.
     """
 
     def __init__(self, saved: SavedController) -> None:
         self.columns = saved.columns
         self._encoding, self._policy = Encoding(saved.columns), policy_of(saved)
         self._support = RuntimeSupport(saved.support)
-        self.low, self.high = action_limits(saved.columns, self._policy.reach)
+        self.low, self.high = action_limits(saved.columns, self._policy.action_range)
 
     def __call__(self, observation: npt.ArrayLike) -> Numbers:
         """Return the action (d_a,) at an observation (d_s,), or actions (m, d_a) at observations (m, d_s).
 
-        A stochastic policy acts by its mean. Actions lie between `low` and `high`.
+        The action of a stochastic policy is its mean. Actions lie between `low` and `high`.
         """
         features = self._features(observation)
         with np.errstate(over="ignore", invalid="ignore"):
-            wanted = self._policy(features)
-        if not np.isfinite(wanted).all():
-            raise ObservationError("the observation is so large that the policy has no number for it")
-        actions = np.minimum(np.maximum(wanted, self.low), self.high)
+            actions = self._policy(features)
+        if not np.isfinite(actions).all():
+            raise ObservationError("the observation is so large that the action of the policy is not finite")
+        actions = np.minimum(np.maximum(actions, self.low), self.high)
         return actions.reshape(*np.shape(observation)[:-1], len(self.low))
 
     def support(self, observation: npt.ArrayLike) -> Numbers:
@@ -58,11 +66,11 @@ class RuntimeController:
         return self.support_and_unknown(observation)[0]
 
     def unknown(self, observation: npt.ArrayLike) -> Numbers:
-        """Return β/(β + S), the share of an observation that the data do not know, shape () or (m,)."""
+        """Return the unknown share β/(β + S) at an observation, shape (), or at several, (m,)."""
         return self.support_and_unknown(observation)[1]
 
     def support_and_unknown(self, observation: npt.ArrayLike) -> tuple[Numbers, Numbers]:
-        """Return both at the cost of one."""
+        """Return both from one evaluation."""
         mass = self._support.mass(self._features(observation)).reshape(np.shape(observation)[:-1])
         return mass, self._support.unknown(mass)
 

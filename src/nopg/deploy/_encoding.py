@@ -1,8 +1,9 @@
-"""What a sensor says, checked, and as the features that policy and support take."""
+"""The columns of a controller in numpy: observations to features, and the limits of the actions."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +11,27 @@ import numpy.typing as npt
 from nopg._columns import Columns
 from nopg.errors import ObservationError
 
-__all__ = ["Encoding", "as_numbers"]
+__all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "as_numbers", "feature_map"]
 
 Numbers = npt.NDArray[np.float64]
+
+
+class FeatureMap(NamedTuple):
+    """For every feature, each (d_f,): its state column, whether that is an angle, and 2π/period and phase."""
+
+    sources: npt.NDArray[np.int64]
+    angular: npt.NDArray[np.bool_]
+    turns: Numbers
+    phases: Numbers
+
+
+def feature_map(columns: Columns) -> FeatureMap:
+    """Return the map x ↦ sin(turns·x + phase) of angles; the cosine comes first, as a sine with phase π/2."""
+    sources = columns.feature_columns
+    periods = [columns.angles.get(columns.states[k], math.inf) for k in sources]
+    phases = [math.pi / 2 if sources.index(k) == at else 0.0 for at, k in enumerate(sources)]
+    turns = [2 * math.pi / period for period in periods]
+    return FeatureMap(np.array(sources), np.isfinite(periods), np.array(turns), np.array(phases))
 
 
 class Encoding:
@@ -23,18 +42,11 @@ class Encoding:
     """
 
     def __init__(self, columns: Columns) -> None:
-        self._names, sources = columns.states, columns.feature_columns
-        periods = [columns.angles.get(columns.states[k], math.inf) for k in sources]
-        self._sources, self._angular = np.array(sources), np.isfinite(periods)
+        self._names, self._map = columns.states, feature_map(columns)
         self._without_angles = not columns.angles
-        self._turns = np.array([2 * math.pi / period for period in periods])
-        # Of the two features of an angle the cosine comes first: a sine a quarter of a turn ahead.
-        self._phases = np.array(
-            [math.pi / 2 if sources.index(k) == at else 0.0 for at, k in enumerate(sources)]
-        )
 
     def states(self, observation: npt.ArrayLike) -> Numbers:
-        """Return raw states (m, d_s); what has another shape, or is no number, is refused."""
+        """Return raw states (m, d_s); another shape or another type is refused."""
         values = as_numbers(observation)
         if values is None:
             raise ObservationError(f"an observation is made of numbers, and {observation!r} is not")
@@ -46,28 +58,54 @@ class Encoding:
         return values.reshape(-1, len(self._names))
 
     def features(self, states: Numbers) -> Numbers:
-        """Return finite features (m, d_f) of raw states (m, d_s); a state without them is refused."""
+        """Return finite features (m, d_f) of raw states (m, d_s); a state that is not finite is refused."""
         if not np.isfinite(states).all():
             row, column = np.argwhere(~np.isfinite(states))[0]
             raise ObservationError(
-                f"{self._names[column]} is {states[row, column]}; no controller may act on that. Ask the "
-                "sensor again, or fall back"
+                f"{self._names[column]} is {states[row, column]}; no controller may act on it. Read the "
+                "sensor again, or use a fallback"
             )
         if self._without_angles:
             return states
 
-        raw = states.take(self._sources, axis=1)
+        sources, angular, turns, phases = self._map
+        raw = states.take(sources, axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            features = np.where(self._angular, np.sin(raw * self._turns + self._phases), raw)
+            features = np.where(angular, np.sin(raw * turns + phases), raw)
         if not np.isfinite(features).all():
             raise ObservationError("an angle is so large that it has no direction")
         return features
 
 
 def as_numbers(values: npt.ArrayLike) -> Numbers | None:
-    """Return an array of real numbers, or None if it is made of something else."""
+    """Return an array of real numbers, or None for other types."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError):  # rows of different lengths
         return None
     return array.astype(np.float64, copy=False) if array.dtype.kind in "fiu" else None
+
+
+def action_limits(columns: Columns, action_range: tuple[Numbers, Numbers] | None) -> tuple[Numbers, Numbers]:
+    """Return the lowest and the highest value of every action, both (d_a,).
+
+    They are the declared bounds of a column, else the range of the policy, else ∓∞ (linear policies).
+
+    Args:
+        columns: Names and bounds.
+        action_range: The lowest and highest action of the policy, both (d_a,), or None.
+
+    Example:
+        >>> columns = Columns(("level",), ("valve", "pump"), bounds={"valve": (0.0, 1.0)})
+        >>> low, high = action_limits(columns, (np.array([0.1, 1.0]), np.array([0.9, 3.0])))
+        >>> low.tolist(), high.tolist()
+        ([0.0, 1.0], [1.0, 3.0])
+    """
+    if action_range is None:
+        low, high = np.full((2, len(columns.actions)), [[-math.inf], [math.inf]])
+    else:
+        low, high = action_range[0].copy(), action_range[1].copy()
+    for k, name in enumerate(columns.actions):
+        if name in columns.bounds:
+            low[k], high[k] = columns.bounds[name]
+    return low, high

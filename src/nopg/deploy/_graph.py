@@ -1,4 +1,4 @@
-"""A controller as one module of torch: raw observations in; actions, support and unknown share out."""
+"""A controller as a torch module: raw observations in; actions, support and unknown share out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import math
 from typing import Literal, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from nopg.deploy._limits import action_limits
+from nopg.deploy._encoding import Numbers, action_limits, feature_map
 from nopg.policies import GaussianMLPPolicy, GaussianPolicy, MLPPolicy, Policy
 from nopg.training import TrainingResult
 
@@ -20,24 +19,23 @@ INPUT, OUTPUTS = "observation", ("action", "support", "unknown")
 """The names of the tensors."""
 
 Dtype = Literal["float64", "float32"]
-Numbers = npt.NDArray[np.float64]
 
 
 class ControllerGraph(torch.nn.Module):
-    """What is exported: angles embedded, the policy asked, its actions clipped, the support summed.
+    """The exported graph: embedded angles, the policy, clipped actions, the support.
 
-    A row with a number that is not finite gets the action NaN, support 0 and unknown share 1: a fault is
-    seen by whoever looks at any of the three.
+    A row with a number that is not finite gives the action NaN, support 0 and unknown share 1, so that each
+    output shows the fault.
 
-    All numbers are buffers: the exporter of torch rounds a Python number in a formula to float32, whatever
-    the type of the tensors beside it.
+    All constants are buffers: the exporter of torch rounds a Python number in a formula to float32, whatever
+    the dtype of the tensors.
 
     Args:
         result: The controller and the support of its data.
-        dtype: Of all numbers in it.
+        dtype: Of all numbers.
 
     Attributes:
-        limits: The lowest and highest of every action as they are in the graph, in float64, both (d_a,).
+        limits: The lowest and highest value of every action in the graph, in float64, both (d_a,).
     """
 
     sources: torch.Tensor
@@ -58,18 +56,15 @@ class ControllerGraph(torch.nn.Module):
         super().__init__()
         schema, support, kind = result.policy.schema, result.condensed_support, getattr(torch, dtype)
         self.policy = copy.deepcopy(result.policy.policy).cpu().to(kind).requires_grad_(False)
-        low, high = action_limits(schema, policy_reach(result.policy.policy))
+        low, high = action_limits(schema, policy_range(result.policy.policy))
         self.limits = _inward(low, high, np.dtype(dtype))
 
-        # Of the two features of an angle the cosine comes first.
-        columns = schema.feature_columns
-        periods = [schema.angles.get(schema.states[k], math.inf) for k in columns]
-        self.register_buffer("sources", torch.tensor(columns))
-        self.register_buffer("angular", torch.tensor([math.isfinite(period) for period in periods]))
-
+        features = feature_map(schema)
+        self.register_buffer("sources", torch.tensor(features.sources))
+        self.register_buffer("angular", torch.tensor(features.angular))
         buffers = {
-            "turns": [2 * math.pi / period for period in periods],
-            "phases": [math.pi / 2 if columns.index(k) == at else 0.0 for at, k in enumerate(columns)],
+            "turns": features.turns,
+            "phases": features.phases,
             "low": self.limits[0],
             "high": self.limits[1],
             "width": support.width,
@@ -91,7 +86,7 @@ class ControllerGraph(torch.nn.Module):
         actions = torch.minimum(torch.maximum(self.policy.mode(features), self.low), self.high)
         actions = torch.where(finite[:, None], actions, self.not_a_number)
 
-        # Differences, not products: in float32 the squares of large features leave nothing of a distance.
+        # Differences, not products: in float32 the squares of large features would cancel the distance.
         differences = (features / self.width)[:, :, None] - self.places  # (m, d_f, r)
         exponents = self.minus_half @ (differences * differences)  # (m, 1, r)
         mass = torch.where(finite, exponents.squeeze(1).exp() @ self.weights, self.nothing)
@@ -103,8 +98,8 @@ class ControllerGraph(torch.nn.Module):
         return torch.where(self.angular, (raw * self.turns + self.phases).sin(), raw)
 
 
-def policy_reach(policy: Policy) -> tuple[Numbers, Numbers] | None:
-    """Return the lowest and highest action (d_a,) that a policy can apply; None if there are no such."""
+def policy_range(policy: Policy) -> tuple[Numbers, Numbers] | None:
+    """Return the lowest and highest action (d_a,) of a policy; None if it has no bounds."""
     applied = policy.mean if isinstance(policy, GaussianPolicy) else policy
     if not isinstance(applied, (MLPPolicy, GaussianMLPPolicy)):
         return None
@@ -114,7 +109,7 @@ def policy_reach(policy: Policy) -> tuple[Numbers, Numbers] | None:
 
 
 def _inward(low: Numbers, high: Numbers, dtype: np.dtype[np.floating]) -> tuple[Numbers, Numbers]:
-    """Return the limits as numbers of a type, none of which lies beyond the limit it stands for."""
+    """Return the limits rounded inward to a dtype."""
     lowest, highest = low.astype(dtype), high.astype(dtype)
     lowest = np.where(lowest < low, np.nextafter(lowest, dtype.type(np.inf)), lowest)
     highest = np.where(highest > high, np.nextafter(highest, dtype.type(-np.inf)), highest)

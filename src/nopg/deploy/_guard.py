@@ -1,4 +1,4 @@
-"""A controller on a plant: watched, limited, and never without an answer that somebody chose."""
+"""A controller on a plant, with a rate limit and a fallback outside the support of the data."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.deploy._controller import RuntimeController
-from nopg.deploy._encoding import as_numbers
+from nopg.deploy._encoding import Numbers, as_numbers
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
 __all__ = ["MOST_UNKNOWN", "Decision", "Fallback", "GuardedController"]
 
 MOST_UNKNOWN = 0.5
-"""The unknown share up to which a controller acts, unless told otherwise: S ≥ β."""
-
-Numbers = npt.NDArray[np.float64]
+"""Default limit on the unknown share of a state, which means S ≥ β."""
 
 Fallback = Callable[[Numbers], npt.ArrayLike]
-"""Takes an observation (d_s,), which may hold NaN where a sensor failed, and gives an action (d_a,)."""
+"""Maps an observation (d_s,), with NaN where a sensor failed, to an action (d_a,)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to apply now, and why.
+    """The action to apply, and its origin.
 
     Attributes:
         action: Shape (d_a,).
-        unknown: β/(β + S) of the observation; 1 where it holds what is no finite number.
-        support: S, likewise 0.
-        source: Who wanted the action, before it was limited.
+        unknown: β/(β + S) of the observation; 1 if a number in it is not finite.
+        support: S of the observation; 0 if a number in it is not finite.
+        source: The controller that gave the action, before the limits.
     """
 
     action: Numbers
@@ -42,21 +40,19 @@ class Decision:
 
 
 class GuardedController:
-    """Asks the learned controller where the data know the state, the fallback elsewhere.
+    """The learned controller where the state is in the support of the data, a fallback elsewhere.
 
-    Whoever is asked, the action changes by at most `max_change` from the one before, and lies between the
-    limits of the controller. A number that is not finite never reaches the policy: such an observation counts
-    as unknown. Without a fallback, `act` raises `NoActionError` instead: to hold the last action or to go on
-    would be a choice about a plant that we do not know. An observation of another shape is a mistake in a
-    program, not on the plant, and raises `ObservationError` in every case.
+    Every action lies between the limits of the controller and changes by at most `max_change` per step. An
+    observation with a number that is not finite counts as unknown and never reaches the policy. Without a
+    fallback, `act` raises `NoActionError` for an unknown state, because the safe action depends on the plant.
+    An observation of another shape is a programming error and always raises `ObservationError`.
 
     Args:
         controller: From `nopg.deploy.load`.
-        fallback: A controller that is trusted everywhere, such as the one that ran when the data were
-            logged: observation in, action out.
-        most_unknown: The largest unknown share at which the learned controller is asked.
-        max_change: How far an action may move in one step: one number, or one per action. It holds for
-            the fallback too, since it is there to protect the actuator.
+        fallback: A trusted controller, such as the one that logged the data: observation in, action out.
+        most_unknown: The largest unknown share at which the learned controller acts.
+        max_change: The largest change of an action per step: one number, or one per action. It also holds
+            for the fallback, to protect the actuator.
 
     Example:
         >>> from nopg._columns import Columns
@@ -71,7 +67,7 @@ class GuardedController:
         Decision(action=array([0.6]), unknown=0.000999..., support=1.0, source='learned')
         >>> guard.act([9.0])
         Decision(action=array([0.5]), unknown=1.0, support=0.0, source='fallback')
-        >>> guard.act([0.4]).action    # 0.8 is wanted, 0.2 more than before allowed
+        >>> guard.act([0.4]).action    # 0.8 requested, but at most 0.2 more than before
         array([0.7])
     """
 
@@ -85,7 +81,7 @@ class GuardedController:
     ) -> None:
         if not 0.0 <= most_unknown <= 1.0:
             raise ArgumentError(f"most_unknown is {most_unknown}; it is a share, give a number in [0, 1]")
-        if fallback is not None and not callable(fallback):  # better said now than when it is needed
+        if fallback is not None and not callable(fallback):  # checked before it is needed
             raise ArgumentError(f"the fallback is {fallback!r}; give a function from observation to action")
         self.controller, self.fallback, self.most_unknown = controller, fallback, float(most_unknown)
         self._count = len(controller.columns.actions)
@@ -94,14 +90,14 @@ class GuardedController:
 
     @property
     def applied(self) -> Numbers | None:
-        """The last action (d_a,), from which the next change is counted; None before the first."""
+        """The last action (d_a,), the reference of max_change; None before the first."""
         return None if self._applied is None else self._applied.copy()
 
     def reset(self, applied: npt.ArrayLike | None = None) -> None:
-        """Forget the last action, as before a new run.
+        """Clear the last action before a new run.
 
         Args:
-            applied: The action (d_a,) that stands on the plant now. Without it the first one is free to jump.
+            applied: The current action (d_a,) of the plant. Without it, max_change does not limit the first.
         """
         self._applied = None
         if applied is not None:
@@ -111,27 +107,26 @@ class GuardedController:
             self._applied = action.copy()
 
     def act(self, observation: npt.ArrayLike) -> Decision:
-        """Return what to apply at an observation (d_s,), and take it as applied."""
+        """Return the action to apply at an observation (d_s,), and store it as the last action."""
         state = self.controller.one_observation(observation)
-        support, unknown, wanted = self._learned(state)
-        source: Literal["learned", "fallback"] = "learned" if wanted is not None else "fallback"
-        action = self._limited(self._fallen_back(state, unknown) if wanted is None else wanted)
+        support, unknown, learned = self._learned(state)
+        action = self._limited(self._fallback_action(state, unknown) if learned is None else learned)
         self._applied = action.copy()
-        return Decision(action, unknown, support, source)
+        return Decision(action, unknown, support, "fallback" if learned is None else "learned")
 
     def _learned(self, state: Numbers) -> tuple[float, float, Numbers | None]:
-        """Return support, unknown share and, if that is small enough, the action of the policy."""
+        """Return support, unknown share and the action of the policy, None above the limit."""
         try:
             support, unknown = map(float, self.controller.support_and_unknown(state))
             return support, unknown, self.controller(state) if unknown <= self.most_unknown else None
-        except ObservationError:  # the shape was checked, so this is no number
+        except ObservationError:  # the shape was checked, so a number is not finite
             return 0.0, 1.0, None
 
-    def _fallen_back(self, state: Numbers, unknown: float) -> Numbers:
+    def _fallback_action(self, state: Numbers, unknown: float) -> Numbers:
         if self.fallback is None:
             raise NoActionError(
-                f"the data do not know {state.tolist()} (unknown share {unknown:.3g}, at most "
-                f"{self.most_unknown:g} is allowed), and there is no fallback; give one, or stop the plant"
+                f"the state {state.tolist()} is outside the data (unknown share {unknown:.3g}, limit "
+                f"{self.most_unknown:g}) and there is no fallback; give one, or stop the plant"
             )
         given = self.fallback(state.copy())
         action = self._action(given)
@@ -139,13 +134,13 @@ class GuardedController:
             raise NoActionError(f"the fallback gave {given!r}, not {self._count} finite numbers")
         return action
 
-    def _limited(self, wanted: Numbers) -> Numbers:
+    def _limited(self, action: Numbers) -> Numbers:
         if self._applied is not None and self._max_change is not None:
-            wanted = np.clip(wanted, self._applied - self._max_change, self._applied + self._max_change)
-        return np.clip(wanted, self.controller.low, self.controller.high)
+            action = np.clip(action, self._applied - self._max_change, self._applied + self._max_change)
+        return np.clip(action, self.controller.low, self.controller.high)
 
     def _action(self, values: npt.ArrayLike) -> Numbers | None:
-        """Return an action if it is one."""
+        """Return finite numbers (d_a,), or None for other values."""
         action = as_numbers(values)
         fits = action is not None and action.shape == (self._count,) and np.isfinite(action).all()
         return action if fits else None

@@ -1,4 +1,4 @@
-"""From a result to an ONNX file that acts as it does."""
+"""Export of a controller to ONNX, checked against the original."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nopg.training import TrainingResult
 
 __all__ = ["OnnxExport", "to_onnx"]
 
-# The oldest that the exporter writes without conversion, so the one that most runtimes read.
+# The oldest that the exporter writes without conversion, for the widest support by runtimes.
 _OPSET = 18
 _TOLERANCE: Mapping[Dtype, float] = {"float64": 1e-6, "float32": 1e-3}
 
@@ -35,9 +35,9 @@ class OnnxExport:
 
     Attributes:
         path: The ONNX file.
-        contract_path: The JSON beside it.
-        contract: What stands in it.
-        differences: The worst ones between onnxruntime and torch.
+        contract_path: The JSON file of the contract.
+        contract: Its content.
+        differences: The largest differences between onnxruntime and torch.
     """
 
     path: Path
@@ -60,29 +60,29 @@ def to_onnx(
     tolerance: float | None = None,
     overwrite: bool = False,
 ) -> OnnxExport:
-    """Write a controller as ONNX, with a contract in JSON beside it.
+    """Write a controller as ONNX, with a contract in JSON.
 
-    The graph takes raw observations (batch, d_s) and gives `action` (batch, d_a), `support` (batch,) and
-    `unknown` (batch,); angles, scales, limits and the representatives of the data are inside. Before anything
-    is written it runs in onnxruntime at 10⁴ states in and around the data, and is compared with torch.
+    The graph maps raw observations (batch, d_s) to `action` (batch, d_a), `support` (batch,) and `unknown`
+    (batch,); it includes angles, scales, limits and the representatives of the data. Before it is written, it
+    runs in onnxruntime at 10⁴ states in and around the data, and is compared with torch.
 
     Args:
         result: From `nopg.optimize` or `nopg.load`.
         path: Ends in `.onnx`; the contract gets the same name with `.json`. They must not exist yet.
-        dtype: Of the tensors and of all arithmetic. float64 gives the numbers of torch; float32 is for what
-            computes in nothing else.
+        dtype: Of the tensors and of all arithmetic. float64 gives the numbers of torch; float32 is for
+            hardware without float64.
         tolerance: The largest difference allowed: of an action in units of its span, of the support in units
             of β + S, of the unknown share. By default 10⁻⁶, and 10⁻³ in float32.
         overwrite: Whether older files at the path are replaced.
 
     Raises:
-        ExportError: The exported graph differs from torch by more than that; nothing is left behind.
+        ExportError: The exported graph differs from torch by more than the tolerance; no file is written.
     """
     target, contract_target = _targets(Path(path), overwrite)
     _check(dtype, tolerance)
     limit = _TOLERANCE[dtype] if tolerance is None else float(tolerance)
     graph = ControllerGraph(result, dtype).eval()
-    model = _translated(graph, dtype)
+    model = _exported(graph, dtype)
 
     differences = worst_differences(model, result, graph, dtype)
     if not differences.worst <= limit:  # NaN included
@@ -103,7 +103,7 @@ def to_onnx(
         differences=differences,
         tolerance=limit,
     )
-    # The contract comes last: its hash says which file it belongs to.
+    # The contract is written last: it holds the hash of the model.
     write_files({target: model, contract_target: contract_bytes(contract)})
     return OnnxExport(target, contract_target, contract, differences)
 
@@ -132,7 +132,7 @@ def _check(dtype: str, tolerance: float | None) -> None:
             raise MissingExtraError(package, "onnx") from None
 
 
-def _translated(graph: ControllerGraph, dtype: Dtype) -> bytes:
+def _exported(graph: ControllerGraph, dtype: Dtype) -> bytes:
     """Return the graph as the bytes of an ONNX model."""
     example = torch.zeros(2, int(graph.sources.max()) + 1, dtype=getattr(torch, dtype))
     with _quiet(), torch.no_grad():
@@ -146,9 +146,9 @@ def _translated(graph: ControllerGraph, dtype: Dtype) -> bytes:
             dynamic_shapes={INPUT: {0: torch.export.Dim("batch")}},
             opset_version=_OPSET,
         )
-    assert program is not None  # it is when a file is asked for
+    assert program is not None  # None only without dynamo
     model = program.model_proto
-    # Where in our source a node comes from, with the paths of this machine, is nobody's business.
+    # The exporter stores source locations with the paths of this machine.
     for node in model.graph.node:
         node.ClearField("metadata_props")
         node.ClearField("doc_string")
@@ -158,7 +158,7 @@ def _translated(graph: ControllerGraph, dtype: Dtype) -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep to ourselves what the exporter says of its own affairs."""
+    """Silence messages of the exporter that do not concern the user."""
     registration = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = registration.level
     registration.setLevel(logging.ERROR)  # that torchvision is not installed

@@ -1,34 +1,25 @@
-"""The policies of `nopg.policies` in numpy, from what was saved of them; a stochastic one is its mean."""
+"""The policies of `nopg.policies` in numpy, from saved parameters; of a stochastic one the mean."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from nopg.bundles import SavedController
+from nopg.deploy._encoding import Numbers
 from nopg.errors import BundleError
 
 __all__ = ["LinearPolicy", "NetworkPolicy", "policy_of"]
 
-Numbers = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class LinearPolicy:
-    """a = K s.
-
-    Attributes:
-        gain: K, shape (d_a, d_f).
-    """
+    """a = K s, with the gain K (d_a, d_f); its actions have no bounds."""
 
     gain: Numbers
 
-    @property
-    def reach(self) -> None:
-        """No action is out of reach."""
-        return
+    action_range = None
 
     def __call__(self, features: Numbers) -> Numbers:
         """Return actions (m, d_a) at features (m, d_f)."""
@@ -37,27 +28,18 @@ class LinearPolicy:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPolicy:
-    """a = centre + radius·tanh(W₂ relu(W₁ (s − mean)/std + b₁) + b₂).
+    """a = centre + radius·tanh(W₂ relu(W₁ (s − mean)/std + b₁) + b₂)."""
 
-    Attributes:
-        mean: Of the features, shape (d_f,).
-        std: Likewise.
-        hidden: W₁ᵀ (d_f, h) and b₁ (h,).
-        output: W₂ᵀ (h, d_a) and b₂ (d_a,).
-        center: Of the actions, shape (d_a,).
-        radius: Likewise.
-    """
-
-    mean: Numbers
-    std: Numbers
-    hidden: tuple[Numbers, Numbers]
-    output: tuple[Numbers, Numbers]
-    center: Numbers
-    radius: Numbers
+    mean: Numbers  # (d_f,)
+    std: Numbers  # (d_f,)
+    hidden: tuple[Numbers, Numbers]  # W₁ᵀ (d_f, h) and b₁ (h,)
+    output: tuple[Numbers, Numbers]  # W₂ᵀ (h, d_a) and b₂ (d_a,)
+    center: Numbers  # (d_a,)
+    radius: Numbers  # (d_a,)
 
     @property
-    def reach(self) -> tuple[Numbers, Numbers]:
-        """The ends of the range of actions, both (d_a,)."""
+    def action_range(self) -> tuple[Numbers, Numbers]:
+        """The lowest and the highest action, both (d_a,)."""
         with np.errstate(over="ignore"):
             return self.center - self.radius, self.center + self.radius
 
@@ -71,7 +53,7 @@ class NetworkPolicy:
 
 
 def policy_of(saved: SavedController) -> LinearPolicy | NetworkPolicy:
-    """Return the policy of a saved controller; what does not fit, is left over or not known is refused."""
+    """Return the policy of a saved controller; an unknown kind or wrong parameters are refused."""
     parameters = _Parameters(saved)
     policy = _policy(saved, parameters)
     parameters.refuse_the_rest()
@@ -94,7 +76,7 @@ def _policy(saved: SavedController, parameters: _Parameters) -> LinearPolicy | N
 
 
 class _Parameters:
-    """The parameters of a policy, taken one by one with the shape that they must have."""
+    """The parameters of a policy, taken one by one with their required shapes."""
 
     def __init__(self, saved: SavedController) -> None:
         self.features, self.actions = len(saved.columns.features), len(saved.columns.actions)
@@ -114,9 +96,9 @@ class _Parameters:
         return value
 
     def take_deviation(self, name: str) -> None:
-        """Take what only draws need."""
+        """Take the parameters that only random draws need."""
         self.take(name, self.actions)
-        number = (1,) if self.shape("decay.factor") == (1,) else ()  # the first files hold a vector of one
+        number = (1,) if self.shape("decay.factor") == (1,) else ()  # a vector in the first bundles
         self.take("decay.factor", *number)
 
     def refuse_the_rest(self) -> None:
@@ -135,7 +117,7 @@ def _linear(parameters: _Parameters, prefix: str = "") -> LinearPolicy:
 
 
 def _network(parameters: _Parameters, prefix: str = "", *, outputs: int = 1) -> NetworkPolicy:
-    """Return the network with so many outputs per action, the first of which is what is applied."""
+    """Return the network with `outputs` outputs per action, of which the first block is applied."""
     d_f, d_a = parameters.features, parameters.actions
     h = parameters.shape(f"{prefix}network.hidden.bias")[:1]
     W_1 = parameters.take(f"{prefix}network.hidden.weight", *h, d_f)
@@ -151,7 +133,7 @@ def _network(parameters: _Parameters, prefix: str = "", *, outputs: int = 1) -> 
         center=parameters.take(f"{prefix}action_range.center", d_a),
         radius=parameters.take(f"{prefix}action_range.radius", d_a, positive=True),
     )
-    low, high = policy.reach
-    if not (low < high).all():  # a radius too small to be seen beside its centre
+    low, high = policy.action_range
+    if not (low < high).all():  # the radius is below the rounding of the centre
         raise parameters.refuse("the range of the actions is empty")
     return policy

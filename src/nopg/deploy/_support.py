@@ -1,33 +1,23 @@
-"""How much data stand behind a state, in numpy."""
+"""The support of the data at a state, in numpy."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from nopg.bundles._controller import SavedSupport
+from nopg.deploy._encoding import Numbers
 
 __all__ = ["RuntimeSupport"]
 
-Numbers = npt.NDArray[np.float64]
-
-# So many differences are held at once.
+# Largest number of differences in memory.
 _MOST_AT_ONCE = 1 << 20
 
 
 class RuntimeSupport:
-    """S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²), and β/(β + S).
-
-    Args:
-        saved: Representatives, weights, widths and β.
-
-    Attributes:
-        prior_mass: β.
-    """
+    """S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²), and β/(β + S)."""
 
     def __init__(self, saved: SavedSupport) -> None:
-        self.prior_mass = saved.prior_mass
-        self._width, self._weights = saved.width, saved.weights
+        self._prior_mass, self._width, self._weights = saved.prior_mass, saved.width, saved.weights
         self._places = np.ascontiguousarray((saved.places / saved.width).T)  # (d_f, r)
 
     def mass(self, features: Numbers) -> Numbers:
@@ -40,10 +30,10 @@ class RuntimeSupport:
 
     def unknown(self, mass: Numbers) -> Numbers:
         """Return the unknown share β/(β + S) of supports S, in their shape."""
-        return np.divide(self.prior_mass, self.prior_mass + mass)
+        return np.divide(self._prior_mass, self._prior_mass + mass)
 
     def _mass(self, features: Numbers) -> Numbers:
-        # A state too far away to be squared is as far away as one can be.
+        # An overflow is an infinite distance, which gives the right support of 0.
         with np.errstate(over="ignore"):
             differences = (features / self._width)[:, :, None] - self._places  # (m, d_f, r)
             squares = np.multiply(differences, differences, out=differences).sum(axis=1)

@@ -1,44 +1,35 @@
-"""Plants with known dynamics, controllers to run in them, and logs collected from them."""
+"""Plants with known dynamics, controllers for them, and datasets collected from them."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nopg.envs._agents import MixtureOfGaussians, RandomAgent, UniformAgent
-from nopg.envs._cart_pole import CartPole, CartPoleParameters, Pole
-from nopg.envs._collect import FrameSkip, collect, collect_grid, collect_uniform
+from nopg.envs._agents import StepTest, UniformAgent
+from nopg.envs._cart_pole import CartPole
+from nopg.envs._collect import collect, collect_grid, collect_uniform
+from nopg.envs._demonstrations import synthetic_demonstrations
 from nopg.envs._environment import Environment
-from nopg.envs._lqr import LQR, LQRParameters
-from nopg.envs._mountain_car import MountainCar, MountainCarParameters
-from nopg.envs._operator import synthetic_demonstrations
-from nopg.envs._pendulum import PENDULUM_GRIDS, Pendulum, PendulumParameters
+from nopg.envs._frame_skip import FrameSkip
+from nopg.envs._lqr import LQR
+from nopg.envs._mountain_car import MountainCar
+from nopg.envs._pendulum import Pendulum
 from nopg.envs._simulate import ControlLaw, Trajectories, simulate
-from nopg.envs._step_test import StepTest
-from nopg.envs._two_tanks import TwoTanks, TwoTanksParameters, level_controller
+from nopg.envs._two_tanks import TwoTanks, level_controller
 
 if TYPE_CHECKING:
     from nopg.envs._gymnasium import GymnasiumEnvironment, register
 
 __all__ = [
     "LQR",
-    "PENDULUM_GRIDS",
     "CartPole",
-    "CartPoleParameters",
     "ControlLaw",
     "Environment",
     "FrameSkip",
     "GymnasiumEnvironment",
-    "LQRParameters",
-    "MixtureOfGaussians",
     "MountainCar",
-    "MountainCarParameters",
     "Pendulum",
-    "PendulumParameters",
-    "Pole",
-    "RandomAgent",
     "StepTest",
     "Trajectories",
     "TwoTanks",
-    "TwoTanksParameters",
     "UniformAgent",
     "collect",
     "collect_grid",
@@ -49,11 +40,9 @@ __all__ = [
     "synthetic_demonstrations",
 ]
 
-_LAZY = {"GymnasiumEnvironment": "_gymnasium", "register": "_gymnasium"}
-
 
 def __getattr__(name: str) -> Any:
-    """Import what needs an extra only when it is asked for."""
-    if name not in _LAZY:
+    """Import the names that need the extra `gymnasium` on first use."""
+    if name not in {"GymnasiumEnvironment", "register"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return getattr(import_module(f"{__name__}._gymnasium"), name)

@@ -1,7 +1,8 @@
-"""Random agents: behaviours that draw their actions, from a generator they are given."""
+"""Controllers that draw their actions at random: uniform, or around another controller."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self, final
 
@@ -11,13 +12,12 @@ from nopg._typing import as_tensor
 from nopg.envs._environment import Environment
 from nopg.envs._simulate import ControlLaw
 from nopg.errors import ArgumentError
-from nopg.policies._density import log_normal
 
-__all__ = ["AgentWithDensity", "MixtureOfGaussians", "RandomAgent", "UniformAgent"]
+__all__ = ["RandomAgent", "StepTest", "UniformAgent"]
 
 
 class RandomAgent(ABC):
-    """A behaviour with randomness; the generator makes it a controller that can be run."""
+    """A random controller, made for each run from a generator."""
 
     __slots__ = ()
 
@@ -25,38 +25,17 @@ class RandomAgent(ABC):
     def controller(self, rng: torch.Generator) -> ControlLaw:
         """Return a controller for one run, which draws from the generator at every step.
 
-        What the agent remembers from step to step lives in that controller, never in the agent.
-        """
-
-
-class AgentWithDensity(RandomAgent):
-    """A behaviour of which the density is known, as importance sampling must know it; a person's is not."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def log_density(
-        self,
-        states: torch.Tensor,
-        actions: torch.Tensor,
-        *,
-        low: torch.Tensor | None = None,
-        high: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return log π_β(a | s) of each row, (n,), at raw states (n, d_s) and actions (n, d_a).
-
-        With `low` and `high`, (d_a,), the actions were clipped to this box: an action at a bound has the
-        probability of everything beyond it.
+        State that is kept from step to step belongs to that controller, not to the agent.
         """
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class UniformAgent(AgentWithDensity):
-    """Actions drawn uniformly from a box, whatever the state.
+class UniformAgent(RandomAgent):
+    """Actions drawn uniformly from a box, independent of the state.
 
-    The default is the paper's on the cart-pole: uniform, in the ±5 V that its policies are allowed
-    (`5 tanh(f(s))` in the supplement's table; the width of the behaviour itself it does not print).
+    The default is the paper's on the cart-pole, in the ±5 V of its policies (`5 tanh(f(s))` in the
+    supplement's table; the paper does not print the width of the behaviour).
 
     Attributes:
         low: The smallest value of each of the d_a actions, in their units.
@@ -82,11 +61,11 @@ class UniformAgent(AgentWithDensity):
 
     @classmethod
     def within(cls, environment: Environment) -> Self:
-        """Return the agent that fills the environment's whole box of actions."""
+        """Return the agent of the environment's box of actions."""
         return cls(low=tuple(environment.action_low.tolist()), high=tuple(environment.action_high.tolist()))
 
     def controller(self, rng: torch.Generator) -> ControlLaw:
-        """Return a controller that draws anew at every step."""
+        """Return a controller that draws new actions at every step."""
         low, high = as_tensor(self.low), as_tensor(self.high)
 
         def act(states: torch.Tensor) -> torch.Tensor:
@@ -95,88 +74,49 @@ class UniformAgent(AgentWithDensity):
 
         return act
 
-    def log_density(
-        self,
-        states: torch.Tensor,
-        actions: torch.Tensor,
-        *,
-        low: torch.Tensor | None = None,
-        high: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return the same everywhere in the box, −∞ outside."""
-        del states
-        a, b = as_tensor(self.low), as_tensor(self.high)
-        density = torch.where((actions >= a) & (actions <= b), 1.0, 0.0)
-        if low is not None:
-            density = torch.where(actions <= low, (low - a).clamp(min=0), density)
-        if high is not None:
-            density = torch.where(actions >= high, (b - high).clamp(min=0), density)
-        return (density / (b - a)).log().sum(dim=1)
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class MixtureOfGaussians(AgentWithDensity):
-    """Actions drawn from a mixture of Gaussians, whatever the state.
+class StepTest(RandomAgent):
+    """A controller with random steps added to its actions, to excite the plant.
 
-    The paper collects its random pendulum data so, from upright, but prints no parameters. The default is
-    our choice: three components of equal weight at full torque to either side and at none, each with a
-    standard deviation of a third of the torque bound. Neighbours overlap, so that torques in between are
-    met too, and about a third of the draws is clipped to the bounds. What is stored is the clipped torque.
+    A deterministic controller applies one action per state, so its log holds no information about other
+    actions. Random steps add it, at the cost of a somewhat worse operation during the test.
 
     Attributes:
-        means: One row of d_a numbers per component.
-        standard_deviations: One row of d_a numbers per component, none negative.
-        weights: The share of each component, positive; they are divided by their sum.
+        make_controller: Returns a new controller for one run.
+        size: Largest step to either side, in the units of the actions, at least 0; steps are uniform.
+        hold: Number of time steps for which a step is held, at least 1.
 
     Example:
-        >>> controller = MixtureOfGaussians().controller(torch.Generator())
-        >>> controller(torch.zeros(3, 2)).shape
-        torch.Size([3, 1])
+        >>> from nopg.envs import TwoTanks, collect, level_controller
+        >>> tanks = TwoTanks()
+        >>> test = StepTest(lambda: level_controller(tanks), size=1.0, hold=3)
+        >>> len(collect(tanks, test, episodes=4, steps=60, seed=0))
+        240
     """
 
-    means: Sequence[Sequence[float]] = ((-2.0,), (0.0,), (2.0,))
-    standard_deviations: Sequence[Sequence[float]] = ((2 / 3,), (2 / 3,), (2 / 3,))
-    weights: Sequence[float] = (1.0, 1.0, 1.0)
+    make_controller: Callable[[], ControlLaw]
+    size: float
+    hold: int = 1
 
     def __post_init__(self) -> None:
-        means, sigmas, weights = self._tensors()
-        if means.ndim != 2 or means.numel() == 0 or sigmas.shape != means.shape:
-            raise ArgumentError(
-                f"means have shape {tuple(means.shape)}, standard_deviations {tuple(sigmas.shape)}; "
-                "give one row of numbers per component in both, such as ((-1.0,), (1.0,))"
-            )
-        if weights.shape != means.shape[:1]:
-            raise ArgumentError(f"weights is {self.weights}; give one number for each of {len(means)} means")
-        if not bool(means.isfinite().all() and (sigmas.isfinite() & (sigmas >= 0)).all()):
-            raise ArgumentError("means must be finite, standard_deviations finite and not negative")
-        if not bool((weights.isfinite() & (weights > 0)).all()):
-            raise ArgumentError(f"weights is {self.weights}; give positive numbers")
+        if not (math.isfinite(self.size) and self.size >= 0):
+            raise ArgumentError(f"size is {self.size}; give a finite number, 0 or more")
+        if self.hold < 1:
+            raise ArgumentError(f"hold is {self.hold} time steps; give 1 or more")
 
     def controller(self, rng: torch.Generator) -> ControlLaw:
-        """Return a controller that draws a component and an action anew at every step."""
-        means, sigmas, weights = self._tensors()
+        """Return the excited controller for one run; every episode has its own steps."""
+        law, calls = self.make_controller(), 0
+        step = torch.zeros(0, dtype=torch.float64)
 
         def act(states: torch.Tensor) -> torch.Tensor:
-            k = torch.multinomial(weights, len(states), replacement=True, generator=rng)
-            noise = torch.randn(len(states), means.shape[1], dtype=torch.float64, generator=rng)
-            return means[k] + sigmas[k] * noise
+            nonlocal calls, step
+            actions = as_tensor(law(states))
+            if calls % self.hold == 0:
+                step = self.size * (2 * torch.rand(actions.shape, dtype=torch.float64, generator=rng) - 1)
+            calls += 1
+            return actions + step
 
         return act
-
-    def log_density(
-        self,
-        states: torch.Tensor,
-        actions: torch.Tensor,
-        *,
-        low: torch.Tensor | None = None,
-        high: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return the log of the mixture's density."""
-        del states
-        means, sigmas, weights = self._tensors()
-        of_each = log_normal(actions[:, None], means, sigmas, low=low, high=high).sum(dim=2)  # (n, k)
-        return torch.logsumexp(of_each + (weights / weights.sum()).log(), dim=1)
-
-    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        return as_tensor(self.means), as_tensor(self.standard_deviations), as_tensor(self.weights)

@@ -1,4 +1,4 @@
-"""Plants as Gymnasium environments: episodes, spaces, seeds, pictures, and registered names."""
+"""Plants as Gymnasium environments: episodes, spaces, seeds, rendering, and registered ids."""
 
 from typing import Any, ClassVar, Literal
 
@@ -8,13 +8,13 @@ import torch
 
 from nopg._seeding import generator
 from nopg._typing import as_tensor
-from nopg.envs._cart_pole import CartPole, CartPoleParameters
+from nopg.envs._cart_pole import CartPole
 from nopg.envs._drawing import drawing_of, frame, require_pygame
 from nopg.envs._environment import Environment
 from nopg.envs._lqr import LQR
 from nopg.envs._mountain_car import MountainCar
 from nopg.envs._pendulum import Pendulum
-from nopg.envs._two_tanks import TwoTanks, TwoTanksParameters
+from nopg.envs._two_tanks import TwoTanks
 from nopg.errors import ArgumentError, MissingExtraError
 
 try:
@@ -29,23 +29,23 @@ Vector = npt.NDArray[np.float64]
 
 
 class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
-    """One episode at a time of any `Environment`, with Gymnasium's interface.
+    """Any `Environment` as a Gymnasium environment, one episode at a time.
 
-    The observation is the raw state in float64, angles neither wrapped nor split into cosine and sine: what
-    is logged can be handed to `Transitions` with the environment's own names and angles. Its space has no
-    bounds, because the box of an `Environment` is only what the collectors span. The action space is the box
-    of actions, also in float64; what lies outside is passed on, and the environment clips it or not.
+    The observation is the raw state in float64, angles neither wrapped nor split into cosine and sine, so
+    that a log of it fits `Transitions` with the environment's names and angles. The observation space has no
+    bounds, because the box of an `Environment` is only what the collectors sample. The action space is the
+    box of actions, also in float64; the environment decides whether actions outside are clipped.
 
-    `terminated` is the environment's own end. The adapter never truncates: a time limit is a wrapper, which
-    `gymnasium.make` adds with `max_episode_steps`. Every `info` of a step holds `applied_action`, what the
-    plant received: log that, not what was asked.
+    `terminated` is that of the environment. The adapter never truncates: `gymnasium.make` adds a time limit
+    with `max_episode_steps`. `info["applied_action"]` is the action that the plant received; log it instead
+    of the requested one.
 
-    `reset(seed=…)` seeds `np_random`, from which each reset draws the generator of the initial state;
-    `reset(options={"state": …})` starts in a state of your choice.
+    `reset(seed=…)` seeds `np_random`, from which each reset draws the seed of the initial state;
+    `reset(options={"state": …})` starts in the given state.
 
     Args:
-        environment: The dynamics, rewards and ends.
-        render_mode: "rgb_array" for frames from `render`, "human" for a window that follows every step.
+        environment: The plant.
+        render_mode: "rgb_array" for frames from `render`, "human" for a window that shows every step.
 
     Example:
         >>> env = GymnasiumEnvironment(Pendulum(start="upright"))
@@ -79,29 +79,35 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Vector, dict[str, Any]]:
-        """Begin an episode; returns the first observation (d_s,) and an empty info."""
+        """Start an episode; returns the first observation (d_s,) and an empty info."""
         super().reset(seed=seed)
         rng = generator(int(self.np_random.integers(2**63)), "initial states")
-        given = (options or {}).get("state")
-
-        self._state = self.environment.initial(1, rng=rng) if given is None else self._given_state(given)
+        state, names = (options or {}).get("state"), self.environment.state_names
         self._action = None
-        self._follow()
-        return self._observation(self._state), {}
+        self._state = (
+            self.environment.initial(1, rng=rng)
+            if state is None
+            else _row(state, names, "the state to start in")
+        )
+        self._render_window()
+        return _observation(self._state), {}
 
     def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
-        """Act once; returns observation (d_s,), reward, terminated, truncated (always false) and info."""
+        """Apply an action; returns observation (d_s,), reward, terminated, truncated (False) and info."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("there is no episode yet; call reset() before step()")
-        s, a = self._state, self.environment.applied(self._checked(action))
+        s, a = (
+            self._state,
+            self.environment.applied(_row(action, self.environment.action_names, "the action")),
+        )
 
         s_next = self.environment.step(s, a)
         reward = self.environment.reward(s, a, s_next).item()
         terminated = bool(self.environment.terminal(s_next).item())
 
         self._state, self._action = s_next, a
-        self._follow()
-        return self._observation(s_next), reward, terminated, False, {"applied_action": a[0].numpy().copy()}
+        self._render_window()
+        return _observation(s_next), reward, terminated, False, {"applied_action": a[0].numpy().copy()}
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return the frame (400, 600, 3) with "rgb_array", show it with "human", else do nothing."""
@@ -122,7 +128,7 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
             require_pygame().display.quit()
             self._window = None
 
-    def _follow(self) -> None:
+    def _render_window(self) -> None:
         if self.render_mode == "human":
             self.render()
 
@@ -138,64 +144,44 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
         pygame.display.flip()
         self._clock.tick(self.metadata["render_fps"])
 
-    def _observation(self, states: torch.Tensor) -> Vector:
-        observation: Vector = states[0].numpy().copy()
-        return observation
 
-    def _given_state(self, state: Any) -> torch.Tensor:
-        given = as_tensor(state)
-        names = self.environment.state_names
-        if given.shape != (len(names),) or not bool(given.isfinite().all()):
-            raise ArgumentError(f"the state to start in is {state}; give finite {', '.join(names)}")
-        return given[None].clone()
-
-    def _checked(self, action: Vector) -> torch.Tensor:
-        a = as_tensor(action)
-        names = self.environment.action_names
-        if a.shape != (len(names),) or not bool(a.isfinite().all()):
-            raise ArgumentError(f"the action is {action}; give finite {', '.join(names)}")
-        return a[None].clone()
+def _observation(states: torch.Tensor) -> Vector:
+    observation: Vector = states[0].numpy().copy()
+    return observation
 
 
-def make_pendulum(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
-    """Return an adapted `Pendulum`; settings such as `start` are its own."""
-    return GymnasiumEnvironment(Pendulum(**settings), render_mode=render_mode)
+def _row(values: Any, names: tuple[str, ...], what: str) -> torch.Tensor:
+    """Return finite numbers, one per name, as a batch of one row."""
+    row = as_tensor(values)
+    if row.shape != (len(names),) or not bool(row.isfinite().all()):
+        raise ArgumentError(f"{what} is {values}; give finite {', '.join(names)}")
+    return row[None].clone()
 
 
-def make_lqr(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
-    """Return an adapted `LQR`; settings are its own."""
-    return GymnasiumEnvironment(LQR(**settings), render_mode=render_mode)
+_PLANTS: dict[str, type[Environment]] = {
+    plant.__name__: plant for plant in (CartPole, LQR, MountainCar, Pendulum, TwoTanks)
+}
 
 
-def make_mountain_car(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
-    """Return an adapted `MountainCar`; settings such as `rewards` are its own."""
-    return GymnasiumEnvironment(MountainCar(**settings), render_mode=render_mode)
+def make(plant: str, *, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
+    """Return a plant by the name of its class as a Gymnasium environment; settings are its attributes."""
+    return GymnasiumEnvironment(_PLANTS[plant](**settings), render_mode=render_mode)
 
 
-def make_cart_pole(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
-    """Return an adapted `CartPole`; settings such as `rate` are those of its parameters."""
-    return GymnasiumEnvironment(CartPole(CartPoleParameters(**settings)), render_mode=render_mode)
-
-
-def make_two_tanks(*, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
-    """Return an adapted `TwoTanks`; settings such as `effort` are those of its parameters."""
-    return GymnasiumEnvironment(TwoTanks(TwoTanksParameters(**settings)), render_mode=render_mode)
-
-
-# Name → maker, its settings, and the length of an episode: that of the paper's evaluations or data, if any.
-_NAMES: dict[str, tuple[str, dict[str, Any], int]] = {
-    "nopg/Pendulum-v0": ("make_pendulum", {}, 500),
-    "nopg/PendulumUpright-v0": ("make_pendulum", {"start": "upright"}, 500),
-    "nopg/LQR-v0": ("make_lqr", {}, 30),
-    "nopg/CartPole-v0": ("make_cart_pole", {"rate": 50.0}, 10_000),
-    "nopg/CartPole500Hz-v0": ("make_cart_pole", {"rate": 500.0}, 10_000),
-    "nopg/MountainCar-v0": ("make_mountain_car", {}, 500),
-    "nopg/TwoTanks-v0": ("make_two_tanks", {}, 60),
+# Id → plant, settings, and the length of an episode: that of the paper's evaluations or data, if any.
+_IDS: dict[str, tuple[str, dict[str, Any], int]] = {
+    "nopg/Pendulum-v0": ("Pendulum", {}, 500),
+    "nopg/PendulumUpright-v0": ("Pendulum", {"start": "upright"}, 500),
+    "nopg/LQR-v0": ("LQR", {}, 30),
+    "nopg/CartPole-v0": ("CartPole", {"rate": 50.0}, 10_000),
+    "nopg/CartPole500Hz-v0": ("CartPole", {"rate": 500.0}, 10_000),
+    "nopg/MountainCar-v0": ("MountainCar", {}, 500),
+    "nopg/TwoTanks-v0": ("TwoTanks", {}, 60),
 }
 
 
 def register() -> None:
-    """Make the environments known to `gymnasium.make` as `nopg/…-v0`; a second call changes nothing.
+    """Register the plants with Gymnasium as `nopg/…-v0`; a second call changes nothing.
 
     Example:
         >>> register()
@@ -203,6 +189,11 @@ def register() -> None:
         >>> env.spec.max_episode_steps
         500
     """
-    for name, (maker, settings, steps) in _NAMES.items():
+    for name, (plant, settings, steps) in _IDS.items():
         if name not in gymnasium.registry:
-            gymnasium.register(name, f"{__name__}:{maker}", max_episode_steps=steps, kwargs=dict(settings))
+            gymnasium.register(
+                name,
+                f"{__name__}:make",
+                max_episode_steps=steps,
+                kwargs={"plant": plant, **settings},
+            )

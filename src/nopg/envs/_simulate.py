@@ -1,4 +1,4 @@
-"""Simulated episodes of a controller, and the transitions they hold."""
+"""Simulated episodes of a controller, and their transitions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ ControlLaw = Callable[[torch.Tensor], ArrayLike]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trajectories:
-    """m episodes of T steps, simulated side by side.
+    """m episodes of T steps, simulated in parallel.
 
-    An episode that terminated early stands still: its last state repeats, with actions and rewards zero.
+    After an episode has terminated, its last state repeats, with actions and rewards zero.
 
     Attributes:
-        states: The states passed through, the initial one first, shape (T+1, m, d_s).
-        actions: The actions the plant received, after clipping, shape (T, m, d_a).
+        states: The states, the initial one first, shape (T+1, m, d_s).
+        actions: The actions that the plant received, after clipping, shape (T, m, d_a).
         rewards: The rewards of the steps, shape (T, m).
-        terminated: True at the step that ended an episode for good, at most once in each, shape (T, m).
+        terminated: True at the terminating step, at most once per episode, shape (T, m).
     """
 
     states: torch.Tensor
@@ -40,17 +40,17 @@ class Trajectories:
 
     @property
     def alive(self) -> torch.Tensor:
-        """True for the steps that were really taken, the terminating one included, shape (T, m)."""
+        """True for the steps up to termination, the terminating one included, shape (T, m)."""
         ended = self.terminated.long()
         return ended.cumsum(0) - ended == 0
 
     @property
     def returns(self) -> torch.Tensor:
-        """The undiscounted sum of rewards of each episode while it was alive, shape (m,)."""
+        """The undiscounted sum of rewards of each episode, shape (m,)."""
         return self.discounted_returns(1.0)
 
     def discounted_returns(self, discount: float) -> torch.Tensor:
-        """Return Σₜ γᵗ rₜ of each episode while it was alive, shape (m,).
+        """Return Σₜ γᵗ rₜ of each episode, shape (m,).
 
         Args:
             discount: γ, between 0 and 1; 1 is allowed because the episodes are finite.
@@ -60,14 +60,14 @@ class Trajectories:
     def transitions(
         self, environment: Environment, *, initial_states: ArrayLike | None = None
     ) -> Transitions:
-        """Return the steps really taken as a dataset, episode after episode, each in order of time.
+        """Return the steps up to termination as a dataset, episode after episode.
 
-        The last step of an episode is `terminated` if the environment ended it and `truncated` if only the
-        simulation did.
+        The last step of an episode is `terminated` if the environment terminated it, else `truncated`.
 
         Args:
             environment: The environment that was simulated; it names the columns.
-            initial_states: Where the task to learn starts, shape (n₀, d_s), if not where these episodes did.
+            initial_states: Initial states of the task to learn, shape (n₀, d_s); by default those of the
+                episodes.
         """
         taken = self.alive.T  # (m, T)
         truncated = torch.zeros_like(taken)
@@ -106,17 +106,16 @@ def simulate(
     num_episodes: int = 1,
     rng: torch.Generator | None = None,
 ) -> Trajectories:
-    """Run a controller in an environment, all episodes at once.
+    """Run a controller in an environment, all episodes in parallel.
 
     Args:
-        environment: The dynamics, rewards and ends.
-        controller: Maps raw states (m, d_s) to actions (m, d_a), as a tensor or an array. It always sees all
-            m episodes; what it asks for in one that has ended is ignored. When all have ended it is asked no
-            more.
+        environment: The plant.
+        controller: Maps raw states (m, d_s) to actions (m, d_a), as a tensor or an array. It is called with
+            all m episodes until all have terminated; its actions in terminated ones are ignored.
         steps: T, the length of an episode that does not terminate, at least 1.
         initial_states: One row (m, d_s) per episode; drawn from the environment if absent.
         num_episodes: m, where the environment draws the initial states.
-        rng: The source of those draws; a fixed start needs none.
+        rng: The generator of those states; a fixed start needs none.
 
     Example:
         >>> from nopg.envs import Pendulum
@@ -143,7 +142,7 @@ def simulate(
     with torch.no_grad():
         for t in range(steps):
             s = states[t]
-            # The controller gets a copy, so that nothing it does can rewrite the record.
+            # A copy, so that the controller cannot change the record.
             a = environment.applied(_checked(controller(s.clone()), (m, d_a), t, alive))
             s_next = environment.step(s, a)
 
@@ -153,7 +152,7 @@ def simulate(
             states[t + 1] = torch.where(alive[:, None], s_next, s)
             alive = alive & ~terminated[t]
             if not bool(alive.any()):
-                states[t + 2 :] = states[t + 1]  # nothing more can happen
+                states[t + 2 :] = states[t + 1]
                 break
 
     return Trajectories(states=states, actions=actions, rewards=rewards, terminated=terminated)

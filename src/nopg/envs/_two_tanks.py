@@ -1,40 +1,97 @@
-"""Two tanks of water, one above the other: the level control of every process laboratory."""
+"""Two water tanks in series, with level control by a pump, and a PI controller for them."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import torch
 
-from nopg.envs._environment import Environment
+from nopg.envs._environment import Environment, check_initial, check_numbers
 from nopg.errors import ArgumentError
 
-__all__ = ["TwoTanks", "TwoTanksParameters", "level_controller"]
+__all__ = ["TwoTanks", "level_controller"]
 
 
-@dataclass(frozen=True, slots=True)
-class TwoTanksParameters:
-    """The constants of tanks, pump and task.
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoTanks(Environment):
+    """Bring the lower of two tanks to its set point with a pump that fills the upper one.
+
+    ## Description
+
+    A pump fills the upper tank, which drains through a hole into the lower tank, which drains through a hole
+    into the sump. By Torricelli's law the flow through a hole of cross-section a at level h is a·√(2gh):
+
+        A_u·ḣ_u = k·V − a_u·√(2g·h_u)
+        A_l·ḣ_l = a_u·√(2g·h_u) − a_l·√(2g·h_l)
+
+    The pump acts on the lower level through the upper tank, with a lag of about a minute. A full tank
+    overflows and stays full. The voltage is held for 10 s, a sixth of a time constant at 10 cm, and
+    integrated by four Runge-Kutta steps. The plant has no noise.
 
     Tanks and pump are the left column of the quadruple-tank process (Johansson 2000, IEEE Transactions on
     Control Systems Technology 8(3), 456-465): tank 3 above tank 1, with all of pump 2 led into tank 3. Its
     level sensors give 0.50 V/cm, so that 10 V are 20 cm. The limits and the costs are ours.
 
+    ## Action Space
+
+    One voltage, clipped to its bounds. 3 V hold about 10 cm.
+
+    | Num | Action    | Min | Max | Unit |
+    |-----|-----------|-----|-----|------|
+    | 0   | `voltage` | 0   | 10  | V    |
+
+    ## Observation Space
+
+    The state itself: both levels, and the set point of the lower one, which is constant in an episode.
+
+    | Num | Observation | Min | Max | Unit |
+    |-----|-------------|-----|-----|------|
+    | 0   | `upper`     | 0   | 20  | cm   |
+    | 1   | `lower`     | 0   | 20  | cm   |
+    | 2   | `set_point` | 6   | 14  | cm   |
+
+    ## Rewards
+
+    r = −((lower − set_point)² + 0.01·voltage²), with the state *before* the step and the clipped voltage.
+    Holding 10 cm costs 0.09 per step, an error of 1 cm costs 1.
+
+    ## Starting State
+
+    At rest at a level uniform in [6, 14] cm, with a new set point uniform in the same range.
+
+    ## Episode End
+
+    No state is terminal. The plant settles within ten minutes, 60 steps.
+
+    ## Version History
+
+    * v0: the left column of the quadruple-tank process (Johansson 2000).
+
     Attributes:
-        upper_area: Cross-section of the upper tank in cm², positive.
-        lower_area: Cross-section of the lower tank in cm², positive.
-        upper_outlet: Cross-section of the hole through which the upper tank drains into the lower one, in
-            cm², positive.
-        lower_outlet: Cross-section of the hole through which the lower tank drains, in cm², positive.
-        pump_gain: Flow per volt in cm³/(V s), positive.
-        gravity: Acceleration of gravity in cm/s², positive.
+        upper_area: A_u, cross-section of the upper tank in cm², positive.
+        lower_area: A_l, cross-section of the lower tank in cm², positive.
+        upper_outlet: a_u, cross-section of the upper tank's hole in cm², positive.
+        lower_outlet: a_l, cross-section of the lower tank's hole in cm², positive.
+        pump_gain: k, flow per volt in cm³/(V s), positive.
+        gravity: g in cm/s², positive.
         max_voltage: Bound on the pump's voltage in V, positive.
-        max_level: Height of the tanks in cm, positive; what is above flows over the brim.
+        max_level: Height of the tanks in cm, positive.
         time_step: Seconds between two actions, positive.
-        substeps: How many steps of Runge and Kutta to integrate between two actions, at least 1.
+        substeps: Number of Runge-Kutta steps between two actions, at least 1.
         set_points: The lowest and the highest set point of the lower tank in cm, which the pump can hold.
-        effort: What a squared volt costs, in squared centimetres of deviation, at least 0.
+        effort: Cost of a squared volt, in squared centimetres of error, at least 0.
+
+    Example:
+        >>> tanks = TwoTanks()
+        >>> states = torch.tensor([[10.0, 10.0, 12.0]], dtype=torch.float64)
+        >>> voltages = torch.tensor([[5.0]], dtype=torch.float64)
+        >>> next_states = tanks.step(states, voltages)
+        >>> [round(number, 3) for number in next_states[0].tolist()]
+        [12.234, 10.185, 12.0]
+        >>> tanks.reward(states, voltages, next_states).tolist()
+        [-4.25]
     """
 
     upper_area: float = 28.0
@@ -50,16 +107,18 @@ class TwoTanksParameters:
     set_points: tuple[float, float] = (6.0, 14.0)
     effort: float = 0.01
 
+    state_names = ("upper", "lower", "set_point")
+    action_names = ("voltage",)
+
     def __post_init__(self) -> None:
-        for name in (
-            *("upper_area", "lower_area", "upper_outlet", "lower_outlet", "pump_gain", "gravity"),
-            *("max_voltage", "max_level", "time_step"),
-        ):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ArgumentError(f"{name} must be positive and finite, got {value}; try the default")
-        if not (math.isfinite(self.effort) and self.effort >= 0):
-            raise ArgumentError(f"effort must be at least 0 and finite, got {self.effort}; try 0.01")
+        check_numbers(
+            self,
+            positive=(
+                *("upper_area", "lower_area", "upper_outlet", "lower_outlet", "pump_gain", "gravity"),
+                *("max_voltage", "max_level", "time_step"),
+            ),
+            non_negative=("effort",),
+        )
         if self.substeps < 1:
             raise ArgumentError(f"substeps must be at least 1, got {self.substeps}; try 4")
         low, high = self.set_points
@@ -67,187 +126,103 @@ class TwoTanksParameters:
             raise ArgumentError(
                 f"set_points is {self.set_points}; give 0 < lowest < highest < max_level, {self.max_level:g}"
             )
-        if self.voltage_at(high) > self.max_voltage or self.upper_at(high) > self.max_level:
+        if self.voltage_at(high) > self.max_voltage or self.upper_level_at(high) > self.max_level:
             raise ArgumentError(
-                f"the set point {high:g} cannot be held: it takes {self.voltage_at(high):.3g} V and "
-                f"{self.upper_at(high):.3g} cm in the upper tank; lower it"
+                f"the set point {high:g} cannot be held: it needs {self.voltage_at(high):.3g} V and "
+                f"{self.upper_level_at(high):.3g} cm in the upper tank; lower it"
             )
 
     def voltage_at(self, level: float) -> float:
-        """Return the voltage that holds the lower tank at a level in cm: as much in as runs out."""
+        """Return the voltage that holds the lower tank at a level in cm."""
         return self.lower_outlet * math.sqrt(2 * self.gravity * level) / self.pump_gain
 
-    def upper_at(self, level: float) -> float:
-        """Return the level of the upper tank while the lower one is held at a level in cm."""
+    def upper_level_at(self, level: float) -> float:
+        """Return the level of the upper tank in cm while the lower one is held at a level in cm."""
         return (self.lower_outlet / self.upper_outlet) ** 2 * level
 
     def time_constants_at(self, level: float) -> tuple[float, float]:
-        """Return the time constants of both tanks in s, for small changes about rest at a level in cm."""
-        upper = self.upper_area / self.upper_outlet * math.sqrt(2 * self.upper_at(level) / self.gravity)
+        """Return the time constants of both tanks in s, linearised at a level of the lower tank in cm."""
+        upper = self.upper_area / self.upper_outlet * math.sqrt(2 * self.upper_level_at(level) / self.gravity)
         lower = self.lower_area / self.lower_outlet * math.sqrt(2 * level / self.gravity)
         return upper, lower
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class TwoTanks(Environment):
-    """Bring the lower of two tanks to its set point with a pump that fills the upper one.
-
-    ## Description
-
-    A pump fills the upper tank, which drains through a hole into the lower tank, which drains through a hole
-    into the sump. By Torricelli's law a hole of cross-section a under h of water passes a·√(2gh):
-
-        A_u·ḣ_u = k·V − a_u·√(2g·h_u)
-        A_l·ḣ_l = a_u·√(2g·h_u) − a_l·√(2g·h_l)
-
-    What the pump does reaches the lower level through the upper tank, about a minute later. A full tank stays
-    full and spills; what spills is lost. The voltage is held for 10 s, a sixth of a time constant at a level
-    of 10 cm, and integrated by four steps of Runge and Kutta. There is no noise in the plant.
-
-    ## Action Space
-
-    One voltage; what is asked beyond the bounds is clipped to them. 3 V hold about 10 cm.
-
-    | Num | Action    | Min | Max | Unit |
-    |-----|-----------|-----|-----|------|
-    | 0   | `voltage` | 0   | 10  | V    |
-
-    ## Observation Space
-
-    The state itself: both levels, and the set point of the lower one. The set point does not change by
-    itself; whoever runs the plant changes it, and a new episode begins.
-
-    | Num | Observation | Min | Max | Unit |
-    |-----|-------------|-----|-----|------|
-    | 0   | `upper`     | 0   | 20  | cm   |
-    | 1   | `lower`     | 0   | 20  | cm   |
-    | 2   | `set_point` | 6   | 14  | cm   |
-
-    ## Rewards
-
-    r = −((lower − set_point)² + 0.01·voltage²), with the state *before* the step and the clipped voltage.
-    Holding 10 cm costs 0.09 per step, being 1 cm off costs 1.
-
-    ## Starting State
-
-    At rest at a level uniform in [6, 14] cm, with a new set point uniform in the same range.
-
-    ## Episode End
-
-    No state is terminal. The length belongs to the rollout; after ten minutes, 60 steps, all is quiet.
-
-    ## Version History
-
-    * v0: the left column of the quadruple-tank process (Johansson 2000).
-
-    Attributes:
-        parameters: The constants and limits.
-
-    Example:
-        >>> tanks = TwoTanks()
-        >>> states = torch.tensor([[10.0, 10.0, 12.0]], dtype=torch.float64)
-        >>> voltages = torch.tensor([[5.0]], dtype=torch.float64)
-        >>> next_states = tanks.step(states, voltages)
-        >>> [round(number, 3) for number in next_states[0].tolist()]
-        [12.234, 10.185, 12.0]
-        >>> tanks.reward(states, voltages, next_states).tolist()
-        [-4.25]
-    """
-
-    parameters: TwoTanksParameters = field(default_factory=TwoTanksParameters)
-
-    state_names = ("upper", "lower", "set_point")
-    action_names = ("voltage",)
 
     @property
     def state_low(self) -> torch.Tensor:
         """Both tanks empty, the lowest set point."""
-        return torch.tensor([0.0, 0.0, self.parameters.set_points[0]], dtype=torch.float64)
+        return torch.tensor([0.0, 0.0, self.set_points[0]], dtype=torch.float64)
 
     @property
     def state_high(self) -> torch.Tensor:
         """Both tanks full, the highest set point."""
-        p = self.parameters
-        return torch.tensor([p.max_level, p.max_level, p.set_points[1]], dtype=torch.float64)
+        return torch.tensor([self.max_level, self.max_level, self.set_points[1]], dtype=torch.float64)
 
     @property
     def action_low(self) -> torch.Tensor:
-        """The pump at rest: it cannot suck."""
+        """The pump off, 0 V."""
         return torch.zeros(1, dtype=torch.float64)
 
     @property
     def action_high(self) -> torch.Tensor:
         """The pump at max_voltage."""
-        return torch.tensor([self.parameters.max_voltage], dtype=torch.float64)
+        return torch.tensor([self.max_voltage], dtype=torch.float64)
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
-        """Draw states (num_states, 3) at rest at one level, the set point at another; needs a generator."""
-        if num_states < 1:
-            raise ArgumentError(f"num_states must be at least 1, got {num_states}")
-        if rng is None:
-            raise ArgumentError("level and set point are drawn, got no generator; pass rng or seed")
-        p = self.parameters
-        low, high = p.set_points
+        """Return states (num_states, 3) at rest at a random level with a random set point."""
+        check_initial(num_states, rng, random=True)
+        low, high = self.set_points
         draws = low + (high - low) * torch.rand(num_states, 2, dtype=torch.float64, generator=rng)
         level, set_point = draws.unbind(-1)
-        return torch.stack([p.upper_at(1.0) * level, level, set_point], dim=-1)
+        return torch.stack([self.upper_level_at(1.0) * level, level, set_point], dim=-1)
 
     def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Return the states (m, 3) when the next action is due; the set point stays."""
-        p = self.parameters
-        dt = p.time_step / p.substeps
+        """Return the states (m, 3) at the next action; the set point does not change."""
+        dt = self.time_step / self.substeps
         (voltage,) = self.applied(actions).unbind(-1)
         levels = states[..., :2]
 
-        for _ in range(p.substeps):
+        for _ in range(self.substeps):
             k_1 = self._rates(levels, voltage)
             k_2 = self._rates(levels + dt / 2 * k_1, voltage)
             k_3 = self._rates(levels + dt / 2 * k_2, voltage)
             k_4 = self._rates(levels + dt * k_3, voltage)
-            levels = (levels + dt / 6 * (k_1 + 2 * k_2 + 2 * k_3 + k_4)).clamp(0.0, p.max_level)
+            levels = (levels + dt / 6 * (k_1 + 2 * k_2 + 2 * k_3 + k_4)).clamp(0.0, self.max_level)
 
         return torch.cat([levels, states[..., 2:]], dim=-1)
 
     def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
         """Return the rewards (m,), which depend on the state before the step and the clipped voltage."""
-        del next_states  # part of the interface; this task rewards the state it leaves
+        del next_states  # required by the interface
         _, lower, set_point = states.unbind(-1)
         (voltage,) = self.applied(actions).unbind(-1)
-        return -((lower - set_point) ** 2 + self.parameters.effort * voltage**2)
-
-    def terminal(self, next_states: torch.Tensor) -> torch.Tensor:
-        """Return booleans (m,), all false: the task never ends by itself."""
-        return torch.zeros(next_states.shape[:-1], dtype=torch.bool)
+        return -((lower - set_point) ** 2 + self.effort * voltage**2)
 
     def _rates(self, levels: torch.Tensor, voltage: torch.Tensor) -> torch.Tensor:
-        """Return how fast the levels (m, 2) rise, in cm/s."""
-        p = self.parameters
-        # A step of the integration may look below an empty tank or above a full one: no water is there.
-        upper, lower = torch.sqrt(2 * p.gravity * levels.clamp(0.0, p.max_level)).unbind(-1)
-        filled = p.pump_gain * voltage - p.upper_outlet * upper
-        passed = p.upper_outlet * upper - p.lower_outlet * lower
-        return torch.stack([filled / p.upper_area, passed / p.lower_area], dim=-1)
+        """Return the derivatives of the levels (m, 2), in cm/s."""
+        # An intermediate Runge-Kutta state may lie below empty or above full.
+        upper, lower = torch.sqrt(2 * self.gravity * levels.clamp(0.0, self.max_level)).unbind(-1)
+        into_upper = self.pump_gain * voltage - self.upper_outlet * upper
+        into_lower = self.upper_outlet * upper - self.lower_outlet * lower
+        return torch.stack([into_upper / self.upper_area, into_lower / self.lower_area], dim=-1)
 
 
 def level_controller(
-    environment: TwoTanks, *, tuned_at: float = 10.0, closed_loop_time: float | None = None
+    tanks: TwoTanks, *, tuned_at: float = 10.0, closed_loop_time: float | None = None
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return a PI controller of the lower level for one run, from states (m, 3) to voltages (m, 1).
 
     V = K·e + I with e = set_point − lower, and I grows by K·e·Δt/T in every step. It is tuned by the SIMC
-    rules (Skogestad 2003, Journal of Process Control 13, 291-309): made linear at one level, the plant has a
-    gain of 2h/V and the time constants T₁, T₂ of its tanks. The half rule takes it for one lag
-    τ = T₁ + T₂/2 with a delay θ = T₂/2 + Δt/2, half a step of it for the hold of the voltage. Then
+    rules (Skogestad 2003, Journal of Process Control 13, 291-309): linearised at one level, the plant has a
+    gain of 2h/V and the time constants T₁, T₂ of its tanks. The half rule approximates it by one lag
+    τ = T₁ + T₂/2 with a delay θ = T₂/2 + Δt/2, where Δt/2 is the delay of the hold. Then
     K = τ/(gain·(τ_c + θ)) and T = min(τ, 4(τ_c + θ)).
 
-    I begins at the voltage that holds the level of the first call, as if the controller had run before, and
-    stops where the pump is at a bound. It is the memory of one run: make a new controller for the next.
+    I starts at the voltage that holds the level of the first call and is not integrated while the pump is at
+    a bound. The controller keeps I between calls: make a new one for each run.
 
     Args:
-        environment: The plant.
-        tuned_at: The level of the lower tank at which it is tuned, in cm.
-        closed_loop_time: τ_c, the time constant in s which the closed loop should have; θ by default, as SIMC
+        tanks: The plant.
+        tuned_at: The level of the lower tank for the tuning, in cm.
+        closed_loop_time: τ_c, the desired time constant of the closed loop in s; θ by default, as SIMC
             suggests.
 
     Example:
@@ -256,35 +231,34 @@ def level_controller(
         >>> [round(controller(state).item(), 3) for _ in range(3)]
         [3.347, 3.392, 3.436]
     """
-    p = environment.parameters
-    if not 0 < tuned_at < p.max_level:
-        raise ArgumentError(f"tuned_at is {tuned_at} cm; give a level between 0 and {p.max_level:g}")
+    if not 0 < tuned_at < tanks.max_level:
+        raise ArgumentError(f"tuned_at is {tuned_at} cm; give a level between 0 and {tanks.max_level:g}")
     if closed_loop_time is not None and not (math.isfinite(closed_loop_time) and closed_loop_time > 0):
         raise ArgumentError(f"closed_loop_time is {closed_loop_time} s; give a positive time, or None")
 
-    gain, integral_time = _simc(p, tuned_at, closed_loop_time)
-    low, high = environment.action_low, environment.action_high
+    gain, integral_time = _simc(tanks, tuned_at, closed_loop_time)
+    low, high = tanks.action_low, tanks.action_high
     integral = torch.empty(0, dtype=torch.float64)
 
     def voltages(states: torch.Tensor) -> torch.Tensor:
         nonlocal integral
         _, lower, set_point = states.unbind(-1)
         if len(integral) == 0:
-            integral = p.voltage_at(1.0) * lower.sqrt()
+            integral = tanks.voltage_at(1.0) * lower.sqrt()
 
         error = set_point - lower
         voltage = gain * error + integral
         winding = ((voltage > high) & (error > 0)) | ((voltage < low) & (error < 0))
-        integral = torch.where(winding, integral, integral + gain * error * p.time_step / integral_time)
+        integral = torch.where(winding, integral, integral + gain * error * tanks.time_step / integral_time)
         return voltage.clamp(low, high)[:, None]
 
     return voltages
 
 
-def _simc(p: TwoTanksParameters, level: float, closed_loop_time: float | None) -> tuple[float, float]:
+def _simc(tanks: TwoTanks, level: float, closed_loop_time: float | None) -> tuple[float, float]:
     """Return gain in V/cm and integral time in s."""
-    slow, fast = sorted(p.time_constants_at(level), reverse=True)
-    lag, delay = slow + fast / 2, (fast + p.time_step) / 2
+    slow, fast = sorted(tanks.time_constants_at(level), reverse=True)
+    lag, delay = slow + fast / 2, (fast + tanks.time_step) / 2
     closed = delay if closed_loop_time is None else closed_loop_time
-    plant_gain = 2 * level / p.voltage_at(level)  # h = (k·V/a)²/(2g) at rest, so that dh/dV = 2h/V
+    plant_gain = 2 * level / tanks.voltage_at(level)  # h = (k·V/a)²/(2g) at rest, so that dh/dV = 2h/V
     return lag / (plant_gain * (closed + delay)), min(lag, 4 * (closed + delay))

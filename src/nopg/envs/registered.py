@@ -1,6 +1,6 @@
-"""Importing this module registers the environments with Gymnasium, as `nopg/…-v0`.
+"""Importing this module registers the plants with Gymnasium, as `nopg/…-v0`.
 
-Gymnasium imports it by itself from the name before the colon:
+Gymnasium imports it from the name before the colon:
 
     >>> import gymnasium
     >>> gymnasium.make("nopg.envs.registered:nopg/Pendulum-v0").spec.id

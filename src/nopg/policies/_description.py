@@ -1,4 +1,4 @@
-"""Policies as plain values and arrays, and back: what is saved of them."""
+"""Policies to and from plain values and arrays, for saved controllers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Parameters = Mapping[str, torch.Tensor]
 
 
 def describe_policy(policy: Policy) -> dict[str, Any]:
-    """Return what `policy_from` needs beside the parameters (`state_dict`) to build the policy again.
+    """Return the description that `policy_from` needs beside the parameters (`state_dict`).
 
     Example:
         >>> describe_policy(LinearPolicy([[-1.0, -2.0]]))
         {'kind': 'linear'}
     """
-    # A subclass may act in another way, so the type itself has to be one of ours.
+    # A subclass may act differently, so the exact type is required.
     if type(policy) is LinearPolicy:
         return {"kind": "linear"}
     if type(policy) is MLPPolicy:
         return {"kind": "mlp"}
     if isinstance(policy, (GaussianMLPPolicy, GaussianPolicy)):
-        drawn = {
+        sampling = {
             "num_action_samples": None if policy.sigma_points else policy.num_action_samples,
             "final_variance": policy.decay.final,
         }
         if type(policy) is GaussianMLPPolicy:
-            return {"kind": "gaussian-mlp", **drawn}
+            return {"kind": "gaussian-mlp", **sampling}
         if type(policy) is GaussianPolicy:
-            return {"kind": "gaussian", "mean": describe_policy(policy.mean)["kind"], **drawn}
+            return {"kind": "gaussian", "mean": describe_policy(policy.mean)["kind"], **sampling}
     raise ArgumentError(
         f"a policy of class {type(policy).__name__} cannot be saved; the policies of nopg.policies can. Save "
         "its state_dict() yourself"
@@ -47,13 +47,13 @@ def describe_policy(policy: Policy) -> dict[str, Any]:
 
 
 def policy_from(description: Mapping[str, Any], parameters: Parameters) -> Policy:
-    """Return the policy of a description with these parameters; what does not fit is refused.
+    """Return the policy of a description and its parameters; inconsistent ones are refused.
 
-    Sizes are those of the parameters, so that nothing is larger than what was read.
+    Sizes are taken from the parameters, so that no more memory is allocated than was read.
     """
     for name, value in parameters.items():
         if not value.is_floating_point() or not bool(value.isfinite().all()):
-            raise ArgumentError(f"the parameter {name} of the policy holds what is no finite number")
+            raise ArgumentError(f"the parameter {name} of the policy holds numbers that are not finite")
     policy = _build(description, parameters)
     try:
         policy.load_state_dict(dict(parameters))
@@ -70,17 +70,14 @@ def _build(description: Mapping[str, Any], parameters: Parameters) -> Policy:
         raise ArgumentError(f"there is no policy of kind {kind!r}")
     count, final = description.get("num_action_samples"), description.get("final_variance")
     if not (count is None or isinstance(count, int)) or not isinstance(final, (int, float)):
-        raise ArgumentError(f"the policy draws {count!r} actions, with {final!r} of the variance at the end")
+        raise ArgumentError(
+            f"num_action_samples is {count!r} and final_variance {final!r}; both must be numbers"
+        )
     decay = VarianceDecay(final)
     if kind == "gaussian":
-        inner = {
-            name.removeprefix("mean."): value
-            for name, value in parameters.items()
-            if name.startswith("mean.")
-        }
+        inner = {name[5:]: value for name, value in parameters.items() if name.startswith("mean.")}
         mean = _deterministic(str(description.get("mean")), inner)
-        std = _vector(parameters, "std")
-        return GaussianPolicy(mean, std, num_action_samples=count, decay=decay)
+        return GaussianPolicy(mean, _vector(parameters, "std"), num_action_samples=count, decay=decay)
     return GaussianMLPPolicy(
         _network(parameters),
         _action_range(parameters),
@@ -104,7 +101,7 @@ def _deterministic(kind: str, parameters: Parameters) -> Deterministic:
 def _network(parameters: Parameters) -> MLP:
     mean, std = (_vector(parameters, f"network.standardizer.{name}") for name in ("mean", "std"))
     if std.shape != mean.shape or not bool((std > 0).all()):
-        raise ArgumentError("the inputs of the policy are scaled by numbers that do not fit, or not positive")
+        raise ArgumentError("the standardisation of the policy has another shape, or is not positive")
     standardizer = Standardizer(mean, std)
     hidden, outputs = (_vector(parameters, f"network.{layer}.bias").numel() for layer in ("hidden", "output"))
     size = max(hidden * (len(standardizer.mean) + 1), outputs * (hidden + 1))

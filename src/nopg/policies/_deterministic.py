@@ -15,12 +15,12 @@ __all__ = ["Deterministic", "LinearPolicy", "MLPPolicy", "Mode"]
 
 
 class Deterministic(Policy):
-    """A policy of one action per state, which its noise does not change."""
+    """A policy with one action per state and no noise."""
 
     num_action_samples = 1
 
     def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
-        """Return no noise: shape (1, m, 0)."""
+        """Return an empty noise, shape (1, m, 0)."""
         return torch.zeros(1, num_states, 0, dtype=torch.float64, device=rng.device)
 
     def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
@@ -30,18 +30,14 @@ class Deterministic(Policy):
 
 
 class Mode(Deterministic):
-    """A policy without its noise.
-
-    Args:
-        policy: Any policy.
-    """
+    """The mode of any policy, as a deterministic policy."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__()
         self.policy, self.num_actions = policy, policy.num_actions
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
-        """Return the policy's own mode."""
+        """Return the mode of the policy."""
         return self.policy.mode(features)
 
 
@@ -95,10 +91,10 @@ class MLPPolicy(Deterministic):
         """Return an untrained policy with inputs standardised and outputs bounded as in the data.
 
         Args:
-            features: Of the states, (n, d_f).
-            actions: Logged ones, (n, d_a).
-            rng: Where the weights are drawn from.
-            hidden: Units of the network.
+            features: Features of the states, (n, d_f).
+            actions: Logged actions, (n, d_a).
+            rng: Random generator of the weights.
+            hidden: Number of units.
             linear: See `MLP`.
         """
         standardizer = Standardizer.from_data(features)

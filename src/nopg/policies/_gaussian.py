@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Self
 
 import torch
@@ -17,9 +18,9 @@ __all__ = ["GaussianMLPPolicy", "GaussianPolicy", "VarianceDecay"]
 
 
 class VarianceDecay(torch.nn.Module):
-    """A factor on σ whose square, the factor on the variance, falls linearly from 1 over the training.
+    """A factor on σ; its square, the factor on the variance, falls linearly from 1 over the training.
 
-    The supplement says that the variance is decayed linearly; it does not say to what.
+    The supplement decays the variance linearly and does not state its final value.
 
     Args:
         final: The factor on the variance at the end, in [0, 1].
@@ -44,44 +45,67 @@ class VarianceDecay(torch.nn.Module):
         return sigma * self.factor
 
 
-class _Sampled(Policy):
-    """What Gaussian policies share: the noise that stands for a normal distribution.
+class _Gaussian(Policy):
+    """The common part of Gaussian policies: a = μ(s) + σ(s)·noise.
 
     Attributes:
-        sigma_points: Whether that is the 2·d_a points ±√d_a along the axes rather than random draws: their
-            mean and covariance are the normal distribution's, and so are all its moments of third degree
-            (the unscented transform, which the paper names beside Monte Carlo).
+        sigma_points: Whether the noise is the 2·d_a points ±√d_a along the axes instead of random draws.
+            Mean, covariance and third moments are those of the normal distribution (the unscented
+            transform, which the paper names beside Monte Carlo).
     """
 
     sigma_points: bool
 
-    def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
-        """Return the noise (L, m, d_a) that `actions` takes."""
-        if not self.sigma_points:
-            return super().noise(num_states, rng)
-        axes = math.sqrt(self.num_actions) * torch.eye(
-            self.num_actions, dtype=torch.float64, device=rng.device
-        )
-        return torch.cat([axes, -axes])[:, None].expand(-1, num_states, -1)
-
-    def _sample(self, num_action_samples: int | None) -> None:
-        """Take so many random actions per state, or the sigma points."""
+    def _configure(
+        self, num_actions: int, num_action_samples: int | None, decay: VarianceDecay | None
+    ) -> None:
         if num_action_samples is not None and num_action_samples < 1:
             raise ArgumentError(
                 f"num_action_samples is {num_action_samples}; draw at least one action per state"
             )
+        self.decay, self.num_actions = decay or VarianceDecay(), num_actions
         self.sigma_points = num_action_samples is None
-        self.num_action_samples = num_action_samples or 2 * self.num_actions
+        self.num_action_samples = num_action_samples or 2 * num_actions
+
+    @abstractmethod
+    def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return μ(s) and σ(s), both (m, d_a)."""
+
+    def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
+        """Return the noise (L, m, d_a) of `actions`."""
+        if not self.sigma_points:
+            return super().noise(num_states, rng)
+        d_a = self.num_actions
+        axes = math.sqrt(d_a) * torch.eye(d_a, dtype=torch.float64, device=rng.device)
+        return torch.cat([axes, -axes])[:, None].expand(-1, num_states, -1)
+
+    def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """Return μ(s) + σ(s)·noise, shape (L, m, d_a)."""
+        mu, sigma = self.moments(features)
+        return mu[None] + sigma[None] * noise
+
+    def progress(self, fraction: float) -> None:
+        """Decay the variance."""
+        self.decay.progress(fraction)
+
+    def _per_action(self, name: str, values: ArrayLike) -> torch.Tensor:
+        """Return one number per action, (d_a,)."""
+        numbers = as_tensor(values)
+        if numbers.shape not in {(), (1,), (self.num_actions,)}:
+            raise ArgumentError(
+                f"{name} has shape {tuple(numbers.shape)}; give one number, or {self.num_actions}"
+            )
+        return numbers.expand(self.num_actions).clone()
 
 
-class GaussianPolicy(_Sampled):
+class GaussianPolicy(_Gaussian):
     """A deterministic mean with a fixed standard deviation (`eq:lqr_diagonal_policy_stochastic`).
 
     Args:
         mean: μ.
         std: σ, one number per action, or one for all.
-        num_action_samples: L, actions drawn per state; None for sigma points instead.
-        decay: How the variance falls over the training; not at all by default.
+        num_action_samples: L, actions drawn per state; None for sigma points.
+        decay: Decay of the variance over the training; none by default.
     """
 
     std: torch.Tensor
@@ -95,20 +119,12 @@ class GaussianPolicy(_Sampled):
         decay: VarianceDecay | None = None,
     ) -> None:
         super().__init__()
-        sigma = as_tensor(std)
-        if sigma.shape not in {(), (1,), (mean.num_actions,)}:
-            raise ArgumentError(f"std has shape {tuple(sigma.shape)}; give one number, or {mean.num_actions}")
+        self.mean = mean
+        self._configure(mean.num_actions, num_action_samples, decay)
+        sigma = self._per_action("std", std)
         if not bool((sigma.isfinite() & (sigma >= 0)).all()):
             raise ArgumentError(f"std is {sigma.tolist()}; give finite numbers of at least 0")
-        self.mean, self.decay = mean, decay or VarianceDecay()
-        self.num_actions = mean.num_actions
-        self._sample(num_action_samples)
-        self.register_buffer("std", sigma.expand(mean.num_actions).clone())
-
-    def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """Return μ(s) + σ·noise, shape (L, m, d_a)."""
-        mu, sigma = self.moments(features)
-        return mu[None] + sigma[None] * noise
+        self.register_buffer("std", sigma)
 
     def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return μ(s) and σ, both (m, d_a)."""
@@ -119,12 +135,8 @@ class GaussianPolicy(_Sampled):
         """Return μ(s)."""
         return self.mean.mode(features)
 
-    def progress(self, fraction: float) -> None:
-        """Decay the variance."""
-        self.decay.progress(fraction)
 
-
-class GaussianMLPPolicy(_Sampled):
+class GaussianMLPPolicy(_Gaussian):
     """μ(s) = centre + radius·tanh(f(s)), σ(s) = u·sigmoid(g(s)); f and g are two outputs of one network.
 
     Args:
@@ -132,8 +144,8 @@ class GaussianMLPPolicy(_Sampled):
         action_range: The interval of the mean.
         largest_std: u, in the unit of the actions, one number or one each; 1 in the supplement, where
             actions lie within ±1, ±2 or ±5.
-        num_action_samples: L, actions drawn per state, 15 in the supplement; None for sigma points instead.
-        decay: How the variance falls over the training.
+        num_action_samples: L, actions drawn per state, 15 in the supplement; None for sigma points.
+        decay: Decay of the variance over the training; none by default.
     """
 
     largest_std: torch.Tensor
@@ -148,15 +160,9 @@ class GaussianMLPPolicy(_Sampled):
         decay: VarianceDecay | None = None,
     ) -> None:
         super().__init__()
-        self.network, self.action_range, self.decay = network, action_range, decay or VarianceDecay()
-        self.num_actions = len(action_range.center)
-        self._sample(num_action_samples)
-        largest = as_tensor(largest_std)
-        if largest.shape not in {(), (1,), (self.num_actions,)}:
-            raise ArgumentError(
-                f"largest_std has shape {tuple(largest.shape)}; give one number, or {self.num_actions}"
-            )
-        self.register_buffer("largest_std", largest.expand(self.num_actions).clone())
+        self.network, self.action_range = network, action_range
+        self._configure(len(action_range.center), num_action_samples, decay)
+        self.register_buffer("largest_std", self._per_action("largest_std", largest_std))
 
     @classmethod
     def from_data(
@@ -171,8 +177,7 @@ class GaussianMLPPolicy(_Sampled):
     ) -> Self:
         """Return an untrained policy with inputs standardised and the mean bounded as in the data.
 
-        σ is at most half the radius of the actions: the supplement's own on the pendulum, and the same
-        policy in any other unit.
+        σ is at most half the radius of the actions, as in the supplement's pendulum, in any unit.
         """
         network = MLP(Standardizer.from_data(features), 2 * actions.shape[1], hidden=hidden, rng=rng)
         action_range = ActionRange(actions.amin(dim=0), actions.amax(dim=0))
@@ -183,11 +188,6 @@ class GaussianMLPPolicy(_Sampled):
             num_action_samples=num_action_samples,
             decay=decay,
         )
-
-    def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """Return μ(s) + σ(s)·noise, shape (L, m, d_a)."""
-        mu, sigma = self.moments(features)
-        return mu[None] + sigma[None] * noise
 
     def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return μ(s) and σ(s), both (m, d_a)."""
@@ -200,7 +200,3 @@ class GaussianMLPPolicy(_Sampled):
         """Return μ(s)."""
         mean: torch.Tensor = self.action_range(self.network(features)[:, : self.num_actions])
         return mean
-
-    def progress(self, fraction: float) -> None:
-        """Decay the variance."""
-        self.decay.progress(fraction)

@@ -1,4 +1,4 @@
-"""Fit a policy to actions."""
+"""Supervised fit of a policy to actions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _HISTORY = 20
 def imitate(
     policy: Policy, features: torch.Tensor, actions: torch.Tensor, weights: torch.Tensor, *, steps: int = 100
 ) -> float:
-    """Bring the policy's mode near actions, in place, and return the last mean squared error.
+    """Fit the mode of a policy to actions, in place, and return the final mean squared error.
 
     Errors are in units of half the range of each action; L-BFGS on all examples at once.
 
     Args:
         policy: Changed in place.
         features: States (m, d_f).
-        actions: What to do there, (m, d_a).
-        weights: How much each state counts, (m,).
-        steps: Of L-BFGS, at most.
+        actions: Target actions, (m, d_a).
+        weights: Weights of the states, (m,).
+        steps: Largest number of L-BFGS iterations.
     """
     parameters = trainable(policy)
     scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12) / 2
@@ -33,8 +33,7 @@ def imitate(
     )
 
     def error() -> torch.Tensor:
-        wrong = share * ((policy.mode(features) - actions) / scale).square()
-        total = wrong.sum()
+        total = (share * ((policy.mode(features) - actions) / scale).square()).sum()
         gradients = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient

@@ -1,4 +1,4 @@
-"""The maps from states to numbers that policies are made of: linear gains and a small network."""
+"""The parts of network policies: standardised inputs, a small network, bounded outputs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from nopg.errors import ArgumentError
 
 __all__ = ["MLP", "ActionRange", "Standardizer"]
 
-
-# In standard deviations: how far below the mean a unit that begins as an input bends.
+# Position of the kink of a unit that is initialised as an input, in standard deviations below the mean.
 _BEND = 5.0
 
 
 class Standardizer(torch.nn.Module):
-    """x ↦ (x − mean)/std per feature, from the data: a network cannot see a velocity of ±.07 next to ±1.
+    """x ↦ (x − mean)/std per feature, from the data, so that features of different units have the same scale.
 
     Args:
         mean: Shape (d_f,).
-        std: Shape (d_f,); a constant feature passes centred only.
+        std: Shape (d_f,); a constant feature is only centred.
     """
 
     mean: torch.Tensor
@@ -78,10 +77,11 @@ class MLP(torch.nn.Module):
 
     Args:
         standardizer: From the data.
-        num_outputs: How many numbers it returns.
-        hidden: Units, 50 in the supplement.
-        rng: Where the weights are drawn from, uniform in ±1/√fan-in.
-        linear: Whether the first units begin as the inputs, far from where they bend: a linear law is near.
+        num_outputs: Number of outputs.
+        hidden: Number of units, 50 in the supplement.
+        rng: Random generator of the weights, uniform in ±1/√fan-in.
+        linear: Whether the first units are initialised as the inputs, far from their kinks, so that a linear
+            law is near.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The one interface through which every policy is asked for actions."""
+"""The interface of policies, and their actions and gradients at many states."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nopg._ranks import ALONE, Ranks
 
 __all__ = ["ActionTape", "Policy", "policy_actions", "policy_gradient", "shared_noise", "trainable"]
 
-# Activations of a chunk of this size stay in the cache.
-_STATES_AT_ONCE = 8_192
-# Of so many states the activations are kept from actions to gradient, some hundred bytes each.
-_STATES_TAPED = 1 << 18
+# The activations of a chunk of this size fit into the cache.
+_CHUNK = 8_192
+# Up to this number of states the activations are kept for the gradient, some hundred bytes per state.
+_MOST_TAPED = 1 << 18
 
 
 class Policy(torch.nn.Module, ABC):
-    """Maps state features and noise to actions; deterministic and stochastic policies differ only here.
+    """A map from state features and noise to actions, for deterministic and stochastic policies.
 
     Attributes:
         num_actions: d_a.
@@ -34,24 +34,24 @@ class Policy(torch.nn.Module, ABC):
 
     @abstractmethod
     def mode(self, features: torch.Tensor) -> torch.Tensor:
-        """Return the action (m, d_a) to apply when the policy runs: the mean."""
+        """Return the action (m, d_a) to apply on the plant: the mean."""
 
     def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
-        """Draw the standard normal noise (L, m, d_a) that `actions` takes, where the generator is."""
+        """Draw the standard normal noise (L, m, d_a) of `actions`, on the device of the generator."""
         shape = (self.num_action_samples, num_states, self.num_actions)
         return torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
 
     def progress(self, fraction: float) -> None:
-        """Hear that this fraction of the training has passed; schedules inside a policy follow it."""
+        """Set the schedules of the policy to this fraction of the training; none by default."""
 
 
 def trainable(policy: Policy) -> list[torch.nn.Parameter]:
-    """Return the parameters that training changes, in their order."""
+    """Return the trainable parameters, in order."""
     return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 
 def shared_noise(policy: Policy, num_states: int, rng: torch.Generator, ranks: Ranks = ALONE) -> torch.Tensor:
-    """Draw the noise of this rank's states; the states of all ranks together get what one rank would draw."""
+    """Draw the noise of this rank's states; all ranks together draw what a single process would."""
     if not ranks.several:
         return policy.noise(num_states, rng)
     counts = ranks.gather(torch.tensor([num_states])).tolist()
@@ -60,7 +60,7 @@ def shared_noise(policy: Policy, num_states: int, rng: torch.Generator, ranks: R
 
 
 def policy_actions(policy: Policy, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Return the actions (L, m, d_a) at all states, without a gradient tape."""
+    """Return the actions (L, m, d_a) at all states, without autograd."""
     with torch.no_grad():
         parts = [policy.actions(features[rows], noise[:, rows]) for rows in _chunks(len(features))]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
@@ -69,20 +69,20 @@ def policy_actions(policy: Policy, features: torch.Tensor, noise: torch.Tensor) 
 def policy_gradient(
     policy: Policy, features: torch.Tensor, noise: torch.Tensor, cotangent: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Return Σ cotangent · ∂actions/∂θ, one tensor per trainable parameter; memory as for one chunk.
+    """Return Σ cotangent · ∂actions/∂θ, one tensor per trainable parameter, in the memory of one chunk.
 
     Args:
         policy: The policy.
         features: States, shape (m, d_f).
-        noise: The noise the actions were computed with, shape (L, m, d_a).
+        noise: The noise of the actions, shape (L, m, d_a).
         cotangent: The derivative of the objective by every action, shape (L, m, d_a).
     """
     outputs = (policy.actions(features[rows], noise[:, rows]) for rows in _chunks(len(features)))
-    return _pulled_back(policy, outputs, cotangent)
+    return _accumulate(policy, outputs, cotangent)
 
 
 class ActionTape:
-    """The actions of a policy at many states; of not too many, also what their gradient needs.
+    """The actions of a policy at many states, with the autograd tape if the states are few enough.
 
     Args:
         policy: The policy.
@@ -96,7 +96,7 @@ class ActionTape:
     def __init__(self, policy: Policy, features: torch.Tensor, noise: torch.Tensor) -> None:
         self.policy, self.features, self.noise = policy, features, noise
         self._outputs: list[torch.Tensor] | None = None
-        if len(features) * policy.num_action_samples > _STATES_TAPED:
+        if len(features) * policy.num_action_samples > _MOST_TAPED:
             self.actions = policy_actions(policy, features, noise)
             return
         with torch.enable_grad():
@@ -107,16 +107,16 @@ class ActionTape:
 
     def gradient(self, cotangent: torch.Tensor) -> list[torch.Tensor]:
         """Return Σ cotangent · ∂actions/∂θ; see `policy_gradient`."""
-        outputs, self._outputs = self._outputs, None  # a tape runs once
+        outputs, self._outputs = self._outputs, None  # a tape can be used once
         if outputs is None:
             return policy_gradient(self.policy, self.features, self.noise, cotangent)
-        return _pulled_back(self.policy, outputs, cotangent)
+        return _accumulate(self.policy, outputs, cotangent)
 
 
-def _pulled_back(
+def _accumulate(
     policy: Policy, outputs: Iterable[torch.Tensor], cotangent: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Return the gradient of the parameters from actions chunk by chunk."""
+    """Return the gradient of the parameters, summed over chunks of actions."""
     parameters = trainable(policy)
     totals = [torch.zeros_like(parameter) for parameter in parameters]
     for rows, actions in zip(_chunks(cotangent.shape[1]), outputs, strict=True):
@@ -129,5 +129,5 @@ def _pulled_back(
 
 
 def _chunks(count: int) -> Iterator[slice]:
-    for start in range(0, max(count, 1), _STATES_AT_ONCE):
-        yield slice(start, min(start + _STATES_AT_ONCE, count))
+    for start in range(0, max(count, 1), _CHUNK):
+        yield slice(start, min(start + _CHUNK, count))

@@ -19,7 +19,7 @@ from nopg.bundles._writing import write_bundle
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
 from nopg.models._sharing import whole_data
-from nopg.policies import describe_policy
+from nopg.policies._description import describe_policy
 from nopg.training._reports import Update
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from nopg.envs import LQR
 from nopg.errors import ArgumentError
 from nopg.report._style import new_figure
+from studies.lqr_analysis import exact_return, optimal_gain
 from studies.paper._experiment import mode_of
 from studies.paper.figures._styles import STYLES
 from studies.records import Record
@@ -84,7 +85,7 @@ def _paths(axes: Axes, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> No
                 markevery=[len(path) - 1],
                 label=label,
             )
-    optimum = LQR().optimal_gain().diagonal().tolist()
+    optimum = optimal_gain(LQR()).diagonal().tolist()
     axes.plot(*optimum, "*", color="#F0E442", markeredgecolor="black", markersize=14, label="optimum")
 
     axes.set_xlim(_LOW[0], _HIGH[0])
@@ -103,7 +104,7 @@ def _landscape() -> tuple[_Floats, _Floats, _Floats]:
     lqr = LQR()
     k1, k2 = np.meshgrid(*(np.linspace(low, high, _GRID) for low, high in zip(_LOW, _HIGH, strict=True)))
     pairs = zip(k1.ravel(), k2.ravel(), strict=True)
-    costs = [-lqr.expected_return([float(a), float(b)], horizon=_HORIZON) for a, b in pairs]
+    costs = [-exact_return(lqr, [float(a), float(b)], horizon=_HORIZON) for a, b in pairs]
     return k1, k2, np.array(costs).reshape(k1.shape)
 
 

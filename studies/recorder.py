@@ -1,9 +1,18 @@
-"""Demonstrations: a person steers a Gymnasium environment in a window, and every episode is saved."""
+"""Records demonstrations: a person controls a Gymnasium environment in a window (mountain-car study).
+
+    python -m studies.recorder MountainCarContinuous-v0 --dataset car/human-v0
+
+writes a Minari dataset, which `nopg.Transitions` and `nopg fit minari:car/human-v0` read. Needs
+`pip install 'nopg[render,minari]'`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import copy
+import json
 import logging
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from nopg.errors import ArgumentError, MissingExtraError
+from nopg.errors import ArgumentError, MissingExtraError, NopgError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -24,9 +33,9 @@ _log = logging.getLogger(__name__)
 
 Device = Literal["keyboard", "mouse"]
 
-# For each action dimension the key that pushes it down and the key that pushes it up.
+# For each action the key of its lower bound and the key of its upper bound.
 _KEYS = (("left", "right"), ("down", "up"), ("a", "d"), ("s", "w"))
-_MOUSE_DIRECTIONS = 2  # x and y
+_MOUSE_AXES = 2
 _PANEL_HEIGHT = 56  # pixels below the picture, for two lines of text
 
 
@@ -41,94 +50,90 @@ def record(
     author: str | None = None,
     description: str | None = None,
 ) -> minari.MinariDataset | None:
-    """Let a person steer an environment in a window, and write what happens as a Minari dataset.
+    """Let a person control an environment in a window, and save the episodes as a Minari dataset.
 
-    Every episode waits for P. The arrows ← → push the first action to its bounds, ↓ ↑ the second, A D the
-    third and S W the fourth; without a key an action is 0, or the nearest to it that its bounds allow. With
-    the mouse, the pointer's place in the picture sets the first action from left to right and the second
-    from bottom to top. P pauses and goes on. Esc, or closing the window, ends the recording: the episode
-    under way is kept as truncated.
+    Each episode starts when P is pressed. The keys ← → set the first action to its bounds, ↓ ↑ the second,
+    A D the third and S W the fourth. Without a key, an action is 0, or the value nearest to 0 within its
+    bounds. With the mouse, the horizontal position of the pointer sets the first action and the vertical
+    position the second. P pauses and resumes. Esc, or closing the window, ends the recording; the current
+    episode is saved as truncated.
 
-    An episode is on the disk as soon as it ends, so nothing but the one under way can be lost. The stored
-    action is the one given to the environment, inside its bounds; termination and truncation are stored as
-    the environment reported them.
+    Each episode is saved when it ends. The stored action is the one passed to the environment, within its
+    bounds; termination and truncation are stored as the environment reports them.
 
     Args:
         env: Made with `render_mode="rgb_array"`, with finite bounds on one to four continuous actions (two
-            with the mouse). It stays open.
+            with the mouse). The caller closes it.
         dataset_id: The name of a new Minari dataset, such as `mountaincar/human-v0`.
-        episodes: After how many episodes the recording ends, at least 1.
-        device: What steers, the keyboard or the mouse.
-        frames_per_second: Steps per second; the environment's own `render_fps`, or else 30, if absent.
+        episodes: Number of episodes to record, at least 1.
+        device: Keyboard or mouse.
+        frames_per_second: Steps per second; by default the `render_fps` of the environment, else 30.
         seed: Episode k is reset with seed + k; without a seed the starts are not reproducible.
-        author: Who steered; kept with the dataset.
-        description: What was demonstrated; kept with the dataset.
+        author: Stored in the metadata of the dataset.
+        description: Stored in the metadata of the dataset.
 
     Returns:
-        The dataset, or None if the person left before the first step.
-
-    Example:
-        >>> import gymnasium  # doctest: +SKIP
-        >>> env = gymnasium.make("MountainCarContinuous-v0", render_mode="rgb_array")  # doctest: +SKIP
-        >>> record(env, dataset_id="mountaincar/human-v0", episodes=10)  # doctest: +SKIP
+        The dataset, or None if the recording ended before the first step.
     """
     if episodes < 1:
         raise ArgumentError(f"episodes must be at least 1, got {episodes}")
-    wheel = Wheel.of(env, device)
-    archive = _Archive(env, dataset_id, author=author, description=description)
-    pace = frames_per_second or float(env.metadata.get("render_fps") or 30)
-
-    window = _PygameWindow(f"nopg: {dataset_id}", pace)
+    controls = Controls.for_env(env, device)
+    writer = _DatasetWriter(env, dataset_id, author=author, description=description)
+    window = _PygameWindow(
+        f"nopg: {dataset_id}", frames_per_second or float(env.metadata.get("render_fps") or 30)
+    )
     try:
         for k in range(episodes):
             title = f"episode {k + 1} of {episodes}"
-            log, left = drive(env, wheel, window, title=title, seed=None if seed is None else seed + k)
-            archive.add(log)
-            if left:
+            log, quit_ = record_episode(
+                env, controls, window, title=title, seed=None if seed is None else seed + k
+            )
+            writer.add(log)
+            if quit_:
                 break
     finally:
         window.close()
-    return archive.dataset
+    return writer.dataset
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
-    """What the person did since the last look.
+class UserInput:
+    """Keyboard and mouse since the last poll.
 
     Attributes:
-        pressed: The names of the keys that are down, or were for a moment.
-        pointer: Where the mouse is in the picture: (0, 0) at the lower left, (1, 1) at the upper right.
+        pressed: The names of the keys that are or were down.
+        pointer: Position of the mouse in the picture: (0, 0) at the lower left, (1, 1) at the upper right.
         pause: P was pressed an odd number of times.
-        leave: Esc was pressed, or the window closed.
+        quit: Esc was pressed, or the window closed.
     """
 
     pressed: frozenset[str] = frozenset()
     pointer: tuple[float, float] = (0.5, 0.5)
     pause: bool = False
-    leave: bool = False
+    quit: bool = False
 
 
-class Cockpit(Protocol):
-    """Where the person sits: a window, or a script in a test."""
+class Window(Protocol):
+    """Input and display: a pygame window, or a script in a test."""
 
-    def hands(self) -> Hands:
-        """Return what the person did since the last call."""
+    def poll(self) -> UserInput:
+        """Return the input since the last call."""
 
     def show(self, picture: npt.NDArray[np.uint8], lines: Sequence[str]) -> None:
-        """Show a picture (height, width, 3) and lines of text until the next step is due."""
+        """Show a picture (height, width, 3) and lines of text, and wait until the next step is due."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wheel:
-    """The map from hands to an action inside the bounds."""
+class Controls:
+    """The map from user input to an action within its bounds."""
 
     low: npt.NDArray[Any]
     high: npt.NDArray[Any]
     device: Device = "keyboard"
 
     @classmethod
-    def of(cls, env: gymnasium.Env[Any, Any], device: Device) -> Wheel:
-        """Return the wheel for an environment, or refuse one that cannot be steered."""
+    def for_env(cls, env: gymnasium.Env[Any, Any], device: Device) -> Controls:
+        """Return the controls of an environment; one that cannot be controlled is refused."""
         gymnasium = _gymnasium()
         if device not in get_args(Device):
             raise ArgumentError(f"device is {device!r}; give one of {', '.join(get_args(Device))}")
@@ -137,40 +142,41 @@ class Wheel:
                 f"the environment's render_mode is {env.render_mode!r}; "
                 "make it with gymnasium.make(…, render_mode='rgb_array')"
             )
-        space, most = env.action_space, len(_KEYS) if device == "keyboard" else _MOUSE_DIRECTIONS
+        space, most = env.action_space, len(_KEYS) if device == "keyboard" else _MOUSE_AXES
         if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
             raise ArgumentError(f"the action space is {space}; recording needs a Box of continuous actions")
         if len(space.shape) != 1 or not 1 <= space.shape[0] <= most:
-            raise ArgumentError(f"actions have shape {space.shape}; the {device} steers 1 to {most} of them")
+            raise ArgumentError(
+                f"actions have shape {space.shape}; the {device} controls 1 to {most} of them"
+            )
         if not space.is_bounded():
             raise ArgumentError(
-                f"the action space is {space}; a push needs finite bounds, such as RescaleAction gives"
+                f"the action space is {space}; recording needs finite bounds, such as RescaleAction gives"
             )
         return cls(space.low, space.high, device)
 
     @property
     def help(self) -> str:
-        """One line that says how to steer."""
+        """One line of instructions."""
         if self.device == "mouse":
-            return "mouse: push"
-        keys = " ".join(f"{low}/{high}" for low, high in _KEYS[: len(self.low)])
-        return f"{keys}: push"
+            return "mouse: action"
+        return " ".join(f"{low}/{high}" for low, high in _KEYS[: len(self.low)]) + ": action"
 
-    def action(self, hands: Hands) -> npt.NDArray[Any]:
-        """Return the action (d_a,) the hands ask for, in the dtype of the bounds and inside them."""
+    def action(self, given: UserInput) -> npt.NDArray[Any]:
+        """Return the action (d_a,) in the dtype of the bounds and within them."""
         action = np.zeros_like(self.low)
         if self.device == "mouse":
-            action[:] = self.low + np.asarray(hands.pointer[: len(action)]) * (self.high - self.low)
+            action[:] = self.low + np.asarray(given.pointer[: len(action)]) * (self.high - self.low)
         else:
             for k, (down, up) in enumerate(_KEYS[: len(action)]):
-                if (down in hands.pressed) != (up in hands.pressed):
-                    action[k] = self.low[k] if down in hands.pressed else self.high[k]
+                if (down in given.pressed) != (up in given.pressed):
+                    action[k] = self.low[k] if down in given.pressed else self.high[k]
         return np.asarray(np.clip(action, self.low, self.high))
 
 
 @dataclass(slots=True)
 class EpisodeLog:
-    """One episode while it is being recorded; observations are one more than steps."""
+    """One episode during the recording, with one more observation than steps."""
 
     observations: list[Any]
     seed: int | None = None
@@ -184,64 +190,65 @@ class EpisodeLog:
 
     @property
     def ended(self) -> bool:
-        """Whether the last step ended the episode, for either reason."""
+        """Whether the last step terminated or truncated the episode."""
         return bool(self.rewards) and (self.terminations[-1] or self.truncations[-1])
-
-    @property
-    def return_so_far(self) -> float:
-        """The undiscounted sum of the rewards."""
-        return sum(self.rewards)
 
     def add(
         self, action: npt.NDArray[Any], observation: object, reward: float, *, ends: tuple[bool, bool]
     ) -> None:
-        """Note a step: the applied action, what it led to, and the flags (terminated, truncated)."""
+        """Add a step: the applied action, its outcome, and the flags (terminated, truncated)."""
         self.actions.append(action.copy())
-        # Some environments return the very array they go on changing.
+        # Some environments return the array that they change in the next step.
         self.observations.append(copy.deepcopy(observation))
         self.rewards.append(float(reward))
         self.terminations.append(bool(ends[0]))
         self.truncations.append(bool(ends[1]))
 
-    def cut(self) -> None:
-        """Mark the end of the recording where the episode itself had not ended."""
+    def truncate(self) -> None:
+        """Mark the last step as truncated unless the episode has ended."""
         if self.rewards and not self.ended:
             self.truncations[-1] = True
 
 
-def drive(
-    env: gymnasium.Env[Any, Any], wheel: Wheel, cockpit: Cockpit, *, title: str = "", seed: int | None = None
+def record_episode(
+    env: gymnasium.Env[Any, Any],
+    controls: Controls,
+    window: Window,
+    *,
+    title: str = "",
+    seed: int | None = None,
 ) -> tuple[EpisodeLog, bool]:
-    """Let the person steer one episode; return its log, and whether the person left."""
+    """Record one episode; return its log, and whether the person quit."""
     observation, _ = env.reset(seed=seed)
     log = EpisodeLog([copy.deepcopy(observation)], seed=seed)
-    waiting = True
+    paused = True
     while not log.ended:
-        hands = cockpit.hands()
-        if hands.leave:
-            log.cut()
+        given = window.poll()
+        if given.quit:
+            log.truncate()
             return log, True
 
-        waiting ^= hands.pause
-        if not waiting:
-            action = wheel.action(hands)
+        paused ^= given.pause
+        if not paused:
+            action = controls.action(given)
             observation, reward, terminated, truncated, _ = env.step(action.copy())
             log.add(action, observation, float(reward), ends=(terminated, truncated))
 
-        state = ("press P to start" if len(log) == 0 else "paused, press P") if waiting else wheel.help
-        status = f"{title}   step {len(log)}   return {log.return_so_far:.2f}"
-        cockpit.show(_picture(env), [status, f"{state}   P: pause   Esc: end"])
+        state = ("press P to start" if len(log) == 0 else "paused, press P") if paused else controls.help
+        status = f"{title}   step {len(log)}   return {sum(log.rewards):.2f}"
+        picture = np.asarray(env.render(), dtype=np.uint8)
+        window.show(picture, [status, f"{state}   P: pause   Esc: end"])
     return log, False
 
 
-class _Archive:
-    """The Minari dataset, which comes to be with the first episode and grows with each."""
+class _DatasetWriter:
+    """The Minari dataset, created with the first episode and extended by each further one."""
 
     def __init__(
         self, env: gymnasium.Env[Any, Any], dataset_id: str, *, author: str | None, description: str | None
     ) -> None:
         library = _minari()
-        # Found out now, not when the person has driven an episode.
+        # Checked before the first episode is recorded.
         try:
             library.dataset.minari_dataset.parse_dataset_id(dataset_id)
         except ValueError as error:
@@ -250,13 +257,12 @@ class _Archive:
             ) from error
         if library.storage.datasets_root_dir.get_dataset_path(dataset_id).exists():
             raise ArgumentError(f"a dataset {dataset_id!r} exists already; give the next version number")
-
         self.env, self.dataset_id = env, dataset_id
         self.author, self.description = author, description
         self.dataset: minari.MinariDataset | None = None
 
     def add(self, log: EpisodeLog) -> None:
-        """Save an episode; one without a step holds nothing to save."""
+        """Save an episode, unless it has no step."""
         if len(log) == 0:
             return
         buffer = _minari().data_collector.EpisodeBuffer(
@@ -271,11 +277,11 @@ class _Archive:
             self.dataset = self._create(buffer)
         else:
             self.dataset.update_dataset_from_buffer([buffer])
-        _log.info("%s: saved an episode of %d steps, return %g", self.dataset_id, len(log), log.return_so_far)
+        _log.info("%s: saved an episode of %d steps, return %g", self.dataset_id, len(log), sum(log.rewards))
 
     def _create(self, buffer: object) -> minari.MinariDataset:
         with warnings.catch_warnings():
-            # Minari asks for contact details, which a person at a private desk need not leave.
+            # Minari warns about missing contact details.
             warnings.filterwarnings("ignore", message=".*(is set to None|env_spec is None)")
             return _minari().create_dataset_from_buffers(
                 self.dataset_id,
@@ -283,7 +289,7 @@ class _Archive:
                 env=self.env.spec,
                 observation_space=self.env.observation_space,
                 action_space=self.env.action_space,
-                algorithm_name="a person at the controls (nopg.envs.record)",
+                algorithm_name="a person (studies.recorder of nopg)",
                 author=self.author,
                 description=self.description,
                 jpeg_encoding=False,
@@ -291,7 +297,7 @@ class _Archive:
 
 
 class _PygameWindow:
-    """A cockpit with a real window, keyboard and mouse."""
+    """A window with keyboard and mouse."""
 
     def __init__(self, title: str, frames_per_second: float) -> None:
         self.pygame = _pygame()
@@ -303,25 +309,26 @@ class _PygameWindow:
         self.size = (1, 1)  # of the picture
         self.held: set[str] = set()
 
-    def hands(self) -> Hands:
+    def poll(self) -> UserInput:
         pg = self.pygame
-        touched, pause, leave = set(self.held), False, False
+        pressed, pause, quit_ = set(self.held), False, False
         if pg.display.get_surface() is None:
-            return Hands()
+            return UserInput()
         for event in pg.event.get():
             if event.type == pg.QUIT:
-                leave = True
+                quit_ = True
             elif event.type == pg.KEYDOWN:
                 name = pg.key.name(event.key)
                 self.held.add(name)
-                touched.add(name)
+                pressed.add(name)
                 pause ^= event.key == pg.K_p
-                leave |= event.key == pg.K_ESCAPE
+                quit_ |= event.key == pg.K_ESCAPE
             elif event.type == pg.KEYUP:
                 self.held.discard(pg.key.name(event.key))
 
         (x, y), (width, height) = pg.mouse.get_pos(), self.size
-        return Hands(frozenset(touched), (x / max(width - 1, 1), 1 - y / max(height - 1, 1)), pause, leave)
+        pointer = x / max(width - 1, 1), 1 - y / max(height - 1, 1)
+        return UserInput(frozenset(pressed), pointer, pause, quit_)
 
     def show(self, picture: npt.NDArray[np.uint8], lines: Sequence[str]) -> None:
         pg = self.pygame
@@ -342,12 +349,8 @@ class _PygameWindow:
         self.pygame.display.quit()
 
 
-def _picture(env: gymnasium.Env[Any, Any]) -> npt.NDArray[np.uint8]:
-    return np.asarray(env.render(), dtype=np.uint8)
-
-
 def _stacked(space: gymnasium.Space[Any], values: list[Any]) -> Any:
-    """Turn a list of observations into an observation of lists, the order Minari stores."""
+    """Turn a list of observations into an observation of lists, as Minari stores it."""
     spaces = _gymnasium().spaces
     if isinstance(space, spaces.Dict):
         return {key: _stacked(part, [value[key] for value in values]) for key, part in space.items()}
@@ -374,7 +377,7 @@ def _pygame() -> Any:
 
 def _minari() -> Any:
     try:
-        import h5py  # noqa: F401  Minari would miss them only when the first episode is to be saved.
+        import h5py  # noqa: F401  Minari itself would import them only to save the first episode.
         import minari.data_collector
         import minari.dataset.minari_dataset
         import minari.storage.datasets_root_dir
@@ -382,3 +385,64 @@ def _minari() -> Any:
     except ImportError as error:
         raise MissingExtraError("minari[hdf5]", "minari") from error
     return minari
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record a dataset from the command line and return the exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        count = _record_from(given)
+    except NopgError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    if given.json:
+        sys.stdout.write(json.dumps({"dataset": given.dataset if count else None, "episodes": count}) + "\n")
+    else:
+        sys.stderr.write(f"{count} episodes in minari:{given.dataset}\n" if count else "nothing recorded\n")
+    return 0
+
+
+def _record_from(given: argparse.Namespace) -> int:
+    """Return the number of recorded episodes."""
+    gymnasium = _gymnasium()
+    from nopg.envs import register
+
+    register()
+    try:
+        env = gymnasium.make(given.env, render_mode="rgb_array")
+    except gymnasium.error.Error as error:
+        raise ArgumentError(f"there is no environment {given.env!r} with pictures ({error})") from None
+    try:
+        dataset = record(
+            env,
+            dataset_id=given.dataset,
+            episodes=given.episodes,
+            device=given.device,
+            frames_per_second=given.fps,
+            seed=given.seed,
+            author=given.author,
+        )
+    finally:
+        env.close()
+    return 0 if dataset is None else int(dataset.total_episodes)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.recorder",
+        description="Control an environment in a window and save each episode when it ends. P starts and "
+        "pauses, the arrow keys set the action, Esc ends.",
+    )
+    parser.add_argument("env", metavar="ENV", help="Id of a Gymnasium environment.")
+    parser.add_argument("--dataset", required=True, help="Id of the new Minari dataset, e.g. car/human-v0.")
+    parser.add_argument("--episodes", type=int, default=10, help="Number of episodes (10).")
+    parser.add_argument("--device", choices=get_args(Device), default="keyboard", help="Input (keyboard).")
+    parser.add_argument("--fps", type=float, help="Steps per second (the environment's own).")
+    parser.add_argument("--seed", type=int, help="Seed of the first episode (none).")
+    parser.add_argument("--author", help="Stored in the metadata of the dataset.")
+    parser.add_argument("--json", action="store_true", help="Print JSON.")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

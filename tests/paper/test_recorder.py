@@ -1,6 +1,6 @@
-"""Recording without a window: hands to actions, the book of an episode, the dataset that comes of it."""
+"""Recording without a real screen: input to actions, the log of an episode, the dataset, the command."""
 
-import subprocess
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,13 +18,13 @@ import gymnasium
 import minari
 import pygame
 
-from nopg.envs import _record
-from nopg.envs._record import EpisodeLog, Hands, Wheel, drive, record
 from nopg.errors import ArgumentError, MissingExtraError
+from studies import recorder
+from studies.recorder import Controls, EpisodeLog, UserInput, main, record, record_episode
 
-START, STOP, ESCAPE = Hands(pause=True), Hands(pause=True), Hands(leave=True)
-RIGHT, LEFT, IDLE = Hands(frozenset({"right"})), Hands(frozenset({"left"})), Hands()
-START_RIGHT = Hands(frozenset({"right"}), pause=True)
+START, STOP, ESCAPE = UserInput(pause=True), UserInput(pause=True), UserInput(quit=True)
+RIGHT, LEFT, IDLE = UserInput(frozenset({"right"})), UserInput(frozenset({"left"})), UserInput()
+START_RIGHT = UserInput(frozenset({"right"}), pause=True)
 
 
 class Track(gymnasium.Env[Any, Any]):
@@ -55,12 +55,12 @@ class Track(gymnasium.Env[Any, Any]):
 
 
 class Script:
-    """A cockpit in which the hands follow a script, and stay idle after it."""
+    """A window whose input follows a script and is idle after it."""
 
-    def __init__(self, *hands: Hands) -> None:
-        self.script, self.shown = list(hands), list[Sequence[str]]()
+    def __init__(self, *inputs: UserInput) -> None:
+        self.script, self.shown = list(inputs), list[Sequence[str]]()
 
-    def hands(self) -> Hands:
+    def poll(self) -> UserInput:
         assert len(self.shown) < 1000, "the recording does not end"
         return self.script.pop(0) if self.script else IDLE
 
@@ -79,21 +79,23 @@ def no_screen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Script]:
-    """Put a script in the place of the window."""
+    """Replace the window by a script."""
 
-    def use(*hands: Hands) -> Script:
-        script = Script(*hands)
-        monkeypatch.setattr(_record, "_PygameWindow", lambda title, pace: script)
+    def use(*inputs: UserInput) -> Script:
+        script = Script(*inputs)
+        monkeypatch.setattr(recorder, "_PygameWindow", lambda title, pace: script)
         return script
 
     return use
 
 
-def wheel(low: Sequence[float] = (-1.0,), high: Sequence[float] = (1.0,), device: Any = "keyboard") -> Wheel:
-    return Wheel.of(Track(low, high), device)
+def controls(
+    low: Sequence[float] = (-1.0,), high: Sequence[float] = (1.0,), device: Any = "keyboard"
+) -> Controls:
+    return Controls.for_env(Track(low, high), device)
 
 
-# Hands to actions.
+# UserInput to actions.
 
 
 @pytest.mark.parametrize(
@@ -101,108 +103,108 @@ def wheel(low: Sequence[float] = (-1.0,), high: Sequence[float] = (1.0,), device
     [((), 0.0), (("right",), 2.0), (("left",), -1.0), (("left", "right"), 0.0), (("x", "up", "space"), 0.0)],
 )
 def test_arrows_push_to_the_bounds_and_cancel_each_other(keys: Sequence[str], expected: float) -> None:
-    action = wheel((-1.0,), (2.0,)).action(Hands(frozenset(keys)))
+    action = controls((-1.0,), (2.0,)).action(UserInput(frozenset(keys)))
     assert action.tolist() == [expected]
     assert action.dtype == np.float32
 
 
 def test_further_actions_have_their_own_keys() -> None:
-    four = wheel([-1.0, -2.0, -3.0, -4.0], [1.0, 2.0, 3.0, 4.0])
-    assert four.action(Hands(frozenset({"left", "up", "a", "w"}))).tolist() == [-1.0, 2.0, -3.0, 4.0]
-    assert four.help == "left/right down/up a/d s/w: push"
+    four = controls([-1.0, -2.0, -3.0, -4.0], [1.0, 2.0, 3.0, 4.0])
+    assert four.action(UserInput(frozenset({"left", "up", "a", "w"}))).tolist() == [-1.0, 2.0, -3.0, 4.0]
+    assert four.help == "left/right down/up a/d s/w: action"
 
 
-def test_an_idle_hand_gives_the_action_nearest_to_zero_inside_the_bounds() -> None:
-    assert wheel([2.0, -5.0], [3.0, -4.0]).action(IDLE).tolist() == [2.0, -4.0]
+def test_no_input_gives_the_action_nearest_to_zero_inside_the_bounds() -> None:
+    assert controls([2.0, -5.0], [3.0, -4.0]).action(IDLE).tolist() == [2.0, -4.0]
 
 
 @pytest.mark.parametrize(
     ("x", "expected"), [(0.0, -1.0), (0.5, 0.5), (0.75, 1.25), (1.0, 2.0), (1.2, 2.0), (-0.1, -1.0)]
 )
 def test_the_pointer_sets_the_action_linearly_and_never_beyond_the_bounds(x: float, expected: float) -> None:
-    assert wheel((-1.0,), (2.0,), "mouse").action(Hands(pointer=(x, 0.0))).tolist() == [expected]
+    assert controls((-1.0,), (2.0,), "mouse").action(UserInput(pointer=(x, 0.0))).tolist() == [expected]
 
 
 def test_the_height_of_the_pointer_sets_the_second_action() -> None:
-    both = wheel([-1.0, 0.0], [1.0, 8.0], "mouse")
-    assert both.action(Hands(pointer=(0.25, 0.75))).tolist() == [-0.5, 6.0]
+    both = controls([-1.0, 0.0], [1.0, 8.0], "mouse")
+    assert both.action(UserInput(pointer=(0.25, 0.75))).tolist() == [-0.5, 6.0]
 
 
-def test_an_environment_that_cannot_be_steered_is_refused_with_the_reason() -> None:
+def test_an_environment_that_cannot_be_controlled_is_refused_with_the_reason() -> None:
     discrete, unseen = Track(), Track()
     discrete.action_space = gymnasium.spaces.Discrete(3)
     unseen.render_mode = None
     with pytest.raises(ArgumentError, match="continuous"):
-        Wheel.of(discrete, "keyboard")
+        Controls.for_env(discrete, "keyboard")
     with pytest.raises(ArgumentError, match="render_mode='rgb_array'"):
-        Wheel.of(unseen, "keyboard")
+        Controls.for_env(unseen, "keyboard")
     with pytest.raises(ArgumentError, match="finite bounds"):
-        wheel([-np.inf], [1.0])
+        controls([-np.inf], [1.0])
     with pytest.raises(ArgumentError, match="1 to 4"):
-        wheel([-1.0] * 5, [1.0] * 5)
-    with pytest.raises(ArgumentError, match="mouse steers 1 to 2"):
-        wheel([-1.0] * 3, [1.0] * 3, "mouse")
+        controls([-1.0] * 5, [1.0] * 5)
+    with pytest.raises(ArgumentError, match="mouse controls 1 to 2"):
+        controls([-1.0] * 3, [1.0] * 3, "mouse")
     with pytest.raises(ArgumentError, match="keyboard, mouse"):
-        wheel(device="pedals")
+        controls(device="pedals")
 
 
 # One episode.
 
 
-def steer(*hands: Hands) -> tuple[EpisodeLog, bool, Script]:
-    script = Script(*hands)
-    log, left = drive(Track(), wheel(), script, title="episode 1 of 1", seed=7)
+def recorded(*inputs: UserInput) -> tuple[EpisodeLog, bool, Script]:
+    script = Script(*inputs)
+    log, left = record_episode(Track(), controls(), script, title="episode 1 of 1", seed=7)
     return log, left, script
 
 
-def test_an_episode_waits_for_the_person() -> None:
-    log, _, script = steer(IDLE, RIGHT, RIGHT, START_RIGHT, RIGHT, RIGHT)
+def test_an_episode_waits_for_the_start_key() -> None:
+    log, _, script = recorded(IDLE, RIGHT, RIGHT, START_RIGHT, RIGHT, RIGHT)
     assert np.ravel(log.actions).tolist() == [1.0] * 3
     assert "press P to start" in script.shown[0][1]
 
 
 def test_a_terminated_episode_is_not_truncated() -> None:
-    log, left, _ = steer(START_RIGHT, RIGHT, RIGHT)
+    log, left, _ = recorded(START_RIGHT, RIGHT, RIGHT)
     assert log.terminations == [False, False, True]
     assert log.truncations == [False] * 3
     assert not left
 
 
 def test_a_truncated_episode_is_not_terminated() -> None:
-    log, left, _ = steer(START_RIGHT)
+    log, left, _ = recorded(START_RIGHT)
     assert log.truncations == [False] * 5 + [True]
     assert log.terminations == [False] * 6
     assert not left
 
 
 def test_a_pause_takes_no_step() -> None:
-    log, _, script = steer(START_RIGHT, STOP, RIGHT, LEFT, START, LEFT)
+    log, _, script = recorded(START_RIGHT, STOP, RIGHT, LEFT, START, LEFT)
     assert np.ravel(log.actions).tolist() == [1.0, 0.0, -1.0, 0.0, 0.0, 0.0]
     assert "paused" in script.shown[2][1]
 
 
 def test_leaving_keeps_the_episode_as_truncated() -> None:
-    log, left, _ = steer(START_RIGHT, LEFT, ESCAPE)
+    log, left, _ = recorded(START_RIGHT, LEFT, ESCAPE)
     assert log.truncations == [False, True]
     assert log.terminations == [False, False]
     assert left
 
 
 def test_leaving_before_the_first_step_keeps_nothing() -> None:
-    log, left, _ = steer(IDLE, ESCAPE)
-    assert (len(log), left, log.ended, log.return_so_far) == (0, True, False, 0)
+    log, left, _ = recorded(IDLE, ESCAPE)
+    assert (len(log), left, log.ended) == (0, True, False)
 
 
-def test_the_return_so_far_is_shown_with_every_step() -> None:
-    log, _, script = steer(START_RIGHT, RIGHT, RIGHT)
+def test_the_sum_of_rewards_is_shown_with_every_step() -> None:
+    log, _, script = recorded(START_RIGHT, RIGHT, RIGHT)
     assert [lines[0] for lines in script.shown] == [
         f"episode 1 of 1   step {k}   return -{k}.00" for k in (1, 2, 3)
     ]
-    assert log.return_so_far == -3
+    assert sum(log.rewards) == -3
 
 
 def test_observations_and_actions_are_copies() -> None:
-    log, _, _ = steer(START_RIGHT, LEFT, RIGHT, RIGHT, RIGHT)
+    log, _, _ = recorded(START_RIGHT, LEFT, RIGHT, RIGHT, RIGHT)
     assert np.ravel(log.observations).tolist() == [0, 1, 0, 1, 2, 3]
     assert np.ravel(log.actions).tolist() == [1, -1, 1, 1, 1]
 
@@ -306,7 +308,7 @@ def test_a_name_that_cannot_be_used_is_refused_before_anyone_drives(scripted: Ca
 
 @pytest.fixture
 def window() -> Iterator[Any]:
-    window = _record._PygameWindow("nopg: test", 1000.0)
+    window = recorder._PygameWindow("nopg: test", 1000.0)
     window.show(np.zeros((40, 61, 3), dtype=np.uint8), ["one", "two"])
     pygame.event.clear()
     yield window
@@ -323,33 +325,33 @@ def release(key: int) -> None:
 
 def test_a_held_key_stays_down_and_a_short_tap_is_not_lost(window: Any) -> None:
     press(pygame.K_RIGHT)
-    assert window.hands().pressed == {"right"}
+    assert window.poll().pressed == {"right"}
     press(pygame.K_LEFT)
     release(pygame.K_LEFT)
-    assert window.hands().pressed == {"left", "right"}
+    assert window.poll().pressed == {"left", "right"}
     release(pygame.K_RIGHT)
-    window.hands()
-    assert window.hands().pressed == frozenset()
+    window.poll()
+    assert window.poll().pressed == frozenset()
 
 
-def test_every_key_that_steers_has_the_name_pygame_gives_it(window: Any) -> None:
+def test_every_control_key_has_the_name_pygame_gives_it(window: Any) -> None:
     keys = ("LEFT", "RIGHT", "DOWN", "UP", "a", "d", "s", "w")
     for key in keys:
         press(getattr(pygame, f"K_{key}"))
-    assert window.hands().pressed == {name for pair in _record._KEYS for name in pair}
+    assert window.poll().pressed == {name for pair in recorder._KEYS for name in pair}
 
 
 def test_p_pauses_escape_and_closing_leave(window: Any) -> None:
     press(pygame.K_p)
-    assert window.hands().pause
+    assert window.poll().pause
     press(pygame.K_p)
     press(pygame.K_p)
-    assert not window.hands().pause
+    assert not window.poll().pause
     press(pygame.K_ESCAPE)
-    assert window.hands().leave
+    assert window.poll().quit
     pygame.event.post(pygame.event.Event(pygame.QUIT))
-    assert window.hands().leave
-    assert not window.hands().leave
+    assert window.poll().quit
+    assert not window.poll().quit
 
 
 def test_the_window_holds_the_picture_and_a_panel_of_text(window: Any) -> None:
@@ -358,7 +360,7 @@ def test_the_window_holds_the_picture_and_a_panel_of_text(window: Any) -> None:
     window.show(picture, ["return -3.00"])
     screen = pygame.display.get_surface()
     assert screen is not None
-    assert screen.get_size() == (61, 40 + _record._PANEL_HEIGHT)
+    assert screen.get_size() == (61, 40 + recorder._PANEL_HEIGHT)
     assert screen.get_at((50, 5))[:3] == (10, 20, 30)
     panel = pygame.surfarray.array3d(screen)[:, 40:]
     assert panel.min() < 100, "dark letters"
@@ -367,7 +369,7 @@ def test_the_window_holds_the_picture_and_a_panel_of_text(window: Any) -> None:
 
 def test_mountain_car_is_recorded_in_a_window_from_key_events(monkeypatch: pytest.MonkeyPatch) -> None:
     env = gymnasium.make("MountainCarContinuous-v0", render_mode="rgb_array", max_episode_steps=5)
-    shown = _record._PygameWindow.show
+    shown = recorder._PygameWindow.show
 
     def show_then_press(window: Any, picture: npt.NDArray[np.uint8], lines: Sequence[str]) -> None:
         shown(window, picture, lines)
@@ -375,7 +377,7 @@ def test_mountain_car_is_recorded_in_a_window_from_key_events(monkeypatch: pytes
             press(pygame.K_p)
             press(pygame.K_LEFT)
 
-    monkeypatch.setattr(_record._PygameWindow, "show", show_then_press)
+    monkeypatch.setattr(recorder._PygameWindow, "show", show_then_press)
     dataset = record(env, dataset_id="mountaincar/keys-v0", episodes=2, frames_per_second=1000, seed=0)
     env.close()
 
@@ -405,9 +407,15 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, module: str
         record(env, dataset_id="track/human-v0")
 
 
-def test_importing_the_rollouts_loads_none_of_the_extras() -> None:
-    script = "import sys, nopg.envs; print({'gymnasium', 'minari', 'pygame'} & set(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "set()"), done.stderr
+def test_the_command_records_and_prints_the_number_of_episodes(
+    scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripted(START_RIGHT, RIGHT, ESCAPE)
+    assert main(["nopg/MountainCar-v0", "--dataset", "car/human-v0", "--episodes", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"dataset": "car/human-v0", "episodes": 1}
+    assert minari.load_dataset("car/human-v0").total_episodes == 1
+
+
+def test_the_command_refuses_an_unknown_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["NoSuchPlant-v0", "--dataset", "car/human-v0"]) == 1
+    assert "no environment 'NoSuchPlant-v0'" in capsys.readouterr().err

@@ -28,7 +28,7 @@ pytestmark = [
 
 RECORD = """
 import gymnasium
-from nopg.envs import record
+from studies.recorder import record
 env = gymnasium.make("MountainCarContinuous-v0", render_mode="rgb_array", max_episode_steps=60)
 record(env, dataset_id="mountaincar/window-v0", seed=5, author="a test", **{settings})
 env.close()
@@ -37,7 +37,7 @@ env.close()
 
 @dataclass
 class Desk:
-    """A virtual screen with a recording on it, and the hands of a person."""
+    """A virtual screen with a recording on it, and simulated keyboard and mouse input."""
 
     process: "subprocess.Popen[str]"
     environment: dict[str, str]
@@ -134,7 +134,7 @@ def sit_down(
         process.communicate()
 
 
-def test_two_episodes_steered_by_real_keys_become_a_dataset(
+def test_two_episodes_controlled_by_real_keys_become_a_dataset(
     sit_down: Callable[[dict[str, object]], Desk], tmp_path: Path
 ) -> None:
     desk = sit_down({"episodes": 2})
@@ -180,7 +180,7 @@ def test_two_episodes_steered_by_real_keys_become_a_dataset(
     env.close()
 
 
-def test_the_mouse_steers_pausing_holds_time_and_escape_keeps_the_episode(
+def test_the_mouse_controls_pausing_stops_time_and_escape_keeps_the_episode(
     sit_down: Callable[[dict[str, object]], Desk],
 ) -> None:
     desk = sit_down({"episodes": 5, "device": "mouse"})

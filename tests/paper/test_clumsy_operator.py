@@ -6,12 +6,11 @@ from importlib.resources import files
 import pytest
 import torch
 
-from examples.make_synthetic_demonstrations import as_csv, make_demonstrations
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import MountainCar, collect, simulate, synthetic_demonstrations
-from nopg.envs._operator import ClumsyOperator
 from nopg.errors import ArgumentError
+from studies.clumsy_operator import ClumsyOperator, as_csv, make_demonstrations
 
 STEADY = ClumsyOperator(delay=0, hold=(1, 1), wrong=0, pause=0, throttle=(1.0, 1.0))
 
