@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg._typing import ArrayLike, as_tensor
 from nopg.kernels._gaussian import GaussianKernel
@@ -27,9 +28,9 @@ class Bandwidths:
         Bandwidths(states=[0.2, 0.2, 0.5], actions=[2], next_states=[0.2, 0.2, 0.5], source='set by hand')
     """
 
-    states: torch.Tensor
-    actions: torch.Tensor
-    next_states: torch.Tensor
+    states: Tensor
+    actions: Tensor
+    next_states: Tensor
     source: str = "set by hand"
 
     @classmethod
@@ -51,7 +52,7 @@ class Bandwidths:
             assert isinstance(kernel, GaussianKernel)  # building one validates its bandwidth
 
     def __repr__(self) -> str:
-        def show(h: torch.Tensor) -> str:
+        def show(h: Tensor) -> str:
             return "[" + ", ".join(f"{value:.4g}" for value in h.tolist()) + "]"
 
         return (

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
+from torch import Tensor
 
 from nopg._seeding import generator
 from nopg._typing import ArrayLike, as_tensor
@@ -77,9 +78,7 @@ def released_bandwidths(
     )
 
 
-def _density_bandwidths(
-    names: tuple[str, ...], columns: torch.Tensor, rule: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
+def _density_bandwidths(names: tuple[str, ...], columns: Tensor, rule: Callable[[Tensor], Tensor]) -> Tensor:
     for name, column in zip(names, columns.T, strict=True):
         if bool((column == column[0]).all()):
             raise DataError(
@@ -88,7 +87,7 @@ def _density_bandwidths(
     return torch.stack([rule(column) for column in columns.T])
 
 
-def _folded_bandwidth(column: torch.Tensor) -> torch.Tensor:
+def _folded_bandwidth(column: Tensor) -> Tensor:
     """Return the candidate under which each fold is likeliest, given the others."""
     n = len(column)
     silverman = float(column.std()) * (0.75 * n) ** -0.2
@@ -105,11 +104,11 @@ def _folded_bandwidth(column: torch.Tensor) -> torch.Tensor:
             for k, h in enumerate(candidates.tolist()):
                 density = torch.logsumexp(counts.log() - 0.5 * squared / h**2, dim=1) - math.log(h)
                 likelihood[k] += (weight * density).sum()
-    best: torch.Tensor = candidates[likelihood.argmax()]
+    best: Tensor = candidates[likelihood.argmax()]
     return best.double()
 
 
-def _density_bandwidth(column: torch.Tensor) -> torch.Tensor:
+def _density_bandwidth(column: Tensor) -> Tensor:
     spread = float(column.std(correction=0))
     values, counts = torch.unique((column / spread).round(decimals=9), return_counts=True)
     if len(values) > _ROWS_SAMPLED:

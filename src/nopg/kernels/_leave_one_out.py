@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
+from torch import Tensor
 
 from nopg._seeding import generator
 from nopg.errors import DataError
@@ -46,12 +47,12 @@ class LeaveOneOut:
         error: Mean squared error of held-out predictions, in units of the variance of each target.
     """
 
-    bandwidths: torch.Tensor
+    bandwidths: Tensor
     error: float
 
 
 def leave_one_out(
-    table: RegressionTable, *, narrowest: torch.Tensor | None = None, widest: torch.Tensor | None = None
+    table: RegressionTable, *, narrowest: Tensor | None = None, widest: Tensor | None = None
 ) -> LeaveOneOut:
     """Minimise the held-out error of Nadaraya-Watson regression over log h, with its gradient.
 
@@ -93,7 +94,7 @@ def leave_one_out(
     return LeaveOneOut(bandwidths=h, error=error)
 
 
-def nearest_held_out(table: RegressionTable, bandwidths: torch.Tensor) -> float:
+def nearest_held_out(table: RegressionTable, bandwidths: Tensor) -> float:
     """Return how far, in bandwidths, the median row lies from the nearest it may be predicted from.
 
     Args:
@@ -116,7 +117,7 @@ def nearest_held_out(table: RegressionTable, bandwidths: torch.Tensor) -> float:
 
 
 def _log_bounds(
-    table: RegressionTable, narrowest: torch.Tensor | None, widest: torch.Tensor | None
+    table: RegressionTable, narrowest: Tensor | None, widest: Tensor | None
 ) -> tuple[_Floats, _Floats]:
     """Return the bounds of log h in units of the scale, one for each free bandwidth."""
     lower = np.full(table.num_bandwidths, _NARROWEST)
@@ -133,11 +134,11 @@ def _log_bounds(
 class _Pairs:
     """Rows to predict (m,) and the rows (m, K) to predict each from; log weight −∞ excludes one."""
 
-    rows: torch.Tensor
-    others: torch.Tensor
-    log_weights: torch.Tensor
+    rows: Tensor
+    others: Tensor
+    log_weights: Tensor
 
-    def blocks(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield rows, others and log weights in blocks that stay in the cache."""
         yield from zip(
             *(
@@ -148,7 +149,7 @@ class _Pairs:
         )
 
 
-def _pairs(table: RegressionTable, h: torch.Tensor) -> _Pairs:
+def _pairs(table: RegressionTable, h: Tensor) -> _Pairs:
     n = len(table.inputs)
     if n <= _ALL_PAIRS_UP_TO:
         rows = torch.arange(n)
@@ -162,9 +163,7 @@ def _pairs(table: RegressionTable, h: torch.Tensor) -> _Pairs:
     return _pairs_by_episode(table, scaled, episodes)
 
 
-def _pairs_among_all(
-    table: RegressionTable, scaled: torch.Tensor, rows: torch.Tensor, *, longest: int
-) -> _Pairs:
+def _pairs_among_all(table: RegressionTable, scaled: Tensor, rows: Tensor, *, longest: int) -> _Pairs:
     """Ask one tree for enough neighbours that a whole episode can be crossed out."""
     _, others = neighbor_search(scaled).nearest(scaled[rows], _NEIGHBORS + longest)
     pairs = _mask(table, rows, others.long())
@@ -174,7 +173,7 @@ def _pairs_among_all(
     return _Pairs(rows, pairs.others.gather(1, order), pairs.log_weights.gather(1, order))
 
 
-def _pairs_by_episode(table: RegressionTable, scaled: torch.Tensor, episodes: torch.Tensor) -> _Pairs:
+def _pairs_by_episode(table: RegressionTable, scaled: Tensor, episodes: Tensor) -> _Pairs:
     """Ask, for each of some episodes, a tree of all the others."""
     chosen = episodes[torch.randperm(len(episodes), generator=generator(0, "episodes"))[:_EPISODES_SAMPLED]]
     rows = torch.isin(table.held_out_with, chosen).nonzero()[:, 0]
@@ -194,7 +193,7 @@ def _pairs_by_episode(table: RegressionTable, scaled: torch.Tensor, episodes: to
     )
 
 
-def _mask(table: RegressionTable, rows: torch.Tensor, others: torch.Tensor) -> _Pairs:
+def _mask(table: RegressionTable, rows: Tensor, others: Tensor) -> _Pairs:
     together = table.held_out_with[others] == table.held_out_with[rows][:, None]
     return _Pairs(rows, others, table.log_counts[others].masked_fill(together, -math.inf))
 
@@ -225,8 +224,8 @@ def _error_and_gradient(table: RegressionTable, pairs: _Pairs, log_h: _Floats) -
 
 
 def _squared_distances(
-    x: torch.Tensor, rows: torch.Tensor, others: torch.Tensor, columns: torch.Tensor, num_bandwidths: int
-) -> torch.Tensor:
+    x: Tensor, rows: Tensor, others: Tensor, columns: Tensor, num_bandwidths: int
+) -> Tensor:
     squared = torch.zeros(num_bandwidths, *others.shape, dtype=torch.float64)
     for k, column in enumerate(columns.tolist()):
         squared[column] += (x[rows, k][:, None] - x[others, k]).square()

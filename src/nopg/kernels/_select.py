@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import torch
+from torch import Tensor
 
 from nopg.data import Transitions
 from nopg.kernels._bandwidths import Bandwidths
@@ -67,7 +68,7 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
     return Bandwidths.from_values(states, actions, source=source)
 
 
-def _widest(data: Transitions) -> torch.Tensor:
+def _widest(data: Transitions) -> Tensor:
     """Return the largest h of every feature and action: two steps, half of all actions."""
     columns = torch.tensor(data.schema.feature_columns)
     longest = (_STEPS_PER_BANDWIDTH * step_length(data))[columns]
@@ -76,7 +77,7 @@ def _widest(data: Transitions) -> torch.Tensor:
     return torch.cat([longest, _ACTION_SHARE * action_range])
 
 
-def _bounds_met(data: Transitions, h: torch.Tensor, narrowest: torch.Tensor, widest: torch.Tensor) -> str:
+def _bounds_met(data: Transitions, h: Tensor, narrowest: Tensor, widest: Tensor) -> str:
     names = (*data.schema.features, *data.schema.actions)
     low = [name for k, name in enumerate(names) if h[k] <= narrowest[k] * (1 + 1e-9)]
     high = [name for k, name in enumerate(names) if h[k] >= widest[k] * (1 - 1e-9) and name not in low]

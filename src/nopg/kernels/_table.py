@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg.data import Transitions
 from nopg.data._held_out import canonical_order, duplicate_groups, held_out_groups
@@ -28,12 +29,12 @@ class RegressionTable:
         num_state_features: How many of the inputs are state features.
     """
 
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    log_counts: torch.Tensor
-    held_out_with: torch.Tensor
-    scale: torch.Tensor
-    columns: torch.Tensor
+    inputs: Tensor
+    targets: Tensor
+    log_counts: Tensor
+    held_out_with: Tensor
+    scale: Tensor
+    columns: Tensor
     num_state_features: int
 
     @classmethod
@@ -70,7 +71,7 @@ class RegressionTable:
         return int(self.columns.max()) + 1
 
 
-def _standardized_targets(data: Transitions) -> torch.Tensor:
+def _standardized_targets(data: Transitions) -> Tensor:
     """Return (r, s′) with variance 1 in each column; the two features of an angle are scaled alike."""
     raw = torch.cat([data.rewards[:, None], data.next_features], dim=1)
     targets = raw - _mean(raw, data.weights)
@@ -87,7 +88,7 @@ def _standardized_targets(data: Transitions) -> torch.Tensor:
     return targets[:, informative] / deviation[informative]
 
 
-def _distinct(data: Transitions) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _distinct(data: Transitions) -> tuple[Tensor, Tensor, Tensor]:
     """Return the first row of each set of duplicates, what they weigh, and with whom it is left out."""
     numbers = duplicate_groups(data)
     first = torch.as_tensor(np.unique(numbers.numpy(), return_index=True)[1])
@@ -96,12 +97,12 @@ def _distinct(data: Transitions) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
     return first, counts, held_out_groups(data, duplicates=numbers)[first]
 
 
-def _mean(values: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
     """Return the weighted mean of each column of values (n, c)."""
     return values.mean(dim=0) if weights is None else weights @ values / weights.sum()
 
 
-def _mean_over_columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+def _mean_over_columns(values: Tensor, columns: Tensor) -> Tensor:
     """Return for every input the mean over the inputs that share its bandwidth."""
     size = int(columns.max()) + 1
     total = torch.zeros(size, dtype=values.dtype).index_add_(0, columns, values)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg._ranks import Ranks
 from nopg.errors import ArgumentError
@@ -40,9 +41,9 @@ class CandidateGraph:
         num_samples: n.
     """
 
-    indices: torch.Tensor
-    log_psi: torch.Tensor
-    dropped: torch.Tensor
+    indices: Tensor
+    log_psi: Tensor
+    dropped: Tensor
     num_samples: int
 
     @property
@@ -51,7 +52,7 @@ class CandidateGraph:
         return self.indices.shape[1]
 
     @property
-    def present(self) -> torch.Tensor:
+    def present(self) -> Tensor:
         """Which entries are candidates and not padding, shape (m, K)."""
         return ~self.log_psi.isinf()
 
@@ -89,7 +90,7 @@ class CandidateSearch:
         self,
         samples: SampleIndex,
         kernel: GaussianKernel,
-        features: torch.Tensor,
+        features: Tensor,
         *,
         dtype: torch.dtype = torch.float64,
     ) -> CandidateGraph:
@@ -106,8 +107,8 @@ class CandidateSearch:
         return CandidateGraph(indices, log_psi, dropped, samples.num_samples)
 
     def _keep(
-        self, distances: torch.Tensor, indices: torch.Tensor, K: int, num_samples: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        self, distances: Tensor, indices: Tensor, K: int, num_samples: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return sorted candidates, their log ψ and the bound on what was dropped, from the K + 1 nearest."""
         squared = distances.square()
         kept = squared[:, :K] <= squared[:, :1] + _CUTOFF
@@ -122,7 +123,7 @@ class CandidateSearch:
         log_psi = torch.where(kept, -0.5 * squared[:, :K], -math.inf)
         return _sorted_rows(indices[:, :K], log_psi, first_left_out, num_samples)
 
-    def _choose(self, samples: SampleIndex, queries: torch.Tensor) -> int:
+    def _choose(self, samples: SampleIndex, queries: Tensor) -> int:
         """Return K; the same on all ranks."""
         ranks, n = samples.ranks, samples.num_samples
         if self.num_candidates is not None:
@@ -150,7 +151,7 @@ def _blocks(count: int, ranks: Ranks) -> Iterator[slice]:
         yield slice(min(start, count), min(start + _ROWS_AT_ONCE, count))
 
 
-def _check_queries(queries: torch.Tensor, ranks: Ranks) -> None:
+def _check_queries(queries: Tensor, ranks: Ranks) -> None:
     if ranks.total(len(queries)) == 0:
         raise ArgumentError("there are no query states; give at least one")
     wrong = ~queries.square().sum(dim=1).isfinite()
@@ -161,7 +162,7 @@ def _check_queries(queries: torch.Tensor, ranks: Ranks) -> None:
         )
 
 
-def tied_with_the_next(squared: torch.Tensor) -> torch.Tensor:
+def tied_with_the_next(squared: Tensor) -> Tensor:
     """Return which of the first K share the distance of the K+1st.
 
     On a grid a fixed K would keep some of several equally near samples, and which ones would depend
@@ -173,8 +174,8 @@ def tied_with_the_next(squared: torch.Tensor) -> torch.Tensor:
 
 
 def _sorted_rows(
-    indices: torch.Tensor, log_psi: torch.Tensor, first_left_out: torch.Tensor, num_samples: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    indices: Tensor, log_psi: Tensor, first_left_out: Tensor, num_samples: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the rows sorted by sample number, with the bound on what they left out."""
     padding = log_psi.isinf()
     kept = (~padding).sum(dim=1)

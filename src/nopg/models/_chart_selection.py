@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from nopg.models._charts import ChartShape, kernel_weights
 from nopg.models._global_fit import GlobalFit
@@ -92,8 +93,8 @@ def _as_good(
 class _Inputs:
     """Which inputs are regressors, and the weight of each in distances."""
 
-    used: torch.Tensor
-    metric: torch.Tensor
+    used: Tensor
+    metric: Tensor
 
     def dropped(self, column: int) -> _Inputs:
         used, metric = self.used.clone(), self.metric.clone()
@@ -156,7 +157,7 @@ class _Search:
             self.unexplained |= found
             return found
 
-        def note(shape: ChartShape, missed: torch.Tensor) -> None:
+        def note(shape: ChartShape, missed: Tensor) -> None:
             wrong = (missed / self._scale).square()
             found[shape] = wrong.clamp(max=1.0).mean(dim=0).tolist()
             self.unexplained[shape] = wrong.clamp(max=_WILD).mean(dim=0).tolist()
@@ -190,7 +191,7 @@ class _Search:
                 note(replace(shape, num_neighbors=K, ridge=ridge), level - truth)
         return found
 
-    def _neighbors(self, inputs: _Inputs, asked: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _neighbors(self, inputs: _Inputs, asked: Tensor) -> tuple[Tensor, Tensor]:
         """Return squared distances and numbers (m, K) of the nearest known rows of other groups."""
         rows = self.rows
         points = rows.space.embed(rows.inputs, inputs.metric)
@@ -201,9 +202,7 @@ class _Search:
         squared, near = squared.topk(most, dim=1, largest=False)
         return squared, self._known[near]
 
-    def _missed(
-        self, inputs: _Inputs, asked: torch.Tensor, near: torch.Tensor, degree: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _missed(self, inputs: _Inputs, asked: Tensor, near: Tensor, degree: int) -> tuple[Tensor, Tensor]:
         """Return what global fits without a row's group miss of its neighbours (m, K, t) and of itself."""
         rows = self.rows
         whole = GlobalFit.of(rows, inputs.used, degree, list(range(rows.targets.shape[1])))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
+from torch import Tensor
 
 from nopg._typing import FloatArray, IntArray
 from nopg.models._global_fit import GlobalFit
@@ -48,8 +49,8 @@ class ChartShape:
         global_degree: Of the polynomial over all inputs that charts add to, 1 or 2.
     """
 
-    used: torch.Tensor
-    metric: torch.Tensor
+    used: Tensor
+    metric: Tensor
     degree: int
     num_neighbors: int
     ridge: float
@@ -76,7 +77,7 @@ def _num_monomials(inputs: int, degree: int) -> int:
     return 1 + inputs + (inputs * (inputs + 1) // 2 if degree == 2 else 0)
 
 
-def kernel_weights(squared: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
+def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:
     """Return (1 − d²/r²)² within the radius, else 0."""
     share = squared / radius.square().clamp(min=torch.finfo(torch.float64).tiny)
     return (1.0 - share).clamp(min=0.0).square()
@@ -124,7 +125,7 @@ class Charts:
         self.scale = scale / self.radius[:, None]  # (C, d_r): offsets within the radius are at most 1
         self._statistics(points)
 
-    def _statistics(self, points: torch.Tensor) -> None:
+    def _statistics(self, points: Tensor) -> None:
         rows, p, G = self.rows, self.shape.num_coefficients, self.rows.num_groups
         targets = torch.cat([rows.targets[:, self.columns], self._global.features], dim=1)
         C, t = len(self.centers), targets.shape[1]
@@ -171,37 +172,37 @@ class Charts:
 
     def _residual(
         self,
-        phi: torch.Tensor,
-        y: torch.Tensor,
-        kappa: torch.Tensor,
+        phi: Tensor,
+        y: Tensor,
+        kappa: Tensor,
         *,
-        some: torch.Tensor,
-        fit: torch.Tensor,
-        statistics: tuple[torch.Tensor, torch.Tensor],
-    ) -> torch.Tensor:
+        some: Tensor,
+        fit: Tensor,
+        statistics: tuple[Tensor, Tensor],
+    ) -> Tensor:
         """Return the variance (c, t) of what charts miss, corrected for what they absorb."""
         grams, moments = statistics
         gram, t = grams[:, some].sum(dim=0), len(self.columns)
         moment = self._of_residuals(moments[:, some].sum(dim=0), fit)
         penalized = gram + torch.diag_embed(self._penalty(gram[:, 0, 0]).expand(-1, gram.shape[1]))
-        both: torch.Tensor = torch.linalg.solve(penalized, torch.cat([moment, gram], dim=2))
+        both: Tensor = torch.linalg.solve(penalized, torch.cat([moment, gram], dim=2))
         left = y[:, :, :t] - y[:, :, t:] @ fit - phi @ both[:, :, :t]
         absorbed = both[:, :, t:].diagonal(dim1=1, dim2=2).sum(dim=1)
         total = kappa.sum(dim=1)
         effective = total.square() / kappa.square().sum(dim=1)
         correction = effective / (effective - absorbed).clamp(min=0.1 * effective)
-        squares: torch.Tensor = torch.einsum("ck,ckt->ct", kappa, left.square())
+        squares: Tensor = torch.einsum("ck,ckt->ct", kappa, left.square())
         return squares * (correction / total)[:, None]
 
-    def _penalty(self, weight: torch.Tensor) -> torch.Tensor:
+    def _penalty(self, weight: Tensor) -> Tensor:
         return (self.shape.ridge * weight)[:, None]
 
-    def _of_residuals(self, moment: torch.Tensor, fit: torch.Tensor) -> torch.Tensor:
+    def _of_residuals(self, moment: Tensor, fit: Tensor) -> Tensor:
         """Return moments (…, p, t) of what the global fit (q, t) misses."""
         t = len(self.columns)
         return moment[..., :t] - moment[..., t:] @ fit
 
-    def fit(self, kept: torch.Tensor) -> ChartFit:
+    def fit(self, kept: Tensor) -> ChartFit:
         """Return the coefficients from parts (P, G) of the groups."""
         everywhere = self._global.coefficients(kept)
         if not self.shape.is_local:
@@ -218,7 +219,7 @@ class Charts:
             coefficients[number] = torch.linalg.solve(gram + torch.diag_embed(penalty.expand(-1, p)), moment)
         return ChartFit(self, everywhere, coefficients)
 
-    def _offsets(self, inputs: torch.Tensor, charts: torch.Tensor) -> torch.Tensor:
+    def _offsets(self, inputs: Tensor, charts: Tensor) -> Tensor:
         """Return offsets (m, k, d_r) of inputs (m, k, d) from the centres of charts (m,)."""
         apart = self.space.offsets(self.centers[charts][:, None], inputs)[..., self.regressors]
         return apart * self.scale[charts][:, None]
@@ -236,7 +237,7 @@ class ChartFit:
         coefficients: Of the local polynomials, shape (P, C, p, t); None where the global fit is all.
     """
 
-    def __init__(self, charts: Charts, everywhere: torch.Tensor, coefficients: torch.Tensor | None) -> None:
+    def __init__(self, charts: Charts, everywhere: Tensor, coefficients: Tensor | None) -> None:
         shape, space = charts.shape, charts.space
         self.columns, self.num_charts = charts.columns, len(charts.centers)
         self._regressors = charts.regressors.tolist()
@@ -388,7 +389,7 @@ class ChartFit:
                     jacobian[:t, k, some] += slope[i] * (rates[i][some] / self._units[k])
 
 
-def _symmetric(products: torch.Tensor, d: int) -> torch.Tensor:
+def _symmetric(products: Tensor, d: int) -> Tensor:
     """Return symmetric matrices H (…, d, d) with oᵀHo = Σ cᵢⱼoᵢoⱼ for coefficients c (…, d(d + 1)/2)."""
     one, other = torch.triu_indices(d, d)
     matrix = products.new_zeros(*products.shape[:-1], d, d)
@@ -397,13 +398,11 @@ def _symmetric(products: torch.Tensor, d: int) -> torch.Tensor:
     return matrix
 
 
-def _array(values: torch.Tensor) -> Any:
+def _array(values: Tensor) -> Any:
     return np.ascontiguousarray(values.numpy())
 
 
-def _radii(
-    points: torch.Tensor, few: torch.Tensor, chosen: torch.Tensor, groups: torch.Tensor, count: int
-) -> torch.Tensor:
+def _radii(points: Tensor, few: Tensor, chosen: Tensor, groups: Tensor, count: int) -> Tensor:
     """Return the distance of each chosen row from the `count`-th nearest of other groups among a few rows."""
     radii = []
     for some in chosen.split(_CHARTS_AT_ONCE):
@@ -417,7 +416,7 @@ def _radii(
     return torch.where(radius > 0, radius, 1.0)
 
 
-def farthest_points(points: torch.Tensor, count: int, *, kept: int = 0) -> torch.Tensor:
+def farthest_points(points: Tensor, count: int, *, kept: int = 0) -> Tensor:
     """Return the numbers of points (n, d) that cover all: each is the farthest from those before it.
 
     Args:
@@ -436,7 +435,7 @@ def farthest_points(points: torch.Tensor, count: int, *, kept: int = 0) -> torch
     return chosen
 
 
-def _chunks(counts: torch.Tensor, coefficients: int) -> list[torch.Tensor]:
+def _chunks(counts: Tensor, coefficients: int) -> list[Tensor]:
     """Return charts in parts of like size, each of a bounded number of (row, coefficient) pairs."""
     order = counts.argsort(stable=True)
     parts, begin = [], 0

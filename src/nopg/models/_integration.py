@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
@@ -19,7 +20,7 @@ class IntegrationRule(ABC):
     num_samples: int
 
     @abstractmethod
-    def points(self, next_states: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+    def points(self, next_states: Tensor, spread: Tensor) -> Tensor:
         """Return raw states (n·g, d_s) for next states (n, d_s), g consecutive ones for each.
 
         Args:
@@ -37,7 +38,7 @@ class KernelMean(IntegrationRule):
         """1."""
         return 1
 
-    def points(self, next_states: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+    def points(self, next_states: Tensor, spread: Tensor) -> Tensor:
         """Return the next states themselves."""
         del spread
         return next_states
@@ -59,7 +60,7 @@ class MonteCarlo(IntegrationRule):
         if self.num_samples < 1:
             raise ArgumentError(f"num_samples is {self.num_samples}; draw at least 1 next state")
 
-    def points(self, next_states: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+    def points(self, next_states: Tensor, spread: Tensor) -> Tensor:
         """Return samples of N(s′, h_ϕ²)."""
         n, d = next_states.shape
         noise = torch.randn(

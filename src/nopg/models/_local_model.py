@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg._seeding import generator
 from nopg._typing import FloatArray, IntArray
@@ -21,7 +22,7 @@ from nopg.models._termination import TerminationRule
 
 __all__ = ["ColumnFit", "LocalModel", "Prediction", "RewardFunction"]
 
-RewardFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Rewards (m,) of raw states (m, d_s), actions (m, d_a) and next states (m, d_s), in torch."""
 
 # Predicted rewards are at most by these shares of the logged range below and above it.
@@ -74,12 +75,12 @@ class Prediction:
         reward_slope: Derivative of the reward, shape (m, d_s + d_a).
     """
 
-    displacement: torch.Tensor
-    reward: torch.Tensor
-    noise: torch.Tensor
-    unknown: torch.Tensor
-    displacement_slope: torch.Tensor
-    reward_slope: torch.Tensor
+    displacement: Tensor
+    reward: Tensor
+    noise: Tensor
+    unknown: Tensor
+    displacement_slope: Tensor
+    reward_slope: Tensor
 
 
 class LocalModel:
@@ -103,7 +104,7 @@ class LocalModel:
         data: Transitions,
         *,
         reward: RewardFunction | None = None,
-        costs: torch.Tensor | None = None,
+        costs: Tensor | None = None,
         seed: int = 0,
     ) -> None:
         self.data, self.reward_function = data, reward
@@ -130,17 +131,17 @@ class LocalModel:
         self._range = _logged_range(rows, self._inputs_that_matter())
         self.noise_factor = self._noise_factor()
 
-    def _fit(self, kept: torch.Tensor) -> None:
+    def _fit(self, kept: Tensor) -> None:
         self.kept = kept
         self._chart_fits: list[ChartFit] = [charts.fit(kept) for charts in self._blocks]
 
-    def _inputs_that_matter(self) -> torch.Tensor:
+    def _inputs_that_matter(self) -> Tensor:
         """Return which inputs some column that varies depends on, shape (d,)."""
         used = [fit.shape.used for k, fit in enumerate(self.fits) if self.rows.spread[k] > 0]
         nothing = torch.zeros(self.rows.inputs.shape[1], dtype=torch.bool)
         return torch.stack([nothing, *used]).any(dim=0) if self.reward_function is None else ~nothing
 
-    def with_parts(self, kept: torch.Tensor) -> LocalModel:
+    def with_parts(self, kept: Tensor) -> LocalModel:
         """Return the same model fitted to other parts (P, G) of the groups."""
         model = copy.copy(self)
         model._fit(kept)  # noqa: SLF001 (a copy of this one)
@@ -220,9 +221,7 @@ class LocalModel:
                     shares.append(variance / float(self.rows.spread[column]) ** 2)
         return max(shares)
 
-    def predict(
-        self, states: torch.Tensor, actions: torch.Tensor, part: torch.Tensor | None = None
-    ) -> Prediction:
+    def predict(self, states: Tensor, actions: Tensor, part: Tensor | None = None) -> Prediction:
         """Return what one step does at raw states (m, d_s) and actions (m, d_a).
 
         Args:
@@ -307,7 +306,7 @@ def _bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
     return low[:, None].numpy(), high[:, None].numpy()
 
 
-def _logged_range(rows: RegressionRows, matters: torch.Tensor) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _logged_range(rows: RegressionRows, matters: Tensor) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the lowest and highest of each input and the margin beyond them; an angle has no end."""
     low, high = rows.inputs.amin(dim=0), rows.inputs.amax(dim=0)
     share = torch.where(matters, _MARGIN, _MARGIN_WITHOUT_EFFECT)
@@ -317,7 +316,7 @@ def _logged_range(rows: RegressionRows, matters: torch.Tensor) -> tuple[FloatArr
     return low[:, None].numpy(), high[:, None].numpy(), margin[:, None].numpy()
 
 
-def _halves(num_groups: int, seed: int) -> torch.Tensor:
+def _halves(num_groups: int, seed: int) -> Tensor:
     """Return all groups, then random halves of them, each followed by its complement, shape (P, G)."""
     rng = generator(seed, "halves")
     parts = [torch.ones(num_groups, dtype=torch.bool)]
@@ -328,7 +327,7 @@ def _halves(num_groups: int, seed: int) -> torch.Tensor:
     return torch.stack(parts)
 
 
-def _highest(rewards: torch.Tensor, spread: float) -> float:
+def _highest(rewards: Tensor, spread: float) -> float:
     """Return the most that a reward may be, by those of distinct rows.
 
     With the two highest r₁ ≥ r₂ that is the upper limit r₁ + 19·(r₁ − r₂) of 95 % confidence by Robson and
@@ -340,7 +339,7 @@ def _highest(rewards: torch.Tensor, spread: float) -> float:
     return first + min(19.0 * (first - second), _BETTER * spread)
 
 
-def _worst_mean(rewards: torch.Tensor, episodes: torch.Tensor | None, discount: float) -> float:
+def _worst_mean(rewards: Tensor, episodes: Tensor | None, discount: float) -> float:
     """Return the lowest mean reward over an effective horizon, or over an episode that is shorter."""
     if episodes is None:
         return float(rewards.min())

@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nopg._checks import check_device
 from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.linalg._multilevel import CellHierarchy
+from nopg.linalg._hierarchy import CellHierarchy
 from nopg.linalg._operator import TransitionOperator
 from nopg.linalg._rows import RowPattern, SparseRows
 from nopg.linalg._space import VectorSpace
@@ -33,10 +34,10 @@ class Backup:
     """
 
     weights: SparseRows
-    unknown: torch.Tensor
-    reward: torch.Tensor
+    unknown: Tensor
+    reward: Tensor
 
-    def values(self, x: torch.Tensor, unknown_value: float) -> torch.Tensor:
+    def values(self, x: Tensor, unknown_value: float) -> Tensor:
         """Return V of each query, shape (m,), for node values x (n,)."""
         return self.reward + self.weights.apply(x) + self.unknown * unknown_value
 
@@ -49,12 +50,12 @@ class Queries(ABC):
         pattern: Where the weights of the answers stand.
     """
 
-    features: torch.Tensor
+    features: Tensor
 
     pattern: RowPattern
 
     @abstractmethod
-    def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
+    def backup(self, actions: Tensor, *, instead_of: Backup | None = None) -> Backup:
         """Return the model's answer for actions (L, m, d_a), averaged over the L samples.
 
         Args:
@@ -63,9 +64,7 @@ class Queries(ABC):
         """
 
     @abstractmethod
-    def action_gradient(
-        self, actions: torch.Tensor, backup: Backup, x: torch.Tensor, unknown_value: float
-    ) -> torch.Tensor:
+    def action_gradient(self, actions: Tensor, backup: Backup, x: Tensor, unknown_value: float) -> Tensor:
         """Return ∂V/∂a of every query and sample, shape (L, m, d_a), with node values x held fixed.
 
         Args:
@@ -84,15 +83,15 @@ class Queries(ABC):
             )
         return self
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return what the last bits of the next answer depend on beside its arguments."""
         return {}
 
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (most keep nothing)
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:  # noqa: B027 (most keep nothing)
         """Answer as the queries whose state this is would; with an empty one as if never asked."""
 
     @abstractmethod
-    def support(self) -> torch.Tensor:
+    def support(self) -> Tensor:
         """Return the effective sample size at each query, whatever the action, shape (m,)."""
 
 
@@ -120,8 +119,8 @@ class TransitionModel(ABC):
     data: Transitions
     num_nodes: int
     num_actions: int
-    node_rewards: torch.Tensor
-    continues: torch.Tensor
+    node_rewards: Tensor
+    continues: Tensor
     node_queries: Queries
     group_size: int
     dtype: torch.dtype = torch.float64
@@ -131,7 +130,7 @@ class TransitionModel(ABC):
 
     @property
     @abstractmethod
-    def node_places(self) -> torch.Tensor:
+    def node_places(self) -> Tensor:
         """Where the nodes lead to, in a metric of the model, shape (n, d_f)."""
 
     @cached_property
@@ -139,7 +138,7 @@ class TransitionModel(ABC):
         """The cells of the nodes, for a preconditioner; found on the CPU."""
         pattern, ranks = self.node_queries.pattern.to(torch.device("cpu")), self.space.ranks
         cells = CellHierarchy(pattern, self.group_size, self.node_places, self.cells, ranks)
-        cells.put(self.device)
+        cells.move(self.device)
         return cells
 
     def operator(self, backup: Backup) -> TransitionOperator:
@@ -163,7 +162,7 @@ class TransitionModel(ABC):
         return self
 
     @abstractmethod
-    def bind(self, features: torch.Tensor) -> Queries:
+    def bind(self, features: Tensor) -> Queries:
         """Return queries at any state features (m, d_f)."""
 
     @abstractmethod

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nopg._checks import check_device
 from nopg._ranks import ALONE, Ranks
@@ -99,7 +100,7 @@ class PaperModel(TransitionModel):
         self.node_queries = self.bind(data.schema.encode(points))
 
     @property
-    def node_places(self) -> torch.Tensor:
+    def node_places(self) -> Tensor:
         """Next states in units of the bandwidth, shape (n, d_f)."""
         return self.bandwidths.state_kernel.scale(self.data.next_features)
 
@@ -121,7 +122,7 @@ class PaperModel(TransitionModel):
         nodes = self.node_queries
         return Footprint.of(self.data, len(nodes.features)).bytes(nodes.pattern.row_length)
 
-    def bind(self, features: torch.Tensor) -> PaperQueries:
+    def bind(self, features: Tensor) -> PaperQueries:
         """Return queries at any state features (m, d_f); on several ranks all of them ask together."""
         features = features.cpu()
         graph = self.search.find(self.samples, self.bandwidths.state_kernel, features, dtype=self.dtype)
@@ -157,11 +158,11 @@ class PaperModel(TransitionModel):
         self.action_origin = self._origin.to(device, dtype)
         self.action_widths = self.bandwidths.actions.to(device, dtype)
 
-    def _scaled_actions(self) -> torch.Tensor:
+    def _scaled_actions(self) -> Tensor:
         """Return the actions (n, d_a) from their mean, in bandwidths."""
         return self.bandwidths.action_kernel.scale(self.data.actions - self._origin)
 
-    def _next_state_spread(self) -> torch.Tensor:
+    def _next_state_spread(self) -> Tensor:
         """Return h_ϕ per raw state column; a feature of an angle moves by one radian of its period."""
         schema, h = self.data.schema, self.bandwidths.next_states
         spread = torch.empty(len(schema.states), dtype=torch.float64)
@@ -174,7 +175,7 @@ class PaperModel(TransitionModel):
 class PaperQueries(Queries):
     """Query states with their candidates and the actions of these."""
 
-    def __init__(self, model: PaperModel, features: torch.Tensor, graph: CandidateGraph) -> None:
+    def __init__(self, model: PaperModel, features: Tensor, graph: CandidateGraph) -> None:
         self.model, self.graph = model, graph
         self._places = features  # in full precision
         self.features = features.to(model.device, model.dtype)
@@ -182,7 +183,7 @@ class PaperQueries(Queries):
         self.pattern = RowPattern(indices, width, _worth_skipping(graph.present), halo).to(model.device)
         self.hold(graph.log_psi)
 
-    def hold(self, log_psi: torch.Tensor) -> None:
+    def hold(self, log_psi: Tensor) -> None:
         """Take log ψ (m, K) of the candidates, and what goes with it in its precision and on the device."""
         model, indices = self.model, self.pattern.indices
         log_psi = log_psi.to(model.device)
@@ -192,7 +193,7 @@ class PaperQueries(Queries):
         self._log_psi, flat = log_psi, indices.reshape(-1)  # with log w
         actions = self.pattern.extend(model.scaled_actions)
         self._sample_actions = actions.T.contiguous()  # (d_a, n + h)
-        self._candidate_actions: list[torch.Tensor] | None = None  # d_a × (m, K)
+        self._candidate_actions: list[Tensor] | None = None  # d_a × (m, K)
         if self.model.num_actions * log_psi.numel() <= _ACTIONS_KEPT:
             columns = self._sample_actions
             self._candidate_actions = [column.index_select(0, flat).view_as(log_psi) for column in columns]
@@ -209,7 +210,7 @@ class PaperQueries(Queries):
         queries.hold(queries.graph.log_psi)
         return queries
 
-    def _log_psi_in(self, dtype: torch.dtype) -> torch.Tensor:
+    def _log_psi_in(self, dtype: torch.dtype) -> Tensor:
         """Return log ψ (m, K) of the candidates, without log w, computed in full precision."""
         kernel, pattern = self.model.bandwidths.state_kernel, self.pattern.to(torch.device("cpu"))
         samples = pattern.extend(kernel.scale(self.model.data.features))
@@ -221,7 +222,7 @@ class PaperQueries(Queries):
             log_psi[rows] = part.masked_fill_(padding[rows], -math.inf).to(dtype)
         return log_psi
 
-    def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
+    def backup(self, actions: Tensor, *, instead_of: Backup | None = None) -> Backup:
         """Return the responsibilities under actions (L, m, d_a): the mean of the ratios over the samples."""
         # The ratio of the means, as in the authors' code, would be another estimator.
         L, m, _ = actions.shape
@@ -235,11 +236,9 @@ class PaperQueries(Queries):
                 weights += part
             weights /= L
             unknown /= L
-        return Backup(SparseRows(self.pattern, weights, instead_of=old), unknown, actions.new_zeros(m))
+        return Backup(SparseRows(self.pattern, weights, out=old), unknown, actions.new_zeros(m))
 
-    def action_gradient(
-        self, actions: torch.Tensor, backup: Backup, x: torch.Tensor, unknown_value: float
-    ) -> torch.Tensor:
+    def action_gradient(self, actions: Tensor, backup: Backup, x: Tensor, unknown_value: float) -> Tensor:
         """Return ∂V/∂a = Σⱼ εⱼ (xⱼ − V)(aⱼ − a)/h² for every query and sample, shape (L, m, d_a)."""
         # One sparse product gives Σεx, Σεa and Σεxa; centred values lose no digits to an offset.
         space = self.model.space
@@ -262,14 +261,14 @@ class PaperQueries(Queries):
             gradient[sample] = eps_xa - V * eps_a - self._scaled(action) * (eps_x - V * known)
         return gradient / (self.model.action_widths * len(actions))
 
-    def support(self) -> torch.Tensor:
+    def support(self) -> Tensor:
         """Return Σⱼ wⱼ ψ(s, sⱼ): the effective sample size at each query, shape (m,)."""
         return self._log_psi.exp().sum(dim=1)
 
-    def _scaled(self, actions: torch.Tensor) -> torch.Tensor:
+    def _scaled(self, actions: Tensor) -> Tensor:
         return (actions - self.model.action_origin) / self.model.action_widths
 
-    def _responsibilities(self, actions: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+    def _responsibilities(self, actions: Tensor, *, out: Tensor) -> Tensor:
         """Put ε (m, K) for one action per query (m, d_a) into `out`, and return m (m,)."""
         a, log_mass = self._scaled(actions), actions.new_empty(len(actions))
         buffer = self._log_psi.new_empty(next(self._blocks()).stop, self._log_psi.shape[1])
@@ -295,7 +294,7 @@ class PaperQueries(Queries):
             )
         return unknown
 
-    def _actions_of(self, rows: slice) -> Iterator[torch.Tensor]:
+    def _actions_of(self, rows: slice) -> Iterator[Tensor]:
         """Yield each action, in bandwidths, of the candidates of some rows; of few actions they are kept."""
         for k, column in enumerate(self._sample_actions):
             if self._candidate_actions is not None:
@@ -311,7 +310,7 @@ class PaperQueries(Queries):
             yield slice(start, min(start + step, m))
 
 
-def _worth_skipping(present: torch.Tensor) -> torch.Tensor | None:
+def _worth_skipping(present: Tensor) -> Tensor | None:
     """Return which entries exist, or None where padding, whose weight is 0, is too little to leave out."""
     filled = int(present.sum()) / max(present.numel(), 1)
     return None if filled > _FULL else present

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
 from nopg.errors import ArgumentError
 
@@ -25,7 +26,7 @@ def check_prior_mass(prior_mass: float) -> float:
     return prior_mass
 
 
-def known_and_unknown(log_mass: torch.Tensor, prior_mass: float) -> tuple[torch.Tensor, torch.Tensor]:
+def known_and_unknown(log_mass: Tensor, prior_mass: float) -> tuple[Tensor, Tensor]:
     """Return Σeˡ/(β + Σeˡ) and m = β/(β + Σeˡ) from log Σeˡ and β, without overflow.
 
     Example:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
@@ -29,12 +30,12 @@ class InputSpace:
         origin: Mean of each input, 0 of an angle, shape (d,).
     """
 
-    units: torch.Tensor
-    periods: torch.Tensor
-    origin: torch.Tensor
+    units: Tensor
+    periods: Tensor
+    origin: Tensor
 
     @classmethod
-    def of(cls, schema: Schema, inputs: torch.Tensor) -> InputSpace:
+    def of(cls, schema: Schema, inputs: Tensor) -> InputSpace:
         """Return the space of inputs (n, d), states first."""
         periods = torch.zeros(inputs.shape[1], dtype=torch.float64)
         for column, name in enumerate(schema.states):
@@ -48,7 +49,7 @@ class InputSpace:
         """Return the space of the first inputs alone."""
         return InputSpace(self.units[:count], self.periods[:count], self.origin[:count])
 
-    def offsets(self, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    def offsets(self, start: Tensor, end: Tensor) -> Tensor:
         """Return end − start (…, d) in units, angles the short way round."""
         apart = end - start
         for column in self.periods.nonzero()[:, 0].tolist():
@@ -56,7 +57,7 @@ class InputSpace:
             apart[..., column] -= period * (apart[..., column] / period).round()
         return apart / self.units
 
-    def embed(self, inputs: torch.Tensor, metric: torch.Tensor | None = None) -> torch.Tensor:
+    def embed(self, inputs: Tensor, metric: Tensor | None = None) -> Tensor:
         """Return inputs (m, d) as points whose distance is that of a metric (d,): an angle as a circle."""
         metric = torch.ones_like(self.units) if metric is None else metric
         columns = []
@@ -66,7 +67,7 @@ class InputSpace:
             columns += [metric[column] * part for part in parts]
         return torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 1)
 
-    def features(self, inputs: torch.Tensor, used: torch.Tensor, degree: int) -> torch.Tensor:
+    def features(self, inputs: Tensor, used: Tensor, degree: int) -> Tensor:
         """Return polynomials (m, q) of the used inputs (d,), an angle as its cosine and sine."""
         columns = []
         for column in used.nonzero()[:, 0].tolist():
@@ -75,7 +76,7 @@ class InputSpace:
         return design(torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 0), degree)
 
 
-def design(offsets: torch.Tensor, degree: int) -> torch.Tensor:
+def design(offsets: Tensor, degree: int) -> Tensor:
     """Return 1, the offsets (…, d) and, of degree 2, their products, shape (…, p)."""
     columns = [offsets.new_ones(*offsets.shape[:-1], 1), offsets]
     if degree == 2:
@@ -102,20 +103,20 @@ class RegressionRows:
         units: How many episodes, blocks or single rows were dealt into the groups.
     """
 
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    weights: torch.Tensor
-    groups: torch.Tensor
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    groups: Tensor
     num_groups: int
     space: InputSpace
-    spread: torch.Tensor
-    sample: torch.Tensor
-    first: torch.Tensor
-    copies: torch.Tensor
+    spread: Tensor
+    sample: Tensor
+    first: Tensor
+    copies: Tensor
     units: int
 
     @classmethod
-    def of(cls, data: Transitions, costs: torch.Tensor | None = None) -> RegressionRows:
+    def of(cls, data: Transitions, costs: Tensor | None = None) -> RegressionRows:
         """Return the rows of a log; equal rows become one that counts as often.
 
         Args:
@@ -157,12 +158,12 @@ class RegressionRows:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def rows_of_group(self, group: int) -> torch.Tensor:
+    def rows_of_group(self, group: int) -> Tensor:
         """Return the numbers of the log's rows that belong to a group."""
         return (self.groups[self.copies] == group).nonzero()[:, 0]
 
 
-def difference(schema: Schema, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+def difference(schema: Schema, start: Tensor, end: Tensor) -> Tensor:
     """Return end − start of raw states (…, d_s), angles the short way round."""
     apart = end - start
     for column, name in enumerate(schema.states):
@@ -172,7 +173,7 @@ def difference(schema: Schema, start: torch.Tensor, end: torch.Tensor) -> torch.
     return apart
 
 
-def _enough_blocks(owners: torch.Tensor) -> tuple[torch.Tensor, int]:
+def _enough_blocks(owners: Tensor) -> tuple[Tensor, int]:
     """Return the owner of each row, few episodes cut into consecutive blocks, and how many there were."""
     _, owner, counts = torch.unique(owners, return_inverse=True, return_counts=True)
     blocks = -(-_NUM_GROUPS // len(counts))
@@ -184,7 +185,7 @@ def _enough_blocks(owners: torch.Tensor) -> tuple[torch.Tensor, int]:
     return owner * blocks + place * blocks // counts[owner], len(counts)
 
 
-def _dealt(owners: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, int]:
+def _dealt(owners: Tensor, order: Tensor) -> tuple[Tensor, int]:
     """Deal owners of rows into groups of like size; large ones first, ties by what their rows say."""
     _, first, owner, counts = np.unique(
         owners.numpy()[order.numpy()], return_index=True, return_inverse=True, return_counts=True

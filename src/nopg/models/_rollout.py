@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.models._local_model import LocalModel, RewardFunction
 
 __all__ = ["Act", "Rollout", "along", "leaving_share", "rollout"]
 
-Act = Callable[[torch.Tensor, int], torch.Tensor]
+Act = Callable[[Tensor, int], Tensor]
 """Actions (m, d_a) at state features (m, d_f) in step t."""
 
 # Rate of leaving the data, per effective horizon 1/(1 − γ), at an unknown share m: −κ log(1 − m), capped.
@@ -132,7 +133,7 @@ class Rollout:
 def rollout(
     model: LocalModel,
     act: Act,
-    states: torch.Tensor,
+    states: Tensor,
     steps: int,
     *,
     part: IntArray | None = None,

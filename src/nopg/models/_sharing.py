@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from nopg._ranks import ALONE, Ranks
 from nopg._spatial import SpatialCells, spatial_order
@@ -30,7 +31,7 @@ class SharedRows:
     """
 
     data: Transitions
-    rows: torch.Tensor
+    rows: Tensor
     cells: SpatialCells
     ranks: Ranks
 
@@ -86,7 +87,7 @@ def whole_data(data: Transitions, ranks: Ranks) -> Transitions:
     return _unpacked(data, ranks.gather(_packed(data.take(torch.arange(0, len(data), step)))))
 
 
-def gather_initial_states(data: Transitions, ranks: Ranks) -> torch.Tensor:
+def gather_initial_states(data: Transitions, ranks: Ranks) -> Tensor:
     """Return the raw initial states (n₀, d_s) of the rows of all ranks, the same on every rank.
 
     An episode of which several ranks hold rows starts where the first of them has it.
@@ -101,16 +102,14 @@ def gather_initial_states(data: Transitions, ranks: Ranks) -> torch.Tensor:
     return ranks.gather(data.starts[~torch.isin(numbers, earlier)])
 
 
-def _exchanged(
-    data: Transitions, rows: torch.Tensor, owner: torch.Tensor, ranks: Ranks
-) -> tuple[Transitions, torch.Tensor]:
+def _exchanged(data: Transitions, rows: Tensor, owner: Tensor, ranks: Ranks) -> tuple[Transitions, Tensor]:
     """Send every row to the rank that owns its cell."""
     packed = torch.cat([rows.double()[:, None], _packed(data)], dim=1)
     came = torch.cat(ranks.exchange([packed[owner == rank] for rank in range(ranks.count)]))
     return _unpacked(data, came[:, 1:]), came[:, 0].long()
 
 
-def _packed(data: Transitions) -> torch.Tensor:
+def _packed(data: Transitions) -> Tensor:
     """Return all columns of all rows as one table (n, c)."""
     columns = [data.states, data.actions, data.rewards[:, None], data.next_states]
     columns += [data.terminated.double()[:, None], data.truncated.double()[:, None]]
@@ -120,7 +119,7 @@ def _packed(data: Transitions) -> torch.Tensor:
     return torch.cat(columns, dim=1)
 
 
-def _unpacked(like: Transitions, table: torch.Tensor) -> Transitions:
+def _unpacked(like: Transitions, table: Tensor) -> Transitions:
     """Return the transitions of a table made by `_packed` from data like these."""
     d_s, d_a = like.states.shape[1], like.actions.shape[1]
     states, actions, rewards, next_states, terminated, truncated, rest = table.split(

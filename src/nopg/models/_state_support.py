@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import held_out_groups, spread_rows
@@ -48,16 +49,16 @@ class StateSupport:
         self._log_weights = torch.cat([log_w, log_w[data.terminated]])
 
     @property
-    def seen(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def seen(self) -> tuple[Tensor, Tensor]:
         """The raw states (m, d_s) that were seen, and how many transitions each stands for (m,)."""
         return self._seen, self._log_weights.exp()
 
-    def log_mass(self, features: torch.Tensor) -> torch.Tensor:
+    def log_mass(self, features: Tensor) -> Tensor:
         """Return log S (m,) at state features (m, d_f), from the 64 nearest."""
         distances, near = self._tree.nearest(self.metric.scale(features), _NEIGHBORS)
         return torch.logsumexp(self._log_kernel(distances, near), dim=1)
 
-    def split(self, features: torch.Tensor, prior_mass: float) -> tuple[torch.Tensor, torch.Tensor]:
+    def split(self, features: Tensor, prior_mass: float) -> tuple[Tensor, Tensor]:
         """Return S/(β + S) and β/(β + S), the known and the unknown share of each query, both (m,).
 
         A part in a million is always known, so that the data nearest to an unknown start still show a way.
@@ -67,7 +68,7 @@ class StateSupport:
         least = math.log(_LEAST_KNOWN * prior_mass)
         return known_and_unknown(self.log_mass(features).clamp(min=least), prior_mass)
 
-    def nearest(self, features: torch.Tensor) -> torch.Tensor:
+    def nearest(self, features: Tensor) -> Tensor:
         """Return the raw states (m, d_s) seen nearest to state features (m, d_f)."""
         _, near = self._tree.nearest(self.metric.scale(features), 1)
         return self._seen[near[:, 0].long()]
@@ -89,7 +90,7 @@ class StateSupport:
         edge = float(torch.quantile(support, _LONELY))
         return max(_UNKNOWN_THERE * edge, _LEAST_PRIOR_MASS) if math.isfinite(edge) else _LEAST_PRIOR_MASS
 
-    def _log_kernel(self, distances: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+    def _log_kernel(self, distances: Tensor, near: Tensor) -> Tensor:
         """Return log wⱼ − ½d²/w² (m, K) of the states seen at these distances."""
         return self._log_weights[near.long()] - 0.5 * (distances / self.width).square()
 
@@ -105,9 +106,9 @@ class CondensedSupport:
         prior_mass: β; a state of support S counts as unknown to the share β/(β + S).
     """
 
-    places: torch.Tensor
-    weights: torch.Tensor
-    width: torch.Tensor
+    places: Tensor
+    weights: Tensor
+    width: Tensor
     prior_mass: float
 
     @classmethod
@@ -125,12 +126,12 @@ class CondensedSupport:
             few.schema.encode(states), weights, support.width * metric.bandwidth, support.prior_mass(few)
         )
 
-    def mass(self, features: torch.Tensor) -> torch.Tensor:
+    def mass(self, features: Tensor) -> Tensor:
         """Return S (m,) at state features (m, d_f)."""
         scaled, places = features / self.width, self.places / self.width
         return torch.exp(-0.5 * torch.cdist(scaled, places).square()) @ self.weights
 
-    def unknown(self, features: torch.Tensor) -> torch.Tensor:
+    def unknown(self, features: Tensor) -> Tensor:
         """Return β/(β + S), the unknown share (m,) at state features (m, d_f)."""
         return self.prior_mass / (self.prior_mass + self.mass(features))
 

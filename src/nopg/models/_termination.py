@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from scipy.spatial import cKDTree
+from torch import Tensor
 
 from nopg.data import Transitions
 from nopg.models._regression_rows import InputSpace
@@ -31,10 +32,10 @@ class TerminationRule:
         space: Units and angles of the states.
     """
 
-    columns: torch.Tensor
-    signs: torch.Tensor
-    thresholds: torch.Tensor
-    nearest: tuple[cKDTree, torch.Tensor] | None
+    columns: Tensor
+    signs: Tensor
+    thresholds: Tensor
+    nearest: tuple[cKDTree, Tensor] | None
     space: InputSpace
 
     @classmethod
@@ -63,7 +64,7 @@ class TerminationRule:
         """Whether no state ends the task."""
         return len(self.columns) == 0 and self.nearest is None
 
-    def ended(self, states: torch.Tensor) -> torch.Tensor:
+    def ended(self, states: Tensor) -> Tensor:
         """Return which raw states (m, d_s) end the task, shape (m,)."""
         if self.nearest is not None:
             tree, ends = self.nearest
@@ -72,7 +73,7 @@ class TerminationRule:
         return (states[:, self.columns] * self.signs > self.thresholds).any(dim=1)
 
 
-def _separating(states: torch.Tensor, ended: torch.Tensor) -> list[tuple[int, float, float]] | None:
+def _separating(states: Tensor, ended: Tensor) -> list[tuple[int, float, float]] | None:
     """Return (column, sign, threshold) that explain all ends and no other row; None where none do."""
     if not bool(ended.any()):
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import torch
+from torch import Tensor
 
 from nopg.neighbors._distances import (
     QUERIES_AT_ONCE,
@@ -36,7 +37,7 @@ class BruteForce(NeighborSearch):
         ([[0.25, 0.75]], [[1, 0]])
     """
 
-    def __init__(self, points: torch.Tensor) -> None:
+    def __init__(self, points: Tensor) -> None:
         self.num_points = len(points)
         self.points = points
         self._single = ProductTable.of(points, torch.float32)
@@ -45,7 +46,7 @@ class BruteForce(NeighborSearch):
     def _double(self) -> ProductTable:
         return ProductTable.of(self.points, torch.float64)
 
-    def nearest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def nearest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return distances (m, k) and int32 indices (m, k) of the k nearest points, nearest first."""
         k = min(count, self.num_points)
         distances = torch.empty(len(queries), k, dtype=torch.float64)
@@ -56,7 +57,7 @@ class BruteForce(NeighborSearch):
             distances[some], indices[some] = self._nearest(queries[some], k)
         return distances, indices
 
-    def _nearest(self, queries: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _nearest(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         distances, indices, certain = self._by_products(self._single, queries, k)
         if len(rows := (~certain).nonzero()[:, 0]):
             distances[rows], indices[rows], certain[rows] = self._by_products(self._double, queries[rows], k)
@@ -64,9 +65,7 @@ class BruteForce(NeighborSearch):
             distances[rows], indices[rows] = self._by_differences(queries[rows], k)
         return distances, indices
 
-    def _by_products(
-        self, table: ProductTable, queries: torch.Tensor, k: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _by_products(self, table: ProductTable, queries: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return distances, indices, and whether a row certainly holds the k nearest, up to ties, (m,)."""
         wanted = _num_fetched(k, self.num_points)
         estimates, indices = table.smallest(queries, wanted)
@@ -81,7 +80,7 @@ class BruteForce(NeighborSearch):
         complete = (outside >= kth - _TIE * (1.0 + kth)) | (wanted == self.num_points)
         return squares[:, :k].sqrt(), indices.gather(1, order[:, :k]), precise & complete
 
-    def _by_differences(self, queries: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _by_differences(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         parts = [
             sorted_pairs(some, self.points, self._all_distances(some).topk(k, largest=False).indices)
             for some in queries.split(rows_at_once(self.num_points))
@@ -89,10 +88,10 @@ class BruteForce(NeighborSearch):
         distances, indices = zip(*parts, strict=True)
         return torch.cat(distances), torch.cat(indices)
 
-    def _all_distances(self, queries: torch.Tensor) -> torch.Tensor:
+    def _all_distances(self, queries: Tensor) -> Tensor:
         return torch.cdist(queries, self.points, compute_mode="donot_use_mm_for_euclid_dist")
 
-    def count_within(self, queries: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:
+    def count_within(self, queries: Tensor, radii: Tensor) -> Tensor:
         """Return the number of points within radius (m,) of each query, int64."""
         counts = torch.empty(len(queries), dtype=torch.int64)
         error = self._single.error(queries, radii.square())
@@ -104,9 +103,7 @@ class BruteForce(NeighborSearch):
             counts[rows] = self._count_by_products(queries[rows], radii[rows], error[rows])
         return counts
 
-    def _count_by_products(
-        self, queries: torch.Tensor, radii: torch.Tensor, error: torch.Tensor
-    ) -> torch.Tensor:
+    def _count_by_products(self, queries: Tensor, radii: Tensor, error: Tensor) -> Tensor:
         counts = torch.zeros(len(queries), dtype=torch.int64)
         offset = radii.square() - self._single.norms(queries).square()  # r² in terms of ‖y‖² − 2xᵀy
         inner, outer = ((offset + sign * error).to(torch.float32)[:, None] for sign in (-1, 1))

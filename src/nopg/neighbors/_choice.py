@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from nopg.errors import ArgumentError, MissingExtraError
 from nopg.neighbors._brute_force import BruteForce
@@ -25,7 +26,7 @@ _ROWS_SAMPLED = 256
 
 
 def neighbor_search(
-    points: torch.Tensor, kind: Literal["auto", "tree", "brute", "faiss"] = "auto"
+    points: Tensor, kind: Literal["auto", "tree", "brute", "faiss"] = "auto"
 ) -> NeighborSearch:
     """Return a search among points (n, d) in units of the bandwidth.
 
@@ -45,7 +46,7 @@ def neighbor_search(
     """
     if kind == "auto":
         return _fastest(points)
-    searches: dict[str, Callable[[torch.Tensor], NeighborSearch]] = {
+    searches: dict[str, Callable[[Tensor], NeighborSearch]] = {
         "tree": NeighborTree,
         "brute": BruteForce,
         "faiss": FaissIndex,
@@ -55,7 +56,7 @@ def neighbor_search(
     return searches[kind](points)
 
 
-def _fastest(points: torch.Tensor) -> NeighborSearch:
+def _fastest(points: Tensor) -> NeighborSearch:
     n, d = points.shape
     dimensions = math.log(max(n, 1), _TREE_BASE)  # up to which the tree wins
     if n <= _TREE_UP_TO or d <= dimensions:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 __all__ = ["QUERIES_AT_ONCE", "ProductTable", "count_below", "pair_squares", "rows_at_once", "sorted_pairs"]
 
@@ -27,13 +28,13 @@ class ProductTable:
         num_points: n, without the padding.
     """
 
-    points: torch.Tensor
-    squares: torch.Tensor
-    center: torch.Tensor
+    points: Tensor
+    squares: Tensor
+    center: Tensor
     num_points: int
 
     @classmethod
-    def of(cls, points: torch.Tensor, dtype: torch.dtype) -> ProductTable:
+    def of(cls, points: Tensor, dtype: torch.dtype) -> ProductTable:
         """Return the table of points (n, d) with products in dtype."""
         n, d = points.shape
         padded = torch.zeros(-(-n // _GROUP) * _GROUP, d, dtype=dtype)
@@ -43,11 +44,11 @@ class ProductTable:
         squares[:n] = padded[:n].square().sum(dim=1)
         return cls(padded, squares, center, n)
 
-    def norms(self, queries: torch.Tensor) -> torch.Tensor:
+    def norms(self, queries: Tensor) -> Tensor:
         """Return ‖x‖ of the centred queries, (m,)."""
         return (queries - self.center).square().sum(dim=1).sqrt()
 
-    def error(self, queries: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
+    def error(self, queries: Tensor, squares: Tensor) -> Tensor:
         """Return a bound (m,) on the error of estimates up to the squared distances (m,).
 
         The error of a product of length d is at most (d + 2)u‖x‖‖y‖ with u the unit roundoff, where ‖y‖ is at
@@ -57,14 +58,14 @@ class ProductTable:
         size = 2.0 * self.norms(queries) + squares.sqrt()
         return 2.0 * (self.points.shape[1] + 4) * unit * size.square()
 
-    def blocks(self, queries: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+    def blocks(self, queries: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Yield the index of the first point of each block, and ‖y‖² − 2xᵀy of the queries and its points."""
         x = (queries - self.center).to(self.points.dtype)
         for start in range(0, len(self.points), _POINTS_AT_ONCE):
             some = slice(start, start + _POINTS_AT_ONCE)
             yield start, torch.addmm(self.squares[some], x, self.points[some].T, alpha=-2)
 
-    def smallest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def smallest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return estimates of the smallest squared distances (m, count) in float64, and their indices."""
         parts = [self._smallest(some, count) for some in queries.split(QUERIES_AT_ONCE)]
         values, indices = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -72,7 +73,7 @@ class ProductTable:
         # Padding is chosen only after an overflow, which the estimates show.
         return estimates, indices.clamp_(max=self.num_points - 1)
 
-    def _smallest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _smallest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         found = [(start, *_smallest_of(block, count)) for start, block in self.blocks(queries)]
         values = [some for _, some, _ in found]
         indices = [columns + start for start, _, columns in found]
@@ -80,7 +81,7 @@ class ProductTable:
         return best, torch.cat(indices, dim=1).gather(1, order)
 
 
-def _smallest_of(block: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _smallest_of(block: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the smallest values (m, count) of each row, or all if there are fewer, and their columns.
 
     The smallest `count` values lie in the `count` groups with the smallest minima, and minima are cheap.
@@ -95,7 +96,7 @@ def _smallest_of(block: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.T
     return values, columns.gather(1, order)
 
 
-def count_below(block: torch.Tensor, limits: torch.Tensor) -> torch.Tensor:
+def count_below(block: Tensor, limits: Tensor) -> Tensor:
     """Return the number (m,) of values of each row that are at most the limit (m, 1) of the row."""
     # A sum of floats is several times faster than a sum of booleans, and exact up to 2²⁴.
     return torch.le(block, limits, out=torch.empty_like(block)).sum(dim=1).long()
@@ -106,7 +107,7 @@ def rows_at_once(numbers_per_row: int) -> int:
     return max(1, _NUMBERS_AT_ONCE // max(1, numbers_per_row))
 
 
-def pair_squares(queries: torch.Tensor, points: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+def pair_squares(queries: Tensor, points: Tensor, indices: Tensor) -> Tensor:
     """Return ‖query − point‖² (m, k) of each query and the points in its row (m, k) of indices."""
     squares = torch.empty(indices.shape, dtype=torch.float64)
     step = rows_at_once(indices.shape[1] * points.shape[1])
@@ -118,9 +119,7 @@ def pair_squares(queries: torch.Tensor, points: torch.Tensor, indices: torch.Ten
     return squares
 
 
-def sorted_pairs(
-    queries: torch.Tensor, points: torch.Tensor, indices: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def sorted_pairs(queries: Tensor, points: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
     """Return distances (m, k), nearest first, and the indices in that order."""
     squares, order = pair_squares(queries, points, indices).sort(dim=1, stable=True)
     return squares.sqrt_(), indices.gather(1, order)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nopg.errors import ArgumentError, MissingExtraError
 from nopg.neighbors._brute_force import BruteForce
@@ -44,7 +45,7 @@ class FaissIndex(NeighborSearch):
         ([[1, 0]], 0)
     """
 
-    def __init__(self, points: torch.Tensor, *, num_probes: int = 64, tolerance: float = 1e-3) -> None:
+    def __init__(self, points: Tensor, *, num_probes: int = 64, tolerance: float = 1e-3) -> None:
         if num_probes < 1:
             raise ArgumentError(f"num_probes is {num_probes}; give at least 1")
         if not tolerance >= 0.0:
@@ -60,7 +61,7 @@ class FaissIndex(NeighborSearch):
         with self._threads():
             self._lists = self._build_lists(points)
 
-    def _build_lists(self, points: torch.Tensor) -> Any:
+    def _build_lists(self, points: Tensor) -> Any:
         n, d = points.shape
         num_lists = max(1, min(n // _POINTS_PER_LIST, round(4 * math.sqrt(n))))
         lists = self._faiss.IndexIVFFlat(self._faiss.IndexFlatL2(d), d, num_lists)
@@ -72,7 +73,7 @@ class FaissIndex(NeighborSearch):
         lists.add(single)
         return lists
 
-    def nearest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def nearest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return distances (m, k) and int32 indices (m, k) of points that hold the ψ-mass of the k nearest.
 
         Distances are exact, nearest first; `largest_loss` bounds the ψ-mass lost at the checked queries.
@@ -90,7 +91,7 @@ class FaissIndex(NeighborSearch):
         distances[rows], indices[rows] = exact
         return distances, indices
 
-    def _raise_probes(self, queries: torch.Tensor, exact: torch.Tensor) -> None:
+    def _raise_probes(self, queries: Tensor, exact: Tensor) -> None:
         """Double the lists per query until no query loses more than the tolerance; record the loss."""
         lost = self._largest_loss(queries, exact)
         while not lost <= self.tolerance:  # NaN included
@@ -99,7 +100,7 @@ class FaissIndex(NeighborSearch):
         self.num_checked += len(queries)
         self.largest_loss = max(lost, self.largest_loss)
 
-    def _largest_loss(self, queries: torch.Tensor, exact: torch.Tensor) -> float:
+    def _largest_loss(self, queries: Tensor, exact: Tensor) -> float:
         found, _ = self.probe(queries, exact.shape[1])
         return float(lost_mass(found, exact).max())
 
@@ -113,7 +114,7 @@ class FaissIndex(NeighborSearch):
         """Whether exact search is used instead of the lists."""
         return self.num_probes > _LARGEST_SHARE * self.num_lists
 
-    def probe(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def probe(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return distances (m, k) and int32 indices (m, k) by the lists, unchecked, nearest first."""
         k = min(count, self.num_points)
         distances = torch.empty(len(queries), k, dtype=torch.float64)
@@ -132,11 +133,11 @@ class FaissIndex(NeighborSearch):
                 distances[rows], indices[rows] = self._exact.nearest(queries[rows], k)
         return distances, indices
 
-    def count_within(self, queries: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:
+    def count_within(self, queries: Tensor, radii: Tensor) -> Tensor:
         """Return the number of points within radius (m,) of each query, int64, exactly."""
         return self._exact.count_within(queries, radii)
 
-    def _to_float32(self, places: torch.Tensor) -> Any:
+    def _to_float32(self, places: Tensor) -> Any:
         """Return places (m, d) relative to the mean of the points, as a float32 array."""
         return (places - self._center).to(torch.float32).numpy()
 
@@ -159,7 +160,7 @@ def _import_faiss() -> Any:
     return faiss
 
 
-def lost_mass(found: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+def lost_mass(found: Tensor, exact: Tensor) -> Tensor:
     """Return the share (m,) of Σⱼ exp(−½dⱼ²) over the exact distances (m, k) that the found ones lack.
 
     Masses are relative to the nearest point of a row, so that rows far from all points count too. Recall

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from nopg._ranks import ALONE, Ranks
 from nopg.neighbors._choice import neighbor_search
@@ -22,7 +23,7 @@ class SampleIndex:
         starts: First global index of each rank, then the total, shape (ranks + 1,).
     """
 
-    def __init__(self, points: torch.Tensor, ranks: Ranks = ALONE) -> None:
+    def __init__(self, points: Tensor, ranks: Ranks = ALONE) -> None:
         self.ranks = ranks
         self._search = neighbor_search(points)
         counts = ranks.gather(torch.tensor([len(points)]))
@@ -32,7 +33,7 @@ class SampleIndex:
             self._low = ranks.gather(points.amin(dim=0)[None])  # (ranks, d)
             self._high = ranks.gather(points.amax(dim=0)[None])
 
-    def nearest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def nearest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return distances (m, k) and global int32 indices (m, k) of the k nearest samples, nearest first."""
         k = min(count, self.num_samples)
         distances, indices = self._nearest_here(queries, k)
@@ -52,7 +53,7 @@ class SampleIndex:
                 indices[rows] = j.gather(1, order)
         return distances, indices
 
-    def count_within(self, queries: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:
+    def count_within(self, queries: Tensor, radii: Tensor) -> Tensor:
         """Return the number of samples of all ranks within radius (m,) of each query."""
         if not self.ranks.several:
             return self._search.count_within(queries, radii)
@@ -68,7 +69,7 @@ class SampleIndex:
             total.index_add_(0, rows, count)
         return total
 
-    def _nearest_here(self, queries: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _nearest_here(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k nearest samples of this rank; if it has fewer, the rest are at distance ∞."""
         distances, indices = self._search.nearest(queries, k)
         if missing := k - distances.shape[1]:
@@ -76,7 +77,7 @@ class SampleIndex:
             indices = torch.nn.functional.pad(indices, (0, missing))
         return distances, indices + int(self.starts[self.ranks.number])
 
-    def _rows_near(self, queries: torch.Tensor, radii: torch.Tensor, rank: int) -> torch.Tensor:
+    def _rows_near(self, queries: Tensor, radii: Tensor, rank: int) -> Tensor:
         """Return the queries whose ball meets the bounding box of the samples of another rank."""
         if rank == self.ranks.number:
             return torch.zeros(0, dtype=torch.int64)

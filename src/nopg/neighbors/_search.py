@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import torch
+from torch import Tensor
 
 __all__ = ["NeighborSearch"]
 
@@ -19,12 +19,12 @@ class NeighborSearch(ABC):
     num_points: int
 
     @abstractmethod
-    def nearest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def nearest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return distances (m, k) and int32 indices (m, k) of the k nearest points, nearest first.
 
         k is the smaller of count and n; distances are computed from differences in float64.
         """
 
     @abstractmethod
-    def count_within(self, queries: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:
+    def count_within(self, queries: Tensor, radii: Tensor) -> Tensor:
         """Return the number of points within radius (m,) of each query, int64."""

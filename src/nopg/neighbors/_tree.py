@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
+from torch import Tensor
 
 from nopg.errors import ArgumentError
 from nopg.neighbors._search import NeighborSearch
@@ -25,11 +26,11 @@ class NeighborTree(NeighborSearch):
         [[1, 0]]
     """
 
-    def __init__(self, points: torch.Tensor) -> None:
+    def __init__(self, points: Tensor) -> None:
         self.num_points = len(points)
         self._tree = cKDTree(_check_magnitude(points).numpy())
 
-    def nearest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def nearest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return distances (m, k) and int32 indices (m, k) of the k nearest points, nearest first."""
         k = min(count, self.num_points)
         distances = torch.empty(len(queries), k, dtype=torch.float64)
@@ -43,7 +44,7 @@ class NeighborTree(NeighborSearch):
             indices[rows] = torch.as_tensor(np.reshape(j, (len(rows), k)).astype(np.int32))
         return distances, indices
 
-    def count_within(self, queries: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:
+    def count_within(self, queries: Tensor, radii: Tensor) -> Tensor:
         """Return the number of points within radius (m,) of each query, int64."""
         counts = self._tree.query_ball_point(
             queries.numpy(), radii.numpy(), return_length=True, workers=torch.get_num_threads()
@@ -51,7 +52,7 @@ class NeighborTree(NeighborSearch):
         return torch.as_tensor(np.asarray(counts, dtype=np.int64))
 
 
-def _check_magnitude(points: torch.Tensor) -> torch.Tensor:
+def _check_magnitude(points: Tensor) -> Tensor:
     """Return the points if their squared distances are finite numbers."""
     if not bool((points.abs() < _LARGEST).all()):  # NaN included
         raise ArgumentError(
