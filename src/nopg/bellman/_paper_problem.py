@@ -284,6 +284,6 @@ class PaperProblem(ControlProblem, model="paper"):
             policy=policy,
             at_nodes=at_nodes,
             at_starts=at_starts,
-            node_backup=nodes.backup(at_nodes.actions, instead_of=old.node_backup if old else None),
-            initial_backup=initial.backup(at_starts.actions, instead_of=old.initial_backup if old else None),
+            node_backup=nodes.backup(at_nodes.actions, out=old.node_backup if old else None),
+            initial_backup=initial.backup(at_starts.actions, out=old.initial_backup if old else None),
         )

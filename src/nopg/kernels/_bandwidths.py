@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from nopg._typing import ArrayLike, as_tensor
+from nopg.data import Schema
+from nopg.errors import ArgumentError
 from nopg.kernels._gaussian import GaussianKernel
 
 __all__ = ["Bandwidths"]
@@ -59,6 +61,19 @@ class Bandwidths:
             f"Bandwidths(states={show(self.states)}, actions={show(self.actions)}, "
             f"next_states={show(self.next_states)}, source={self.source!r})"
         )
+
+    def check_columns(self, schema: Schema) -> None:
+        """Raise unless there is one bandwidth for each feature and action of the schema."""
+        for name, h, columns in (
+            ("states", self.states, schema.features),
+            ("actions", self.actions, schema.actions),
+            ("next_states", self.next_states, schema.features),
+        ):
+            if len(h) != len(columns):
+                raise ArgumentError(
+                    f"bandwidths.{name} has {len(h)} numbers, the data have {len(columns)} columns there: "
+                    f"{list(columns)}; give one each"
+                )
 
     @property
     def state_kernel(self) -> GaussianKernel:
