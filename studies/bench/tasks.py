@@ -111,9 +111,7 @@ def new_policy(case: Case, data: Transitions) -> Policy:
     return kind.from_data(data.features, data.actions, rng=generator(0, "policy"))
 
 
-def predicted_bytes(problem: PaperProblem) -> float | None:
-    """Return the predicted peak memory of the process; None for another model than the paper's."""
+def predicted_bytes(problem: PaperProblem) -> float:
+    """Return the predicted peak memory of the process."""
     model, nodes = problem.model, problem.model.node_queries
-    if not isinstance(model, PaperModel):
-        return None
     return float(Footprint.of(model.data, len(nodes.features)).bytes(nodes.pattern.row_length))

@@ -30,7 +30,7 @@ KINDS: tuple[PolicyKind, ...] = ("mlp", "gaussian")
 SOLVERS: tuple[Callable[[], Solver], ...] = (GMRES, BiCGSTAB, FixedPoint, DenseLU, Auto)
 
 
-def case(kind: PolicyKind = "mlp", *, rows: int = 1_500) -> Case:
+def case(kind: PolicyKind = "mlp", *, rows: int = 500) -> Case:
     """Return weighted rows, some of them terminal, with narrow bandwidths: rows of different length."""
     drawn = random_case(3, rows=rows, terminals=True, policy=kind, prior_mass=1e-3)
     weights = 1.0 + torch.rand(rows, generator=generator(3, "weights"), dtype=torch.float64)
@@ -103,7 +103,7 @@ def test_updates_take_their_device_from_their_operands(
 def test_updates_on_another_device_give_the_same_numbers(
     kind: PolicyKind, solver: Callable[[], Solver]
 ) -> None:
-    one = case(kind, rows=700)
+    one = case(kind, rows=500)
     expected = trained(problem(one), one.policy, solver())
 
     with other_device() as device:
@@ -115,7 +115,7 @@ def test_updates_on_another_device_give_the_same_numbers(
 
 
 def test_float32_and_several_samples_of_the_next_state_go_to_the_device_too() -> None:
-    one = case(rows=700)
+    one = case(rows=500)
     expected = trained(problem(one, dtype=torch.float32, samples=2), one.policy, GMRES())
 
     with other_device() as device:
@@ -126,7 +126,7 @@ def test_float32_and_several_samples_of_the_next_state_go_to_the_device_too() ->
 
 
 def test_a_problem_moves_to_a_device_and_back() -> None:
-    one = case(rows=700)
+    one = case(rows=500)
     task = problem(one)
     expected = trained(task, one.policy, GMRES())
 
@@ -174,7 +174,7 @@ def test_a_solution_on_a_device_answers_at_states_on_the_cpu() -> None:
 
 
 def test_training_on_a_device_ends_with_the_same_answer_on_the_cpu(tmp_path: Path) -> None:
-    data = case(rows=600).data
+    data = case(rows=400).data
 
     def answer(device: torch.device | None, folder: str) -> TrainingResult:
         return optimize(

@@ -43,6 +43,8 @@ class CellHierarchy:
         ranks: The ranks that share the nodes.
     """
 
+    _products: list[tuple[slice, Tensor, Tensor]]
+
     def __init__(
         self, pattern: RowPattern, group_size: int, places: Tensor, cells: SpatialCells | None, ranks: Ranks
     ) -> None:

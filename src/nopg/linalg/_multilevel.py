@@ -64,7 +64,7 @@ class MultilevelInverse(Preconditioner):
             self._matrices.append(self._aggregations[-1].P)
         coarsest = self._matrices[-1].to_dense()
         identity = torch.eye(len(coarsest), dtype=coarsest.dtype, device=coarsest.device)
-        self._inverse = torch.linalg.inv(identity - discount * coarsest)
+        self._inverse: Tensor = torch.linalg.inv(identity - discount * coarsest)
         self._num_steps = max(round(-_STEPS_PER_DECADE * math.log10(1.0 - discount)), 1)
 
         times, self.work = 1, S.pattern.num_entries + Z.pattern.num_entries + 4 * CALL

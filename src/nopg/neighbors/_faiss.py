@@ -84,21 +84,21 @@ class FaissIndex(NeighborSearch):
 
         rows = torch.linspace(0, m - 1, _ROWS_CHECKED, dtype=torch.float64).long()
         exact = self._exact.nearest(queries[rows], k)
-        self._raise_probes(queries[rows], exact[0])
-        if self.is_exact:
+        if not self._raise_probes(queries[rows], exact[0]):
             return self._exact.nearest(queries, k)
         distances, indices = self.probe(queries, k)
         distances[rows], indices[rows] = exact
         return distances, indices
 
-    def _raise_probes(self, queries: Tensor, exact: Tensor) -> None:
-        """Double the lists per query until no query loses more than the tolerance; record the loss."""
+    def _raise_probes(self, queries: Tensor, exact: Tensor) -> bool:
+        """Double the lists per query until no loss exceeds the tolerance; return False if that is too many."""
         lost = self._largest_loss(queries, exact)
         while not lost <= self.tolerance:  # NaN included
             self.num_probes *= 2
             lost = 0.0 if self.is_exact else self._largest_loss(queries, exact)
         self.num_checked += len(queries)
         self.largest_loss = max(lost, self.largest_loss)
+        return not self.is_exact
 
     def _largest_loss(self, queries: Tensor, exact: Tensor) -> float:
         found, _ = self.probe(queries, exact.shape[1])
