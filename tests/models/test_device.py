@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,14 +84,19 @@ def trained(task: PaperProblem, policy: Policy, solver: Solver) -> list[float]:
     return numbers
 
 
+@cache
+def expected_numbers(kind: PolicyKind, solver: Callable[[], Solver]) -> list[float]:
+    """Return the numbers of a training on the CPU; both tests below compare to them."""
+    one = case(kind)
+    return trained(problem(one), one.policy, solver())
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_take_their_device_from_their_operands(
     kind: PolicyKind, solver: Callable[[], Solver]
 ) -> None:
-    one = case(kind)
-    expected = trained(problem(one), one.policy, solver())
-
+    one, expected = case(kind), expected_numbers(kind, solver)
     task = problem(one)
     with torch.device("meta"):  # what is made without a device has no numbers
         found = trained(task, one.policy, solver())
@@ -103,9 +109,7 @@ def test_updates_take_their_device_from_their_operands(
 def test_updates_on_another_device_give_the_same_numbers(
     kind: PolicyKind, solver: Callable[[], Solver]
 ) -> None:
-    one = case(kind, rows=500)
-    expected = trained(problem(one), one.policy, solver())
-
+    one, expected = case(kind), expected_numbers(kind, solver)
     with other_device() as device:
         task = problem(one, device=device)
         assert isinstance(task.model.node_rewards, Elsewhere)

@@ -1,4 +1,4 @@
-"""The paper's own recipe: a density bandwidth for each dimension by itself, times a factor."""
+"""The paper's bandwidths: a density bandwidth of each dimension, times a factor."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def paper_bandwidths(
 def released_bandwidths(
     data: Transitions, *, state_factor: ArrayLike = 1.0, action_factor: ArrayLike = 1.0
 ) -> Bandwidths:
-    """Return the bandwidths of the authors' released code, which says what the supplement leaves open.
+    """Return the bandwidths of the authors' released code, which specifies what the supplement leaves open.
 
     For reproduction only. Each column gets, of 29 widths up to 1.5 times Silverman's, the one that makes five
     folds of consecutive rows likeliest (github.com/jacarvalho/nopg). A value that stands in several folds is

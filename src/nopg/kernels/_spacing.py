@@ -1,4 +1,4 @@
-"""The spacing of the data and the length of a step: the two ends between which a bandwidth must lie."""
+"""The spacing of the data and the length of a step, the bounds of a bandwidth."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def level_spacing(data: Transitions) -> tuple[Tensor, Tensor]:
     """Return the typical gap between the levels of each state column and each action column.
 
     On a grid of experiments this is the spacing of the grid; on continuous recordings, where nearly
-    every row has a value of its own, it is close to 0 and binds nothing. Angles are measured round
-    the circle and returned as chords, the unit of their features.
+    every row has a different value, it is close to 0. Angles are measured on the circle and returned as
+    chords, the unit of their features.
     """
     states = []
     for k, name in enumerate(data.schema.states):

@@ -1,4 +1,4 @@
-"""The regression table behind bandwidth selection: inputs (s, a), targets (r, s′), distinct rows."""
+"""The regression table of bandwidth selection: inputs (s, a), targets (r, s′), distinct rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class RegressionTable:
     Attributes:
         inputs: Features and actions, divided by `scale`, shape (n, d).
         targets: Rewards and next features, centred and of variance 1, shape (n, t).
-        log_counts: Log of how many transitions each row stands for, its copies counted too, shape (n,).
-        held_out_with: Rows with the same number are left out together, shape (n,).
+        log_counts: Log of the number of transitions that each row represents, shape (n,).
+        held_out_with: Rows with the same number are held out together, shape (n,).
         scale: Unit of each input, shape (d,).
         columns: Which free bandwidth each input uses; both features of an angle share one, shape (d,).
-        num_state_features: How many of the inputs are state features.
+        num_state_features: Number of inputs that are state features.
     """
 
     inputs: Tensor
@@ -67,7 +67,7 @@ class RegressionTable:
 
     @property
     def num_bandwidths(self) -> int:
-        """How many bandwidths are free."""
+        """Number of free bandwidths."""
         return int(self.columns.max()) + 1
 
 
@@ -78,7 +78,7 @@ def _standardized_targets(data: Transitions) -> Tensor:
     columns = torch.tensor([0, *(1 + column for column in data.schema.feature_columns)])
     deviation = _mean_over_columns(_mean(targets.square(), data.weights), columns).sqrt()
 
-    # A constant target, such as a reward of −1 per step, has nothing to predict; its deviation is rounding.
+    # A constant target, such as a reward of −1 per step, is not a target; its deviation is rounding.
     informative = deviation > 1e-12 * raw.abs().amax(dim=0)
     if not bool(informative.any()):
         raise DataError(
@@ -89,7 +89,7 @@ def _standardized_targets(data: Transitions) -> Tensor:
 
 
 def _distinct(data: Transitions) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the first row of each set of duplicates, what they weigh, and with whom it is left out."""
+    """Return the first row, the weight and the held-out group of each set of duplicates."""
     numbers = duplicate_groups(data)
     first = torch.as_tensor(np.unique(numbers.numpy(), return_index=True)[1])
     weights = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights

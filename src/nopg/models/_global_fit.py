@@ -19,9 +19,9 @@ class GlobalFit:
     """Statistics of a linear regression of targets on features.
 
     Attributes:
-        features: Of every row, shape (n, q).
+        features: f of every row, shape (n, q).
         grams: Σ wffᵀ of each group, shape (G, q, q).
-        moments: Σ wfyᵀ, shape (G, q, t).
+        moments: Σ wfyᵀ of each group, shape (G, q, t).
     """
 
     features: Tensor
@@ -50,7 +50,7 @@ class GlobalFit:
         return solved
 
     def residual(self, rows: RegressionRows, columns: list[int]) -> Tensor:
-        """Return the standard deviation (t,) of what the fit to all rows misses."""
+        """Return the standard deviation (t,) of the residual of the fit to all rows."""
         fit = self.coefficients(torch.ones(1, len(self.grams), dtype=torch.bool))[0]
         left = rows.targets[:, columns] - self.features @ fit
         n, q = self.features.shape

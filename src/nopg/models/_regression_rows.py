@@ -1,4 +1,4 @@
-"""The rows of a log as inputs and targets of a regression, dealt into groups that are left out together."""
+"""The rows of a log as inputs and targets of a regression, in groups that are held out together."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 
 __all__ = ["InputSpace", "RegressionRows", "design", "difference"]
 
-# Groups that rows are dealt into: any half of them, or all but one, is a sum of their statistics.
+# Number of groups: statistics of any half of them, or of all but one, are sums over groups.
 _NUM_GROUPS = 10
-# A column that varies by less than this share of its size varies by rounding.
+# A column that varies by less than this share of its magnitude is constant up to rounding.
 _ROUNDING = 1e-9
 
 
@@ -92,15 +92,15 @@ class RegressionRows:
     Attributes:
         inputs: (s, a), raw, shape (n, d).
         targets: s′ − s, angles the short way round, then r, then costs, shape (n, t).
-        weights: How many transitions each row stands for, shape (n,).
+        weights: Number of transitions that each row represents, shape (n,).
         groups: The group of each row, shape (n,).
         num_groups: G.
         space: Units and angles of the inputs.
-        spread: Standard deviation of each target; 0 where it varies by rounding only, shape (t,).
-        sample: Some rows, in an order that depends on what they say alone.
+        spread: Standard deviation of each target; 0 if it is constant up to rounding, shape (t,).
+        sample: The rows in a random order that depends on their values only.
         first: The row of the log that each row is the first copy of, shape (n,).
         copies: The row that each row of the log is a copy of, shape (N,).
-        units: How many episodes, blocks or single rows were dealt into the groups.
+        units: Number of episodes, blocks or single rows that form the groups.
     """
 
     inputs: Tensor
@@ -117,7 +117,7 @@ class RegressionRows:
 
     @classmethod
     def of(cls, data: Transitions, costs: Tensor | None = None) -> RegressionRows:
-        """Return the rows of a log; equal rows become one that counts as often.
+        """Return the distinct rows of a log, weighted by their number of copies.
 
         Args:
             data: The log.
@@ -139,8 +139,8 @@ class RegressionRows:
         size = torch.maximum(few.states.abs(), few.next_states.abs()).amax(dim=0)
         size = torch.cat([size, targets[:, len(size) :].abs().amax(dim=0)])
         order = spread_rows(few, count, purpose="rows of a regression")
-        owned, units = _enough_blocks(owners[first])
-        groups, num_groups = _dealt(owned, order)
+        owned, units = _split_episodes(owners[first])
+        groups, num_groups = _balanced_groups(owned, order)
         return cls(
             inputs,
             targets,
@@ -159,7 +159,7 @@ class RegressionRows:
         return len(self.inputs)
 
     def rows_of_group(self, group: int) -> Tensor:
-        """Return the numbers of the log's rows that belong to a group."""
+        """Return the indices of the rows of the log that belong to a group."""
         return (self.groups[self.copies] == group).nonzero()[:, 0]
 
 
@@ -173,8 +173,8 @@ def difference(schema: Schema, start: Tensor, end: Tensor) -> Tensor:
     return apart
 
 
-def _enough_blocks(owners: Tensor) -> tuple[Tensor, int]:
-    """Return the owner of each row, few episodes cut into consecutive blocks, and how many there were."""
+def _split_episodes(owners: Tensor) -> tuple[Tensor, int]:
+    """Return the owner of each row, few episodes cut into blocks, and the number of owners before."""
     _, owner, counts = torch.unique(owners, return_inverse=True, return_counts=True)
     blocks = -(-_NUM_GROUPS // len(counts))
     if blocks == 1:
@@ -185,8 +185,8 @@ def _enough_blocks(owners: Tensor) -> tuple[Tensor, int]:
     return owner * blocks + place * blocks // counts[owner], len(counts)
 
 
-def _dealt(owners: Tensor, order: Tensor) -> tuple[Tensor, int]:
-    """Deal owners of rows into groups of like size; large ones first, ties by what their rows say."""
+def _balanced_groups(owners: Tensor, order: Tensor) -> tuple[Tensor, int]:
+    """Return groups of similar size: the largest owners first, ties by the order of their rows."""
     _, first, owner, counts = np.unique(
         owners.numpy()[order.numpy()], return_index=True, return_inverse=True, return_counts=True
     )

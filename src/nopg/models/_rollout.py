@@ -140,15 +140,13 @@ def rollout(
     noise: FloatArray | None = None,
     slopes: bool = False,
 ) -> Rollout:
-    """Return rollouts of a controller on the model from raw states (m, d_s).
-
-    A path that has ended keeps its state; the rollout stops when all have ended.
+    """Return rollouts of a controller on the model; a path that has ended keeps its state.
 
     Args:
         model: Model of the plant.
         act: The controller.
-        states: Initial states.
-        steps: Largest number of steps.
+        states: Raw initial states, shape (m, d_s).
+        steps: Largest number of steps; fewer if all paths end.
         part: Part of the model for each path, shape (m,).
         noise: Standard normal numbers, shape (steps, m, d_s); without them the plant has no noise.
         slopes: Whether to record derivatives.
@@ -156,8 +154,8 @@ def rollout(
     low, high = model.bounds
     d_s, costs = model.num_states, slice(model.num_states + 1, model.num_states + 1 + model.num_costs)
     s, going = np.ascontiguousarray(states.numpy().T), np.ones(len(states), dtype=bool)
-    visited, steps_made, tape = [s], list[tuple[FloatArray, ...]](), list[tuple[FloatArray, ...]]()
-    alive = [going]
+    visited, alive = [s], [going]
+    steps_made, tape = list[tuple[FloatArray, ...]](), list[tuple[FloatArray, ...]]()
     for t in range(steps):
         a = act(model.data.schema.encode(torch.as_tensor(s.T)), t).detach().double().numpy().T
         out, slope = _step(model, np.concatenate([s, a]), part, going, slopes=slopes, noise=noise is not None)
@@ -190,11 +188,15 @@ def rollout(
         slopes=None,
         cost_slopes=None,
     )
-    if slopes:
-        moves, rewarding, unknowing, by_cost = (list(column) for column in zip(*tape, strict=True))
-        recorded = (np.stack(moves), np.stack(rewarding), np.stack(unknowing))
-        path = replace(path, slopes=recorded, cost_slopes=np.stack(by_cost, axis=1))
+    path = _with_slopes(path, tape) if slopes else path
     return path if model.reward_function is None else _with_rewards(path, model.reward_function)
+
+
+def _with_slopes(path: Rollout, tape: list[tuple[FloatArray, ...]]) -> Rollout:
+    """Return the rollout with the recorded derivatives of all steps."""
+    moves, rewarding, unknowing, by_cost = (list(column) for column in zip(*tape, strict=True))
+    slopes = (np.stack(moves), np.stack(rewarding), np.stack(unknowing))
+    return replace(path, slopes=slopes, cost_slopes=np.stack(by_cost, axis=1))
 
 
 def _with_rewards(path: Rollout, function: RewardFunction) -> Rollout:

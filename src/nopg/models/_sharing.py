@@ -1,4 +1,4 @@
-"""Which rows a rank works on, in which order: by cells of the next states."""
+"""The rows of each rank and their order, by cells of the next states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nopg.kernels import GaussianKernel
 
 __all__ = ["SharedRows", "gather_initial_states", "is_sharded", "share_rows", "whole_data"]
 
-# What is read off the data as a whole, such as bandwidths, is read off so many rows at most.
+# Bandwidths and other statistics of all data are computed from at most this many rows.
 _MOST_ROWS = 2_000_000
 
 
@@ -24,10 +24,10 @@ class SharedRows:
     """The rows of one rank.
 
     Attributes:
-        data: Its transitions, those that lead to near places near each other in memory.
-        rows: The number of each in the data as they were given, over all ranks, shape (n,).
-        cells: The cells that the next states fall into; a rank has consecutive ones.
-        ranks: Who shares the rows.
+        data: Its transitions; rows with nearby next states are close in memory.
+        rows: Index of each row in the data of all ranks as given, shape (n,).
+        cells: The cells of the next states; a rank has consecutive cells.
+        ranks: The ranks that share the rows.
     """
 
     data: Transitions
@@ -37,7 +37,7 @@ class SharedRows:
 
 
 def is_sharded(data: Transitions, ranks: Ranks) -> bool:
-    """Return whether every rank was given rows of its own, and not all of them the same."""
+    """Return whether the ranks were given different rows."""
     if not ranks.several:
         return False
     digest = hashlib.blake2b(digest_size=6)
@@ -55,7 +55,7 @@ def share_rows(data: Transitions, metric: GaussianKernel, ranks: Ranks = ALONE) 
     Args:
         data: All rows, or this rank's part of them.
         metric: Distances are measured in its bandwidths.
-        ranks: Who takes part.
+        ranks: All ranks.
     """
     places, first = metric.scale(data.next_features), 0
     part = is_sharded(data, ranks)
@@ -79,7 +79,7 @@ def share_rows(data: Transitions, metric: GaussianKernel, ranks: Ranks = ALONE) 
 
 
 def whole_data(data: Transitions, ranks: Ranks) -> Transitions:
-    """Return the rows of all ranks, or an even sample of them where they are very many."""
+    """Return the rows of all ranks, or every k-th of them if there are over two million."""
     if not is_sharded(data, ranks):
         return data
     total = int(ranks.total(len(data)))
@@ -105,15 +105,15 @@ def gather_initial_states(data: Transitions, ranks: Ranks) -> Tensor:
 def _exchanged(data: Transitions, rows: Tensor, owner: Tensor, ranks: Ranks) -> tuple[Transitions, Tensor]:
     """Send every row to the rank that owns its cell."""
     packed = torch.cat([rows.double()[:, None], _packed(data)], dim=1)
-    came = torch.cat(ranks.exchange([packed[owner == rank] for rank in range(ranks.count)]))
-    return _unpacked(data, came[:, 1:]), came[:, 0].long()
+    received = torch.cat(ranks.exchange([packed[owner == rank] for rank in range(ranks.count)]))
+    return _unpacked(data, received[:, 1:]), received[:, 0].long()
 
 
 def _packed(data: Transitions) -> Tensor:
     """Return all columns of all rows as one table (n, c)."""
     columns = [data.states, data.actions, data.rewards[:, None], data.next_states]
     columns += [data.terminated.double()[:, None], data.truncated.double()[:, None]]
-    # Bit by bit: an episode number may be larger than what float64 counts exactly.
+    # Reinterpreted bits: an episode number may be too large for float64.
     columns += [] if data.episodes is None else [data.episodes.view(torch.float64)[:, None]]
     columns += [] if data.weights is None else [data.weights[:, None]]
     return torch.cat(columns, dim=1)

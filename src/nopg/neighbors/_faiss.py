@@ -91,7 +91,7 @@ class FaissIndex(NeighborSearch):
         return distances, indices
 
     def _raise_probes(self, queries: Tensor, exact: Tensor) -> bool:
-        """Double the lists per query until no loss exceeds the tolerance; return False if that is too many."""
+        """Double the lists per query until no loss exceeds the tolerance; False if that is too many."""
         lost = self._largest_loss(queries, exact)
         while not lost <= self.tolerance:  # NaN included
             self.num_probes *= 2
