@@ -2,8 +2,8 @@
 
 from nopg.models._column_fit import ColumnFit
 from nopg.models._integration import IntegrationRule, MonteCarlo
-from nopg.models._local_model import LocalModel, Prediction, RewardFunction
-from nopg.models._model import TransitionModel
+from nopg.models._local_model import LocalModel, Prediction
+from nopg.models._model import RewardFunction, TransitionModel
 from nopg.models._paper_model import PaperModel
 
 __all__ = [

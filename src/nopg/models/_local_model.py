@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +19,11 @@ from nopg.models._charts import Charts, ChartShape
 from nopg.models._column_fit import ColumnFit
 from nopg.models._config import LocalModelConfig
 from nopg.models._limits import highest_reward, input_range, lowest_mean_reward, state_bounds
+from nopg.models._model import RewardFunction
 from nopg.models._regression_rows import RegressionRows
 from nopg.models._termination import TerminationRule
 
-__all__ = ["LocalModel", "Prediction", "RewardFunction"]
-
-RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Rewards (m,) of raw states (m, d_s), actions (m, d_a) and next states (m, d_s), in torch."""
+__all__ = ["LocalModel", "Prediction"]
 
 # Predicted rewards are below the lowest logged one by at most this multiple of the logged range.
 _REWARD_MARGIN_BELOW = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,10 @@ from nopg.linalg._operator import TransitionOperator
 from nopg.linalg._rows import RowPattern, SparseRows
 from nopg.linalg._space import VectorSpace
 
-__all__ = ["Backup", "Queries", "TransitionModel"]
+__all__ = ["Backup", "Queries", "RewardFunction", "TransitionModel"]
+
+RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Rewards (m,) of raw states (m, d_s), actions (m, d_a) and next states (m, d_s), in torch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray, IntArray
-from nopg.models._local_model import LocalModel, RewardFunction
+from nopg.models._local_model import LocalModel
+from nopg.models._model import RewardFunction
 
 __all__ = ["Act", "Rollout", "along", "leaving_share", "rollout"]
 
