@@ -206,11 +206,6 @@ def test_training_on_a_device_ends_with_the_same_answer_on_the_cpu(tmp_path: Pat
         )
 
 
-def test_the_local_model_stays_on_the_cpu() -> None:
-    with pytest.raises(ArgumentError, match="leave device out, or use model='paper'"):
-        optimize(case(rows=60).data, 0.9, model=PaperModel.Config(device="meta"))
-
-
 def test_several_ranks_stay_on_the_cpu() -> None:
     one = case(rows=60)
     with pytest.raises(ArgumentError, match="several ranks compute on CPUs, not on 'meta'; leave device out"):
