@@ -10,7 +10,7 @@ __all__ = ["check_device", "check_discount"]
 
 
 def check_discount(discount: float) -> float:
-    """Return the discount if it lies in [0, 1), else say why not."""
+    """Return the discount if it lies in [0, 1), else raise."""
     if not (math.isfinite(discount) and 0.0 <= discount < 1.0):
         raise ArgumentError(
             f"discount is {discount}; it must lie in [0, 1): at 1 the equation has no unique solution. "
@@ -20,7 +20,7 @@ def check_discount(discount: float) -> float:
 
 
 def check_device(device: torch.device | str | None, *, several_ranks: bool = False) -> torch.device:
-    """Return the device with its number, the CPU if none is given, else say why it cannot be used.
+    """Return the device with its number, by default the CPU; raise if it cannot be used.
 
     Example:
         >>> check_device(None)

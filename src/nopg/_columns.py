@@ -13,14 +13,14 @@ __all__ = ["Columns"]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the columns of states and actions are called, and which of them are angles.
+    """Names of the columns of states and actions, with angles, units and bounds.
 
     Attributes:
         states: Names of the state columns.
         actions: Names of the action columns.
         angles: Period of every angular state column, by name.
-        units: Unit of a column, by name, for those somebody declared; "reward" may have one too.
-        bounds: Lowest and highest value of a state or action column, by name, where somebody declared them.
+        units: Declared units, by column name; "reward" may have one too.
+        bounds: Declared lowest and highest values, by name of a state or action column.
     """
 
     states: tuple[str, ...]
@@ -45,7 +45,7 @@ class Columns:
 
     @property
     def feature_columns(self) -> tuple[int, ...]:
-        """For every feature the state column it comes from; both features of an angle share a bandwidth."""
+        """State column of each feature; both features of an angle share a bandwidth."""
         return tuple(
             k for k, column in enumerate(self.states) for _ in range(2 if column in self.angles else 1)
         )

@@ -1,4 +1,4 @@
-"""JSON files: what they can hold, and written whole or not at all."""
+"""JSON files: plain values, and atomic writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["plain_values", "write_json"]
 
 
 def plain_values(value: Any) -> Any:
-    """Return what JSON can hold of a value: tuples become lists, keys texts, and what is no number None."""
+    """Return a value for JSON: tuples become lists, keys strings, NaN and infinite numbers None."""
     if isinstance(value, Mapping):
         return {str(key): plain_values(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -22,7 +22,7 @@ def plain_values(value: Any) -> Any:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a file that is either the old one or the new one, never half of it."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     with unfinished.open("w", encoding="utf-8") as stream:

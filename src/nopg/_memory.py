@@ -1,4 +1,4 @@
-"""How much memory a process may still take."""
+"""The free memory of a process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _GROUPS = (
 
 
 def free_memory() -> int:
-    """Return the bytes that are free for this process, on the machine and in its container."""
-    free = [_on_the_machine()]
+    """Return the free bytes for this process, on the machine and in its container."""
+    free = [_machine_memory()]
     for limit, used in _GROUPS:
         try:
             free.append(int(limit.read_text()) - int(used.read_text()))
@@ -30,7 +30,7 @@ def free_memory() -> int:
 
 
 def gigabytes(count: float) -> str:
-    """Return a number of bytes as people read it.
+    """Return a number of bytes as text in gigabytes.
 
     Example:
         >>> gigabytes(2_345_000_000), gigabytes(12_000_000)
@@ -39,7 +39,7 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e9:.2f} GB"
 
 
-def _on_the_machine() -> int:
+def _machine_memory() -> int:
     try:
         for line in _MEMINFO.read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,4 +1,4 @@
-"""Which code and which data a file rests on."""
+"""The code and the data that a file was made from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["fingerprint", "provenance"]
 
 
 def fingerprint(arrays: Iterable[torch.Tensor | None]) -> str:
-    """Return the SHA-256 of arrays in their order: shapes, types and numbers; an absent one counts too.
+    """Return the SHA-256 of arrays in their order: shapes, types and numbers; None counts too.
 
     Example:
         >>> fingerprint([torch.zeros(3)]) == fingerprint([torch.zeros(3, 1)])
@@ -47,11 +47,11 @@ def provenance(packages: Sequence[str] = ()) -> dict[str, object]:
 
 @cache
 def _commit() -> str | None:
-    """Return the commit of this source tree, marked if the tree differs from it; None if it is installed."""
+    """Return the commit of this source tree, marked if the tree differs; None if nopg is installed."""
     here = Path(__file__).parent
     try:
         if _git(here, "ls-files", "--error-unmatch", "__init__.py").returncode:
-            return None  # a repository around an installation is somebody else's
+            return None  # the repository around an installation is another one
         head = _git(here, "rev-parse", "HEAD").stdout.strip()
         changed = _git(here, "status", "--porcelain", "--", ".").stdout.strip()
     except OSError:

@@ -22,8 +22,8 @@ __all__ = ["ALONE", "Ranks", "current_ranks"]
 
 _T = TypeVar("_T")
 
-# A rank that says nothing for so long is lost.
-_PATIENCE = timedelta(seconds=50)
+# A rank that does not respond for this long is lost.
+_TIMEOUT = timedelta(seconds=50)
 
 
 @dataclass(eq=False, slots=True)
@@ -31,9 +31,9 @@ class Ranks:
     """The ranks of a run; with one rank every exchange is the identity.
 
     Attributes:
-        number: Of this rank, from 0.
-        count: Of all ranks.
-        bytes_sent: What this rank has sent to others in `exchange`, for reports.
+        number: Index of this rank, from 0.
+        count: Number of ranks.
+        bytes_sent: Bytes that this rank has sent in `exchange`, for reports.
     """
 
     number: int = 0
@@ -42,7 +42,7 @@ class Ranks:
 
     @property
     def several(self) -> bool:
-        """Whether there is anybody to talk to."""
+        """Whether there is more than one rank."""
         return self.count > 1
 
     def sum(self, x: torch.Tensor) -> torch.Tensor:
@@ -58,7 +58,7 @@ class Ranks:
         return float(self.sum(torch.tensor(number, dtype=torch.float64))) if self.several else number
 
     def gather(self, x: torch.Tensor, known: Sequence[int] | None = None) -> torch.Tensor:
-        """Return the rows (m₀ + m₁ + …, …) of all ranks, in their order; `known` says how many each has."""
+        """Return the rows (m₀ + m₁ + …, …) of all ranks, in their order; `known` are their row counts."""
         if not self.several:
             return x
         counts = self._counts(len(x)) if known is None else known
@@ -70,27 +70,27 @@ class Ranks:
         return torch.cat([part[:count] for part, count in zip(everyone, counts, strict=True)])
 
     def exchange(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Give parts[k] (m, …) to rank k, and return what every rank has for this one."""
+        """Send parts[k] (m, …) to rank k, and return the parts received from every rank."""
         if not self.several:
             return list(parts)
         lengths = torch.tensor([len(part) for part in parts])
-        coming = torch.empty_like(lengths)
-        _guarded(lambda: dist.all_to_all_single(coming, lengths))
-        return self.exchange_known(parts, coming.tolist())
+        counts = torch.empty_like(lengths)
+        _guarded(lambda: dist.all_to_all_single(counts, lengths))
+        return self.exchange_known(parts, counts.tolist())
 
-    def exchange_known(self, parts: Sequence[torch.Tensor], coming: Sequence[int]) -> list[torch.Tensor]:
-        """Exchange parts of which every rank knows how many rows will come."""
+    def exchange_known(self, parts: Sequence[torch.Tensor], counts: Sequence[int]) -> list[torch.Tensor]:
+        """Exchange parts whose row counts every rank knows."""
         if not self.several:
             return list(parts)
         sent = torch.cat(list(parts)).contiguous()
-        received = sent.new_empty(sum(coming), *sent.shape[1:])
+        received = sent.new_empty(sum(counts), *sent.shape[1:])
         lengths = [len(part) for part in parts]
-        _guarded(lambda: dist.all_to_all_single(received, sent, list(coming), lengths))
+        _guarded(lambda: dist.all_to_all_single(received, sent, list(counts), lengths))
         self.bytes_sent += (len(sent) - lengths[self.number]) * sent[:1].numel() * sent.element_size()
-        return list(received.split(list(coming)))
+        return list(received.split(list(counts)))
 
     def wait(self) -> None:
-        """Go on when all ranks have come here."""
+        """Wait for all ranks."""
         if self.several:
             _guarded(dist.barrier)
 
@@ -127,36 +127,36 @@ def current_ranks() -> Ranks:
 
 
 def _join() -> None:
-    """Meet the other ranks where torchrun says."""
+    """Join the process group of torchrun."""
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 
-    store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
-    # After a restart the addresses of the ranks that are gone are still in the store.
+    store, rank, count = next(rendezvous("env://", timeout=_TIMEOUT))
+    # After a restart the store still holds the addresses of lost ranks.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     fresh = PrefixStore(f"nopg/{attempt}", store)
-    dist.init_process_group("gloo", store=fresh, rank=rank, world_size=count, timeout=_PATIENCE)
-    # Left to the end of the interpreter, the threads of the group may end it with an abort.
+    dist.init_process_group("gloo", store=fresh, rank=rank, world_size=count, timeout=_TIMEOUT)
+    # At interpreter exit the threads of the group may abort the process.
     atexit.register(_leave)
     in_main = threading.current_thread() is threading.main_thread()
     if "TORCHELASTIC_RUN_ID" in os.environ and in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        _say_when_ended()
+        _report_termination()
 
 
-def _say_when_ended() -> None:
-    """When a rank is gone torchrun ends the others, perhaps before they have missed it: let them say so too.
+def _report_termination() -> None:
+    """Print an error when torchrun ends this rank because another one is lost.
 
-    A thread says it, for the main one may wait inside a library for a rank that will never answer.
+    A thread prints it, because the main one may wait inside a library for the lost rank.
     """
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
     signal.signal(signal.SIGTERM, _ended)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    threading.Thread(target=_listen, args=(heard,), name="nopg: end of ranks", daemon=True).start()
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_listen, args=(reader,), name="nopg: end of ranks", daemon=True).start()
 
 
-def _listen(heard: int) -> None:
-    while number := os.read(heard, 1):
+def _listen(reader: int) -> None:
+    while number := os.read(reader, 1):
         if number[0] == signal.SIGTERM:
             os.write(2, f"{_lost('torchrun ended this one')}\n".encode())
             return
@@ -173,7 +173,7 @@ def _joined(number: int, count: int) -> Ranks:
 
 
 def _guarded(work: Callable[[], _T]) -> _T:
-    """Do work with the other ranks; say so if one of them is gone."""
+    """Return the result of a collective operation; raise if another rank is lost."""
     try:
         return work()
     except RuntimeError as error:

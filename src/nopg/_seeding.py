@@ -1,4 +1,4 @@
-"""Randomness as a parameter: generators derived from one seed, never a global state."""
+"""Random generators derived from one seed, without global state."""
 
 import hashlib
 

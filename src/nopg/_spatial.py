@@ -12,9 +12,9 @@ from nopg._ranks import ALONE, Ranks
 
 __all__ = ["SpatialCells", "spatial_order"]
 
-# So many points tell where the medians of the cells lie.
+# Points from which the medians of the cells are computed.
 _POINTS_SAMPLED = 1 << 16
-_DEEPEST, _LEAST_POINTS = 9, 16
+_MAX_DEPTH, _MIN_POINTS = 9, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class SpatialCells:
     """A complete kd-tree of 2ᵏ cells: each box is split at the median of its widest side.
 
     Attributes:
-        sides: The coordinate that each inner node splits, in the order of a heap, shape (2ᵏ − 1,).
-        medians: Where it splits it, shape (2ᵏ − 1,); what is not above goes left.
+        sides: Coordinate that each inner node splits, in heap order, shape (2ᵏ − 1,).
+        medians: Value at which it splits, shape (2ᵏ − 1,); points not above it go left.
 
     Example:
         >>> cells = SpatialCells.of(torch.tensor([[3.0], [0.0], [2.0], [1.0]]), depth=1)
@@ -36,7 +36,7 @@ class SpatialCells:
 
     @classmethod
     def of(cls, points: torch.Tensor, *, depth: int | None = None) -> SpatialCells:
-        """Return the 2^depth cells of points (n, d); the cells hold about as many points each.
+        """Return the 2^depth cells of points (n, d); with similar numbers of points.
 
         By default there are up to 512 cells, of 16 points or more.
         """
@@ -46,9 +46,9 @@ class SpatialCells:
     def of_every(
         cls, points: torch.Tensor, first: int, total: int, ranks: Ranks, *, depth: int | None = None
     ) -> SpatialCells:
-        """Return the cells of the points of all ranks; these are numbers `first` and up of `total`."""
+        """Return the cells of the points of all ranks; those given are `first` and following of `total`."""
         if depth is None:
-            depth = min(_DEEPEST, max(total // _LEAST_POINTS, 1).bit_length() - 1)
+            depth = min(_MAX_DEPTH, max(total // _MIN_POINTS, 1).bit_length() - 1)
         step = max(1, total // _POINTS_SAMPLED)
         boxes = [ranks.gather(points[-first % step :: step]).cpu().numpy()]
         sides, medians = [], []
@@ -66,7 +66,7 @@ class SpatialCells:
 
     @property
     def depth(self) -> int:
-        """How often boxes are split."""
+        """k, the number of splits."""
         return (len(self.sides) + 1).bit_length() - 1
 
     def number(self, points: torch.Tensor) -> torch.Tensor:
@@ -79,7 +79,7 @@ class SpatialCells:
 
     @property
     def count(self) -> int:
-        """2ᵏ."""
+        """Number of cells, 2ᵏ."""
         return len(self.sides) + 1
 
 
@@ -88,9 +88,9 @@ def spatial_order(points: torch.Tensor, cells: torch.Tensor | None = None, *, le
 
     Args:
         points: The points.
-        cells: The cell of each point, shape (n,): cells come one after the other, and each is ordered alike
-            whatever else there is.
-        leaf: So few points are left as they come.
+        cells: Cell of each point, shape (n,): points are sorted by cell, and within each cell independently
+            of the others.
+        leaf: Up to this many points keep their order.
 
     Example:
         >>> spatial_order(torch.tensor([[3.0], [0.0], [2.0], [1.0]]), leaf=1).tolist()

@@ -19,6 +19,7 @@ from nopg.data.io import from_gymnasium
 from nopg.envs import Pendulum, collect_uniform
 from nopg.models import PaperModel
 from nopg.models._candidates import CandidateSearch
+from nopg.models._footprint import Footprint
 from nopg.models._sharing import share_rows
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from studies.bench.cases import Case
@@ -110,7 +111,7 @@ def new_policy(case: Case, data: Transitions) -> Policy:
     return kind.from_data(data.features, data.actions, rng=generator(0, "policy"))
 
 
-def predicted_bytes(problem: PaperProblem) -> float | None:
-    """Return what the library says it will hold at most, if it says so."""
-    predicted = getattr(problem.model, "predicted_bytes", None)
-    return float(predicted() if callable(predicted) else predicted) if predicted is not None else None
+def predicted_bytes(problem: PaperProblem) -> float:
+    """Return the predicted peak memory of the process."""
+    model, nodes = problem.model, problem.model.node_queries
+    return float(Footprint.of(model.data, len(nodes.features)).bytes(nodes.pattern.row_length))

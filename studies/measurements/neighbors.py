@@ -11,9 +11,11 @@ from typing import Any
 import torch
 
 from nopg._seeding import generator
-from nopg.neighbors import BruteForce, FaissIndex, NeighborSearch, NeighborTree, neighbor_search
+from nopg.neighbors import FaissIndex, NeighborSearch, neighbor_search
+from nopg.neighbors._brute_force import BruteForce
 from nopg.neighbors._choice import growth_dimension
-from nopg.neighbors._psi_mass import lost_mass
+from nopg.neighbors._faiss import lost_mass
+from nopg.neighbors._tree import NeighborTree
 from studies.markdown import table
 from studies.records import Record
 
@@ -102,7 +104,7 @@ def _time_case(name: str, n: int, d: int, num_queries: int) -> dict[str, Any]:
         "data": name,
         "n": n,
         "d": d,
-        "growth": growth_dimension(points),
+        "growth": growth_dimension(BruteForce(points)),
         "tree": ours(NeighborTree(points)),
         "brute": ours(BruteForce(points)),
         "flat": microseconds(_faiss_flat(points)),

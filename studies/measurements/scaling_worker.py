@@ -78,13 +78,12 @@ def main() -> None:
         before = ranks.bytes_sent
         product(torch.ones(model.num_nodes, dtype=torch.float32))
         sent.append(ranks.bytes_sent - before)
-    halo = model.node_queries.pattern.halo
     results = {
         "rank": ranks.number,
         "ranks": ranks.count,
         "rows": options.rows,
         "own_rows": model.num_nodes,
-        "halo": 0 if halo is None else halo.num_remote,
+        "halo": model.node_queries.pattern.num_columns - model.num_nodes,
         "bytes_sent": sent,
         "graph_seconds": graph_seconds,
         "update_seconds": statistics.median(seconds),

@@ -12,7 +12,7 @@ from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_uniform
 from nopg.kernels import Bandwidths
 from nopg.linalg import GMRES, Auto, BiCGSTAB, DenseLU, Resolvent, Solution, Solver
-from nopg.linalg._multilevel import CellHierarchy
+from nopg.linalg._hierarchy import CellHierarchy
 from nopg.models import PaperModel
 from nopg.models._candidates import CandidateSearch
 from nopg.models._sharing import share_rows

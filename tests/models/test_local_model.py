@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nopg.data import Transitions
 from nopg.models import ColumnFit, LocalModel
+from nopg.models._chart_fit import ChartFit
 from nopg.models._charts import Charts, ChartShape, kernel_weights
 from nopg.models._regression_rows import RegressionRows, design, difference
 
@@ -157,7 +158,7 @@ def test_a_part_rests_on_its_rows_alone() -> None:
     x = inputs_near(model).T.contiguous().numpy()
     rows = replace(model.rows, targets=RegressionRows.of(wild).targets)
     charts = [Charts(rows, block.columns, block.shape) for block in model._blocks]
-    other._chart_fits = [one.fit(kept) for one in charts]
+    other._chart_fits = [ChartFit(one, kept) for one in charts]
     steps = slice(0, 2)
     assert abs(other.step(x, None)[0][steps] - model.with_parts(kept).step(x, None)[0][steps]).max() < 1e-9
 

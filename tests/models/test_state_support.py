@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from nopg.data import Transitions
 from nopg.kernels import GaussianKernel
-from nopg.models import StateSupport
-from nopg.models._state_support import node_spacing
+from nopg.models._state_support import StateSupport, node_spacing
 
 UNIT = GaussianKernel(torch.ones(1, dtype=torch.float64))
 

@@ -5,8 +5,10 @@ import torch
 
 from neighbors.clouds import all_distances, cloud, uniform
 from nopg._seeding import generator
-from nopg.neighbors import BruteForce, NeighborTree, _brute_force, _products
-from nopg.neighbors._products import ProductTable
+from nopg.neighbors import _brute_force, _distances
+from nopg.neighbors._brute_force import BruteForce
+from nopg.neighbors._distances import ProductTable
+from nopg.neighbors._tree import NeighborTree
 
 
 def clusters(apart: float, spread: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -83,9 +85,9 @@ def test_the_size_of_a_block_does_not_show(
     search, queries = BruteForce(cloud(2_001, 9, 0)), cloud(64, 9, 1)
     radii = torch.full((64,), 3.0, dtype=torch.float64)
     whole, counts = search.nearest(queries, 9), search.count_within(queries, radii)
-    for module in (_products, _brute_force):
+    for module in (_distances, _brute_force):
         monkeypatch.setattr(module, "QUERIES_AT_ONCE", queries_at_once)
-    monkeypatch.setattr(_products, "_POINTS_AT_ONCE", points_at_once)
+    monkeypatch.setattr(_distances, "_POINTS_AT_ONCE", points_at_once)
     for part, one in zip(search.nearest(queries, 9), whole, strict=True):
         assert torch.equal(part, one)
     assert torch.equal(search.count_within(queries, radii), counts)
@@ -94,6 +96,6 @@ def test_the_size_of_a_block_does_not_show(
 @pytest.mark.parametrize("count", [1, 3, 40, 200])
 def test_the_smallest_of_a_row_lie_in_the_groups_with_the_smallest_minima(count: int) -> None:
     block = torch.rand(5, 3_200, generator=generator(0))
-    values, columns = _products._smallest_of(block, count)
+    values, columns = _distances._smallest_of(block, count)
     assert torch.equal(values.sort(dim=1).values, block.sort(dim=1).values[:, :count])
     assert torch.equal(block.gather(1, columns), values)

@@ -1,4 +1,4 @@
-"""An approximate index that is judged, repaired, and gives way to exact search."""
+"""An approximate index that checks itself, takes more lists, and falls back to exact search."""
 
 import subprocess
 import sys
@@ -9,8 +9,9 @@ import torch
 
 from neighbors.clouds import recordings, uniform
 from nopg.errors import ArgumentError, MissingExtraError
-from nopg.neighbors import BruteForce, FaissIndex, _faiss
-from nopg.neighbors._psi_mass import lost_mass
+from nopg.neighbors import FaissIndex, _faiss
+from nopg.neighbors._brute_force import BruteForce
+from nopg.neighbors._faiss import lost_mass
 
 NUM_POINTS, NUM_QUERIES, K = 40_000, 3_000, 16
 
@@ -30,15 +31,14 @@ def exact(points: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
     return BruteForce(points).nearest(queries, K)[0]
 
 
-def test_one_list_per_query_loses_mass_and_the_judgement_says_so(
+def test_one_list_per_query_loses_mass_and_the_check_records_it(
     points: torch.Tensor, queries: torch.Tensor, exact: torch.Tensor
 ) -> None:
     index = FaissIndex(points, num_probes=1, tolerance=1.0)
     distances, _ = index.nearest(queries, K)
-    assert index.judgement is not None
-    assert index.judgement.num_probes == 1
-    assert index.judgement.num_rows == 1024
-    assert index.judgement.lost > 0.1
+    assert index.num_probes == 1
+    assert index.num_checked == 1024
+    assert index.largest_loss > 0.1
     assert float(lost_mass(distances, exact).max()) > 0.1
 
 
@@ -48,11 +48,11 @@ def test_one_list_per_query_is_caught_and_repaired(
     index = FaissIndex(points, num_probes=1)
     distances, indices = index.nearest(queries, K)
     lost = lost_mass(distances, exact)
-    assert index.judgement is not None
-    assert index.judgement.lost <= index.tolerance
-    assert index.judgement.num_probes == index.num_probes
+    assert index.num_checked == 1024
+    assert index.largest_loss <= index.tolerance
+    assert not index.is_exact
     assert 1 < index.num_probes <= index.num_lists // 8
-    # With none of 1 024 judged rows above the tolerance, more than 1 in 100 above it has odds of 3 in 10⁵.
+    # With none of 1 024 checked rows above the tolerance, more than 1 in 100 above it has odds of 3 in 10⁵.
     assert float((lost > index.tolerance).double().mean()) < 0.01
     assert bool((distances.diff(dim=1) >= 0).all())
     torch.testing.assert_close(
@@ -71,35 +71,29 @@ def test_each_step_of_the_repair_doubles_the_lists_and_the_next_call_starts_ther
     assert index.num_probes == reached
 
 
-def test_judged_rows_are_answered_exactly(
-    points: torch.Tensor, queries: torch.Tensor, exact: torch.Tensor
-) -> None:
+def test_checked_rows_are_exact(points: torch.Tensor, queries: torch.Tensor, exact: torch.Tensor) -> None:
     index = FaissIndex(points, num_probes=1, tolerance=1.0)
     distances, _ = index.nearest(queries, K)
     rows = torch.linspace(0, NUM_QUERIES - 1, 1024).long()
     assert torch.equal(distances[rows], exact[rows])
 
 
-def test_the_judgement_is_on_all_calls(points: torch.Tensor, queries: torch.Tensor) -> None:
+def test_the_check_covers_all_calls(points: torch.Tensor, queries: torch.Tensor) -> None:
     index = FaissIndex(points, num_probes=1, tolerance=1.0)
     index.nearest(queries[:1_500], K)
-    first = index.judgement
+    first, first_loss = index.num_checked, index.largest_loss
     index.nearest(queries[1_500:], K)
-    second = index.judgement
+    assert (first, index.num_checked) == (1024, 2048)
+    assert index.largest_loss >= first_loss > 0
     index.nearest(queries[:100], K)
-    assert first is not None
-    assert second is not None
-    assert (first.num_rows, second.num_rows) == (1024, 2048)
-    assert second.lost >= first.lost > 0
-    assert index.judgement == second, "few queries are searched exactly and need no judgement"
+    assert index.num_checked == 2048, "few queries are searched exactly and need no check"
 
 
 def test_where_nothing_but_all_lists_would_do_the_search_is_exact() -> None:
     points, queries = 10 * uniform(NUM_POINTS, 17, 0), 10 * uniform(NUM_QUERIES, 17, 1)
     index = FaissIndex(points, num_probes=32)
     distances, indices = index.nearest(queries, K)
-    assert index.judgement is not None
-    assert index.judgement.exact
+    assert index.is_exact
     expected, expected_indices = BruteForce(points).nearest(queries, K)
     assert torch.equal(indices, expected_indices)
     assert torch.equal(distances, expected)
@@ -124,8 +118,7 @@ def test_the_same_points_give_the_same_lists(points: torch.Tensor, queries: torc
 def test_far_from_the_origin_nothing_changes(points: torch.Tensor, queries: torch.Tensor) -> None:
     index = FaissIndex(points + 1e6, num_probes=4)
     distances, _ = index.nearest(queries + 1e6, K)
-    assert index.judgement is not None
-    assert not index.judgement.exact
+    assert not index.is_exact
     # The shift itself rounds coordinates by 10⁶ u.
     expected, _ = BruteForce(points + 1e6).nearest(queries + 1e6, K)
     assert float(lost_mass(distances, expected).quantile(0.99)) < 1e-3

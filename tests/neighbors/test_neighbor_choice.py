@@ -8,8 +8,10 @@ import torch
 
 from neighbors.clouds import cloud, recordings, uniform
 from nopg.errors import ArgumentError, MissingExtraError
-from nopg.neighbors import BruteForce, FaissIndex, NeighborTree, _choice, neighbor_search
+from nopg.neighbors import FaissIndex, _choice, neighbor_search
+from nopg.neighbors._brute_force import BruteForce
 from nopg.neighbors._choice import growth_dimension
+from nopg.neighbors._tree import NeighborTree
 
 
 @pytest.mark.parametrize("columns", [1, 3, 6])
@@ -66,14 +68,16 @@ def test_an_unknown_name_is_an_error() -> None:
 @pytest.mark.parametrize("dimensions", [1, 2, 4, 8])
 def test_the_growth_dimension_of_a_box_is_its_dimension(dimensions: int) -> None:
     # At the walls a point has fewer neighbours, which counts for more with every dimension.
-    assert growth_dimension(uniform(20_000, dimensions, 0)) == pytest.approx(dimensions, rel=0.2)
+    assert growth_dimension(BruteForce(uniform(20_000, dimensions, 0))) == pytest.approx(dimensions, rel=0.2)
 
 
 def test_the_growth_dimension_does_not_depend_on_the_unit() -> None:
     rows = recordings(3_000, 10, 0)
-    assert growth_dimension(1e3 * rows) == pytest.approx(growth_dimension(rows), rel=1e-9)
+    assert growth_dimension(BruteForce(1e3 * rows)) == pytest.approx(
+        growth_dimension(BruteForce(rows)), rel=1e-9
+    )
 
 
 def test_copies_fill_no_dimension() -> None:
-    assert growth_dimension(cloud(10, 5, 0).repeat(40, 1)) == 0.0
-    assert growth_dimension(torch.ones(50, 3, dtype=torch.float64)) == 0.0
+    assert growth_dimension(BruteForce(cloud(10, 5, 0).repeat(40, 1))) == 0.0
+    assert growth_dimension(BruteForce(torch.ones(50, 3, dtype=torch.float64))) == 0.0

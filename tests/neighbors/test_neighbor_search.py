@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from neighbors.clouds import all_distances, cloud
 from nopg._seeding import generator
-from nopg.neighbors import BruteForce, FaissIndex, NeighborSearch, NeighborTree
+from nopg.neighbors import FaissIndex, NeighborSearch
+from nopg.neighbors._brute_force import BruteForce
+from nopg.neighbors._tree import NeighborTree
 
 Search = Callable[[torch.Tensor], NeighborSearch]
 every_search = pytest.mark.parametrize("search", [NeighborTree, BruteForce, FaissIndex])

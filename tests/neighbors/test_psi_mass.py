@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neighbors.clouds import cloud
-from nopg.neighbors._psi_mass import Judgement, lost_mass
+from nopg.neighbors._faiss import lost_mass
 
 
 def test_by_hand() -> None:
@@ -39,12 +39,3 @@ def test_a_neighbour_that_was_not_found_is_as_good_as_infinitely_far() -> None:
     exact = torch.tensor([[1.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
     found = torch.tensor([[1.0, 1.0, 1.0, math.inf]], dtype=torch.float64)
     assert lost_mass(found, exact).tolist() == pytest.approx([0.25])
-
-
-def test_a_judgement_says_what_was_found() -> None:
-    assert (
-        str(Judgement(1024, 2e-4, 64))
-        == "64 lists per query; the worst of 1024 rows lost 2.0e-04 of its ψ-mass"
-    )
-    assert str(Judgement(1024, 0.0, None)) == "exact search"
-    assert not Judgement(1024, 2e-4, 64).exact

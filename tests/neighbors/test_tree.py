@@ -7,7 +7,8 @@ import torch
 
 from neighbors.clouds import cloud
 from nopg.errors import ArgumentError
-from nopg.neighbors import NeighborTree, _tree
+from nopg.neighbors import _tree
+from nopg.neighbors._tree import NeighborTree
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 64])

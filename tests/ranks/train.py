@@ -34,13 +34,16 @@ def main() -> None:
         data = read_parquet(options.parquet, part=(ranks.number, ranks.count))
     else:
         data = collect_uniform(Pendulum(), options.rows, seed=0)
+    checkpoint = None
+    if options.checkpoint:
+        checkpoint = nopg.CheckpointConfig(options.checkpoint, every=options.every, minutes=options.minutes)
     result = nopg.optimize(
         data,
         0.97,
         model=nopg.PaperModel.Config(prior_mass=1e-3, solver=options.solver),
         policy=options.policy,
         config=nopg.TrainingConfig(updates=options.updates, start="given", progress=False),
-        checkpoint=nopg.CheckpointConfig(options.checkpoint, every=options.every, minutes=options.minutes),
+        checkpoint=checkpoint,
     )
     problem, solution = result.problem, result.solution
     assert isinstance(problem, PaperProblem)

@@ -16,8 +16,8 @@ from flat_settings import configured
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import ArgumentError, BundleError, DataError
-from nopg.models import MonteCarlo, StateSupport
-from nopg.models._state_support import CondensedSupport
+from nopg.models import MonteCarlo
+from nopg.models._state_support import CondensedSupport, StateSupport
 from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy
 from nopg.policies._description import describe_policy, policy_from
 from nopg.training import TrainingConfig, TrainingResult, optimize

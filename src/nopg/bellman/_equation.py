@@ -45,8 +45,8 @@ class BellmanEquation(PolicySystem):
             policy=policy,
             at_nodes=at_nodes,
             at_starts=at_starts,
-            node_backup=nodes.backup(at_nodes.actions, instead_of=out.node_backup if out else None),
-            initial_backup=initial.backup(at_starts.actions, instead_of=out.initial_backup if out else None),
+            node_backup=nodes.backup(at_nodes.actions, out=out.node_backup if out else None),
+            initial_backup=initial.backup(at_starts.actions, out=out.initial_backup if out else None),
         )
 
     def solve(

@@ -13,8 +13,8 @@ from nopg._seeding import generator
 from nopg.bellman._multistep_terms import MultistepTerms
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
 from nopg.errors import ArgumentError
-from nopg.models import StateSupport
 from nopg.models._rollout import Rollout, rollout
+from nopg.models._state_support import StateSupport
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
 

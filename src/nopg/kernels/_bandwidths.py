@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg._typing import ArrayLike, as_tensor
+from nopg.data import Schema
+from nopg.errors import ArgumentError
 from nopg.kernels._gaussian import GaussianKernel
 
 __all__ = ["Bandwidths"]
@@ -27,9 +30,9 @@ class Bandwidths:
         Bandwidths(states=[0.2, 0.2, 0.5], actions=[2], next_states=[0.2, 0.2, 0.5], source='set by hand')
     """
 
-    states: torch.Tensor
-    actions: torch.Tensor
-    next_states: torch.Tensor
+    states: Tensor
+    actions: Tensor
+    next_states: Tensor
     source: str = "set by hand"
 
     @classmethod
@@ -51,13 +54,26 @@ class Bandwidths:
             assert isinstance(kernel, GaussianKernel)  # building one validates its bandwidth
 
     def __repr__(self) -> str:
-        def show(h: torch.Tensor) -> str:
+        def show(h: Tensor) -> str:
             return "[" + ", ".join(f"{value:.4g}" for value in h.tolist()) + "]"
 
         return (
             f"Bandwidths(states={show(self.states)}, actions={show(self.actions)}, "
             f"next_states={show(self.next_states)}, source={self.source!r})"
         )
+
+    def check_columns(self, schema: Schema) -> None:
+        """Raise unless there is one bandwidth for each feature and action of the schema."""
+        for name, h, columns in (
+            ("states", self.states, schema.features),
+            ("actions", self.actions, schema.actions),
+            ("next_states", self.next_states, schema.features),
+        ):
+            if len(h) != len(columns):
+                raise ArgumentError(
+                    f"bandwidths.{name} has {len(h)} numbers, the data have {len(columns)} columns there: "
+                    f"{list(columns)}; give one each"
+                )
 
     @property
     def state_kernel(self) -> GaussianKernel:

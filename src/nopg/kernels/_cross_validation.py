@@ -1,4 +1,4 @@
-"""The paper's own recipe: a density bandwidth for each dimension by itself, times a factor."""
+"""The paper's bandwidths: a density bandwidth of each dimension, times a factor."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
+from torch import Tensor
 
 from nopg._seeding import generator
 from nopg._typing import ArrayLike, as_tensor
@@ -49,7 +50,7 @@ def paper_bandwidths(
 def released_bandwidths(
     data: Transitions, *, state_factor: ArrayLike = 1.0, action_factor: ArrayLike = 1.0
 ) -> Bandwidths:
-    """Return the bandwidths of the authors' released code, which says what the supplement leaves open.
+    """Return the bandwidths of the authors' released code, which specifies what the supplement leaves open.
 
     For reproduction only. Each column gets, of 29 widths up to 1.5 times Silverman's, the one that makes five
     folds of consecutive rows likeliest (github.com/jacarvalho/nopg). A value that stands in several folds is
@@ -77,9 +78,7 @@ def released_bandwidths(
     )
 
 
-def _density_bandwidths(
-    names: tuple[str, ...], columns: torch.Tensor, rule: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
+def _density_bandwidths(names: tuple[str, ...], columns: Tensor, rule: Callable[[Tensor], Tensor]) -> Tensor:
     for name, column in zip(names, columns.T, strict=True):
         if bool((column == column[0]).all()):
             raise DataError(
@@ -88,7 +87,7 @@ def _density_bandwidths(
     return torch.stack([rule(column) for column in columns.T])
 
 
-def _folded_bandwidth(column: torch.Tensor) -> torch.Tensor:
+def _folded_bandwidth(column: Tensor) -> Tensor:
     """Return the candidate under which each fold is likeliest, given the others."""
     n = len(column)
     silverman = float(column.std()) * (0.75 * n) ** -0.2
@@ -105,11 +104,11 @@ def _folded_bandwidth(column: torch.Tensor) -> torch.Tensor:
             for k, h in enumerate(candidates.tolist()):
                 density = torch.logsumexp(counts.log() - 0.5 * squared / h**2, dim=1) - math.log(h)
                 likelihood[k] += (weight * density).sum()
-    best: torch.Tensor = candidates[likelihood.argmax()]
+    best: Tensor = candidates[likelihood.argmax()]
     return best.double()
 
 
-def _density_bandwidth(column: torch.Tensor) -> torch.Tensor:
+def _density_bandwidth(column: Tensor) -> Tensor:
     spread = float(column.std(correction=0))
     values, counts = torch.unique((column / spread).round(decimals=9), return_counts=True)
     if len(values) > _ROWS_SAMPLED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
 from nopg.errors import ArgumentError
 
@@ -24,21 +24,21 @@ class GaussianKernel:
         tensor(-1.)
     """
 
-    bandwidth: torch.Tensor
+    bandwidth: Tensor
 
     def __post_init__(self) -> None:
         h = self.bandwidth
         if h.ndim != 1 or not bool((h.isfinite() & (h > 0)).all()):
             raise ArgumentError(f"bandwidth is {h.tolist()}; give one positive, finite number per column")
 
-    def scale(self, points: torch.Tensor) -> torch.Tensor:
+    def scale(self, points: Tensor) -> Tensor:
         """Return points (..., d) in units of the bandwidth."""
         return points / self.bandwidth
 
-    def log(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def log(self, x: Tensor, y: Tensor) -> Tensor:
         """Return log k of points (..., d) and (..., d), broadcast over all but the last dimension."""
         return -0.5 * self.scale(x - y).square().sum(dim=-1)
 
-    def draw(self, center: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    def draw(self, center: Tensor, noise: Tensor) -> Tensor:
         """Return samples of the kernel as a density: centers (..., d) moved by normal noise times h."""
         return center + noise * self.bandwidth

@@ -1,4 +1,4 @@
-"""Bandwidths that predict the one-step targets (r, s′) best on rows they have not seen."""
+"""Bandwidths with the least held-out error of the one-step targets (r, s′)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
+from torch import Tensor
 
 from nopg._seeding import generator
 from nopg.errors import DataError
@@ -22,44 +23,44 @@ __all__ = ["LeaveOneOut", "leave_one_out", "nearest_held_out"]
 _log = logging.getLogger(__name__)
 _Floats = npt.NDArray[np.float64]
 
-# All pairs up to this many rows; above, so many sampled rows on lists of so many neighbours.
+# All pairs up to this many rows; above, sampled rows with lists of neighbours.
 _ALL_PAIRS_UP_TO = 1_000
 _ROWS_SAMPLED = 2_000
 _PAIRS_AT_ONCE = 200_000
 _NEIGHBORS = 256
-# Episodes longer than this get a tree of their own complement, and at most so many are asked.
+# For longer episodes a tree of all other rows is built, for a sample of them.
 _LONG_EPISODE = 768
 _EPISODES_SAMPLED = 16
-# The lists depend on h and h on the lists; they settle in a few rounds.
+# The lists depend on h and h on the lists; a few rounds converge.
 _ROUNDS = 4
-_SETTLED = 1e-3
-# In units of the spread of a column: narrower than any data tell apart, wider than any effect.
+_CONVERGED = 1e-3
+# Bounds of h in units of the standard deviation of a column.
 _NARROWEST, _WIDEST = 1e-4, 1e2
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut:
-    """The outcome of the search.
+    """The result of the search.
 
     Attributes:
         bandwidths: h of each input in the units of the data, shape (d_f + d_a,).
         error: Mean squared error of held-out predictions, in units of the variance of each target.
     """
 
-    bandwidths: torch.Tensor
+    bandwidths: Tensor
     error: float
 
 
 def leave_one_out(
-    table: RegressionTable, *, narrowest: torch.Tensor | None = None, widest: torch.Tensor | None = None
+    table: RegressionTable, *, narrowest: Tensor | None = None, widest: Tensor | None = None
 ) -> LeaveOneOut:
     """Minimise the held-out error of Nadaraya-Watson regression over log h, with its gradient.
 
     Rows are left out one at a time, with their duplicates, or with their whole episode where there are
-    episodes. The search starts at Scott's rule and ends where its gradient does, or at a bound.
+    episodes. The search starts at Scott's rule.
 
     Args:
-        table: What to predict from what.
+        table: The regression table.
         narrowest: Smallest h of each input in the units of the data, shape (d,); 0 for no bound.
         widest: Largest h of each input, shape (d,); infinite for no bound.
     """
@@ -86,18 +87,18 @@ def leave_one_out(
         )
         change, log_h, error = float(np.abs(found.x - log_h).max()), found.x, float(found.fun)
         _log.debug("round %d: held-out error %.4g, log h moved by %.2g", number, error, change)
-        if change < _SETTLED:
+        if change < _CONVERGED:
             break
 
     h = torch.as_tensor(np.exp(log_h))[table.columns] * table.scale
     return LeaveOneOut(bandwidths=h, error=error)
 
 
-def nearest_held_out(table: RegressionTable, bandwidths: torch.Tensor) -> float:
-    """Return how far, in bandwidths, the median row lies from the nearest it may be predicted from.
+def nearest_held_out(table: RegressionTable, bandwidths: Tensor) -> float:
+    """Return the median distance, in bandwidths, of a row to the nearest row of another group.
 
     Args:
-        table: What to predict from what.
+        table: The regression table.
         bandwidths: h of each input in the units of the data, shape (d,).
     """
     free = torch.empty(table.num_bandwidths, dtype=torch.float64)
@@ -116,7 +117,7 @@ def nearest_held_out(table: RegressionTable, bandwidths: torch.Tensor) -> float:
 
 
 def _log_bounds(
-    table: RegressionTable, narrowest: torch.Tensor | None, widest: torch.Tensor | None
+    table: RegressionTable, narrowest: Tensor | None, widest: Tensor | None
 ) -> tuple[_Floats, _Floats]:
     """Return the bounds of log h in units of the scale, one for each free bandwidth."""
     lower = np.full(table.num_bandwidths, _NARROWEST)
@@ -133,11 +134,11 @@ def _log_bounds(
 class _Pairs:
     """Rows to predict (m,) and the rows (m, K) to predict each from; log weight −∞ excludes one."""
 
-    rows: torch.Tensor
-    others: torch.Tensor
-    log_weights: torch.Tensor
+    rows: Tensor
+    others: Tensor
+    log_weights: Tensor
 
-    def blocks(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield rows, others and log weights in blocks that stay in the cache."""
         yield from zip(
             *(
@@ -148,7 +149,7 @@ class _Pairs:
         )
 
 
-def _pairs(table: RegressionTable, h: torch.Tensor) -> _Pairs:
+def _pairs(table: RegressionTable, h: Tensor) -> _Pairs:
     n = len(table.inputs)
     if n <= _ALL_PAIRS_UP_TO:
         rows = torch.arange(n)
@@ -162,20 +163,18 @@ def _pairs(table: RegressionTable, h: torch.Tensor) -> _Pairs:
     return _pairs_by_episode(table, scaled, episodes)
 
 
-def _pairs_among_all(
-    table: RegressionTable, scaled: torch.Tensor, rows: torch.Tensor, *, longest: int
-) -> _Pairs:
-    """Ask one tree for enough neighbours that a whole episode can be crossed out."""
+def _pairs_among_all(table: RegressionTable, scaled: Tensor, rows: Tensor, *, longest: int) -> _Pairs:
+    """Search one tree for enough neighbours to exclude a whole episode."""
     _, others = neighbor_search(scaled).nearest(scaled[rows], _NEIGHBORS + longest)
     pairs = _mask(table, rows, others.long())
 
-    # Back to equal lists: the nearest that are left.
+    # Lists of equal length: the nearest rows that remain.
     order = pairs.log_weights.isinf().to(torch.int8).argsort(dim=1, stable=True)[:, :_NEIGHBORS]
     return _Pairs(rows, pairs.others.gather(1, order), pairs.log_weights.gather(1, order))
 
 
-def _pairs_by_episode(table: RegressionTable, scaled: torch.Tensor, episodes: torch.Tensor) -> _Pairs:
-    """Ask, for each of some episodes, a tree of all the others."""
+def _pairs_by_episode(table: RegressionTable, scaled: Tensor, episodes: Tensor) -> _Pairs:
+    """Search, for a sample of episodes, a tree of all other rows."""
     chosen = episodes[torch.randperm(len(episodes), generator=generator(0, "episodes"))[:_EPISODES_SAMPLED]]
     rows = torch.isin(table.held_out_with, chosen).nonzero()[:, 0]
     rows = rows[torch.randperm(len(rows), generator=generator(0, "held-out rows"))[:_ROWS_SAMPLED]]
@@ -194,7 +193,7 @@ def _pairs_by_episode(table: RegressionTable, scaled: torch.Tensor, episodes: to
     )
 
 
-def _mask(table: RegressionTable, rows: torch.Tensor, others: torch.Tensor) -> _Pairs:
+def _mask(table: RegressionTable, rows: Tensor, others: Tensor) -> _Pairs:
     together = table.held_out_with[others] == table.held_out_with[rows][:, None]
     return _Pairs(rows, others, table.log_counts[others].masked_fill(together, -math.inf))
 
@@ -216,7 +215,7 @@ def _error_and_gradient(table: RegressionTable, pairs: _Pairs, log_h: _Floats) -
         y_others = y[others]  # (m, K, t)
         deviation = torch.einsum("mk,mkt->mt", w, y_others) - y[rows]
         total += float(deviation.square().sum())
-        # Σₜ (ŷ − y)(yⱼ − ŷ), the pull of neighbour j.
+        # Σₜ (ŷ − y)(yⱼ − ŷ) of neighbour j.
         pull = torch.einsum("mkt,mt->mk", y_others - (deviation + y[rows])[:, None], deviation)
         gradient += 2.0 * torch.einsum("mk,hmk->h", w * pull, scaled)
 
@@ -225,8 +224,8 @@ def _error_and_gradient(table: RegressionTable, pairs: _Pairs, log_h: _Floats) -
 
 
 def _squared_distances(
-    x: torch.Tensor, rows: torch.Tensor, others: torch.Tensor, columns: torch.Tensor, num_bandwidths: int
-) -> torch.Tensor:
+    x: Tensor, rows: Tensor, others: Tensor, columns: Tensor, num_bandwidths: int
+) -> Tensor:
     squared = torch.zeros(num_bandwidths, *others.shape, dtype=torch.float64)
     for k, column in enumerate(columns.tolist()):
         squared[column] += (x[rows, k][:, None] - x[others, k]).square()

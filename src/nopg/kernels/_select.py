@@ -1,10 +1,11 @@
-"""The bandwidths of an untuned user: held-out error, bounded by spacing below and steps above."""
+"""The default bandwidths: least held-out error, bounded below by the spacing and above by the step length."""
 
 from __future__ import annotations
 
 import logging
 
 import torch
+from torch import Tensor
 
 from nopg.data import Transitions
 from nopg.kernels._bandwidths import Bandwidths
@@ -16,15 +17,15 @@ __all__ = ["select_bandwidths"]
 
 _log = logging.getLogger(__name__)
 
-# Between two levels δ apart, h = δ/2 gives the responsibilities the slope of linear interpolation: for the
-# levels of a grid that is the least, for the two ends of all actions the most.
+# Between two levels δ apart, h = δ/2 gives the slope of linear interpolation: the lower bound between levels
+# of a grid, the upper bound between the extreme actions.
 _ACTION_SHARE = 0.5
-# States also diffuse by h in every step of the model; a grid search over pendulum grids found .3.
+# States also diffuse by h in every step of the model; 0.3 comes from a search over pendulum grids.
 _STATE_SHARE = 0.3
-# A step shorter than half a bandwidth hardly leaves its own neighbourhood: the model sticks.
+# After a step shorter than half a bandwidth the model predicts almost no motion.
 _STEPS_PER_BANDWIDTH = 2.0
-# Farther than this from the next sample, in bandwidths, a row stands alone; on grids it is 2 by torque.
-_FARTHEST = 2.0
+# Largest median distance to the nearest other row, in bandwidths; on grids it is 2 by torque.
+_LARGEST_DISTANCE = 2.0
 
 
 def select_bandwidths(data: Transitions) -> Bandwidths:
@@ -33,17 +34,15 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
     They minimise the leave-one-out error of the one-step targets (r, s′), by episode where there are
     episodes (`leave_one_out`), between bounds:
 
-    - Above, widths on states are at most two median steps, lest the model stick to where it is, and
-      widths on actions at most half the range of the actions, lest it be blind to them.
-    - Below, widths are at least a share of the spacing between the levels of a grid. On a grid each
-      held-out row sits in the middle of its neighbours, where the errors of a staircase cancel:
-      leave-one-out cannot see them and would choose too narrow a kernel.
-    - Widths on states grow together until the median row has another within two bandwidths; without
-      that there are holes.
+    - Above: bandwidths of states are at most two median steps, otherwise the model predicts almost no
+      motion, and those of actions at most half their range, otherwise it ignores the action.
+    - Below: bandwidths are at least a share of the spacing between the levels of a grid. On a grid each
+      held-out row is in the middle of its neighbours, where the errors of a step function cancel:
+      leave-one-out would choose too narrow a kernel.
+    - Bandwidths of states are scaled up together until the median row has another within two bandwidths.
 
-    Where bounds contradict each other the lower wins. Actions are raised to their spacing after the
-    search: raised before, they would blur the targets, and the widths on states would grow to make up
-    for it.
+    If bounds contradict each other the lower one holds. Actions are raised to their spacing after the
+    search: raised before, they would blur the targets, and the bandwidths of states would grow to compensate.
     """
     table = RegressionTable.from_data(data)
     columns = torch.tensor(data.schema.feature_columns)
@@ -54,29 +53,29 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
     found = leave_one_out(table, narrowest=narrowest, widest=widest)
     narrowest[len(columns) :] = _ACTION_SHARE * action_gap
     h = torch.maximum(found.bandwidths, narrowest)
-    loneliness = nearest_held_out(table, h) / _FARTHEST
-    lonely = loneliness > 1.0 + 1e-9
-    if lonely:
-        h[: len(columns)] *= loneliness
+    widening = nearest_held_out(table, h) / _LARGEST_DISTANCE
+    sparse = widening > 1.0 + 1e-9
+    if sparse:
+        h[: len(columns)] *= widening
 
     source = "leave-one-out" + _bounds_met(data, h, narrowest, widest)
-    if lonely:
-        source += f", states widened {loneliness:.2g} times to reach from row to row"
+    if sparse:
+        source += f", states widened {widening:.2g} times to reach from row to row"
     _log.info("bandwidths by %s; held-out error %.3g of the variance", source, found.error)
     states, actions = h.split([len(columns), len(action_gap)])
     return Bandwidths.from_values(states, actions, source=source)
 
 
-def _widest(data: Transitions) -> torch.Tensor:
+def _widest(data: Transitions) -> Tensor:
     """Return the largest h of every feature and action: two steps, half of all actions."""
     columns = torch.tensor(data.schema.feature_columns)
     longest = (_STEPS_PER_BANDWIDTH * step_length(data))[columns]
-    longest = torch.where(longest > 0, longest, torch.inf)  # a column that mostly rests bounds nothing
+    longest = torch.where(longest > 0, longest, torch.inf)  # a column that is mostly constant has no bound
     action_range = data.actions.amax(dim=0) - data.actions.amin(dim=0)
     return torch.cat([longest, _ACTION_SHARE * action_range])
 
 
-def _bounds_met(data: Transitions, h: torch.Tensor, narrowest: torch.Tensor, widest: torch.Tensor) -> str:
+def _bounds_met(data: Transitions, h: Tensor, narrowest: Tensor, widest: Tensor) -> str:
     names = (*data.schema.features, *data.schema.actions)
     low = [name for k, name in enumerate(names) if h[k] <= narrowest[k] * (1 + 1e-9)]
     high = [name for k, name in enumerate(names) if h[k] >= widest[k] * (1 - 1e-9) and name not in low]

@@ -1,9 +1,10 @@
-"""The spacing of the data and the length of a step: the two ends between which a bandwidth must lie."""
+"""The spacing of the data and the length of a step, the bounds of a bandwidth."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg.data import Transitions
 
@@ -12,12 +13,12 @@ __all__ = ["level_spacing", "step_length"]
 _SAME_LEVEL = 1e-9
 
 
-def level_spacing(data: Transitions) -> tuple[torch.Tensor, torch.Tensor]:
+def level_spacing(data: Transitions) -> tuple[Tensor, Tensor]:
     """Return the typical gap between the levels of each state column and each action column.
 
     On a grid of experiments this is the spacing of the grid; on continuous recordings, where nearly
-    every row has a value of its own, it is close to 0 and binds nothing. Angles are measured round
-    the circle and returned as chords, the unit of their features.
+    every row has a different value, it is close to 0. Angles are measured on the circle and returned as
+    chords, the unit of their features.
     """
     states = []
     for k, name in enumerate(data.schema.states):
@@ -31,7 +32,7 @@ def level_spacing(data: Transitions) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(states, dtype=torch.float64), torch.tensor(actions, dtype=torch.float64)
 
 
-def step_length(data: Transitions) -> torch.Tensor:
+def step_length(data: Transitions) -> Tensor:
     """Return the median length of a step of each state column, angles as chords, shape (d_s,)."""
     squared = (data.next_features - data.features).square()
     columns = torch.tensor(data.schema.feature_columns)
@@ -39,7 +40,7 @@ def step_length(data: Transitions) -> torch.Tensor:
     return total.index_add_(1, columns, squared).sqrt().median(dim=0).values
 
 
-def _median_gap(column: torch.Tensor, period: float | None = None) -> float:
+def _median_gap(column: Tensor, period: float | None = None) -> float:
     values = np.sort(column.numpy())
     resolution = _SAME_LEVEL * (period or values[-1] - values[0])
     gaps = np.diff(values)

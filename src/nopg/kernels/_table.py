@@ -1,4 +1,4 @@
-"""The regression table behind bandwidth selection: inputs (s, a), targets (r, s′), distinct rows."""
+"""The regression table of bandwidth selection: inputs (s, a), targets (r, s′), distinct rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg.data import Transitions
 from nopg.data._held_out import canonical_order, duplicate_groups, held_out_groups
@@ -21,19 +22,19 @@ class RegressionTable:
     Attributes:
         inputs: Features and actions, divided by `scale`, shape (n, d).
         targets: Rewards and next features, centred and of variance 1, shape (n, t).
-        log_counts: Log of how many transitions each row stands for, its copies counted too, shape (n,).
-        held_out_with: Rows with the same number are left out together, shape (n,).
+        log_counts: Log of the number of transitions that each row represents, shape (n,).
+        held_out_with: Rows with the same number are held out together, shape (n,).
         scale: Unit of each input, shape (d,).
         columns: Which free bandwidth each input uses; both features of an angle share one, shape (d,).
-        num_state_features: How many of the inputs are state features.
+        num_state_features: Number of inputs that are state features.
     """
 
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    log_counts: torch.Tensor
-    held_out_with: torch.Tensor
-    scale: torch.Tensor
-    columns: torch.Tensor
+    inputs: Tensor
+    targets: Tensor
+    log_counts: Tensor
+    held_out_with: Tensor
+    scale: Tensor
+    columns: Tensor
     num_state_features: int
 
     @classmethod
@@ -66,18 +67,18 @@ class RegressionTable:
 
     @property
     def num_bandwidths(self) -> int:
-        """How many bandwidths are free."""
+        """Number of free bandwidths."""
         return int(self.columns.max()) + 1
 
 
-def _standardized_targets(data: Transitions) -> torch.Tensor:
+def _standardized_targets(data: Transitions) -> Tensor:
     """Return (r, s′) with variance 1 in each column; the two features of an angle are scaled alike."""
     raw = torch.cat([data.rewards[:, None], data.next_features], dim=1)
     targets = raw - _mean(raw, data.weights)
     columns = torch.tensor([0, *(1 + column for column in data.schema.feature_columns)])
     deviation = _mean_over_columns(_mean(targets.square(), data.weights), columns).sqrt()
 
-    # A constant target, such as a reward of −1 per step, has nothing to predict; its deviation is rounding.
+    # A constant target, such as a reward of −1 per step, is not a target; its deviation is rounding.
     informative = deviation > 1e-12 * raw.abs().amax(dim=0)
     if not bool(informative.any()):
         raise DataError(
@@ -87,8 +88,8 @@ def _standardized_targets(data: Transitions) -> torch.Tensor:
     return targets[:, informative] / deviation[informative]
 
 
-def _distinct(data: Transitions) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the first row of each set of duplicates, what they weigh, and with whom it is left out."""
+def _distinct(data: Transitions) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the first row, the weight and the held-out group of each set of duplicates."""
     numbers = duplicate_groups(data)
     first = torch.as_tensor(np.unique(numbers.numpy(), return_index=True)[1])
     weights = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
@@ -96,12 +97,12 @@ def _distinct(data: Transitions) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
     return first, counts, held_out_groups(data, duplicates=numbers)[first]
 
 
-def _mean(values: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
     """Return the weighted mean of each column of values (n, c)."""
     return values.mean(dim=0) if weights is None else weights @ values / weights.sum()
 
 
-def _mean_over_columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+def _mean_over_columns(values: Tensor, columns: Tensor) -> Tensor:
     """Return for every input the mean over the inputs that share its bandwidth."""
     size = int(columns.max()) + 1
     total = torch.zeros(size, dtype=values.dtype).index_add_(0, columns, values)

@@ -9,13 +9,4 @@ from nopg.linalg._resolvent import Resolvent
 from nopg.linalg._solution import Solution
 from nopg.linalg._solver import Solver
 
-__all__ = [
-    "GMRES",
-    "Auto",
-    "BiCGSTAB",
-    "DenseLU",
-    "FixedPoint",
-    "Resolvent",
-    "Solution",
-    "Solver",
-]
+__all__ = ["GMRES", "Auto", "BiCGSTAB", "DenseLU", "FixedPoint", "Resolvent", "Solution", "Solver"]

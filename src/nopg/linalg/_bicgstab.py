@@ -1,4 +1,4 @@
-"""BiCGSTAB (van der Vorst 1992), guarded against its breakdowns."""
+"""BiCGSTAB (van der Vorst 1992) with restarts after a breakdown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg.linalg._fixed_point import FixedPoint
 from nopg.linalg._resolvent import Resolvent
@@ -14,7 +15,7 @@ from nopg.linalg._solver import Solver
 
 __all__ = ["BiCGSTAB"]
 
-# Below this cosine between shadow residual and residual the recurrence has lost its meaning.
+# Below this cosine between shadow residual and residual the recurrence breaks down.
 _BREAKDOWN = 1e-12
 _MAX_RESTARTS = 20
 
@@ -23,20 +24,20 @@ _MAX_RESTARTS = 20
 class BiCGSTAB(Solver):
     """A Krylov method for non-symmetric systems.
 
-    The paper names conjugate gradient; Λ is not symmetric, so that is not valid here. BiCGSTAB can
-    break down (ρ → 0, ω → 0): it then restarts from the best point it has, and after too many
-    restarts or steps hands over to fixed-point iteration, which always converges.
+    The paper names conjugate gradient, which is not valid here: Λ is not symmetric. BiCGSTAB can break down
+    (ρ → 0, ω → 0). It then restarts from its best point, and after too many restarts or steps continues with
+    fixed-point iteration, which always converges.
 
     Attributes:
-        max_steps: Products with P before the fixed point takes over.
-        net: Whether it does; without the net the best point so far is the answer.
+        max_steps: Largest number of products with P before fixed-point iteration.
+        fallback: Whether to continue with fixed-point iteration; otherwise the best point is returned.
     """
 
     max_steps: int = 2_000
-    net: bool = True
+    fallback: bool = True
 
     def solve(
-        self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
+        self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
     ) -> Solution:
         """Solve one system; see `Solver.solve`."""
         target = tolerance * system.norm(b)
@@ -49,7 +50,7 @@ class BiCGSTAB(Solver):
                 break
             x, used = self._sweep(system, best, r, target=target, max_steps=self.max_steps - steps)
 
-            # The recurrence drifts from the true residual, and a breakdown may have spoilt x.
+            # The recurrence drifts from the true residual, and after a breakdown x may be useless.
             residual, steps = b - system.apply(x), steps + used + 1
             norm = system.norm(residual)
             if math.isfinite(norm) and norm < 0.99 * best_norm:
@@ -57,14 +58,14 @@ class BiCGSTAB(Solver):
             else:
                 break
 
-        if best_norm > target and self.net:
-            net = FixedPoint().solve(system, b, tolerance=tolerance, guess=best)
-            best, steps = net.value, steps + net.num_steps
+        if best_norm > target and self.fallback:
+            rest = FixedPoint().solve(system, b, tolerance=tolerance, guess=best)
+            best, steps = rest.value, steps + rest.num_steps
         return system.certify(best, b, num_steps=steps, tolerance=tolerance)
 
     def _sweep(
-        self, system: Resolvent, x: torch.Tensor, r: torch.Tensor, *, target: float, max_steps: int
-    ) -> tuple[torch.Tensor, int]:
+        self, system: Resolvent, x: Tensor, r: Tensor, *, target: float, max_steps: int
+    ) -> tuple[Tensor, int]:
         """Run the recurrence from x with residual r until the target, a breakdown or the last step."""
         dot, steps = system.operator.space.dot, 0
         shadow, p, rho = r, r, dot(r, r)

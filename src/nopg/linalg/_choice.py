@@ -1,4 +1,4 @@
-"""Which solver for which equation."""
+"""The choice of a solver, automatic or by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from nopg._nesting import nested, part_of
 from nopg.errors import ArgumentError, SolverError
@@ -16,81 +17,75 @@ from nopg.linalg._fixed_point import FixedPoint
 from nopg.linalg._gmres import GMRES
 from nopg.linalg._resolvent import Resolvent
 from nopg.linalg._solution import Solution
-from nopg.linalg._solver import Solver
+from nopg.linalg._solver import Pair, Solver
 
 __all__ = ["Auto", "solver_by_name"]
 
 _log = logging.getLogger(__name__)
 
-# A choice is made again when an equation takes so many times the work of the trial.
-_GROWN = 2.0
+# The choice is repeated when an equation needs this many times the work of the trial.
+_WORK_GROWTH = 2.0
 
 
 @dataclass(slots=True)
 class Auto(Solver):
-    """Dense LU where it is faster; above, GMRES, or BiCGSTAB where that did less work on the first equation.
+    """Dense LU for small n; else GMRES, or BiCGSTAB if it needed less work on the first equation.
 
     The trial is repeated when the work per equation has doubled. Work is counted in entries, not in
-    seconds, so that the same data are solved alike every time.
+    seconds, so that the choice is reproducible.
 
     Attributes:
-        dense_up_to: The largest n solved by LU.
+        dense_up_to: Largest n solved by LU.
     """
 
     dense_up_to: int = 400
     _chosen: Solver | None = field(default=None, init=False, repr=False)
     _structure_key: object = field(default=None, init=False, repr=False)
     _work: float = field(default=0.0, init=False, repr=False)
-    _told: bool = field(default=False, init=False, repr=False)
+    _restored: bool = field(default=False, init=False, repr=False)
 
     def solve(
-        self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
+        self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
     ) -> Solution:
         """Solve one system; see `Solver.solve`."""
         solver: Solver = DenseLU() if self._small(system) else BiCGSTAB()
         return solver.solve(system, b, tolerance=tolerance, guess=guess)
 
     def solve_both(
-        self,
-        system: Resolvent,
-        b: torch.Tensor,
-        c: torch.Tensor,
-        *,
-        tolerance: float,
-        guesses: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, system: Resolvent, b: Tensor, c: Tensor, *, tolerance: float, guesses: Pair | None = None
     ) -> tuple[Solution, Solution]:
         """Solve Λx = b and Λᵀy = c; see `Solver.solve_both`."""
         if self._small(system):
             return DenseLU().solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
 
-        if self._told:
-            self._structure_key, self._told = system.operator.structure_key, False
+        if self._restored:
+            self._structure_key, self._restored = system.operator.structure_key, False
         chosen = self._chosen if self._structure_key is system.operator.structure_key else None
         solver = chosen or GMRES()
         both = solver.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
         work = _work(solver, system, both)
         if chosen is not None:
-            if work > _GROWN * self._work:
+            if work > _WORK_GROWTH * self._work:
                 self._chosen = None
             return both
 
-        # The rival may work as much as GMRES did, not more: on large data that is the difference.
+        # BiCGSTAB may use at most the work of GMRES: on large data the trial would be expensive otherwise.
         step = _total(BiCGSTAB().work(system, 1), system)
-        rival = BiCGSTAB(max_steps=max(int(work / (2 * step)), 4), net=False)
-        other = rival.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
-        spent = _work(rival, system, other)
-        if all(solution.converged for solution in other) and spent < work:
-            solver, both, work = BiCGSTAB(), other, spent
+        trial = BiCGSTAB(max_steps=max(int(work / (2 * step)), 4), fallback=False)
+        other = trial.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
+        trial_work = _work(trial, system, other)
+        if all(solution.converged for solution in other) and trial_work < work:
+            solver, both, work = BiCGSTAB(), other, trial_work
         self._chosen, self._structure_key, self._work = solver, system.operator.structure_key, work
         _log.debug("solver: %s", solver)
         return both
 
     def forget(self) -> None:
-        """Drop the choice and what the solvers kept; see `Solver.forget`."""
-        self._chosen, self._structure_key, self._told = None, None, False
+        """Drop the choice and the state of the solvers; see `Solver.forget`."""
+        self._chosen, self._structure_key, self._restored = None, None, False
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return the choice, what it rests on, and what the chosen one kept; see `Solver.state_dict`."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the choice, its work, and the state of the chosen solver; see `Solver.state_dict`."""
         if self._chosen is None:
             return {}
         state = {
@@ -99,13 +94,13 @@ class Auto(Solver):
         }
         return state | nested(chosen=self._chosen.state_dict())
 
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Take over a choice for the equations to come; see `Solver.load_state_dict`."""
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore a choice; see `Solver.load_state_dict`."""
         self.forget()
         if not state:
             return
         self._chosen = GMRES() if bool(state["gmres"]) else BiCGSTAB()
-        self._work, self._told = float(state["work"]), True
+        self._work, self._restored = float(state["work"]), True
         self._chosen.load_state_dict(part_of("chosen", state))
 
     def _small(self, system: Resolvent) -> bool:
@@ -114,7 +109,7 @@ class Auto(Solver):
 
 
 def _work(solver: Solver, system: Resolvent, both: tuple[Solution, Solution]) -> float:
-    """Return what both solves took, on all ranks."""
+    """Return the work of both solves on all ranks."""
     return _total(sum(solver.work(system, solution.num_steps) for solution in both), system)
 
 
@@ -136,7 +131,7 @@ def solver_by_name(name: str) -> Solver:
 
     Example:
         >>> solver_by_name("bicgstab")
-        BiCGSTAB(max_steps=2000, net=True)
+        BiCGSTAB(max_steps=2000, fallback=True)
         >>> solver_by_name("cg")
         Traceback (most recent call last):
         nopg.errors.SolverError: conjugate gradient needs a symmetric positive definite matrix; ...

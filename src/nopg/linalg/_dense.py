@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg.errors import SolverError
 from nopg.linalg._resolvent import Resolvent
 from nopg.linalg._solution import Solution
-from nopg.linalg._solver import Solver
+from nopg.linalg._solver import Pair, Solver
 
 __all__ = ["DenseLU"]
 
@@ -19,26 +20,20 @@ class DenseLU(Solver):
     """Exact up to rounding, in O(n³) time and O(n²) memory.
 
     Attributes:
-        limit: The largest n it accepts.
+        limit: Largest n that it accepts.
     """
 
     limit: int = 4_000
 
     def solve(
-        self, system: Resolvent, b: torch.Tensor, *, tolerance: float, guess: torch.Tensor | None = None
+        self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
     ) -> Solution:
         """Solve one system; see `Solver.solve`."""
         del guess
         return self._back_substitute(self._factorize(system), system, b, tolerance)
 
     def solve_both(
-        self,
-        system: Resolvent,
-        b: torch.Tensor,
-        c: torch.Tensor,
-        *,
-        tolerance: float,
-        guesses: tuple[torch.Tensor, torch.Tensor] | None = None,
+        self, system: Resolvent, b: Tensor, c: Tensor, *, tolerance: float, guesses: Pair | None = None
     ) -> tuple[Solution, Solution]:
         """Solve Λx = b and Λᵀy = c with one factorisation."""
         del guesses
@@ -48,7 +43,7 @@ class DenseLU(Solver):
             self._back_substitute(factors, system.T, c, tolerance),
         )
 
-    def _factorize(self, system: Resolvent) -> tuple[torch.Tensor, torch.Tensor]:
+    def _factorize(self, system: Resolvent) -> tuple[Tensor, Tensor]:
         n = system.operator.size
         if n > self.limit:
             raise SolverError(
@@ -61,7 +56,7 @@ class DenseLU(Solver):
         return factors, pivots
 
     def _back_substitute(
-        self, factors: tuple[torch.Tensor, torch.Tensor], system: Resolvent, b: torch.Tensor, tolerance: float
+        self, factors: tuple[Tensor, Tensor], system: Resolvent, b: Tensor, tolerance: float
     ) -> Solution:
         x = torch.linalg.lu_solve(*factors, b[:, None], adjoint=system.transposed)[:, 0]
         return system.certify(x, b, num_steps=0, tolerance=tolerance)

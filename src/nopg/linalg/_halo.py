@@ -1,8 +1,9 @@
-"""The entries of a vector that another rank owns and this one needs."""
+"""The entries of a vector that this rank needs and another rank owns."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from nopg._ranks import Ranks
 
@@ -10,48 +11,41 @@ __all__ = ["Halo", "localize"]
 
 
 class Halo:
-    """Brings vectors (n,) of this rank to (n + h,): its own entries, then those of others that it needs.
+    """Extends vectors (n,) of this rank to (n + h,): its own entries, then the remote ones that it needs.
 
     Args:
-        ranks: Who takes part; all of them build the halo together.
-        needed: Global numbers of the remote entries that are needed, ascending, shape (h,).
-        starts: The first global number of every rank, and their total, shape (ranks + 1,).
+        ranks: All ranks; they build the halo together.
+        needed: Global indices of the remote entries, ascending, shape (h,).
+        starts: First global index of each rank, then the total, shape (ranks + 1,).
     """
 
-    def __init__(self, ranks: Ranks, needed: torch.Tensor, starts: torch.Tensor) -> None:
+    def __init__(self, ranks: Ranks, needed: Tensor, starts: Tensor) -> None:
         self.ranks, self.num_own = ranks, int(starts[ranks.number + 1] - starts[ranks.number])
         owners = torch.searchsorted(starts, needed, right=True) - 1
-        self._coming = torch.bincount(owners, minlength=ranks.count).tolist()
-        asked = ranks.exchange(list(needed.split(self._coming)))
-        self._leaving = [len(part) for part in asked]
-        self._wanted = torch.cat(asked) - starts[ranks.number]  # own entries that others need
+        self._num_received = torch.bincount(owners, minlength=ranks.count).tolist()
+        requested = ranks.exchange(list(needed.split(self._num_received)))
+        self._num_sent = [len(part) for part in requested]
+        self._sent = torch.cat(requested) - starts[ranks.number]  # own entries that others need
 
-    @property
-    def num_remote(self) -> int:
-        """How many entries of others are needed."""
-        return sum(self._coming)
+    def extend(self, x: Tensor) -> Tensor:
+        """Return x (n, …) followed by the remote entries, (n + h, …)."""
+        parts = x.index_select(0, self._sent).split(self._num_sent)
+        return torch.cat([x, *self.ranks.exchange_known(parts, self._num_received)])
 
-    def extend(self, x: torch.Tensor) -> torch.Tensor:
-        """Return x (n, …) with the remote entries behind it, (n + h, …)."""
-        parts = x.index_select(0, self._wanted).split(self._leaving)
-        return torch.cat([x, *self.ranks.exchange_known(parts, self._coming)])
-
-    def fold(self, y: torch.Tensor) -> torch.Tensor:
-        """Return y (n + h, …) with remote entries added where they belong, (n, …): `extend`, transposed."""
+    def fold(self, y: Tensor) -> Tensor:
+        """Return y (n + h, …) as (n, …), remote entries added at their owners: `extend` transposed."""
         own, remote = y[: self.num_own], y[self.num_own :]
-        parts = self.ranks.exchange_known(remote.split(self._coming), self._leaving)
-        return own.index_add(0, self._wanted, torch.cat(parts))
+        parts = self.ranks.exchange_known(remote.split(self._num_received), self._num_sent)
+        return own.index_add(0, self._sent, torch.cat(parts))
 
 
-def localize(
-    columns: torch.Tensor, starts: torch.Tensor, ranks: Ranks
-) -> tuple[torch.Tensor, int, Halo | None]:
-    """Return global column numbers as local ones, how many columns there are here, and the halo.
+def localize(columns: Tensor, starts: Tensor, ranks: Ranks) -> tuple[Tensor, int, Halo | None]:
+    """Return local column indices, the number of local columns, and the halo.
 
     Args:
-        columns: Global numbers, any shape.
-        starts: The first global number of every rank, and their total.
-        ranks: Who takes part.
+        columns: Global indices, any shape.
+        starts: First global index of each rank, then the total.
+        ranks: All ranks.
     """
     first, end = int(starts[ranks.number]), int(starts[ranks.number + 1])
     if not ranks.several:

@@ -1,36 +1,37 @@
-"""Non-negative weights whose mean stands where it should: interpolation without a first-order error.
+"""Non-negative interpolation weights without a first-order error.
 
-Kernel weights around a place lean towards the side on which more nodes lie, and a policy learns to use the
-lean. Of all weights that are near and spread out, those below are centred as well: they solve
+The mean of kernel weights around a place is biased towards the side with more nodes, and a policy learns to
+exploit the bias. The weights below are centred as well: they solve
 
     max over P ≥ 0, ΣP = 1 of   entropy(P) − ½ Σ Pₖ‖yₖ‖² − ‖Σ Pₖyₖ‖²/(2ρ),
 
-where yₖ is the offset of node k from the place in bandwidths. Without the last term P is the kernel's; as ρ
-falls the mean offset goes to 0 wherever the nodes surround the place, which are the local maximum-entropy
-approximants of Arroyo and Ortiz (2006). The slack ρ keeps the answer unique and smooth where they do not.
+where yₖ is the offset of node k from the place in bandwidths. Without the last term P is the Gaussian kernel.
+For ρ → 0 the mean offset goes to 0 wherever the nodes surround the place: the local maximum-entropy
+approximants of Arroyo and Ortiz (2006). The slack ρ keeps P unique and smooth where they do not.
 """
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 __all__ = ["centered_weights"]
 
-Columns = tuple[torch.Tensor, ...]
+Columns = tuple[Tensor, ...]
 
-# Few enough to stay in the cache from one operation to the next.
+# A block of this size stays in the cache.
 _ENTRIES_AT_ONCE = 1 << 16
-# Outside the hull of nodes many widths apart some places need hundreds.
-_MOST_STEPS = 1_000
+# Places outside the hull of nodes many widths apart need hundreds of steps.
+_MAX_STEPS = 1_000
 _SMALL_DECREMENT = 1e-13
-# Below this a whole Newton step falls for certain.
+# Below this decrement a full Newton step always decreases the objective.
 _SHORT_STEP = 1e-2
-_MOST_HALVINGS = 60
+_MAX_HALVINGS = 60
 
 
 def centered_weights(
-    offsets: torch.Tensor, log_psi: torch.Tensor, slack: float, start: torch.Tensor | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
+    offsets: Tensor, log_psi: Tensor, slack: float, start: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return P (m, K) ∝ exp(−½‖yₖ‖² + λ·yₖ) and λ (m, d), λ such that Σ Pₖyₖ = −ρλ.
 
     λ minimises log Σ exp(−½‖yₖ‖² + λ·yₖ) + ½ρ‖λ‖², which is strongly convex: damped Newton.
@@ -56,9 +57,7 @@ def centered_weights(
     return torch.cat([weights for weights, _ in parts]), torch.cat([tilt for _, tilt in parts])
 
 
-def _centered(
-    offsets: torch.Tensor, log_psi: torch.Tensor, start: torch.Tensor, slack: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _centered(offsets: Tensor, log_psi: Tensor, start: Tensor, slack: float) -> tuple[Tensor, Tensor]:
     """Return P and λ of a few rows."""
     columns = tuple(column.contiguous() for column in offsets.unbind(2))
     kernel = log_psi.clone()
@@ -66,9 +65,9 @@ def _centered(
         kernel -= 0.5 * column.square()
     tilt = start
     weights = torch.softmax(_tilted(kernel, columns, tilt), dim=1)
-    left = torch.arange(len(offsets))  # rows that are not there yet
+    left = torch.arange(len(offsets))  # rows that have not converged
     y, base, at, P = columns, kernel, tilt, weights
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         mean, covariance = _moments(y, P)
         gradient = mean + slack * at
         step = _solve(covariance, slack, gradient)
@@ -80,7 +79,7 @@ def _centered(
             tilt, weights = at, P
         else:
             tilt[left], weights[left] = at, P
-        # Steps are quadratic at the end: the one just taken leaves a decrement of the square.
+        # Convergence is quadratic: the step just taken squares the decrement.
         far = (decrement > _SMALL_DECREMENT).nonzero()[:, 0]
         if len(far) == 0:
             break
@@ -90,11 +89,9 @@ def _centered(
     return weights, tilt
 
 
-def _moments(y: Columns, weights: torch.Tensor) -> tuple[torch.Tensor, list[Columns]]:
-    """Return the mean (m, d) and the lower half of the covariance, d rows of (m,), of columns y of (m, K).
-
-    Column by column: with few of them that is many times faster than products of small matrices.
-    """
+def _moments(y: Columns, weights: Tensor) -> tuple[Tensor, list[Columns]]:
+    """Return the mean (m, d) and the lower half of the covariance, d rows of (m,), of columns y of (m, K)."""
+    # Column by column: with few columns that is many times faster than products of small matrices.
     mean = torch.stack([(weights * column).sum(dim=1) for column in y], dim=1)
     apart = [column - mean[:, k, None] for k, column in enumerate(y)]
     weighted = [weights * column for column in apart]
@@ -105,10 +102,10 @@ def _moments(y: Columns, weights: torch.Tensor) -> tuple[torch.Tensor, list[Colu
     return mean, covariance
 
 
-def _solve(covariance: list[Columns], slack: float, right: torch.Tensor) -> torch.Tensor:
+def _solve(covariance: list[Columns], slack: float, right: Tensor) -> Tensor:
     """Return (C + ρI)⁻¹ b for right-hand sides b (m, d), by Cholesky factors of all m matrices at once."""
     d = len(covariance)
-    L: list[list[torch.Tensor]] = [[] for _ in range(d)]
+    L: list[list[Tensor]] = [[] for _ in range(d)]
     for row in range(d):
         for column in range(row + 1):
             rest = covariance[row][column] + slack if row == column else covariance[row][column]
@@ -116,13 +113,13 @@ def _solve(covariance: list[Columns], slack: float, right: torch.Tensor) -> torc
                 rest = rest - L[row][k] * L[column][k]
             L[row].append(rest.sqrt() if row == column else rest / L[column][column])
 
-    forward: list[torch.Tensor] = []
+    forward: list[Tensor] = []
     for row in range(d):
         rest = right[:, row]
         for k in range(row):
             rest = rest - L[row][k] * forward[k]
         forward.append(rest / L[row][row])
-    solution: list[torch.Tensor] = []  # from the last to the first
+    solution: list[Tensor] = []  # from the last to the first
     for row in reversed(range(d)):
         rest = forward[row]
         for k in range(row + 1, d):
@@ -131,7 +128,7 @@ def _solve(covariance: list[Columns], slack: float, right: torch.Tensor) -> torc
     return torch.stack(solution[::-1], dim=1)
 
 
-def _tilted(base: torch.Tensor, y: Columns, tilt: torch.Tensor) -> torch.Tensor:
+def _tilted(base: Tensor, y: Columns, tilt: Tensor) -> Tensor:
     logits = base
     for k, column in enumerate(y):
         logits = logits + tilt[:, k, None] * column
@@ -139,17 +136,11 @@ def _tilted(base: torch.Tensor, y: Columns, tilt: torch.Tensor) -> torch.Tensor:
 
 
 def _step(
-    y: Columns,
-    base: torch.Tensor,
-    at: torch.Tensor,
-    step: torch.Tensor,
-    *,
-    decrement: torch.Tensor,
-    slack: float,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return λ − tΔ and its logits; t is 1 where the step is short.
+    y: Columns, base: Tensor, at: Tensor, step: Tensor, *, decrement: Tensor, slack: float
+) -> tuple[Tensor, Tensor]:
+    """Return λ − tΔ and its logits; t is 1 for a short step.
 
-    Elsewhere t is halved until the objective falls by a quarter of what its slope promises.
+    Otherwise t is halved until the objective decreases by a quarter of t times the decrement.
     """
     there = at - step
     logits = _tilted(base, y, there)
@@ -157,20 +148,15 @@ def _step(
     if len(far) == 0:
         return there, logits
 
-    def objective(tilt: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    def objective(tilt: Tensor, logits: Tensor) -> Tensor:
         return torch.logsumexp(logits, dim=1) + 0.5 * slack * tilt.square().sum(dim=1)
 
-    y, base, at, step, decrement = (
-        tuple(column[far] for column in y),
-        base[far],
-        at[far],
-        step[far],
-        decrement[far],
-    )
+    y = tuple(column[far] for column in y)
+    base, at, step, decrement = base[far], at[far], step[far], decrement[far]
     before = objective(at, _tilted(base, y, at))
     rounding = 1e-14 * (1.0 + before.abs())
     length, tilt, tilted = torch.ones_like(decrement), there[far], logits[far]
-    for _ in range(_MOST_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         falls = objective(tilt, tilted) <= before - 0.25 * length * decrement + rounding
         if bool(falls.all()):
             break

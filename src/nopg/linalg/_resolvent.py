@@ -1,4 +1,4 @@
-"""The linear system of the Bellman equation, Λ = I − γP, and the proof that comes with every solve."""
+"""The linear system of the Bellman equation, Λ = I − γP, and the error bound of a solution."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from torch import Tensor
 
 from nopg.linalg._solution import Solution
 from nopg.linalg._space import VectorSpace
@@ -16,14 +17,14 @@ __all__ = ["Preconditioner", "Resolvent", "SubstochasticOperator"]
 
 
 class SubstochasticOperator(ABC):
-    """A square P with non-negative entries and row sums of at most 1, known only by its products.
+    """A square P with non-negative entries and row sums of at most 1, known by its products only.
 
     Attributes:
-        size: Number of rows, on this rank if there are several.
-        terms_per_row: The most products that are added up for one entry of Px or Pᵀx.
-        space: How its vectors are reduced.
-        dtype: Of its entries and of the vectors it takes.
-        device: Where both are.
+        size: Number of rows on this rank.
+        terms_per_row: Largest number of products in the sum of one entry of Px or Pᵀx.
+        space: Reductions over its vectors.
+        dtype: Type of its entries and vectors.
+        device: Device of its entries and vectors.
     """
 
     size: int
@@ -33,76 +34,64 @@ class SubstochasticOperator(ABC):
     device: torch.device = torch.device("cpu")
 
     @abstractmethod
-    def apply(self, x: torch.Tensor) -> torch.Tensor:
-        """Return Px for a vector (n,) or several columns (n, c), in memory of its own."""
+    def apply(self, x: Tensor) -> Tensor:
+        """Return Px for a vector (n,) or several columns (n, c), as a new tensor."""
 
     @abstractmethod
-    def apply_transposed(self, x: torch.Tensor) -> torch.Tensor:
-        """Return Pᵀx for a vector (n,) or several columns (n, c), in memory of its own."""
+    def apply_transposed(self, x: Tensor) -> Tensor:
+        """Return Pᵀx for a vector (n,) or several columns (n, c), as a new tensor."""
 
     @abstractmethod
-    def to_dense(self) -> torch.Tensor:
+    def to_dense(self) -> Tensor:
         """Return P as an (n, n) array; only for small n."""
 
     @property
-    def total_size(self) -> int:
-        """Number of rows on all ranks."""
-        return int(self.space.ranks.total(self.size))
-
-    @property
     def work_per_product(self) -> int:
-        """Entries that one product touches, on this rank."""
+        """Entries that one product reads, on this rank."""
         return self.size * self.terms_per_row
 
     @property
     def structure_key(self) -> object:
-        """What operators share whose entries stand in the same places; one preconditioner serves them all."""
+        """An object that operators with the same pattern share; they can share a preconditioner too."""
         return self
 
     @cached_property
     def largest_row_sum(self) -> float:
-        """ρ, at most 1 but for rounding."""
+        """ρ, at most 1 up to rounding."""
         return self.space.max(self.apply(torch.ones(self.size, dtype=self.dtype, device=self.device)))
 
-    def preconditioner(self, discount: float, visits: torch.Tensor | None) -> Preconditioner | None:
-        """Return an approximate inverse of Λ = I − γP, or None if this operator knows none.
+    def preconditioner(self, discount: float, visits: Tensor | None) -> Preconditioner | None:
+        """Return an approximate inverse of Λ = I − γP, or None if this operator has none.
 
         Args:
             discount: γ.
-            visits: The solution of Λᵀμ = … for an operator of the same structure, shape (n,), if known.
+            visits: μ of an operator with the same pattern, shape (n,), if known.
         """
         del discount, visits
         return None
 
-    def restored_preconditioner(
-        self, discount: float, state: Mapping[str, torch.Tensor]
-    ) -> Preconditioner | None:
-        """Return the approximate inverse whose `Preconditioner.state_dict` this is, or None if none is known.
-
-        Args:
-            discount: γ.
-            state: Of a preconditioner of an operator of the same structure.
-        """
+    def restored_preconditioner(self, discount: float, state: Mapping[str, Tensor]) -> Preconditioner | None:
+        """Return the approximate inverse with this `Preconditioner.state_dict`, or None if it has none."""
         del discount, state
         return None
 
 
 class Preconditioner(ABC):
-    """An approximate inverse of Λ, and of Λᵀ: linear, and the same from one product to the next.
+    """A fixed linear operator M ≈ Λ⁻¹, with Mᵀ ≈ Λ⁻ᵀ.
 
     Attributes:
-        work: Entries that one application touches, on this rank.
+        work: Entries that one product reads, on this rank.
     """
 
     work: int
 
     @abstractmethod
-    def apply(self, x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+    def apply(self, x: Tensor, *, transposed: bool) -> Tensor:
         """Return Mx ≈ Λ⁻¹x, or Mᵀx."""
 
     @abstractmethod
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return what `SubstochasticOperator.restored_preconditioner` builds it from, to the last bit."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the state for `SubstochasticOperator.restored_preconditioner`, which rebuilds it exactly."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +101,7 @@ class Resolvent:
     Attributes:
         operator: P.
         discount: γ in [0, 1).
-        transposed: Whether this is Λᵀ. Λ is measured in the maximum norm, Λᵀ in the sum norm.
+        transposed: Whether this is Λᵀ; norms are the maximum norm for Λ, the sum norm for Λᵀ.
     """
 
     operator: SubstochasticOperator
@@ -124,21 +113,21 @@ class Resolvent:
         """The transposed system."""
         return Resolvent(self.operator, self.discount, not self.transposed)
 
-    def propagate(self, x: torch.Tensor) -> torch.Tensor:
+    def propagate(self, x: Tensor) -> Tensor:
         """Return γPx, or γPᵀx."""
-        return self._moved(x).mul_(self.discount)
+        return self._product(x).mul_(self.discount)
 
-    def apply(self, x: torch.Tensor) -> torch.Tensor:
+    def apply(self, x: Tensor) -> Tensor:
         """Return Λx, or Λᵀx."""
-        return self._moved(x).mul_(-self.discount).add_(x)
+        return self._product(x).mul_(-self.discount).add_(x)
 
-    def _moved(self, x: torch.Tensor) -> torch.Tensor:
-        """Return Px, or Pᵀx, in memory of its own."""
+    def _product(self, x: Tensor) -> Tensor:
+        """Return Px, or Pᵀx, as a new tensor."""
         P = self.operator
         return P.apply_transposed(x) if self.transposed else P.apply(x)
 
-    def norm(self, x: torch.Tensor) -> float:
-        """Return the norm in which this system's inverse is bounded."""
+    def norm(self, x: Tensor) -> float:
+        """Return the norm in which the inverse is bounded."""
         space = self.operator.space
         return space.sum(x.abs()) if self.transposed else space.max(x.abs())
 
@@ -149,24 +138,18 @@ class Resolvent:
         return 1.0 / gap if gap > 0 else float("inf")
 
     def certify(
-        self,
-        x: torch.Tensor,
-        b: torch.Tensor,
-        *,
-        num_steps: int,
-        tolerance: float,
-        residual: float | None = None,
+        self, x: Tensor, b: Tensor, *, num_steps: int, tolerance: float, residual: float | None = None
     ) -> Solution:
-        """Return the solution record of x: ‖x − x*‖ ≤ ‖Λ⁻¹‖ ‖b − Λx‖ (`theorem:fixedpoint`).
+        """Return x with its error bound: ‖x − x*‖ ≤ ‖Λ⁻¹‖ ‖b − Λx‖ (`theorem:fixedpoint`).
 
-        The computed residual differs from the true one by rounding; what that can amount to is added.
+        The bound includes the rounding error of the computed residual.
 
         Args:
             x: The solution.
             b: Right-hand side.
-            num_steps: Products that it took.
-            tolerance: What was asked for.
-            residual: ‖b − Λx‖ as computed from x itself, by those who have it.
+            num_steps: Products with P that the solver used.
+            tolerance: Requested relative residual.
+            residual: ‖b − Λx‖ computed from x, if known.
         """
         residual = self.norm(b - self.apply(x)) if residual is None else residual
         scale = self.norm(b)
@@ -183,6 +166,6 @@ class Resolvent:
 
     @property
     def _rounding(self) -> float:
-        """Relative rounding error of one entry of b − Λx (Higham 2002, section 3.1, with room to spare)."""
+        """Relative rounding error of one entry of b − Λx (Higham 2002, section 3.1, doubled)."""
         unit_roundoff = torch.finfo(self.operator.dtype).eps / 2
         return 2.0 * (self.operator.terms_per_row + 8) * unit_roundoff

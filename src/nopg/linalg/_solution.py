@@ -1,10 +1,10 @@
-"""What every solve returns."""
+"""The result of a solver."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
 __all__ = ["Solution"]
 
@@ -15,13 +15,13 @@ class Solution:
 
     Attributes:
         value: x, shape (n,).
-        num_steps: Products with P it took; 0 for a direct solve.
+        num_steps: Products with P; 0 for a direct solve.
         residual: ‖b − Λx‖, in the maximum norm for Λ and the sum norm for Λᵀ.
         error_bound: A proven bound on ‖x − x*‖ in the same norm.
-        converged: Whether the residual reached the tolerance that was asked for.
+        converged: Whether the residual reached the requested tolerance.
     """
 
-    value: torch.Tensor
+    value: Tensor
     num_steps: int
     residual: float
     error_bound: float

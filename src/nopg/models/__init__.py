@@ -1,10 +1,10 @@
 """Models of the plant: local polynomials with rollouts, and the paper's with its transition operator."""
 
+from nopg.models._column_fit import ColumnFit
 from nopg.models._integration import IntegrationRule, MonteCarlo
-from nopg.models._local_model import ColumnFit, LocalModel, Prediction, RewardFunction
-from nopg.models._model import TransitionModel
+from nopg.models._local_model import LocalModel, Prediction
+from nopg.models._model import RewardFunction, TransitionModel
 from nopg.models._paper_model import PaperModel
-from nopg.models._state_support import StateSupport
 
 __all__ = [
     "ColumnFit",
@@ -14,6 +14,5 @@ __all__ = [
     "PaperModel",
     "Prediction",
     "RewardFunction",
-    "StateSupport",
     "TransitionModel",
 ]

@@ -1,4 +1,4 @@
-"""The samples a query state can lean on: found once, before training, because ψ does not know the policy."""
+"""The samples near each query state: found once before training, because ψ does not depend on the policy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg._ranks import Ranks
 from nopg.errors import ArgumentError
@@ -15,13 +16,13 @@ from nopg.neighbors._samples import SampleIndex
 
 __all__ = ["CandidateGraph", "CandidateSearch", "tied_with_the_next"]
 
-# A sample whose ψ is below this share of the row's largest is not a candidate. Judged by the gradient,
-# which errs 10 to 90 times more than q: 10⁻³ suffices for q, 10⁻⁴ for the gradient.
+# A sample with ψ below this share of the row's largest is not a candidate: 10⁻³ suffices for q, 10⁻⁴ for the
+# gradient, whose error is 10 to 90 times that of q.
 _NEGLIGIBLE = 1e-4
 _CUTOFF = 2.0 * math.log(1.0 / _NEGLIGIBLE)
 _Q_CUTOFF = 2.0 * math.log(1e3)
 
-# Below this many queries every row may be as long as it likes; above, K* rules (see `CandidateSearch`).
+# Up to this many queries the longest row sets K; above, K* does (see `CandidateSearch`).
 _EXACT_UP_TO = 5_000
 _ROWS_SAMPLED = 5_000
 _TIE = 1e-9
@@ -34,15 +35,15 @@ class CandidateGraph:
     """For m queries their K candidates among n samples; short rows are padded with ψ = 0.
 
     Attributes:
-        indices: Sample numbers, ascending in each row, shape (m, K), int32.
+        indices: Sample indices, ascending in each row, shape (m, K), int32.
         log_psi: log ψ of query and candidate, −∞ for padding, shape (m, K).
-        dropped: For each row a bound on the ψ-mass it dropped, relative to what it kept, shape (m,).
+        dropped: Bound on the dropped ψ-mass of each row, relative to the kept mass, shape (m,).
         num_samples: n.
     """
 
-    indices: torch.Tensor
-    log_psi: torch.Tensor
-    dropped: torch.Tensor
+    indices: Tensor
+    log_psi: Tensor
+    dropped: Tensor
     num_samples: int
 
     @property
@@ -51,8 +52,8 @@ class CandidateGraph:
         return self.indices.shape[1]
 
     @property
-    def present(self) -> torch.Tensor:
-        """Which entries are candidates and not padding, shape (m, K)."""
+    def present(self) -> Tensor:
+        """Whether an entry is a candidate or padding, shape (m, K)."""
         return ~self.log_psi.isinf()
 
     def __repr__(self) -> str:
@@ -67,13 +68,13 @@ class CandidateGraph:
 class CandidateSearch:
     """Finds candidates: all samples with ψ ≥ 10⁻⁴ of the row's largest, nearest first.
 
-    A row keeps what it needs. For up to 5 000 queries the longest row sets K; above, one crowded
-    corner must not set the memory for all, so K is at most 1.5 K*, K* being the 95th percentile over
-    the rows of the number of samples with ψ > 10⁻³ of the largest.
+    For up to 5 000 queries the longest row sets K. Above, a few dense regions must not set the memory of all
+    rows: K is at most 1.5 K*, K* being the 95th percentile over the rows of the number of samples with
+    ψ > 10⁻³ of the largest.
 
     Attributes:
-        most_candidates: The largest K, such as what memory affords; see `Footprint`.
-        num_candidates: K, to overrule the rule.
+        most_candidates: Largest K, by the memory budget; see `Footprint`.
+        num_candidates: K, if it is set by hand.
     """
 
     most_candidates: int | None = None
@@ -89,26 +90,26 @@ class CandidateSearch:
         self,
         samples: SampleIndex,
         kernel: GaussianKernel,
-        features: torch.Tensor,
+        features: Tensor,
         *,
         dtype: torch.dtype = torch.float64,
     ) -> CandidateGraph:
         """Return the candidates of query features (m, d_f); the index holds the samples in units of h."""
         queries, ranks = kernel.scale(features), samples.ranks
         _check_queries(queries, ranks)
-        K, m = self._choose(samples, queries), len(queries)
+        K, m = self._row_length(samples, queries), len(queries)
         indices = torch.empty(m, K, dtype=torch.int32)
         log_psi, dropped = torch.empty(m, K, dtype=dtype), torch.empty(m, dtype=torch.float64)
         for rows in _blocks(m, ranks):
-            # One more than K, to see what stands just outside.
+            # One more than K, for the bound on the dropped mass.
             distances, found = samples.nearest(queries[rows], K + 1)
             indices[rows], log_psi[rows], dropped[rows] = self._keep(distances, found, K, samples.num_samples)
         return CandidateGraph(indices, log_psi, dropped, samples.num_samples)
 
     def _keep(
-        self, distances: torch.Tensor, indices: torch.Tensor, K: int, num_samples: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return sorted candidates, their log ψ and the bound on what was dropped, from the K + 1 nearest."""
+        self, distances: Tensor, indices: Tensor, K: int, num_samples: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return sorted candidates, their log ψ and the bound on the dropped mass, from the K + 1 nearest."""
         squared = distances.square()
         kept = squared[:, :K] <= squared[:, :1] + _CUTOFF
         if self.num_candidates is not None:
@@ -116,19 +117,19 @@ class CandidateSearch:
         if squared.shape[1] > K:
             kept &= ~tied_with_the_next(squared)
 
-        first_left_out = torch.where(kept, math.inf, squared[:, :K]).amin(dim=1)
+        first_dropped = torch.where(kept, math.inf, squared[:, :K]).amin(dim=1)
         if squared.shape[1] > K:
-            first_left_out = torch.minimum(first_left_out, squared[:, K])
+            first_dropped = torch.minimum(first_dropped, squared[:, K])
         log_psi = torch.where(kept, -0.5 * squared[:, :K], -math.inf)
-        return _sorted_rows(indices[:, :K], log_psi, first_left_out, num_samples)
+        return _sorted_rows(indices[:, :K], log_psi, first_dropped, num_samples)
 
-    def _choose(self, samples: SampleIndex, queries: torch.Tensor) -> int:
+    def _row_length(self, samples: SampleIndex, queries: Tensor) -> int:
         """Return K; the same on all ranks."""
         ranks, n = samples.ranks, samples.num_samples
         if self.num_candidates is not None:
             return min(self.num_candidates, n)
 
-        # Evenly spread rows stand for all where there are many.
+        # Evenly spaced rows, if there are many.
         counts = ranks.gather(torch.tensor([len(queries)]))
         m, before = int(counts.sum()), int(counts[: ranks.number].sum())
         step = max(1, m // _ROWS_SAMPLED)
@@ -144,13 +145,13 @@ class CandidateSearch:
 
 
 def _blocks(count: int, ranks: Ranks) -> Iterator[slice]:
-    """Yield blocks of rows, as many on every rank, because ranks search together."""
+    """Yield blocks of rows, the same number on every rank, because ranks search together."""
     most = int(ranks.max(torch.tensor(count)))
     for start in range(0, most, _ROWS_AT_ONCE):
         yield slice(min(start, count), min(start + _ROWS_AT_ONCE, count))
 
 
-def _check_queries(queries: torch.Tensor, ranks: Ranks) -> None:
+def _check_queries(queries: Tensor, ranks: Ranks) -> None:
     if ranks.total(len(queries)) == 0:
         raise ArgumentError("there are no query states; give at least one")
     wrong = ~queries.square().sum(dim=1).isfinite()
@@ -161,11 +162,11 @@ def _check_queries(queries: torch.Tensor, ranks: Ranks) -> None:
         )
 
 
-def tied_with_the_next(squared: torch.Tensor) -> torch.Tensor:
-    """Return which of the first K share the distance of the K+1st.
+def tied_with_the_next(squared: Tensor) -> Tensor:
+    """Return which of the first K samples have the distance of the K+1st.
 
-    On a grid a fixed K would keep some of several equally near samples, and which ones would depend
-    on the order of the rows. They are left out together, unless that empties half of the row.
+    On a grid a fixed K would keep some of several equally distant samples, depending on the order of the
+    rows. They are dropped together, unless that empties half of the row.
     """
     edge = squared[:, -1:]
     tied = squared[:, :-1] >= edge - _TIE * (1.0 + edge)
@@ -173,15 +174,15 @@ def tied_with_the_next(squared: torch.Tensor) -> torch.Tensor:
 
 
 def _sorted_rows(
-    indices: torch.Tensor, log_psi: torch.Tensor, first_left_out: torch.Tensor, num_samples: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the rows sorted by sample number, with the bound on what they left out."""
+    indices: Tensor, log_psi: Tensor, first_dropped: Tensor, num_samples: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the rows sorted by sample index, with the bound on the dropped mass."""
     padding = log_psi.isinf()
     kept = (~padding).sum(dim=1)
-    left_out = (num_samples - kept).clamp(min=0)
-    dropped = (left_out.double().log() - 0.5 * first_left_out - torch.logsumexp(log_psi, dim=1)).exp()
+    num_dropped = (num_samples - kept).clamp(min=0)
+    dropped = (num_dropped.double().log() - 0.5 * first_dropped - torch.logsumexp(log_psi, dim=1)).exp()
 
-    # Padding points at the row's nearest sample: a valid number, of weight 0.
+    # Padding has the index of the nearest sample, with weight 0.
     indices = torch.where(padding, indices[:, :1], indices)
     indices, order = indices.sort(dim=1, stable=True)
-    return indices, log_psi.gather(1, order), torch.where(left_out > 0, dropped, 0.0)
+    return indices, log_psi.gather(1, order), torch.where(num_dropped > 0, dropped, 0.0)

@@ -1,4 +1,4 @@
-"""Which inputs, distances, radius, degree and ridge predict held-out groups of rows best, for each target."""
+"""Selection of inputs, distances, radius, degree and ridge of each target on held-out groups of rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from nopg.models._charts import ChartShape, kernel_weights
 from nopg.models._global_fit import GlobalFit
@@ -14,36 +15,35 @@ from nopg.models._regression_rows import RegressionRows, design
 
 __all__ = ["HeldOutFit", "select_shapes"]
 
-_ROWS_ASKED, _ROWS_ASKED_WHILE_SEARCHING = 400, 200
+_ROWS_HELD_OUT, _ROWS_HELD_OUT_IN_SEARCH = 400, 200
 _ROWS_KNOWN = 4_000
-# What is tried: reference rows per coefficient, ridges.
+# Candidates: reference rows per coefficient, ridges.
 _SIZES, _RIDGES = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0), (1e-6, 1e-4, 1e-2, 1e-1, 1.0)
 _FEW_SIZES, _FEW_RIDGES = (3.0, 10.0), (1e-4, 1e-1)
 _MOST_NEIGHBORS = 240
-# Weights of an input in distances that are tried, relative to the present one; 0 is global in that input.
+# Candidate factors of the weight of an input in distances; 0 makes the fit global in that input.
 _FACTORS = (0.0, 0.3, 3.0)
-# An error so near the least, or next to nothing, is as good: the simpler wins.
-_AS_GOOD, _NEXT_TO_NOTHING = 1.03, 1e-10
-# With no more than this error the global fit is enough, even where charts do better.
+# Errors within this factor of the least, or below the threshold, are equal: the simpler shape is selected.
+_AS_GOOD, _NEGLIGIBLE = 1.03, 1e-10
+# Up to this error the global fit is selected, even if charts are better.
 _ENOUGH = 1e-6
-# Squared errors in units of the variance count for R² up to this: a wild extrapolation is one bad row.
-_WILD = 4.0
-# What an input, or a distance of its own, must gain to be kept.
+# Squared errors in units of the variance are clipped at this value in R²: an outlier is one bad row.
+_LARGEST_ERROR = 4.0
+# Factor by which the error must fall to keep an input or a distance of its own.
 _WORTH_IT = 0.95
-# How much worse a shape may be for a target that shares it.
+# Factor by which the error of a target may grow with the shape of another target.
 _SHARED = 1.01
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutFit:
-    """How a target was fitted and how well held-out rows are predicted.
+    """The selected shape of a target and its error on held-out rows.
 
     Attributes:
-        shape: Of its charts.
-        error: Mean squared error over held-out rows in units of the target's variance, each row's at most 1.
-        error_of_all_inputs: The same with every input in use and distances as they come.
-        r_squared: Share of the variance of held-out rows that is explained; a row's error counts as at most
-            two standard deviations of the target.
+        shape: Shape of its charts.
+        error: Mean squared error on held-out rows in units of the target's variance, each at most 1.
+        error_of_all_inputs: The same with all inputs in use and unweighted distances.
+        r_squared: R² on held-out rows; errors are clipped at two standard deviations of the target.
     """
 
     shape: ChartShape
@@ -53,7 +53,7 @@ class HeldOutFit:
 
 
 def select_shapes(rows: RegressionRows) -> list[HeldOutFit]:
-    """Return the fit of every target, shape (t,); one that is as good with another's shape shares it."""
+    """Return the fit of each target; targets that are fitted as well by the same shape share it."""
     search = _Search(rows)
     varies = rows.inputs.amax(dim=0) > rows.inputs.amin(dim=0)
     plain = _Inputs(varies, varies.double())
@@ -62,7 +62,7 @@ def select_shapes(rows: RegressionRows) -> list[HeldOutFit]:
     for target in range(rows.targets.shape[1]):
         alone = _best(base, target)
         reference = base[alone][target]
-        floor = _NEXT_TO_NOTHING if alone.is_local else _ENOUGH
+        floor = _NEGLIGIBLE if alone.is_local else _ENOUGH
         mine = _own_inputs(search, plain, target, floor, exact=reference <= floor)
         if mine is not plain:
             tried.append(search.errors(mine, final=True))
@@ -79,8 +79,8 @@ def select_shapes(rows: RegressionRows) -> list[HeldOutFit]:
 def _as_good(
     tried: list[dict[ChartShape, list[float]]], shapes: list[ChartShape], target: int, error: float
 ) -> tuple[ChartShape, float] | None:
-    """Return a shape of another target that predicts this one as well, and its error."""
-    enough = max(_SHARED * error, _NEXT_TO_NOTHING)
+    """Return a shape of another target that fits this one as well, and its error; None if there is none."""
+    enough = max(_SHARED * error, _NEGLIGIBLE)
     for shape in shapes:
         for errors in tried:
             if shape in errors and errors[shape][target] <= enough:
@@ -90,10 +90,10 @@ def _as_good(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inputs:
-    """Which inputs are regressors, and the weight of each in distances."""
+    """The inputs that are regressors, and the weight of each in distances."""
 
-    used: torch.Tensor
-    metric: torch.Tensor
+    used: Tensor
+    metric: Tensor
 
     def dropped(self, column: int) -> _Inputs:
         used, metric = self.used.clone(), self.metric.clone()
@@ -107,14 +107,9 @@ class _Inputs:
 
 
 def _own_inputs(search: _Search, plain: _Inputs, target: int, floor: float, *, exact: bool) -> _Inputs:
-    """Return the inputs of one target by coordinate search: drop what does not help, stretch what does.
+    """Return the inputs of one target by coordinate search: drop inputs, then scale their distances.
 
-    Args:
-        search: Finds errors.
-        plain: All inputs.
-        target: Its number.
-        floor: Errors below it are equal.
-        exact: Whether all inputs reach the floor already; then some are dropped and none is stretched.
+    Errors below the floor are equal; if the fit is exact with all inputs, distances are not scaled.
     """
     if search.rows.spread[target] == 0:
         return plain
@@ -132,12 +127,12 @@ def _own_inputs(search: _Search, plain: _Inputs, target: int, floor: float, *, e
 
 
 class _Search:
-    """Predicts rows of every group from those of the others, for many shapes."""
+    """Predictions of the rows of each group from the other groups, for many shapes."""
 
     def __init__(self, rows: RegressionRows) -> None:
         self.rows = rows
         self._known = rows.sample[:_ROWS_KNOWN]
-        self._asked = rows.sample[:_ROWS_ASKED]
+        self._held_out = rows.sample[:_ROWS_HELD_OUT]
         self._scale = torch.where(rows.spread > 0, rows.spread, 1.0)
         self.unexplained: dict[ChartShape, list[float]] = {}
 
@@ -146,26 +141,26 @@ class _Search:
         return min(errors[target] for errors in self.errors(inputs, final=False).values())
 
     def errors(self, inputs: _Inputs, *, final: bool) -> dict[ChartShape, list[float]]:
-        """Return the error of each target for every shape that is tried."""
+        """Return the error of each target for every candidate shape."""
         rows, found = self.rows, dict[ChartShape, list[float]]()
-        asked = self._asked if final else self._asked[:_ROWS_ASKED_WHILE_SEARCHING]
-        squared, near = self._neighbors(inputs, asked)
+        held_out = self._held_out if final else self._held_out[:_ROWS_HELD_OUT_IN_SEARCH]
+        squared, near = self._neighbors(inputs, held_out)
         if near.shape[1] == 0:
             alone = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf)
             found = {alone: [1.0] * rows.targets.shape[1]}
             self.unexplained |= found
             return found
 
-        def note(shape: ChartShape, missed: torch.Tensor) -> None:
+        def note(shape: ChartShape, missed: Tensor) -> None:
             wrong = (missed / self._scale).square()
             found[shape] = wrong.clamp(max=1.0).mean(dim=0).tolist()
-            self.unexplained[shape] = wrong.clamp(max=_WILD).mean(dim=0).tolist()
+            self.unexplained[shape] = wrong.clamp(max=_LARGEST_ERROR).mean(dim=0).tolist()
 
-        apart = rows.space.offsets(rows.inputs[asked][:, None], rows.inputs[near])
+        apart = rows.space.offsets(rows.inputs[held_out][:, None], rows.inputs[near])
         regressors = inputs.used.nonzero()[:, 0]
         local = inputs.metric[regressors]
         weights = rows.weights[near]
-        missed = {g: self._missed(inputs, asked, near, g) for g in (1, 2)}
+        missed = {g: self._residuals(inputs, held_out, near, g) for g in (1, 2)}
         for g, (_, truth) in missed.items():
             note(ChartShape(inputs.used, inputs.metric, 1, 0, math.inf, g), truth)
         sizes, ridges = (_SIZES, _RIDGES) if final else (_FEW_SIZES, _FEW_RIDGES)
@@ -190,33 +185,33 @@ class _Search:
                 note(replace(shape, num_neighbors=K, ridge=ridge), level - truth)
         return found
 
-    def _neighbors(self, inputs: _Inputs, asked: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return squared distances and numbers (m, K) of the nearest known rows of other groups."""
+    def _neighbors(self, inputs: _Inputs, held_out: Tensor) -> tuple[Tensor, Tensor]:
+        """Return squared distances and indices (m, K) of the nearest rows of other groups."""
         rows = self.rows
         points = rows.space.embed(rows.inputs, inputs.metric)
-        squared = torch.cdist(points[asked], points[self._known]).square()
-        own = rows.groups[asked][:, None] == rows.groups[self._known]
+        squared = torch.cdist(points[held_out], points[self._known]).square()
+        own = rows.groups[held_out][:, None] == rows.groups[self._known]
         squared = squared.masked_fill(own, math.inf)
         most = min(_MOST_NEIGHBORS, int((~own).sum(dim=1).min()))
         squared, near = squared.topk(most, dim=1, largest=False)
         return squared, self._known[near]
 
-    def _missed(
-        self, inputs: _Inputs, asked: torch.Tensor, near: torch.Tensor, degree: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what global fits without a row's group miss of its neighbours (m, K, t) and of itself."""
+    def _residuals(
+        self, inputs: _Inputs, held_out: Tensor, near: Tensor, degree: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return residuals of global fits without a row's group, at its neighbours (m, K, t) and itself."""
         rows = self.rows
         whole = GlobalFit.of(rows, inputs.used, degree, list(range(rows.targets.shape[1])))
         fits = whole.coefficients(~torch.eye(rows.num_groups, dtype=torch.bool))
-        mine, X = fits[rows.groups[asked]], whole.features  # (m, q, t), (n, q)
+        mine, X = fits[rows.groups[held_out]], whole.features  # (m, q, t), (n, q)
         left = rows.targets[near] - X[near] @ mine
-        return left, rows.targets[asked] - torch.einsum("mq,mqt->mt", X[asked], mine)
+        return left, rows.targets[held_out] - torch.einsum("mq,mqt->mt", X[held_out], mine)
 
 
 def _best(errors: dict[ChartShape, list[float]], target: int) -> ChartShape:
     """Return the simplest shape whose error is near the least."""
     least = _AS_GOOD * min(each[target] for each in errors.values())
-    floors = {True: _NEXT_TO_NOTHING, False: _ENOUGH}
+    floors = {True: _NEGLIGIBLE, False: _ENOUGH}
     good = [shape for shape, each in errors.items() if each[target] <= max(least, floors[shape.is_local])]
     return min(
         good,

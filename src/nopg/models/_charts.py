@@ -1,55 +1,51 @@
-"""Charts: local polynomials around centres, blended smoothly; statistics of groups of rows add up."""
+"""Charts: local polynomials around centres, from statistics of groups of rows that add up."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from scipy.spatial import cKDTree
+from torch import Tensor
 
-from nopg._typing import FloatArray, IntArray
 from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows, design
 from nopg.neighbors import neighbor_search
 
 __all__ = ["ChartShape", "Charts", "farthest_points", "kernel_weights"]
 
-# Charts that a prediction blends; the next one is where the weight of the last has fallen to nothing.
-_BLENDED = 4
 _MOST_CHARTS = 2_000
-# Numbers that the statistics of all groups may take.
+# Largest number of entries of the statistics of all groups.
 _LARGEST_STATISTICS = 3e7
-# Rows among which radii are found; with more rows a chart rests on more of them.
+# Rows from which radii are computed; with more rows a chart holds more of them.
 _MOST_REFERENCE_ROWS = 10_000
 _NUMBERS_AT_ONCE = 1 << 23
 _CHARTS_AT_ONCE = 256
-# Beyond the rows that it rests on, by this share of their extent, a chart is flat.
+# A chart is constant beyond its rows, from this share of their extent on.
 _MARGIN = 0.1
 _TINY = 1e-9
-# A part with a larger share of the groups is fitted like all of them.
-_MOST = 0.75
+# A part with a larger share of the groups uses the radii of a fit to all groups.
+_LARGE_PART = 0.75
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChartShape:
-    """What the local polynomials of some targets look like.
+    """The settings of the local polynomials of some targets.
 
     Attributes:
         used: Which inputs are regressors, shape (d,).
-        metric: Weight of each input in distances, 0 where charts are not local in it, shape (d,).
+        metric: Weight of each input in distances, 0 for an input in which charts are not local, shape (d,).
         degree: 1 or 2.
         num_neighbors: Reference rows within the radius of a chart.
-        ridge: Penalty on what a chart adds to the global fit, relative to the weight of its rows; infinite
-            where the global fit is all.
-        global_degree: Of the polynomial over all inputs that charts add to, 1 or 2.
+        ridge: Penalty on the local coefficients, relative to the weight of the rows; infinite if there is
+            a global fit only.
+        global_degree: Degree of the polynomial over all inputs that charts add to, 1 or 2.
     """
 
-    used: torch.Tensor
-    metric: torch.Tensor
+    used: Tensor
+    metric: Tensor
     degree: int
     num_neighbors: int
     ridge: float
@@ -57,45 +53,45 @@ class ChartShape:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What two equal shapes have in common."""
+        """A hashable value, equal for equal shapes."""
         used, metric = tuple(self.used.tolist()), tuple(self.metric.tolist())
         return used, metric, self.degree, self.num_neighbors, self.ridge, self.global_degree
 
     @property
     def num_coefficients(self) -> int:
-        """p, of one target."""
-        return _num_monomials(int(self.used.sum()), self.degree)
+        """p, the number of monomials of one target."""
+        d = int(self.used.sum())
+        return 1 + d + (d * (d + 1) // 2 if self.degree == 2 else 0)
 
     @property
     def is_local(self) -> bool:
-        """Whether there are charts."""
+        """Whether there are charts beside the global fit."""
         return math.isfinite(self.ridge)
 
 
-def _num_monomials(inputs: int, degree: int) -> int:
-    return 1 + inputs + (inputs * (inputs + 1) // 2 if degree == 2 else 0)
-
-
-def kernel_weights(squared: torch.Tensor, radius: torch.Tensor) -> torch.Tensor:
+def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:
     """Return (1 − d²/r²)² within the radius, else 0."""
     share = squared / radius.square().clamp(min=torch.finfo(torch.float64).tiny)
     return (1.0 - share).clamp(min=0.0).square()
 
 
 class Charts:
-    """y(x) = b·features(x) + Σ_c w_c(x) p_c(x − x_c): a global fit and local polynomials of what it misses.
+    """y(x) = b·features(x) + Σ_c w_c(x) p_c(x − x_c): a global fit, and local polynomials of its residual.
+
+    A fit to a part of the rows uses wider charts, which hold about as many rows as those of a fit to all: its
+    error is larger, the bias included.
 
     Args:
         rows: Inputs and targets.
-        columns: Which targets are predicted.
-        shape: Of the polynomials.
-
-    A fit to a part of the rows rests on wider charts, which hold about as many rows as those of a fit to all:
-    so it errs by more, also to the side to which charts are too stiff.
+        columns: The targets to predict.
+        shape: Settings of the polynomials.
 
     Attributes:
+        centers: x_c, shape (C, d).
+        noise: Standard deviation of the residual of each target at each chart, shape (C, t); (1, t) if there
+            are no charts.
         statistics: Σ wκφφᵀ (G, C, p, p) and Σ wκφ(y, features)ᵀ (G, C, p, t + q) of every group and chart,
-            for all rows and for parts of them.
+            once with the radii for all rows and once with those for parts.
     """
 
     def __init__(self, rows: RegressionRows, columns: list[int], shape: ChartShape) -> None:
@@ -103,12 +99,12 @@ class Charts:
         self.regressors = shape.used.nonzero()[:, 0]
         self._global = GlobalFit.of(rows, shape.used, shape.global_degree, columns)
         if shape.is_local:
-            self._place()
+            self._sum_statistics(self._place_charts())
         else:
             self.centers, self.noise = rows.inputs[:0], self._global.residual(rows, columns)[None]
 
-    def _place(self) -> None:
-        """Place the charts and sum their statistics."""
+    def _place_charts(self) -> Tensor:
+        """Set centres, radii and scales of the charts; return the rows as points of the metric."""
         rows, shape = self.rows, self.shape
         points = self.space.embed(rows.inputs, shape.metric)
         few = rows.sample[:_MOST_REFERENCE_ROWS]
@@ -122,9 +118,10 @@ class Charts:
         local = shape.metric[self.regressors]
         scale = torch.where(local > 0, local, self.radius[:, None])
         self.scale = scale / self.radius[:, None]  # (C, d_r): offsets within the radius are at most 1
-        self._statistics(points)
+        return points
 
-    def _statistics(self, points: torch.Tensor) -> None:
+    def _sum_statistics(self, points: Tensor) -> None:
+        """Set the statistics of all charts, the box of their rows and their noise."""
         rows, p, G = self.rows, self.shape.num_coefficients, self.rows.num_groups
         targets = torch.cat([rows.targets[:, self.columns], self._global.features], dim=1)
         C, t = len(self.centers), targets.shape[1]
@@ -136,10 +133,10 @@ class Charts:
         self.low, self.high = torch.zeros(C, d, dtype=torch.float64), torch.zeros(C, d, dtype=torch.float64)
         noise = torch.zeros(C, len(self.columns), dtype=torch.float64)
         tree = neighbor_search(points)
-        locally = max(int((self.shape.metric > 0).sum()), 1)
-        radii = (self.radius, 2.0 ** (1.0 / locally) * self.radius)
+        local_inputs = max(int((self.shape.metric > 0).sum()), 1)
+        radii = (self.radius, 2.0 ** (1.0 / local_inputs) * self.radius)
         counts = tree.count_within(self._points, radii[1])
-        everything = self._global.coefficients(torch.ones(1, G, dtype=torch.bool))[0]
+        global_fit = self._global.coefficients(torch.ones(1, G, dtype=torch.bool))[0]
         for some in _chunks(counts, p):
             near_distance, near = tree.nearest(self._points[some], int(counts[some].max()))
             near = near.long()
@@ -158,253 +155,77 @@ class Charts:
                 gram[g, some] = weighted.mT @ phi
                 moment[g, some] = weighted.mT @ y
             narrow, broad = (
-                self._residual(phi, y, weights, some=some, fit=everything, statistics=statistics)
+                self._residual_variance(phi, y, weights, some=some, fit=global_fit, statistics=statistics)
                 for weights, statistics in zip((kappa, wide), self.statistics, strict=True)
             )
-            # What charts are too stiff for grows with their radius, noise does not: of the variance that is
-            # missed, n² + m² at r and n² + q·m² at the wider radius, n² is noise.
-            q = 2.0 ** (2.0 * (self.shape.degree + 1) / locally)
+            # Bias grows with the radius, noise does not: the residual variance is n² + m² at r and n² + q·m²
+            # at the wider radius, of which n² is noise.
+            q = 2.0 ** (2.0 * (self.shape.degree + 1) / local_inputs)
             noise[some] = ((q * narrow - broad) / (q - 1.0)).clamp(min=0.0)
         extent = self.high - self.low
         self.low, self.high = self.low - _MARGIN * extent, self.high + _MARGIN * extent
         self.noise = noise.sqrt()
 
-    def _residual(
+    def _residual_variance(
         self,
-        phi: torch.Tensor,
-        y: torch.Tensor,
-        kappa: torch.Tensor,
+        phi: Tensor,
+        y: Tensor,
+        kappa: Tensor,
         *,
-        some: torch.Tensor,
-        fit: torch.Tensor,
-        statistics: tuple[torch.Tensor, torch.Tensor],
-    ) -> torch.Tensor:
-        """Return the variance (c, t) of what charts miss, corrected for what they absorb."""
+        some: Tensor,
+        fit: Tensor,
+        statistics: tuple[Tensor, Tensor],
+    ) -> Tensor:
+        """Return the residual variance (c, t) of charts, corrected for their degrees of freedom."""
         grams, moments = statistics
         gram, t = grams[:, some].sum(dim=0), len(self.columns)
-        moment = self._of_residuals(moments[:, some].sum(dim=0), fit)
+        moment = self._residual_moments(moments[:, some].sum(dim=0), fit)
         penalized = gram + torch.diag_embed(self._penalty(gram[:, 0, 0]).expand(-1, gram.shape[1]))
-        both: torch.Tensor = torch.linalg.solve(penalized, torch.cat([moment, gram], dim=2))
+        both: Tensor = torch.linalg.solve(penalized, torch.cat([moment, gram], dim=2))
         left = y[:, :, :t] - y[:, :, t:] @ fit - phi @ both[:, :, :t]
         absorbed = both[:, :, t:].diagonal(dim1=1, dim2=2).sum(dim=1)
         total = kappa.sum(dim=1)
         effective = total.square() / kappa.square().sum(dim=1)
         correction = effective / (effective - absorbed).clamp(min=0.1 * effective)
-        squares: torch.Tensor = torch.einsum("ck,ckt->ct", kappa, left.square())
+        squares: Tensor = torch.einsum("ck,ckt->ct", kappa, left.square())
         return squares * (correction / total)[:, None]
 
-    def _penalty(self, weight: torch.Tensor) -> torch.Tensor:
+    def _penalty(self, weight: Tensor) -> Tensor:
         return (self.shape.ridge * weight)[:, None]
 
-    def _of_residuals(self, moment: torch.Tensor, fit: torch.Tensor) -> torch.Tensor:
-        """Return moments (…, p, t) of what the global fit (q, t) misses."""
+    def _residual_moments(self, moment: Tensor, fit: Tensor) -> Tensor:
+        """Return the moments (…, p, t) of the residual of the global fit (q, t)."""
         t = len(self.columns)
         return moment[..., :t] - moment[..., t:] @ fit
 
-    def fit(self, kept: torch.Tensor) -> ChartFit:
-        """Return the coefficients from parts (P, G) of the groups."""
+    def coefficients(self, kept: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return global (P, q, t) and local (P, C, p, t) coefficients from parts (P, G) of the groups.
+
+        The local ones are None if there are no charts.
+        """
         everywhere = self._global.coefficients(kept)
         if not self.shape.is_local:
-            return ChartFit(self, everywhere, None)
+            return everywhere, None
         shares = kept.double()
         C, p, t = len(self.centers), self.shape.num_coefficients, len(self.columns)
         coefficients = torch.empty(len(kept), C, p, t, dtype=torch.float64)
         for number, share in enumerate(shares):
-            grams, moments = self.statistics[0 if float(share.mean()) > _MOST else 1]
+            grams, moments = self.statistics[0 if float(share.mean()) > _LARGE_PART else 1]
             least = _TINY * grams[:, :, 0, 0].sum(dim=0)
             gram = torch.einsum("g,gcpq->cpq", share, grams)
-            moment = self._of_residuals(torch.einsum("g,gcpt->cpt", share, moments), everywhere[number])
+            moment = self._residual_moments(torch.einsum("g,gcpt->cpt", share, moments), everywhere[number])
             penalty = self._penalty(gram[:, 0, 0]) + least[:, None]
             coefficients[number] = torch.linalg.solve(gram + torch.diag_embed(penalty.expand(-1, p)), moment)
-        return ChartFit(self, everywhere, coefficients)
+        return everywhere, coefficients
 
-    def _offsets(self, inputs: torch.Tensor, charts: torch.Tensor) -> torch.Tensor:
+    def _offsets(self, inputs: Tensor, charts: Tensor) -> Tensor:
         """Return offsets (m, k, d_r) of inputs (m, k, d) from the centres of charts (m,)."""
         apart = self.space.offsets(self.centers[charts][:, None], inputs)[..., self.regressors]
         return apart * self.scale[charts][:, None]
 
 
-class ChartFit:
-    """The coefficients of charts from one or more parts of the rows, ready to predict.
-
-    Arrays are numpy's, columns first and queries last: a step of a rollout asks for some hundred points, and
-    operations on them then run over contiguous memory.
-
-    Args:
-        charts: Centres and radii.
-        everywhere: Coefficients of the global fit, shape (P, q, t).
-        coefficients: Of the local polynomials, shape (P, C, p, t); None where the global fit is all.
-    """
-
-    def __init__(self, charts: Charts, everywhere: torch.Tensor, coefficients: torch.Tensor | None) -> None:
-        shape, space = charts.shape, charts.space
-        self.columns, self.num_charts = charts.columns, len(charts.centers)
-        self._regressors = charts.regressors.tolist()
-        self._units, self._origin = _array(space.units), _array(space.origin)
-        self._periods = {k: float(space.periods[k]) for k in space.periods.nonzero()[:, 0].tolist()}
-        self._noise = _array(charts.noise.T)
-        # b·features = level + Σ gᵢfᵢ + Σ fᵢSᵢⱼfⱼ/2 of the first features: (P, t), (P, q, t), (P, q·t, q).
-        P, _, t = everywhere.shape
-        q = len(self._regressors) + sum(k in self._periods for k in self._regressors)
-        self._global_level, self._global_slope = _array(everywhere[:, 0]), _array(everywhere[:, 1 : 1 + q])
-        self._global_matrix = None
-        if shape.global_degree == 2:
-            products = everywhere[:, 1 + q :].permute(0, 2, 1)
-            matrix = _symmetric(products, q).permute(0, 2, 1, 3).reshape(P, q * t, q)
-            self._global_matrix = _array(2.0 * matrix)
-        if coefficients is None:
-            return
-
-        # p(o) = l + g·o + oᵀHo: level (t, P·C), slopes (d, t, P·C) and a symmetric matrix (d, d, t, P·C).
-        d, C = len(self._regressors), self.num_charts
-        flat = coefficients.reshape(P * C, -1, t).permute(1, 2, 0)
-        self._level, self._slope = _array(flat[0]), _array(flat[1 : 1 + d])
-        self._matrix = None
-        if shape.degree == 2:
-            self._matrix = _array(_symmetric(flat[1 + d :].permute(1, 2, 0), d).permute(2, 3, 0, 1))
-        self._tree, self._centers = charts.tree, _array(charts.centers.T)
-        self._radius = _array(charts.radius.square())
-        self._scale = _array((charts.scale / space.units[charts.regressors]).T)  # of raw offsets
-        self._low, self._high = _array(charts.low.T), _array(charts.high.T)
-        self._weight = _array(shape.metric / space.units)
-        self._local = shape.metric.nonzero()[:, 0].tolist()
-
-    def predict(
-        self, x: FloatArray, part: IntArray | None, *, slopes: bool = True, noise: bool = True
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Return y (t, m), noise (t, m) if asked for, and δ² (1, m) at inputs (d, m), one below the other.
-
-        The second is their derivative by the inputs, shape (·, d, m), if asked for. δ is the distance from
-        the nearest charts in units of their radius, 0 where there are none. Weights of the charts are b/Σb
-        with b = (1 − d²/d_last²)², d_last the distance of the next chart, so all is smooth where the nearest
-        charts change.
-        """
-        if self.num_charts:
-            out, jacobian = self._of_charts(x, part, slopes=slopes, noise=noise)
-        else:
-            t, m = len(self.columns), x.shape[1]
-            out = np.zeros((2 * t + 1 if noise else t + 1, m))
-            jacobian = np.zeros((len(out), *x.shape)) if slopes else None
-            if noise:
-                out[t:-1] = self._noise
-        self._add_global(x, part, out, jacobian)
-        return out, jacobian
-
-    def _of_charts(
-        self, x: FloatArray, part: IntArray | None, *, slopes: bool, noise: bool
-    ) -> tuple[FloatArray, FloatArray | None]:
-        C, m = self.num_charts, x.shape[1]
-        k = min(_BLENDED, max(C - 1, 1))
-        distance, found = self._tree.query(self._embed(x), k=min(k + 1, C))
-        near = np.ascontiguousarray(found.reshape(m, -1).T)
-        D = np.ascontiguousarray(np.square(distance.reshape(m, -1)).T)
-        if C == 1:
-            share, last, total, blend = np.zeros_like(D), np.ones((1, m)), np.ones(m), np.ones_like(D)
-        else:
-            last = np.maximum(D[-1:], np.finfo(np.float64).tiny)
-            share = np.minimum(D[:-1] / last, 1.0)
-            b = np.square(1.0 - share) + _TINY
-            total = b.sum(axis=0)
-            blend = b / total
-        apart = x[:, None] - self._centers[:, near]  # (d, k + 1, m)
-        for column, period in self._periods.items():
-            apart[column] -= period * np.round(apart[column] / period)
-        own = near[:k]
-        scale = self._scale[:, own]
-        offsets = apart[self._regressors, :k] * scale
-        clamped = np.minimum(np.maximum(offsets, self._low[:, own]), self._high[:, own])
-
-        flat = own if part is None else own + C * part
-        slope = self._slope[:, :, flat]  # (d_r, t, k, m)
-        t = slope.shape[1]
-        values = np.empty((2 * t + 1 if noise else t + 1, *own.shape))
-        if self._matrix is None:
-            values[:t] = self._level[:, flat] + (clamped[:, None] * slope).sum(axis=0)
-        else:
-            bent = (clamped[:, None, None] * self._matrix[:, :, :, flat]).sum(axis=0)
-            values[:t] = self._level[:, flat] + (clamped[:, None] * (slope + bent)).sum(axis=0)
-            slope = slope + 2.0 * bent
-        radius = self._radius[own]
-        values[-1] = D[:k] / radius
-        if noise:
-            values[t:-1] = self._noise[:, own]
-        out = (blend * values).sum(axis=1)
-        if not slopes:
-            return out, None
-
-        rises = (2.0 * np.square(self._weight))[:, None, None] * apart  # ∂d²/∂x
-        for column in self._periods:
-            unit = self._units[column]
-            rises[column] = 2.0 * self._weight[column] ** 2 * unit * np.sin(apart[column] / unit)
-        jacobian = np.zeros((len(values), *x.shape))
-        if C > 1:
-            # ∂b/∂x/Σb: Σₖ (vₖ − y)·∂bₖ/Σb is the derivative of y by the weights.
-            by_weight = (rises[:, :-1] - share * rises[:, -1:]) * (-2.0 * (1.0 - share) / (last * total))
-            for column in self._local:
-                jacobian[:, column] = ((values - out[:, None]) * by_weight[column]).sum(axis=1)
-        moves = np.where(offsets == clamped, scale, 0.0)
-        local = (blend * slope * moves[:, None]).sum(axis=2)  # (d_r, t, m)
-        jacobian[:t, self._regressors] += local.transpose(1, 0, 2)
-        jacobian[-1] += (blend / radius * rises[:, :k]).sum(axis=1)
-        return out, jacobian
-
-    def _embed(self, x: FloatArray) -> FloatArray:
-        """Return the points (m, ·) between which the charts' distances are measured."""
-        columns = []
-        for k in self._local:
-            if k not in self._periods:
-                columns.append(self._weight[k] * x[k])
-                continue
-            turned, w = x[k] / self._units[k], self._weight[k] * self._units[k]
-            columns += [w * np.cos(turned), w * np.sin(turned)]
-        return np.stack(columns, axis=1) if columns else np.zeros((x.shape[1], 1))
-
-    def _add_global(
-        self, x: FloatArray, part: IntArray | None, out: FloatArray, jacobian: FloatArray | None
-    ) -> None:
-        """Add the global fit, features in the order of `InputSpace.features`, in place."""
-        of_input, features, rates = list[int](), list[FloatArray](), list[FloatArray]()
-        for k in self._regressors:
-            scaled = (x[k] - self._origin[k]) / self._units[k]
-            if k in self._periods:
-                cos, sin = np.cos(scaled), np.sin(scaled)
-                of_input, features, rates = [*of_input, k, k], [*features, cos, sin], [*rates, -sin, cos]
-            else:
-                one = np.ones_like(scaled)
-                of_input, features, rates = [*of_input, k], [*features, scaled], [*rates, one]
-        F = np.stack(features) if features else np.zeros((0, x.shape[1]))
-        q, t = len(F), len(self.columns)
-        whole = [(0, np.arange(x.shape[1]))]
-        groups = whole if part is None else [(n, np.flatnonzero(part == n)) for n in np.unique(part)]
-        for number, some in groups:
-            f, level = F[:, some], self._global_level[number][:, None]
-            slope = straight = np.broadcast_to(self._global_slope[number][:, :, None], (q, t, len(some)))
-            if self._global_matrix is not None:
-                bent = (self._global_matrix[number] @ f).reshape(q, t, len(some))
-                slope, straight = slope + bent, slope + 0.5 * bent
-            out[:t, some] += level + (straight * f[:, None]).sum(axis=0)
-            if jacobian is not None:
-                for i, k in enumerate(of_input):
-                    jacobian[:t, k, some] += slope[i] * (rates[i][some] / self._units[k])
-
-
-def _symmetric(products: torch.Tensor, d: int) -> torch.Tensor:
-    """Return symmetric matrices H (…, d, d) with oᵀHo = Σ cᵢⱼoᵢoⱼ for coefficients c (…, d(d + 1)/2)."""
-    one, other = torch.triu_indices(d, d)
-    matrix = products.new_zeros(*products.shape[:-1], d, d)
-    matrix[..., one, other] += 0.5 * products
-    matrix[..., other, one] += 0.5 * products
-    return matrix
-
-
-def _array(values: torch.Tensor) -> Any:
-    return np.ascontiguousarray(values.numpy())
-
-
-def _radii(
-    points: torch.Tensor, few: torch.Tensor, chosen: torch.Tensor, groups: torch.Tensor, count: int
-) -> torch.Tensor:
-    """Return the distance of each chosen row from the `count`-th nearest of other groups among a few rows."""
+def _radii(points: Tensor, few: Tensor, chosen: Tensor, groups: Tensor, count: int) -> Tensor:
+    """Return the distance of each chosen row to the `count`-th nearest of the few rows in other groups."""
     radii = []
     for some in chosen.split(_CHARTS_AT_ONCE):
         distances = torch.cdist(points[some], points[few])
@@ -417,13 +238,10 @@ def _radii(
     return torch.where(radius > 0, radius, 1.0)
 
 
-def farthest_points(points: torch.Tensor, count: int, *, kept: int = 0) -> torch.Tensor:
-    """Return the numbers of points (n, d) that cover all: each is the farthest from those before it.
+def farthest_points(points: Tensor, count: int, *, kept: int = 0) -> Tensor:
+    """Return indices of up to `count` of the points (n, d): each is the farthest from those before it.
 
-    Args:
-        points: Distinct ones first where it matters.
-        count: The most that are returned.
-        kept: So many of the first are taken in any case.
+    The first `kept` points are always among them.
     """
     if len(points) <= count:
         return torch.arange(len(points))
@@ -436,8 +254,8 @@ def farthest_points(points: torch.Tensor, count: int, *, kept: int = 0) -> torch
     return chosen
 
 
-def _chunks(counts: torch.Tensor, coefficients: int) -> list[torch.Tensor]:
-    """Return charts in parts of like size, each of a bounded number of (row, coefficient) pairs."""
+def _chunks(counts: Tensor, coefficients: int) -> list[Tensor]:
+    """Return the charts in chunks of similar counts with a bounded number of (row, coefficient) pairs."""
     order = counts.argsort(stable=True)
     parts, begin = [], 0
     while begin < len(order):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -13,11 +13,9 @@ from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
 from nopg.linalg import Solver
 from nopg.linalg._choice import solver_by_name
+from nopg.models._integration import IntegrationRule
+from nopg.models._model import RewardFunction
 from nopg.models._prior_mass import check_prior_mass
-
-if TYPE_CHECKING:
-    from nopg.models._integration import IntegrationRule
-    from nopg.models._local_model import RewardFunction
 
 __all__ = ["LocalModelConfig", "ModelConfig", "PaperModelConfig", "model_config"]
 

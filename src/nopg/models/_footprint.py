@@ -1,4 +1,4 @@
-"""What an equation will take in memory, said before anything is allocated."""
+"""The memory of an equation, predicted before anything is allocated."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from nopg.errors import ArgumentError, MemoryBudgetError
 
 __all__ = ["Footprint", "memory_budget"]
 
-# By default what is free is not all taken.
+# Default budget as a share of the free memory.
 _SHARE_OF_FREE = 0.6
-# The interpreter with torch and scipy in it.
+# The interpreter with torch and scipy.
 _PROCESS = 450_000_000
 _SMALLEST_ROW = 8
-# Vectors over the nodes that a solve keeps: its basis and what it works with.
+# Vectors over the nodes that a solver stores.
 _VECTORS = 45
 
 
 def memory_budget(budget: int | None) -> int:
-    """Return the bytes that may be taken: as given, or 60 % of what is free."""
+    """Return the budget in bytes: as given, or 60 % of the free memory."""
     if budget is not None and budget <= 0:
         raise ArgumentError(f"memory_budget is {budget}; give a positive number of bytes, or None")
     return int(_SHARE_OF_FREE * free_memory()) if budget is None else budget
@@ -32,7 +32,7 @@ class Footprint:
 
     Attributes:
         queries: Rows of the graph, n·g.
-        columns: Numbers of one transition, 2 d_s + d_a + 1.
+        columns: Numbers per transition, 2 d_s + d_a + 1.
     """
 
     queries: int
@@ -40,30 +40,30 @@ class Footprint:
 
     @classmethod
     def of(cls, data: Transitions, queries: int) -> Footprint:
-        """Return the footprint of so many rows of a graph over data like these."""
+        """Return the footprint of a graph with this many rows over the data."""
         return cls(queries, 2 * data.states.shape[1] + data.actions.shape[1] + 1)
 
     @property
     def per_candidate(self) -> int:
-        """Bytes that one candidate of one row takes at the peak.
+        """Peak bytes per candidate of a row.
 
-        Its number, its place in the transposed matrix and the row there take 4 each; log ψ, the weight and
-        the transposed weight one number each, of 8 bytes: a training in float32 also ends with a solve in
-        float64. Some more is for the preconditioner.
+        Its index, its position in the transposed matrix and the row there need 4 bytes each; log ψ, the
+        weight and the transposed weight 8 each: training in float32 also ends with a solve in float64. The
+        preconditioner needs about 4 more.
         """
         return 12 + 3 * 8 + 4
 
     @property
     def per_row(self) -> int:
-        """Bytes that one row takes apart from its candidates: data, features and vectors of the solver."""
+        """Bytes per row without its candidates: data, features and vectors of the solver."""
         return 8 * (6 * self.columns) + 8 * _VECTORS
 
     def bytes(self, candidates: int) -> int:
-        """Return the peak of the process for rows of K candidates."""
+        """Return the peak memory of the process for rows of K candidates."""
         return _PROCESS + self.queries * (self.per_row + self.per_candidate * candidates)
 
     def affordable(self, budget: int) -> int:
-        """Return the K that fits the budget; refuse if that is hardly any."""
+        """Return the largest K within the budget; raise if it is below 8."""
         K = (budget - _PROCESS - self.queries * self.per_row) // (self.queries * self.per_candidate)
         if K < _SMALLEST_ROW:
             row = self.per_row + self.per_candidate * _SMALLEST_ROW

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from nopg.models._regression_rows import RegressionRows
 
@@ -18,17 +19,17 @@ class GlobalFit:
     """Statistics of a linear regression of targets on features.
 
     Attributes:
-        features: Of every row, shape (n, q).
+        features: f of every row, shape (n, q).
         grams: Σ wffᵀ of each group, shape (G, q, q).
-        moments: Σ wfyᵀ, shape (G, q, t).
+        moments: Σ wfyᵀ of each group, shape (G, q, t).
     """
 
-    features: torch.Tensor
-    grams: torch.Tensor
-    moments: torch.Tensor
+    features: Tensor
+    grams: Tensor
+    moments: Tensor
 
     @classmethod
-    def of(cls, rows: RegressionRows, used: torch.Tensor, degree: int, columns: list[int]) -> GlobalFit:
+    def of(cls, rows: RegressionRows, used: Tensor, degree: int, columns: list[int]) -> GlobalFit:
         """Return the statistics of some targets on polynomials of the inputs in use."""
         X = rows.space.features(rows.inputs, used, degree)
         weighted, Y = X * rows.weights[:, None], rows.targets[:, columns]
@@ -39,19 +40,19 @@ class GlobalFit:
             torch.stack([weighted[part].T @ Y[part] for part in parts]),
         )
 
-    def coefficients(self, kept: torch.Tensor) -> torch.Tensor:
+    def coefficients(self, kept: Tensor) -> Tensor:
         """Return the regression (P, q, t) on parts (P, G) of the groups."""
         gram = torch.einsum("pg,gqr->pqr", kept.double(), self.grams)
         moment = torch.einsum("pg,gqt->pqt", kept.double(), self.moments)
         ridge = _RIDGE * gram.diagonal(dim1=1, dim2=2).amax(dim=1).clamp(min=1e-300)
         eye = torch.eye(gram.shape[1], dtype=torch.float64)
-        solved: torch.Tensor = torch.linalg.solve(gram + ridge[:, None, None] * eye, moment)
+        solved: Tensor = torch.linalg.solve(gram + ridge[:, None, None] * eye, moment)
         return solved
 
-    def residual(self, rows: RegressionRows, columns: list[int]) -> torch.Tensor:
-        """Return the standard deviation (t,) of what the fit to all rows misses."""
+    def residual(self, rows: RegressionRows, columns: list[int]) -> Tensor:
+        """Return the standard deviation (t,) of the residual of the fit to all rows."""
         fit = self.coefficients(torch.ones(1, len(self.grams), dtype=torch.bool))[0]
         left = rows.targets[:, columns] - self.features @ fit
         n, q = self.features.shape
-        variance: torch.Tensor = (rows.weights @ left.square()) / rows.weights.sum() * n / max(n - q, 0.1 * n)
+        variance: Tensor = (rows.weights @ left.square()) / rows.weights.sum() * n / max(n - q, 0.1 * n)
         return variance.sqrt()

@@ -1,76 +1,77 @@
-"""The interface between a transition model and everything above it."""
+"""The interface of a transition model."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nopg._checks import check_device
 from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.linalg._multilevel import CellHierarchy
+from nopg.linalg._hierarchy import CellHierarchy
 from nopg.linalg._operator import TransitionOperator
 from nopg.linalg._rows import RowPattern, SparseRows
 from nopg.linalg._space import VectorSpace
 
-__all__ = ["Backup", "Queries", "TransitionModel"]
+__all__ = ["Backup", "Queries", "RewardFunction", "TransitionModel"]
+
+RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Rewards (m,) of raw states (m, d_s), actions (m, d_a) and next states (m, d_s), in torch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What the model says of each query under its actions: V = reward + weights·x + unknown·v.
+    """The backup of each query under its actions: V = reward + weights·x + unknown·v.
 
     Attributes:
         weights: Non-negative weights on the values x of the nodes; row sums are 1 − unknown, (m, n).
-        unknown: m, the mass that the data cannot account for, shape (m,).
-        reward: Expected immediate reward that is not already in the values of the nodes, shape (m,).
+        unknown: Mass of the unknown state, shape (m,).
+        reward: Expected immediate reward that is not in the values of the nodes, shape (m,).
     """
 
     weights: SparseRows
-    unknown: torch.Tensor
-    reward: torch.Tensor
+    unknown: Tensor
+    reward: Tensor
 
-    def values(self, x: torch.Tensor, unknown_value: float) -> torch.Tensor:
+    def values(self, x: Tensor, unknown_value: float) -> Tensor:
         """Return V of each query, shape (m,), for node values x (n,)."""
         return self.reward + self.weights.apply(x) + self.unknown * unknown_value
 
 
 class Queries(ABC):
-    """A fixed set of query states bound to a model, ready to be asked about one policy after another.
+    """A fixed set of query states bound to a model.
 
     Attributes:
-        features: The query states as policies see them, shape (m, d_f).
-        pattern: Where the weights of the answers stand.
+        features: The query states as inputs of policies, shape (m, d_f).
+        pattern: Pattern of the weights of a backup.
     """
 
-    features: torch.Tensor
-
+    features: Tensor
     pattern: RowPattern
 
     @abstractmethod
-    def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
-        """Return the model's answer for actions (L, m, d_a), averaged over the L samples.
+    def backup(self, actions: Tensor, *, out: Backup | None = None) -> Backup:
+        """Return the backup for actions (L, m, d_a), averaged over the L samples.
 
         Args:
             actions: L for each query.
-            instead_of: An earlier answer of these queries whose memory may be overwritten.
+            out: An earlier backup of these queries whose memory may be overwritten.
         """
 
     @abstractmethod
-    def action_gradient(
-        self, actions: torch.Tensor, backup: Backup, x: torch.Tensor, unknown_value: float
-    ) -> torch.Tensor:
+    def action_gradient(self, actions: Tensor, backup: Backup, x: Tensor, unknown_value: float) -> Tensor:
         """Return ∂V/∂a of every query and sample, shape (L, m, d_a), with node values x held fixed.
 
         Args:
             actions: The actions (L, m, d_a) that `backup` was computed for.
-            backup: The answer for these actions.
+            backup: The backup for these actions.
             x: Values of the nodes, shape (n,).
             unknown_value: v.
         """
@@ -84,44 +85,44 @@ class Queries(ABC):
             )
         return self
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return what the last bits of the next answer depend on beside its arguments."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the state that the next backup depends on beside its arguments."""
         return {}
 
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:  # noqa: B027 (most keep nothing)
-        """Answer as the queries whose state this is would; with an empty one as if never asked."""
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:  # noqa: B027 (most have no state)
+        """Restore this state; an empty one is that of new queries."""
 
     @abstractmethod
-    def support(self) -> torch.Tensor:
-        """Return the effective sample size at each query, whatever the action, shape (m,)."""
+    def support(self) -> Tensor:
+        """Return the effective sample size at each query, over all actions, shape (m,)."""
 
 
 class TransitionModel(ABC):
     """A model of the plant as a Bellman equation over value nodes.
 
-    The values x of its nodes obey x = c + γ·e·V(node query), where c is the reward collected on the way
-    to the node's query state and e is 0 at a terminal node, 1 elsewhere. For the paper's model the
-    nodes are the samples, c = r and x = q. A model that predicts rewards itself has c = 0.
+    The values x of its nodes satisfy x = c + γ·e·V(node query), where c is the reward before the node's
+    query state and e is 0 at a terminal node, 1 elsewhere. For the paper's model the nodes are the samples,
+    c = r and x = q. A model that predicts rewards has c = 0.
 
     Attributes:
-        data: The transitions that it rests on; on several ranks those of this one.
+        data: The transitions; on several ranks those of this rank.
         num_nodes: n.
         num_actions: d_a.
         node_rewards: c, shape (n,).
         continues: e, shape (n,).
-        node_queries: The states the nodes lead to, g consecutive ones per node, averaged.
+        node_queries: The successor states of the nodes, g consecutive ones per node, averaged.
         group_size: g.
-        dtype: Of all numbers.
-        device: Where an update computes.
-        space: How vectors over the nodes are reduced; n is what this rank holds of them.
+        dtype: Type of all numbers.
+        device: Device of the updates.
+        space: Reductions over vectors of the nodes; n counts those of this rank.
         cells: The cells by which several ranks share the nodes, or None.
     """
 
     data: Transitions
     num_nodes: int
     num_actions: int
-    node_rewards: torch.Tensor
-    continues: torch.Tensor
+    node_rewards: Tensor
+    continues: Tensor
     node_queries: Queries
     group_size: int
     dtype: torch.dtype = torch.float64
@@ -131,19 +132,19 @@ class TransitionModel(ABC):
 
     @property
     @abstractmethod
-    def node_places(self) -> torch.Tensor:
-        """Where the nodes lead to, in a metric of the model, shape (n, d_f)."""
+    def node_places(self) -> Tensor:
+        """Successor states of the nodes in the metric of the model, shape (n, d_f)."""
 
     @cached_property
     def hierarchy(self) -> CellHierarchy:
-        """The cells of the nodes, for a preconditioner; found on the CPU."""
+        """The cells of the nodes, for a preconditioner; built on the CPU."""
         pattern, ranks = self.node_queries.pattern.to(torch.device("cpu")), self.space.ranks
         cells = CellHierarchy(pattern, self.group_size, self.node_places, self.cells, ranks)
-        cells.put(self.device)
+        cells.move(self.device)
         return cells
 
     def operator(self, backup: Backup) -> TransitionOperator:
-        """Return P for the answer at the nodes."""
+        """Return P from the backup at the nodes."""
         return TransitionOperator(
             backup.weights,
             self.continues,
@@ -155,7 +156,7 @@ class TransitionModel(ABC):
     def to(
         self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> TransitionModel:
-        """Return the same model in another precision, or on another device; what is not given stays."""
+        """Return the same model in another precision, or on another device."""
         if dtype not in {None, self.dtype}:
             raise ArgumentError(f"this model computes in {self.dtype} only, not in {dtype}")
         if device is not None and check_device(device) != self.device:
@@ -163,9 +164,9 @@ class TransitionModel(ABC):
         return self
 
     @abstractmethod
-    def bind(self, features: torch.Tensor) -> Queries:
+    def bind(self, features: Tensor) -> Queries:
         """Return queries at any state features (m, d_f)."""
 
     @abstractmethod
     def default_unknown_value(self, discount: float) -> float:
-        """Return v, what x is worth where the data know nothing: the worst that can happen."""
+        """Return v, the value of the unknown state: by default the worst possible."""

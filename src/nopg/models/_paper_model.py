@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nopg._checks import check_device
 from nopg._ranks import ALONE, Ranks
@@ -21,42 +22,41 @@ from nopg.linalg._rows import RowPattern, SparseRows
 from nopg.linalg._space import VectorSpace
 from nopg.models._candidates import CandidateGraph, CandidateSearch
 from nopg.models._config import PaperModelConfig
-from nopg.models._footprint import Footprint
-from nopg.models._integration import IntegrationRule, KernelMean, MonteCarlo
+from nopg.models._integration import IntegrationRule, KernelMean, MonteCarlo, raw_spread
 from nopg.models._model import Backup, Queries, TransitionModel
 from nopg.models._prior_mass import check_prior_mass, known_and_unknown
 from nopg.neighbors._samples import SampleIndex
 
 __all__ = ["PaperModel"]
 
-# Few enough to stay in the cache from one operation to the next.
+# A block of this size stays in the cache.
 _ENTRIES_AT_ONCE = 1 << 16
-# Rows filled to this share are taken for full: positions of entries would take more than the padding does.
+# Above this share of entries padding is kept: the positions of the entries would need more memory.
 _FULL = 0.9
-# Up to so many actions of candidates are kept beside their numbers, which makes a pass faster by a third.
-_ACTIONS_KEPT = 1 << 24
+# Up to this size the actions of candidates are stored, which saves a third of the time.
+_MAX_STORED_ACTIONS = 1 << 24
 
 
 class PaperModel(TransitionModel):
     """εⱼ(s, a) = wⱼ ψ(s, sⱼ) φ(a, aⱼ) / (β + Σₖ wₖ ψ(s, sₖ) φ(a, aₖ)), m = β / (β + Σ …).
 
     The nodes are the samples: qⱼ = rⱼ + γ V(s′ⱼ). With β = 0, the paper's choice, the weights always
-    sum to 1 and a query far from all data is answered by the nearest sample; with β > 0 the mass that
-    the data cannot account for goes to an unknown state. Kernels have peak 1, so β counts samples. The
-    weights wⱼ of the data, if any, say how many transitions a sample stands for.
+    sum to 1 and a query far from all data takes the value of the nearest sample; with β > 0 the mass m
+    goes to an unknown state. Kernels have peak 1, so β is a number of samples. The weights wⱼ of the data,
+    if any, are the numbers of transitions that the samples represent.
 
-    Products are fastest where rows that lead to near places stand near each other (`share_rows`).
+    Products are fastest if rows with nearby next states are close in memory (`share_rows`).
 
     Args:
-        data: The transitions; on several ranks those of this one.
-        bandwidths: Of the kernels on states, actions and next states.
+        data: The transitions; on several ranks those of this rank.
+        bandwidths: Bandwidths of the kernels on states, actions and next states.
         prior_mass: β.
-        integration: How ∫ϕᵢ(s′) … ds′ is computed; the paper's default is the mean of the kernel.
-        search: How candidates are found.
-        dtype: Of the weights and of all that follows from them; float32 halves memory and time.
-        device: Where an update computes; the data stay, and neighbours are found, on the CPU.
-        ranks: Who shares the data.
-        cells: The cells by which the data were shared.
+        integration: Rule for ∫ϕᵢ(s′) … ds′; by default the mean of the kernel, as in the paper.
+        search: Search for candidates.
+        dtype: Type of the weights and of all results; float32 halves memory and time.
+        device: Device of the updates; the data and the neighbour search stay on the CPU.
+        ranks: The ranks that share the data.
+        cells: The cells by which the data are shared.
     """
 
     Config = PaperModelConfig
@@ -76,7 +76,7 @@ class PaperModel(TransitionModel):
         ranks: Ranks = ALONE,
         cells: SpatialCells | None = None,
     ) -> None:
-        _check_sizes(data, bandwidths)
+        bandwidths.check_columns(data.schema)
         there = check_device(device, several_ranks=ranks.several)
         self.data, self.bandwidths, self.prior_mass = data, bandwidths, check_prior_mass(prior_mass)
         self.integration = integration or KernelMean()
@@ -85,26 +85,26 @@ class PaperModel(TransitionModel):
         self.num_nodes, self.num_actions = data.actions.shape
         self.group_size = self.integration.num_samples
 
-        # Actions enter the gradient as products; from their mean they lose no digits to an offset.
+        # Actions enter the gradient as products; centred actions lose no digits.
         total = ranks.sum(torch.cat([data.actions.sum(dim=0), torch.tensor([float(len(data))])]))
         self._origin = total[:-1] / total[-1]
-        self.settle(dtype, there)
+        self.set_precision(dtype, there)
         if not bool(self._scaled_actions().square().sum(dim=1).isfinite().all()):
             raise ArgumentError(
                 f"bandwidths.actions is {bandwidths.actions.tolist()}: the actions lie over 1e150 bandwidths "
                 "apart, beyond what numbers can hold; give a wider one"
             )
         self.samples = SampleIndex(bandwidths.state_kernel.scale(data.features), ranks)
-        points = self.integration.points(data.next_states, self._next_state_spread())
+        points = self.integration.points(data.next_states, raw_spread(data.schema, bandwidths.next_states))
         self.node_queries = self.bind(data.schema.encode(points))
 
     @property
-    def node_places(self) -> torch.Tensor:
+    def node_places(self) -> Tensor:
         """Next states in units of the bandwidth, shape (n, d_f)."""
         return self.bandwidths.state_kernel.scale(self.data.next_features)
 
     def settings(self) -> dict[str, Any]:
-        """Return plain values from which the same model is built on the same data and bandwidths."""
+        """Return plain values that rebuild the model from the same data and bandwidths."""
         rule = self.integration
         if not isinstance(rule, (KernelMean, MonteCarlo)):
             raise ArgumentError("a result with an integration rule of your own cannot be saved")
@@ -115,20 +115,14 @@ class PaperModel(TransitionModel):
             "num_candidates": self.search.num_candidates,
         }
 
-    @property
-    def predicted_bytes(self) -> int:
-        """What the process takes at its peak by `Footprint`."""
-        nodes = self.node_queries
-        return Footprint.of(self.data, len(nodes.features)).bytes(nodes.pattern.row_length)
-
-    def bind(self, features: torch.Tensor) -> PaperQueries:
-        """Return queries at any state features (m, d_f); on several ranks all of them ask together."""
+    def bind(self, features: Tensor) -> PaperQueries:
+        """Return queries at any state features (m, d_f); on several ranks all call it together."""
         features = features.cpu()
         graph = self.search.find(self.samples, self.bandwidths.state_kernel, features, dtype=self.dtype)
         return PaperQueries(self, features, graph)
 
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> PaperModel:
-        """Return the same model in another precision, for which ψ is computed anew, or on another device."""
+        """Return the same model in another precision, with ψ recomputed, or on another device."""
         dtype = self.dtype if dtype is None else dtype
         there = (
             self.device if device is None else check_device(device, several_ranks=self.space.ranks.several)
@@ -136,20 +130,20 @@ class PaperModel(TransitionModel):
         if (dtype, there) == (self.dtype, self.device):
             return self
         model = copy.copy(self)
-        model.settle(dtype, there)
+        model.set_precision(dtype, there)
         model.node_queries = self.node_queries.to(model)
         model.__dict__.pop("hierarchy", None)
         return model
 
     def default_unknown_value(self, discount: float) -> float:
-        """Return the worst reward for ever, or once where the task can end and that is worse."""
+        """Return the lowest reward for ever, or once if the task can end and that is lower."""
         worst = -self.space.max(-self.data.rewards)
         for_ever = worst / (1.0 - discount)
         can_end = self.space.max(self.data.terminated.double()) > 0
         return min(worst, for_ever) if can_end else for_ever
 
-    def settle(self, dtype: torch.dtype, device: torch.device) -> None:
-        """Bring what an update reads into this precision and to this device; the data stay as they are."""
+    def set_precision(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Convert what an update reads to this precision and device; the data are unchanged."""
         self.dtype, self.device = dtype, device
         self.node_rewards = self.data.rewards.to(device, dtype)
         self.continues = (~self.data.terminated).to(device, dtype)
@@ -157,33 +151,26 @@ class PaperModel(TransitionModel):
         self.action_origin = self._origin.to(device, dtype)
         self.action_widths = self.bandwidths.actions.to(device, dtype)
 
-    def _scaled_actions(self) -> torch.Tensor:
-        """Return the actions (n, d_a) from their mean, in bandwidths."""
+    def _scaled_actions(self) -> Tensor:
+        """Return the centred actions (n, d_a) in bandwidths."""
         return self.bandwidths.action_kernel.scale(self.data.actions - self._origin)
-
-    def _next_state_spread(self) -> torch.Tensor:
-        """Return h_ϕ per raw state column; a feature of an angle moves by one radian of its period."""
-        schema, h = self.data.schema, self.bandwidths.next_states
-        spread = torch.empty(len(schema.states), dtype=torch.float64)
-        for feature, column in enumerate(schema.feature_columns):
-            period = schema.angles.get(schema.states[column], 2 * math.pi)
-            spread[column] = h[feature] * period / (2 * math.pi)
-        return spread
 
 
 class PaperQueries(Queries):
-    """Query states with their candidates and the actions of these."""
+    """Query states with their candidate samples and the actions of these."""
 
-    def __init__(self, model: PaperModel, features: torch.Tensor, graph: CandidateGraph) -> None:
+    def __init__(self, model: PaperModel, features: Tensor, graph: CandidateGraph) -> None:
         self.model, self.graph = model, graph
-        self._places = features  # in full precision
+        self._places = features  # in float64
         self.features = features.to(model.device, model.dtype)
         indices, width, halo = localize(graph.indices, model.samples.starts, model.space.ranks)
-        self.pattern = RowPattern(indices, width, _worth_skipping(graph.present), halo).to(model.device)
-        self.hold(graph.log_psi)
+        filled = int(graph.present.sum()) / max(graph.present.numel(), 1)
+        present = None if filled > _FULL else graph.present  # padding has weight 0
+        self.pattern = RowPattern(indices, width, present, halo).to(model.device)
+        self.set_log_psi(graph.log_psi)
 
-    def hold(self, log_psi: torch.Tensor) -> None:
-        """Take log ψ (m, K) of the candidates, and what goes with it in its precision and on the device."""
+    def set_log_psi(self, log_psi: Tensor) -> None:
+        """Set log ψ (m, K) of the candidates, and their actions in the same precision and on the device."""
         model, indices = self.model, self.pattern.indices
         log_psi = log_psi.to(model.device)
         if model.data.weights is not None:
@@ -192,13 +179,13 @@ class PaperQueries(Queries):
         self._log_psi, flat = log_psi, indices.reshape(-1)  # with log w
         actions = self.pattern.extend(model.scaled_actions)
         self._sample_actions = actions.T.contiguous()  # (d_a, n + h)
-        self._candidate_actions: list[torch.Tensor] | None = None  # d_a × (m, K)
-        if self.model.num_actions * log_psi.numel() <= _ACTIONS_KEPT:
+        self._candidate_actions: list[Tensor] | None = None  # d_a × (m, K)
+        if self.model.num_actions * log_psi.numel() <= _MAX_STORED_ACTIONS:
             columns = self._sample_actions
             self._candidate_actions = [column.index_select(0, flat).view_as(log_psi) for column in columns]
 
     def to(self, model: PaperModel) -> PaperQueries:
-        """Return the same queries of the model in another precision, with ψ computed anew, or moved."""
+        """Return the same queries of the model in another precision or on another device."""
         if model is self.model:
             return self
         queries = copy.copy(self)
@@ -206,11 +193,11 @@ class PaperQueries(Queries):
         queries.pattern = self.pattern.to(model.device)
         if model.dtype != self.graph.log_psi.dtype:
             queries.graph = replace(self.graph, log_psi=self._log_psi_in(model.dtype))
-        queries.hold(queries.graph.log_psi)
+        queries.set_log_psi(queries.graph.log_psi)
         return queries
 
-    def _log_psi_in(self, dtype: torch.dtype) -> torch.Tensor:
-        """Return log ψ (m, K) of the candidates, without log w, computed in full precision."""
+    def _log_psi_in(self, dtype: torch.dtype) -> Tensor:
+        """Return log ψ (m, K) of the candidates, without log w, computed in float64."""
         kernel, pattern = self.model.bandwidths.state_kernel, self.pattern.to(torch.device("cpu"))
         samples = pattern.extend(kernel.scale(self.model.data.features))
         places, padding = kernel.scale(self._places), self.graph.log_psi.isinf()
@@ -221,11 +208,11 @@ class PaperQueries(Queries):
             log_psi[rows] = part.masked_fill_(padding[rows], -math.inf).to(dtype)
         return log_psi
 
-    def backup(self, actions: torch.Tensor, *, instead_of: Backup | None = None) -> Backup:
-        """Return the responsibilities under actions (L, m, d_a): the mean of the ratios over the samples."""
-        # The ratio of the means, as in the authors' code, would be another estimator.
+    def backup(self, actions: Tensor, *, out: Backup | None = None) -> Backup:
+        """Return the weights ε under actions (L, m, d_a): the mean of the ratios over the samples."""
+        # The authors' code has the ratio of the means, another estimator.
         L, m, _ = actions.shape
-        old = None if instead_of is None else instead_of.weights
+        old = None if out is None else out.weights
         weights = torch.empty_like(self._log_psi) if old is None else old.values
         unknown = self._responsibilities(actions[0], out=weights)
         if L > 1:
@@ -235,13 +222,11 @@ class PaperQueries(Queries):
                 weights += part
             weights /= L
             unknown /= L
-        return Backup(SparseRows(self.pattern, weights, instead_of=old), unknown, actions.new_zeros(m))
+        return Backup(SparseRows(self.pattern, weights, out=old), unknown, actions.new_zeros(m))
 
-    def action_gradient(
-        self, actions: torch.Tensor, backup: Backup, x: torch.Tensor, unknown_value: float
-    ) -> torch.Tensor:
+    def action_gradient(self, actions: Tensor, backup: Backup, x: Tensor, unknown_value: float) -> Tensor:
         """Return ∂V/∂a = Σⱼ εⱼ (xⱼ − V)(aⱼ − a)/h² for every query and sample, shape (L, m, d_a)."""
-        # One sparse product gives Σεx, Σεa and Σεxa; centred values lose no digits to an offset.
+        # One sparse product gives Σεx, Σεa and Σεxa; centred values lose no digits.
         space = self.model.space
         center = space.sum(x) / space.sum(torch.ones_like(x))
         x_c, v_c = (x - center)[:, None], unknown_value - center
@@ -259,28 +244,28 @@ class PaperQueries(Queries):
             eps_x, eps_a, eps_xa = rows.apply(columns).split([1, d_a, d_a], dim=1)
             V = eps_x + unknown[:, None] * v_c
             known = 1.0 - unknown[:, None]
-            gradient[sample] = eps_xa - V * eps_a - self._scaled(action) * (eps_x - V * known)
+            gradient[sample] = eps_xa - V * eps_a - self._scale_actions(action) * (eps_x - V * known)
         return gradient / (self.model.action_widths * len(actions))
 
-    def support(self) -> torch.Tensor:
+    def support(self) -> Tensor:
         """Return Σⱼ wⱼ ψ(s, sⱼ): the effective sample size at each query, shape (m,)."""
         return self._log_psi.exp().sum(dim=1)
 
-    def _scaled(self, actions: torch.Tensor) -> torch.Tensor:
+    def _scale_actions(self, actions: Tensor) -> Tensor:
         return (actions - self.model.action_origin) / self.model.action_widths
 
-    def _responsibilities(self, actions: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
-        """Put ε (m, K) for one action per query (m, d_a) into `out`, and return m (m,)."""
-        a, log_mass = self._scaled(actions), actions.new_empty(len(actions))
+    def _responsibilities(self, actions: Tensor, *, out: Tensor) -> Tensor:
+        """Write ε (m, K) for one action per query (m, d_a) to `out`, and return m (m,)."""
+        a, log_mass = self._scale_actions(actions), actions.new_empty(len(actions))
         buffer = self._log_psi.new_empty(next(self._blocks()).stop, self._log_psi.shape[1])
         for rows in self._blocks():
             weights, offset = out[rows], buffer[: rows.stop - rows.start]
             logits = self._log_psi[rows]
-            for k, at_candidates in enumerate(self._actions_of(rows)):
+            for k, at_candidates in enumerate(self._candidate_columns(rows)):
                 torch.sub(at_candidates, a[rows, k, None], out=offset)
                 torch.addcmul(logits, offset, offset, value=-0.5, out=weights)
                 logits = weights
-            # The largest weight is e⁰/Σ, so it knows the sum.
+            # The largest weight is e⁰/Σ, which gives the sum.
             highest = weights.amax(dim=1)
             torch.softmax(weights, dim=1, out=weights)
             torch.sub(highest, weights.amax(dim=1).log_(), out=log_mass[rows])
@@ -291,12 +276,12 @@ class PaperQueries(Queries):
         if wrong := int((~log_mass.isfinite()).sum()):
             raise ArgumentError(
                 f"{wrong} of {len(actions)} actions are NaN, infinite or over 1e150 bandwidths away from the "
-                "data; look at the parameters of the policy"
+                "data; check the parameters of the policy"
             )
         return unknown
 
-    def _actions_of(self, rows: slice) -> Iterator[torch.Tensor]:
-        """Yield each action, in bandwidths, of the candidates of some rows; of few actions they are kept."""
+    def _candidate_columns(self, rows: slice) -> Iterator[Tensor]:
+        """Yield each action column, in bandwidths, of the candidates of some rows."""
         for k, column in enumerate(self._sample_actions):
             if self._candidate_actions is not None:
                 yield self._candidate_actions[k][rows]
@@ -309,22 +294,3 @@ class PaperQueries(Queries):
         step = max(_ENTRIES_AT_ONCE // max(K, 1), 1)
         for start in range(0, max(m, 1), step):
             yield slice(start, min(start + step, m))
-
-
-def _worth_skipping(present: torch.Tensor) -> torch.Tensor | None:
-    """Return which entries exist, or None where padding, whose weight is 0, is too little to leave out."""
-    filled = int(present.sum()) / max(present.numel(), 1)
-    return None if filled > _FULL else present
-
-
-def _check_sizes(data: Transitions, bandwidths: Bandwidths) -> None:
-    for name, h, columns in (
-        ("states", bandwidths.states, data.schema.features),
-        ("actions", bandwidths.actions, data.schema.actions),
-        ("next_states", bandwidths.next_states, data.schema.features),
-    ):
-        if len(h) != len(columns):
-            raise ArgumentError(
-                f"bandwidths.{name} has {len(h)} numbers, the data have {len(columns)} columns there: "
-                f"{list(columns)}; give one each"
-            )

@@ -1,31 +1,31 @@
-"""How much of a query the data account for, and how much is unknown."""
+"""The known and the unknown share of a query."""
 
 from __future__ import annotations
 
 import math
 
 import torch
+from torch import Tensor
 
 from nopg.errors import ArgumentError
 
 __all__ = ["DEFAULT_PRIOR_MASS", "check_prior_mass", "known_and_unknown"]
 
 DEFAULT_PRIOR_MASS = 1e-6
-"""β of the paper's model where nobody says: what it leaves unknown hardly counts within the data."""
+"""Default β of the paper's model: negligible within the data."""
 
-# Known mass never falls below exp(−300) ≈ 10⁻¹³⁰: next to 1 that is nothing, but its shares still say which
-# samples are nearest, and neither they nor their squares underflow to 0.
+# The known mass is at least exp(−300) ≈ 10⁻¹³⁰: negligible, but shares and their squares do not underflow.
 _LEAST_LOG_ODDS = -300.0
 
 
 def check_prior_mass(prior_mass: float) -> float:
-    """Return β if it is finite and not negative, else say what to give."""
+    """Return β if it is finite and not negative, else raise."""
     if not (math.isfinite(prior_mass) and prior_mass >= 0):
         raise ArgumentError(f"prior_mass is {prior_mass}; give 0 (the paper) or a positive number, e.g. 1e-3")
     return prior_mass
 
 
-def known_and_unknown(log_mass: torch.Tensor, prior_mass: float) -> tuple[torch.Tensor, torch.Tensor]:
+def known_and_unknown(log_mass: Tensor, prior_mass: float) -> tuple[Tensor, Tensor]:
     """Return Σeˡ/(β + Σeˡ) and m = β/(β + Σeˡ) from log Σeˡ and β, without overflow.
 
     Example:

@@ -1,4 +1,4 @@
-"""The rows of a log as inputs and targets of a regression, dealt into groups that are left out together."""
+"""The rows of a log as inputs and targets of a regression, in groups that are held out together."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 
 __all__ = ["InputSpace", "RegressionRows", "design", "difference"]
 
-# Groups that rows are dealt into: any half of them, or all but one, is a sum of their statistics.
+# Number of groups: statistics of any half of them, or of all but one, are sums over groups.
 _NUM_GROUPS = 10
-# A column that varies by less than this share of its size varies by rounding.
+# A column that varies by less than this share of its magnitude is constant up to rounding.
 _ROUNDING = 1e-9
 
 
@@ -29,12 +30,12 @@ class InputSpace:
         origin: Mean of each input, 0 of an angle, shape (d,).
     """
 
-    units: torch.Tensor
-    periods: torch.Tensor
-    origin: torch.Tensor
+    units: Tensor
+    periods: Tensor
+    origin: Tensor
 
     @classmethod
-    def of(cls, schema: Schema, inputs: torch.Tensor) -> InputSpace:
+    def of(cls, schema: Schema, inputs: Tensor) -> InputSpace:
         """Return the space of inputs (n, d), states first."""
         periods = torch.zeros(inputs.shape[1], dtype=torch.float64)
         for column, name in enumerate(schema.states):
@@ -48,7 +49,7 @@ class InputSpace:
         """Return the space of the first inputs alone."""
         return InputSpace(self.units[:count], self.periods[:count], self.origin[:count])
 
-    def offsets(self, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    def offsets(self, start: Tensor, end: Tensor) -> Tensor:
         """Return end − start (…, d) in units, angles the short way round."""
         apart = end - start
         for column in self.periods.nonzero()[:, 0].tolist():
@@ -56,7 +57,7 @@ class InputSpace:
             apart[..., column] -= period * (apart[..., column] / period).round()
         return apart / self.units
 
-    def embed(self, inputs: torch.Tensor, metric: torch.Tensor | None = None) -> torch.Tensor:
+    def embed(self, inputs: Tensor, metric: Tensor | None = None) -> Tensor:
         """Return inputs (m, d) as points whose distance is that of a metric (d,): an angle as a circle."""
         metric = torch.ones_like(self.units) if metric is None else metric
         columns = []
@@ -66,7 +67,7 @@ class InputSpace:
             columns += [metric[column] * part for part in parts]
         return torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 1)
 
-    def features(self, inputs: torch.Tensor, used: torch.Tensor, degree: int) -> torch.Tensor:
+    def features(self, inputs: Tensor, used: Tensor, degree: int) -> Tensor:
         """Return polynomials (m, q) of the used inputs (d,), an angle as its cosine and sine."""
         columns = []
         for column in used.nonzero()[:, 0].tolist():
@@ -75,7 +76,7 @@ class InputSpace:
         return design(torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 0), degree)
 
 
-def design(offsets: torch.Tensor, degree: int) -> torch.Tensor:
+def design(offsets: Tensor, degree: int) -> Tensor:
     """Return 1, the offsets (…, d) and, of degree 2, their products, shape (…, p)."""
     columns = [offsets.new_ones(*offsets.shape[:-1], 1), offsets]
     if degree == 2:
@@ -91,32 +92,32 @@ class RegressionRows:
     Attributes:
         inputs: (s, a), raw, shape (n, d).
         targets: s′ − s, angles the short way round, then r, then costs, shape (n, t).
-        weights: How many transitions each row stands for, shape (n,).
+        weights: Number of transitions that each row represents, shape (n,).
         groups: The group of each row, shape (n,).
         num_groups: G.
         space: Units and angles of the inputs.
-        spread: Standard deviation of each target; 0 where it varies by rounding only, shape (t,).
-        sample: Some rows, in an order that depends on what they say alone.
+        spread: Standard deviation of each target; 0 if it is constant up to rounding, shape (t,).
+        sample: The rows in a random order that depends on their values only.
         first: The row of the log that each row is the first copy of, shape (n,).
         copies: The row that each row of the log is a copy of, shape (N,).
-        units: How many episodes, blocks or single rows were dealt into the groups.
+        units: Number of episodes, blocks or single rows that form the groups.
     """
 
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    weights: torch.Tensor
-    groups: torch.Tensor
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    groups: Tensor
     num_groups: int
     space: InputSpace
-    spread: torch.Tensor
-    sample: torch.Tensor
-    first: torch.Tensor
-    copies: torch.Tensor
+    spread: Tensor
+    sample: Tensor
+    first: Tensor
+    copies: Tensor
     units: int
 
     @classmethod
-    def of(cls, data: Transitions, costs: torch.Tensor | None = None) -> RegressionRows:
-        """Return the rows of a log; equal rows become one that counts as often.
+    def of(cls, data: Transitions, costs: Tensor | None = None) -> RegressionRows:
+        """Return the distinct rows of a log, weighted by their number of copies.
 
         Args:
             data: The log.
@@ -138,8 +139,8 @@ class RegressionRows:
         size = torch.maximum(few.states.abs(), few.next_states.abs()).amax(dim=0)
         size = torch.cat([size, targets[:, len(size) :].abs().amax(dim=0)])
         order = spread_rows(few, count, purpose="rows of a regression")
-        owned, units = _enough_blocks(owners[first])
-        groups, num_groups = _dealt(owned, order)
+        owned, units = _split_episodes(owners[first])
+        groups, num_groups = _balanced_groups(owned, order)
         return cls(
             inputs,
             targets,
@@ -157,12 +158,12 @@ class RegressionRows:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def rows_of_group(self, group: int) -> torch.Tensor:
-        """Return the numbers of the log's rows that belong to a group."""
+    def rows_of_group(self, group: int) -> Tensor:
+        """Return the indices of the rows of the log that belong to a group."""
         return (self.groups[self.copies] == group).nonzero()[:, 0]
 
 
-def difference(schema: Schema, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+def difference(schema: Schema, start: Tensor, end: Tensor) -> Tensor:
     """Return end − start of raw states (…, d_s), angles the short way round."""
     apart = end - start
     for column, name in enumerate(schema.states):
@@ -172,8 +173,8 @@ def difference(schema: Schema, start: torch.Tensor, end: torch.Tensor) -> torch.
     return apart
 
 
-def _enough_blocks(owners: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Return the owner of each row, few episodes cut into consecutive blocks, and how many there were."""
+def _split_episodes(owners: Tensor) -> tuple[Tensor, int]:
+    """Return the owner of each row, few episodes cut into blocks, and the number of owners before."""
     _, owner, counts = torch.unique(owners, return_inverse=True, return_counts=True)
     blocks = -(-_NUM_GROUPS // len(counts))
     if blocks == 1:
@@ -184,8 +185,8 @@ def _enough_blocks(owners: torch.Tensor) -> tuple[torch.Tensor, int]:
     return owner * blocks + place * blocks // counts[owner], len(counts)
 
 
-def _dealt(owners: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Deal owners of rows into groups of like size; large ones first, ties by what their rows say."""
+def _balanced_groups(owners: Tensor, order: Tensor) -> tuple[Tensor, int]:
+    """Return groups of similar size: the largest owners first, ties by the order of their rows."""
     _, first, owner, counts = np.unique(
         owners.numpy()[order.numpy()], return_index=True, return_inverse=True, return_counts=True
     )

@@ -1,4 +1,4 @@
-"""Rollouts of a controller through a local model, and the derivative of what they are worth."""
+"""Rollouts of a controller on a local model, their value and its derivative."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray, IntArray
-from nopg.models._local_model import LocalModel, RewardFunction
+from nopg.models._local_model import LocalModel
+from nopg.models._model import RewardFunction
 
 __all__ = ["Act", "Rollout", "along", "leaving_share", "rollout"]
 
-Act = Callable[[torch.Tensor, int], torch.Tensor]
+Act = Callable[[Tensor, int], Tensor]
 """Actions (m, d_a) at state features (m, d_f) in step t."""
 
 # Rate of leaving the data, per effective horizon 1/(1 − γ), at an unknown share m: −κ log(1 − m), capped.
@@ -23,7 +25,7 @@ _LEAVING_RATE, _FASTEST_LEAVING = 20.0, 10.0
 def leaving_share(log_odds: FloatArray, discount: float) -> tuple[FloatArray, FloatArray]:
     """Return the share of a path that leaves the data in one step, and its derivative by the log-odds of m.
 
-    The rate is per effective horizon, so it does not depend on how fast a plant is sampled.
+    The rate is per effective horizon, so it does not depend on the sampling time of the plant.
 
     Example:
         >>> fast, slow = (leaving_share(np.array([-3.0]), gamma)[0][0] for gamma in (0.9, 0.99))
@@ -39,15 +41,15 @@ def leaving_share(log_odds: FloatArray, discount: float) -> tuple[FloatArray, Fl
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Paths of one controller.
+    """Rollouts of one controller.
 
     Attributes:
-        states: Raw states that steps start from, and the last ones, shape (T + 1, m, d_s).
-        actions: Shape (T, m, d_a).
-        rewards: Shape (T, m).
-        costs: Of each further column that the model predicts, shape (k, T, m).
-        log_odds: Of the unknown share at each (s, a), shape (T, m).
-        going: Whether a path had not ended before the step, shape (T + 1, m).
+        states: Raw states, the final ones included, shape (T + 1, m, d_s).
+        actions: Actions, shape (T, m, d_a).
+        rewards: Rewards, shape (T, m).
+        costs: Further columns that the model predicts, shape (k, T, m).
+        log_odds: Log-odds of the unknown share at each (s, a), shape (T, m).
+        going: 1 if a path had not ended before the step, shape (T + 1, m).
         slopes: ∂s′/∂x (T, d_s, d, m), ∂r/∂x (T, d, m) and ∂log-odds/∂x (T, d, m) for x = (s, a), if recorded.
         cost_slopes: ∂c/∂x (k, T, d, m), if recorded.
     """
@@ -67,10 +69,10 @@ class Rollout:
     def value(
         self, discount: float, unknown_value: float, tail: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return G (T + 1, m), what is worth to be had from every step on, leaving the data worth v.
+        """Return the return G (T + 1, m) from each step on, with value v for leaving the data.
 
         The second and third are α (T + 1, m), the share of a path that has neither ended nor left the data,
-        and the discounted share that leaves them (m,).
+        and the discounted share (m,) that leaves them.
 
         Args:
             discount: γ.
@@ -91,7 +93,7 @@ class Rollout:
         return G, alive, lost
 
     def staying(self) -> Rollout:
-        """Return the same paths as if none left the data."""
+        """Return the same rollouts with no path leaving the data."""
         never = np.full_like(self.log_odds, -np.inf)
         return replace(self, log_odds=never)
 
@@ -109,7 +111,7 @@ class Rollout:
         Args:
             discount: γ.
             unknown_value: v.
-            G: What `value` returned.
+            G: Returns by `value`.
             tail_slope: Derivative of the tail by the last states, shape (d_s, m).
             by_state: Derivative of the actions by the states, shape (T, d_a, d_s, m).
         """
@@ -132,72 +134,75 @@ class Rollout:
 def rollout(
     model: LocalModel,
     act: Act,
-    states: torch.Tensor,
+    states: Tensor,
     steps: int,
     *,
     part: IntArray | None = None,
     noise: FloatArray | None = None,
     slopes: bool = False,
 ) -> Rollout:
-    """Follow a controller through the model from raw states (m, d_s).
-
-    A path that has ended stands still; where all have, the rollout is over.
+    """Return rollouts of a controller on the model; a path that has ended keeps its state.
 
     Args:
-        model: Of the plant.
+        model: Model of the plant.
         act: The controller.
-        states: Where the paths begin.
-        steps: At most.
-        part: Of the model, for each path, shape (m,).
-        noise: Standard normal, shape (steps, m, d_s); without it the plant has none.
+        states: Raw initial states, shape (m, d_s).
+        steps: Largest number of steps; fewer if all paths end.
+        part: Part of the model for each path, shape (m,).
+        noise: Standard normal numbers, shape (steps, m, d_s); without them the plant has no noise.
         slopes: Whether to record derivatives.
     """
-    schema, d_s = model.data.schema, model.num_states
     low, high = model.bounds
+    d_s, costs = model.num_states, slice(model.num_states + 1, model.num_states + 1 + model.num_costs)
     s, going = np.ascontiguousarray(states.numpy().T), np.ones(len(states), dtype=bool)
-    visited, taken, earned, odds, alive, spent = [s], [], [], [], [going], []
-    tape_of_costs: list[FloatArray] = []
-    costs = slice(d_s + 1, d_s + 1 + model.num_costs)
-    tape: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    visited, alive = [s], [going]
+    steps_made, tape = list[tuple[FloatArray, ...]](), list[tuple[FloatArray, ...]]()
     for t in range(steps):
-        a = act(schema.encode(torch.as_tensor(s.T)), t).detach().double().numpy().T
+        a = act(model.data.schema.encode(torch.as_tensor(s.T)), t).detach().double().numpy().T
         out, slope = _step(model, np.concatenate([s, a]), part, going, slopes=slopes, noise=noise is not None)
         wanted = s + out[:d_s]
         if noise is not None:
             z = model.noise_factor @ noise[t].T
             wanted += out[-1 - d_s : -1] * z
-        moved = np.where(going, np.clip(wanted, low, high), s)
         rewards = np.clip(out[d_s], *model.reward_clamp)
         if slopes:
             by_x = slope[:d_s] if noise is None else slope[:d_s] + slope[-1 - d_s : -1] * z[:, None]
             by_x[np.arange(d_s), np.arange(d_s)] += 1.0
             by_x *= ((wanted >= low) & (wanted <= high))[:, None]
-            tape_of_costs.append(slope[costs])
-            tape.append((by_x, slope[d_s] * (rewards == out[d_s]), slope[-1]))
-        visited.append(moved)
-        taken.append(a)
-        earned.append(rewards)
-        odds.append(out[-1])
-        spent.append(out[costs])
-        s = moved
+            tape.append((by_x, slope[d_s] * (rewards == out[d_s]), slope[-1], slope[costs]))
+        steps_made.append((a, rewards, out[-1], out[costs]))
+        s = np.where(going, np.clip(wanted, low, high), s)
+        visited.append(s)
         if not model.termination.never:
             going = going & ~model.termination.ended(torch.as_tensor(s.T)).numpy()
         alive.append(going)
         if not going.any():
             break
+    actions, earned, log_odds, spent = (list(column) for column in zip(*steps_made, strict=True))
     path = Rollout(
-        np.stack(visited).transpose(0, 2, 1),
-        np.stack(taken).transpose(0, 2, 1),
-        np.stack(earned),
-        np.stack(odds),
-        np.stack(alive).astype(np.float64),
-        np.stack(spent, axis=1),
-        tuple(np.stack(column) for column in zip(*tape, strict=True)) if slopes else None,  # type: ignore[arg-type]
-        np.stack(tape_of_costs, axis=1) if slopes else None,
+        states=np.stack(visited).transpose(0, 2, 1),
+        actions=np.stack(actions).transpose(0, 2, 1),
+        rewards=np.stack(earned),
+        log_odds=np.stack(log_odds),
+        going=np.stack(alive).astype(np.float64),
+        costs=np.stack(spent, axis=1),
+        slopes=None,
+        cost_slopes=None,
     )
-    if model.reward_function is None:
-        return path
-    rewards, by_x = along(path, model.reward_function, slopes=slopes)
+    path = _with_slopes(path, tape) if slopes else path
+    return path if model.reward_function is None else _with_rewards(path, model.reward_function)
+
+
+def _with_slopes(path: Rollout, tape: list[tuple[FloatArray, ...]]) -> Rollout:
+    """Return the rollout with the recorded derivatives of all steps."""
+    moves, rewarding, unknowing, by_cost = (list(column) for column in zip(*tape, strict=True))
+    slopes = (np.stack(moves), np.stack(rewarding), np.stack(unknowing))
+    return replace(path, slopes=slopes, cost_slopes=np.stack(by_cost, axis=1))
+
+
+def _with_rewards(path: Rollout, function: RewardFunction) -> Rollout:
+    """Return the rollout with the rewards of a function instead of predicted ones."""
+    rewards, by_x = along(path, function, slopes=path.slopes is not None)
     if path.slopes is None:
         return replace(path, rewards=rewards)
     moves, _, unknowing = path.slopes
@@ -207,7 +212,7 @@ def rollout(
 def _step(
     model: LocalModel, x: FloatArray, part: IntArray | None, going: BoolArray, *, slopes: bool, noise: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what `LocalModel.step` does for paths that have not ended, 0 for the others."""
+    """Return `LocalModel.step` of the paths that have not ended, 0 for the others."""
     if going.all():
         return model.step(x, part, slopes=slopes, noise=noise)
     own = None if part is None else part[going]

@@ -1,4 +1,4 @@
-"""Which rows a rank works on, in which order: by cells of the next states."""
+"""The rows of each rank and their order, by cells of the next states."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from nopg._ranks import ALONE, Ranks
 from nopg._spatial import SpatialCells, spatial_order
@@ -14,7 +15,7 @@ from nopg.kernels import GaussianKernel
 
 __all__ = ["SharedRows", "gather_initial_states", "is_sharded", "share_rows", "whole_data"]
 
-# What is read off the data as a whole, such as bandwidths, is read off so many rows at most.
+# Bandwidths and other statistics of all data are computed from at most this many rows.
 _MOST_ROWS = 2_000_000
 
 
@@ -23,20 +24,20 @@ class SharedRows:
     """The rows of one rank.
 
     Attributes:
-        data: Its transitions, those that lead to near places near each other in memory.
-        rows: The number of each in the data as they were given, over all ranks, shape (n,).
-        cells: The cells that the next states fall into; a rank has consecutive ones.
-        ranks: Who shares the rows.
+        data: Its transitions; rows with nearby next states are close in memory.
+        rows: Index of each row in the data of all ranks as given, shape (n,).
+        cells: The cells of the next states; a rank has consecutive cells.
+        ranks: The ranks that share the rows.
     """
 
     data: Transitions
-    rows: torch.Tensor
+    rows: Tensor
     cells: SpatialCells
     ranks: Ranks
 
 
 def is_sharded(data: Transitions, ranks: Ranks) -> bool:
-    """Return whether every rank was given rows of its own, and not all of them the same."""
+    """Return whether the ranks were given different rows."""
     if not ranks.several:
         return False
     digest = hashlib.blake2b(digest_size=6)
@@ -54,7 +55,7 @@ def share_rows(data: Transitions, metric: GaussianKernel, ranks: Ranks = ALONE) 
     Args:
         data: All rows, or this rank's part of them.
         metric: Distances are measured in its bandwidths.
-        ranks: Who takes part.
+        ranks: All ranks.
     """
     places, first = metric.scale(data.next_features), 0
     part = is_sharded(data, ranks)
@@ -78,7 +79,7 @@ def share_rows(data: Transitions, metric: GaussianKernel, ranks: Ranks = ALONE) 
 
 
 def whole_data(data: Transitions, ranks: Ranks) -> Transitions:
-    """Return the rows of all ranks, or an even sample of them where they are very many."""
+    """Return the rows of all ranks, or every k-th of them if there are over two million."""
     if not is_sharded(data, ranks):
         return data
     total = int(ranks.total(len(data)))
@@ -86,7 +87,7 @@ def whole_data(data: Transitions, ranks: Ranks) -> Transitions:
     return _unpacked(data, ranks.gather(_packed(data.take(torch.arange(0, len(data), step)))))
 
 
-def gather_initial_states(data: Transitions, ranks: Ranks) -> torch.Tensor:
+def gather_initial_states(data: Transitions, ranks: Ranks) -> Tensor:
     """Return the raw initial states (n₀, d_s) of the rows of all ranks, the same on every rank.
 
     An episode of which several ranks hold rows starts where the first of them has it.
@@ -101,26 +102,24 @@ def gather_initial_states(data: Transitions, ranks: Ranks) -> torch.Tensor:
     return ranks.gather(data.starts[~torch.isin(numbers, earlier)])
 
 
-def _exchanged(
-    data: Transitions, rows: torch.Tensor, owner: torch.Tensor, ranks: Ranks
-) -> tuple[Transitions, torch.Tensor]:
+def _exchanged(data: Transitions, rows: Tensor, owner: Tensor, ranks: Ranks) -> tuple[Transitions, Tensor]:
     """Send every row to the rank that owns its cell."""
     packed = torch.cat([rows.double()[:, None], _packed(data)], dim=1)
-    came = torch.cat(ranks.exchange([packed[owner == rank] for rank in range(ranks.count)]))
-    return _unpacked(data, came[:, 1:]), came[:, 0].long()
+    received = torch.cat(ranks.exchange([packed[owner == rank] for rank in range(ranks.count)]))
+    return _unpacked(data, received[:, 1:]), received[:, 0].long()
 
 
-def _packed(data: Transitions) -> torch.Tensor:
+def _packed(data: Transitions) -> Tensor:
     """Return all columns of all rows as one table (n, c)."""
     columns = [data.states, data.actions, data.rewards[:, None], data.next_states]
     columns += [data.terminated.double()[:, None], data.truncated.double()[:, None]]
-    # Bit by bit: an episode number may be larger than what float64 counts exactly.
+    # Reinterpreted bits: an episode number may be too large for float64.
     columns += [] if data.episodes is None else [data.episodes.view(torch.float64)[:, None]]
     columns += [] if data.weights is None else [data.weights[:, None]]
     return torch.cat(columns, dim=1)
 
 
-def _unpacked(like: Transitions, table: torch.Tensor) -> Transitions:
+def _unpacked(like: Transitions, table: Tensor) -> Transitions:
     """Return the transitions of a table made by `_packed` from data like these."""
     d_s, d_a = like.states.shape[1], like.actions.shape[1]
     states, actions, rewards, next_states, terminated, truncated, rest = table.split(

@@ -1,4 +1,4 @@
-"""Where the task ends: thresholds on state columns that explain every end, else the nearest state."""
+"""The states that end a task: thresholds on state columns that explain every end, else the nearest state."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from scipy.spatial import cKDTree
+from torch import Tensor
 
 from nopg.data import Transitions
 from nopg.models._regression_rows import InputSpace
@@ -19,28 +20,28 @@ _MOST_STATES = 10_000
 class TerminationRule:
     """The task ends where a state column lies beyond a threshold.
 
-    Most plants end so: a level too high, a joint at its stop. Where a few thresholds separate all ends in
-    the data from all rows that went on, they are the rule, each half way between the two. Where they do not,
-    the task ends where the nearest logged next state was an end.
+    Typical ends are a level too high or a joint at its stop. If a few thresholds separate all ends in the
+    data from all other rows, they are the rule, each half way between the two. Otherwise the task ends where
+    the nearest logged next state was an end.
 
     Attributes:
         columns: The state column of each threshold, shape (k,).
-        signs: 1 where ends lie above, −1 where they lie below, shape (k,).
-        thresholds: Times the sign, shape (k,).
-        nearest: A search among logged next states, and whether each was an end; None where thresholds do.
+        signs: 1 if ends lie above, −1 if below, shape (k,).
+        thresholds: Thresholds times the sign, shape (k,).
+        nearest: A tree of logged next states, and whether each was an end; None if there are thresholds.
         space: Units and angles of the states.
     """
 
-    columns: torch.Tensor
-    signs: torch.Tensor
-    thresholds: torch.Tensor
-    nearest: tuple[cKDTree, torch.Tensor] | None
+    columns: Tensor
+    signs: Tensor
+    thresholds: Tensor
+    nearest: tuple[cKDTree, Tensor] | None
     space: InputSpace
 
     @classmethod
     def of(cls, data: Transitions, space: InputSpace) -> TerminationRule:
         """Return the rule of a log."""
-        chosen = _separating(data.next_states, data.terminated)
+        chosen = _separating_thresholds(data.next_states, data.terminated)
         if chosen is None:
             ends = data.terminated.nonzero()[:, 0]
             others = (~data.terminated).nonzero()[:, 0]
@@ -63,8 +64,8 @@ class TerminationRule:
         """Whether no state ends the task."""
         return len(self.columns) == 0 and self.nearest is None
 
-    def ended(self, states: torch.Tensor) -> torch.Tensor:
-        """Return which raw states (m, d_s) end the task, shape (m,)."""
+    def ended(self, states: Tensor) -> Tensor:
+        """Return whether raw states (m, d_s) end the task, shape (m,)."""
         if self.nearest is not None:
             tree, ends = self.nearest
             _, near = tree.query(self.space.embed(states).numpy(), k=1)
@@ -72,8 +73,8 @@ class TerminationRule:
         return (states[:, self.columns] * self.signs > self.thresholds).any(dim=1)
 
 
-def _separating(states: torch.Tensor, ended: torch.Tensor) -> list[tuple[int, float, float]] | None:
-    """Return (column, sign, threshold) that explain all ends and no other row; None where none do."""
+def _separating_thresholds(states: Tensor, ended: Tensor) -> list[tuple[int, float, float]] | None:
+    """Return (column, sign, threshold) that explain all ends and no other row; None if there are none."""
     if not bool(ended.any()):
         return []
     if bool(ended.all()):

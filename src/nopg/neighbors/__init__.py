@@ -1,15 +1,7 @@
-"""Nearest neighbours: exact by a tree or by brute force, or approximate and judged by the ψ-mass found."""
+"""Nearest neighbours: exact by a kd-tree or by brute force, or approximate and checked by ψ-mass."""
 
-from nopg.neighbors._brute_force import BruteForce
 from nopg.neighbors._choice import neighbor_search
 from nopg.neighbors._faiss import FaissIndex
 from nopg.neighbors._search import NeighborSearch
-from nopg.neighbors._tree import NeighborTree
 
-__all__ = [
-    "BruteForce",
-    "FaissIndex",
-    "NeighborSearch",
-    "NeighborTree",
-    "neighbor_search",
-]
+__all__ = ["FaissIndex", "NeighborSearch", "neighbor_search"]

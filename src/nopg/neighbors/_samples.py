@@ -1,8 +1,9 @@
-"""Nearest samples of a query, wherever they are kept."""
+"""Nearest samples of a query among the samples of all ranks."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from nopg._ranks import ALONE, Ranks
 from nopg.neighbors._choice import neighbor_search
@@ -11,18 +12,18 @@ __all__ = ["SampleIndex"]
 
 
 class SampleIndex:
-    """The samples of all ranks, searched together; every rank asks at the same time, for its own queries.
+    """The samples of all ranks; all ranks search at the same time, each for its own queries.
 
     Args:
         points: Samples of this rank in units of the bandwidth, shape (n, d).
-        ranks: Who shares the samples.
+        ranks: The ranks that share the samples.
 
     Attributes:
-        num_samples: Of all ranks.
-        starts: The first global number of every rank, and their total, shape (ranks + 1,).
+        num_samples: Number of samples of all ranks.
+        starts: First global index of each rank, then the total, shape (ranks + 1,).
     """
 
-    def __init__(self, points: torch.Tensor, ranks: Ranks = ALONE) -> None:
+    def __init__(self, points: Tensor, ranks: Ranks = ALONE) -> None:
         self.ranks = ranks
         self._search = neighbor_search(points)
         counts = ranks.gather(torch.tensor([len(points)]))
@@ -32,54 +33,53 @@ class SampleIndex:
             self._low = ranks.gather(points.amin(dim=0)[None])  # (ranks, d)
             self._high = ranks.gather(points.amax(dim=0)[None])
 
-    def nearest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return distances (m, k) and global numbers (m, k), int32, of the nearest samples, nearest first."""
+    def nearest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Return distances (m, k) and global int32 indices (m, k) of the k nearest samples, nearest first."""
         k = min(count, self.num_samples)
-        distances, indices = self._own(queries, k)
+        distances, indices = self._nearest_here(queries, k)
         if not self.ranks.several:
             return distances, indices
 
-        # Others are asked for the queries whose reach meets the box that holds their samples.
-        reach = distances[:, -1]
-        asked = [self._within_reach(queries, reach, rank) for rank in range(self.ranks.count)]
-        theirs = self.ranks.exchange([queries[rows] for rows in asked])
-        answers = [self._own(part, k) for part in theirs]
-        found = self.ranks.exchange([torch.stack([d, j.double()], dim=1) for d, j in answers])
-        for rows, answer in zip(asked, found, strict=True):
+        # A query goes to every rank whose bounding box is nearer than the k-th sample found here.
+        sent = [self._rows_near(queries, distances[:, -1], rank) for rank in range(self.ranks.count)]
+        received = self.ranks.exchange([queries[rows] for rows in sent])
+        results = [self._nearest_here(part, k) for part in received]
+        found = self.ranks.exchange([torch.stack([d, j.double()], dim=1) for d, j in results])
+        for rows, result in zip(sent, found, strict=True):
             if len(rows):
-                d = torch.cat([distances[rows], answer[:, 0]], dim=1)
-                j = torch.cat([indices[rows], answer[:, 1].int()], dim=1)
+                d = torch.cat([distances[rows], result[:, 0]], dim=1)
+                j = torch.cat([indices[rows], result[:, 1].int()], dim=1)
                 distances[rows], order = d.topk(k, dim=1, largest=False, sorted=True)
                 indices[rows] = j.gather(1, order)
         return distances, indices
 
-    def count_within(self, queries: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:
-        """Return how many samples of all ranks lie within radius (m,) of each query."""
+    def count_within(self, queries: Tensor, radii: Tensor) -> Tensor:
+        """Return the number of samples of all ranks within radius (m,) of each query."""
         if not self.ranks.several:
             return self._search.count_within(queries, radii)
-        asked = [self._within_reach(queries, radii, rank) for rank in range(self.ranks.count)]
-        asked[self.ranks.number] = torch.arange(len(queries))
+        sent = [self._rows_near(queries, radii, rank) for rank in range(self.ranks.count)]
+        sent[self.ranks.number] = torch.arange(len(queries))
         packed = torch.cat([queries, radii[:, None]], dim=1)
-        theirs = self.ranks.exchange([packed[rows] for rows in asked])
-        answers = self.ranks.exchange(
-            [self._search.count_within(part[:, :-1], part[:, -1]) for part in theirs]
+        received = self.ranks.exchange([packed[rows] for rows in sent])
+        counts = self.ranks.exchange(
+            [self._search.count_within(part[:, :-1], part[:, -1]) for part in received]
         )
         total = torch.zeros(len(queries), dtype=torch.int64)
-        for rows, answer in zip(asked, answers, strict=True):
-            total.index_add_(0, rows, answer)
+        for rows, count in zip(sent, counts, strict=True):
+            total.index_add_(0, rows, count)
         return total
 
-    def _own(self, queries: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the k nearest of this rank; infinitely far ones fill up where it has fewer."""
+    def _nearest_here(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k nearest samples of this rank; if it has fewer, the rest are at distance ∞."""
         distances, indices = self._search.nearest(queries, k)
-        missing = k - distances.shape[1]
-        if missing:
+        if missing := k - distances.shape[1]:
             distances = torch.nn.functional.pad(distances, (0, missing), value=torch.inf)
             indices = torch.nn.functional.pad(indices, (0, missing))
         return distances, indices + int(self.starts[self.ranks.number])
 
-    def _within_reach(self, queries: torch.Tensor, reach: torch.Tensor, rank: int) -> torch.Tensor:
+    def _rows_near(self, queries: Tensor, radii: Tensor, rank: int) -> Tensor:
+        """Return the queries whose ball meets the bounding box of the samples of another rank."""
         if rank == self.ranks.number:
             return torch.zeros(0, dtype=torch.int64)
         outside = (self._low[rank] - queries).clamp(min=0) + (queries - self._high[rank]).clamp(min=0)
-        return (outside.square().sum(dim=1).sqrt() <= reach).nonzero()[:, 0]
+        return (outside.square().sum(dim=1).sqrt() <= radii).nonzero()[:, 0]

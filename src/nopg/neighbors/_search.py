@@ -1,12 +1,10 @@
-"""What a search for nearest neighbours offers, whatever it is built on."""
+"""The interface of a search for nearest neighbours."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import torch
-
-from nopg.neighbors._psi_mass import Judgement
+from torch import Tensor
 
 __all__ = ["NeighborSearch"]
 
@@ -16,19 +14,17 @@ class NeighborSearch(ABC):
 
     Attributes:
         num_points: n.
-        judgement: What an approximate search was found to lose so far; None for exact ones.
     """
 
     num_points: int
-    judgement: Judgement | None = None
 
     @abstractmethod
-    def nearest(self, queries: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def nearest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return distances (m, k) and int32 indices (m, k) of the k nearest points, nearest first.
 
-        k is count, or n where there are no more; distances are those of the pairs in float64.
+        k is the smaller of count and n; distances are computed from differences in float64.
         """
 
     @abstractmethod
-    def count_within(self, queries: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:
-        """Return how many points lie within radius (m,) of each query, int64."""
+    def count_within(self, queries: Tensor, radii: Tensor) -> Tensor:
+        """Return the number of points within radius (m,) of each query, int64."""

@@ -8,7 +8,7 @@ import torch
 
 from nopg.data import Schema, Transitions
 from nopg.kernels import GaussianKernel
-from nopg.models import StateSupport
+from nopg.models._state_support import StateSupport
 
 __all__ = ["StartSupport", "start_support"]
 

@@ -1,0 +1,206 @@
+"""Predictions of a fit of charts and their derivatives, in numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg._typing import FloatArray, IntArray
+from nopg.models._charts import Charts
+
+__all__ = ["ChartFit"]
+
+# Charts that a prediction blends; at the next nearest chart the weight of the last has fallen to 0.
+_BLENDED = 4
+_TINY = 1e-9
+
+
+class ChartFit:
+    """The coefficients of charts from parts (P, G) of the groups of rows, as a function of the inputs.
+
+    Arrays are numpy's, columns first and queries last: a step of a rollout has a few hundred points, and
+    operations on them then run over contiguous memory.
+    """
+
+    def __init__(self, charts: Charts, kept: Tensor) -> None:
+        everywhere, coefficients = charts.coefficients(kept)
+        shape, space = charts.shape, charts.space
+        self.columns, self.num_charts = charts.columns, len(charts.centers)
+        self._regressors = charts.regressors.tolist()
+        self._units, self._origin = _array(space.units), _array(space.origin)
+        self._periods = {k: float(space.periods[k]) for k in space.periods.nonzero()[:, 0].tolist()}
+        self._noise = _array(charts.noise.T)
+        # b·features = level + Σ gᵢfᵢ + Σ fᵢSᵢⱼfⱼ/2 of the first features: (P, t), (P, q, t), (P, q·t, q).
+        P, _, t = everywhere.shape
+        q = len(self._regressors) + sum(k in self._periods for k in self._regressors)
+        self._global_level, self._global_slope = _array(everywhere[:, 0]), _array(everywhere[:, 1 : 1 + q])
+        self._global_matrix = None
+        if shape.global_degree == 2:
+            products = everywhere[:, 1 + q :].permute(0, 2, 1)
+            matrix = _symmetric(products, q).permute(0, 2, 1, 3).reshape(P, q * t, q)
+            self._global_matrix = _array(2.0 * matrix)
+        if coefficients is None:
+            return
+
+        # p(o) = l + g·o + oᵀHo: level (t, P·C), slopes (d, t, P·C) and a symmetric matrix (d, d, t, P·C).
+        d, C = len(self._regressors), self.num_charts
+        flat = coefficients.reshape(P * C, -1, t).permute(1, 2, 0)
+        self._level, self._slope = _array(flat[0]), _array(flat[1 : 1 + d])
+        self._matrix = None
+        if shape.degree == 2:
+            self._matrix = _array(_symmetric(flat[1 + d :].permute(1, 2, 0), d).permute(2, 3, 0, 1))
+        self._tree, self._centers = charts.tree, _array(charts.centers.T)
+        self._radius = _array(charts.radius.square())
+        self._scale = _array((charts.scale / space.units[charts.regressors]).T)  # of raw offsets
+        self._low, self._high = _array(charts.low.T), _array(charts.high.T)
+        self._weight = _array(shape.metric / space.units)
+        self._local = shape.metric.nonzero()[:, 0].tolist()
+
+    def predict(
+        self, x: FloatArray, part: IntArray | None, *, slopes: bool = True, noise: bool = True
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return y (t, m), noise (t, m) if requested, and δ² (1, m) at inputs (d, m), stacked.
+
+        The second is their derivative by the inputs, shape (·, d, m), if requested. δ is the distance to the
+        nearest charts in units of their radius, 0 if there are none. Weights of the charts are b/Σb with
+        b = (1 − d²/d_last²)², d_last the distance of the next chart, so they are smooth where the nearest
+        charts change.
+        """
+        if self.num_charts:
+            out, jacobian = self._predict_charts(x, part, slopes=slopes, noise=noise)
+        else:
+            t, m = len(self.columns), x.shape[1]
+            out = np.zeros((2 * t + 1 if noise else t + 1, m))
+            jacobian = np.zeros((len(out), *x.shape)) if slopes else None
+            if noise:
+                out[t:-1] = self._noise
+        self._add_global(x, part, out, jacobian)
+        return out, jacobian
+
+    def _predict_charts(
+        self, x: FloatArray, part: IntArray | None, *, slopes: bool, noise: bool
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return the same as `predict`, of the local polynomials alone."""
+        C, m = self.num_charts, x.shape[1]
+        k = min(_BLENDED, max(C - 1, 1))
+        distance, found = self._tree.query(self._embed(x), k=min(k + 1, C))
+        near = np.ascontiguousarray(found.reshape(m, -1).T)
+        D = np.ascontiguousarray(np.square(distance.reshape(m, -1)).T)
+        apart = x[:, None] - self._centers[:, near]  # (d, k + 1, m)
+        for column, period in self._periods.items():
+            apart[column] -= period * np.round(apart[column] / period)
+        own = near[:k]
+        scale = self._scale[:, own]
+        offsets = apart[self._regressors, :k] * scale
+        clamped = np.minimum(np.maximum(offsets, self._low[:, own]), self._high[:, own])
+
+        y, slope = self._polynomials(clamped, own if part is None else own + C * part)
+        t = len(y)
+        values = np.empty((2 * t + 1 if noise else t + 1, *own.shape))
+        radius = self._radius[own]
+        values[:t], values[-1] = y, D[:k] / radius
+        if noise:
+            values[t:-1] = self._noise[:, own]
+        blend, by_distance = _blend(D)
+        out = (blend * values).sum(axis=1)
+        if not slopes:
+            return out, None
+
+        rises = self._distance_slopes(apart)  # ∂d²/∂x
+        jacobian = np.zeros((len(values), *x.shape))
+        if by_distance is not None:
+            # ∂b/∂x/Σb: Σₖ (vₖ − y)·∂bₖ/Σb is the derivative of y by the weights.
+            share, factor = by_distance
+            by_weight = (rises[:, :-1] - share * rises[:, -1:]) * factor
+            for column in self._local:
+                jacobian[:, column] = ((values - out[:, None]) * by_weight[column]).sum(axis=1)
+        moves = np.where(offsets == clamped, scale, 0.0)
+        local = (blend * slope * moves[:, None]).sum(axis=2)  # (d_r, t, m)
+        jacobian[:t, self._regressors] += local.transpose(1, 0, 2)
+        jacobian[-1] += (blend / radius * rises[:, :k]).sum(axis=1)
+        return out, jacobian
+
+    def _polynomials(self, offsets: FloatArray, charts: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return l + g·o + oᵀHo (t, k, m) and g + 2Ho (d_r, t, k, m) at offsets o (d_r, k, m)."""
+        level, slope = self._level[:, charts], self._slope[:, :, charts]
+        if self._matrix is None:
+            return level + (offsets[:, None] * slope).sum(axis=0), slope
+        bent = (offsets[:, None, None] * self._matrix[:, :, :, charts]).sum(axis=0)
+        return level + (offsets[:, None] * (slope + bent)).sum(axis=0), slope + 2.0 * bent
+
+    def _distance_slopes(self, apart: FloatArray) -> FloatArray:
+        """Return the derivative (d, k, m) of squared distances by the inputs, from differences (d, k, m)."""
+        slopes: FloatArray = (2.0 * np.square(self._weight))[:, None, None] * apart
+        for column in self._periods:
+            unit = self._units[column]
+            slopes[column] = 2.0 * self._weight[column] ** 2 * unit * np.sin(apart[column] / unit)
+        return slopes
+
+    def _embed(self, x: FloatArray) -> FloatArray:
+        """Return the inputs as points (m, ·) of the metric of the charts."""
+        columns = []
+        for k in self._local:
+            if k not in self._periods:
+                columns.append(self._weight[k] * x[k])
+                continue
+            angle, w = x[k] / self._units[k], self._weight[k] * self._units[k]
+            columns += [w * np.cos(angle), w * np.sin(angle)]
+        return np.stack(columns, axis=1) if columns else np.zeros((x.shape[1], 1))
+
+    def _add_global(
+        self, x: FloatArray, part: IntArray | None, out: FloatArray, jacobian: FloatArray | None
+    ) -> None:
+        """Add the global fit, features in the order of `InputSpace.features`, in place."""
+        of_input, features, rates = list[int](), list[FloatArray](), list[FloatArray]()
+        for k in self._regressors:
+            scaled = (x[k] - self._origin[k]) / self._units[k]
+            if k in self._periods:
+                cos, sin = np.cos(scaled), np.sin(scaled)
+                of_input, features, rates = [*of_input, k, k], [*features, cos, sin], [*rates, -sin, cos]
+            else:
+                one = np.ones_like(scaled)
+                of_input, features, rates = [*of_input, k], [*features, scaled], [*rates, one]
+        F = np.stack(features) if features else np.zeros((0, x.shape[1]))
+        q, t = len(F), len(self.columns)
+        whole = [(0, np.arange(x.shape[1]))]
+        groups = whole if part is None else [(n, np.flatnonzero(part == n)) for n in np.unique(part)]
+        for number, some in groups:
+            f, level = F[:, some], self._global_level[number][:, None]
+            slope = straight = np.broadcast_to(self._global_slope[number][:, :, None], (q, t, len(some)))
+            if self._global_matrix is not None:
+                bent = (self._global_matrix[number] @ f).reshape(q, t, len(some))
+                slope, straight = slope + bent, slope + 0.5 * bent
+            out[:t, some] += level + (straight * f[:, None]).sum(axis=0)
+            if jacobian is not None:
+                for i, k in enumerate(of_input):
+                    jacobian[:t, k, some] += slope[i] * (rates[i][some] / self._units[k])
+
+
+def _blend(D: FloatArray) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
+    """Return the weights b/Σb (k, m) of charts, b = (1 − D/D_last)², from squared distances (k + 1, m).
+
+    The second is what their derivative needs: D/D_last and −2(1 − D/D_last)/(D_last Σb); None for one chart.
+    """
+    if len(D) == 1:
+        return np.ones_like(D), None
+    last = np.maximum(D[-1:], np.finfo(np.float64).tiny)
+    share = np.minimum(D[:-1] / last, 1.0)
+    b = np.square(1.0 - share) + _TINY
+    total = b.sum(axis=0)
+    return b / total, (share, -2.0 * (1.0 - share) / (last * total))
+
+
+def _symmetric(products: Tensor, d: int) -> Tensor:
+    """Return symmetric matrices H (…, d, d) with oᵀHo = Σ cᵢⱼoᵢoⱼ for coefficients c (…, d(d + 1)/2)."""
+    one, other = torch.triu_indices(d, d)
+    matrix = products.new_zeros(*products.shape[:-1], d, d)
+    matrix[..., one, other] += 0.5 * products
+    matrix[..., other, one] += 0.5 * products
+    return matrix
+
+
+def _array(values: Tensor) -> Any:
+    return np.ascontiguousarray(values.numpy())

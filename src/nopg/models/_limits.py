@@ -1,0 +1,71 @@
+"""Limits of states, inputs and rewards, read from the log."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from nopg._typing import FloatArray
+from nopg.data import Transitions
+from nopg.models._regression_rows import RegressionRows
+
+__all__ = ["highest_reward", "input_range", "lowest_mean_reward", "state_bounds"]
+
+# Rewards exceed the highest logged one by at most this share of their range.
+_REWARD_MARGIN = 0.05
+# States of a rollout leave the logged range by at most this multiple of it.
+_STATE_MARGIN = 1.0
+# Share of the range of an input that counts as one radius beyond it, and that of an irrelevant input.
+_MARGIN, _IRRELEVANT_MARGIN = 0.1, 1.0
+
+
+def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
+    """Return the lowest and highest states (d_s, 1) of rollouts: declared, else a margin around the log."""
+    schema = data.schema
+    seen = torch.cat([data.states, data.next_states])
+    low, high = seen.amin(dim=0), seen.amax(dim=0)
+    margin = _STATE_MARGIN * (high - low)
+    low, high = low - margin, high + margin
+    for column, name in enumerate(schema.states):
+        if name in schema.angles:
+            low[column], high[column] = -math.inf, math.inf
+        elif name in schema.bounds:
+            low[column], high[column] = schema.bounds[name]
+    return low[:, None].numpy(), high[:, None].numpy()
+
+
+def input_range(rows: RegressionRows, relevant: Tensor) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the logged minimum, maximum and the margin of each input (d, 1); an angle has no limits."""
+    low, high = rows.inputs.amin(dim=0), rows.inputs.amax(dim=0)
+    share = torch.where(relevant, _MARGIN, _IRRELEVANT_MARGIN)
+    margin = torch.where(high > low, share * (high - low), rows.space.units)
+    angle = rows.space.periods > 0
+    low, high = torch.where(angle, -math.inf, low), torch.where(angle, math.inf, high)
+    return low[:, None].numpy(), high[:, None].numpy(), margin[:, None].numpy()
+
+
+def highest_reward(rewards: Tensor, spread: float) -> float:
+    """Return an upper limit of the reward, from the rewards of distinct rows and the range of all.
+
+    With the two highest r₁ ≥ r₂ it is the 95 % confidence limit r₁ + 19·(r₁ − r₂) of Robson and Whitlock
+    (1964), at most a share of the range above r₁: a highest reward that several rows have is not exceeded.
+    """
+    if len(rewards) == 1:
+        return float(rewards[0])
+    first, second = (float(reward) for reward in rewards.topk(2).values)
+    return first + min(19.0 * (first - second), _REWARD_MARGIN * spread)
+
+
+def lowest_mean_reward(rewards: Tensor, episodes: Tensor | None, discount: float) -> float:
+    """Return the lowest mean reward over an effective horizon, or over an episode that is shorter."""
+    if episodes is None:
+        return float(rewards.min())
+    window, found = max(round(1.0 / (1.0 - discount)), 1), math.inf
+    order = torch.argsort(episodes, stable=True)
+    for episode in rewards[order].split(torch.unique(episodes, return_counts=True)[1].tolist()):
+        length = min(window, len(episode))
+        sums = torch.cat([episode.new_zeros(1), episode.cumsum(dim=0)])
+        found = min(found, float((sums[length:] - sums[:-length]).min()) / length)
+    return found
