@@ -1,7 +1,7 @@
 """Training: from transitions to a certified controller."""
 
 from nopg.training._config import CheckpointConfig, TrainingConfig
-from nopg.training._constraints import Constraint, ConstraintResult
+from nopg.training._constraint import Constraint, ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._loading import load
 from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger

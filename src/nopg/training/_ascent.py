@@ -12,7 +12,7 @@ from nopg.errors import ArgumentError, TrainingInterrupted
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
 from nopg.training._backtracking import Backtracking
-from nopg.training._checkpoint import Checkpoint, Checkpoints
+from nopg.training._checkpoint import Checkpoint, Checkpoints, Parts
 from nopg.training._config import TrainingConfig
 from nopg.training._interruption import Interruption
 from nopg.training._reports import Update
@@ -45,34 +45,23 @@ def ascend(
         raise ArgumentError("an ascent needs a number of updates; give TrainingConfig(updates=…)")
     updates, stop = int(config.updates), config.stop
     optimizer = torch.optim.Adam(trainable(policy), lr=config.learning_rate, maximize=True)
+    parts = Parts(policy, optimizer, estimator, backtracking)
     history: list[Update] = []
 
     def save(*, finished: bool = False) -> None:
         if checkpoints:
             checkpoints.write(
-                Checkpoint.of(
-                    policy,
-                    optimizer,
-                    estimator,
-                    history=tuple(history),
-                    finished=finished,
-                    resume_state=checkpoints.resume_state,
-                    backtracking=backtracking,
-                )
+                Checkpoint.of(parts, tuple(history), finished=finished, resume_state=checkpoints.resume_state)
             )
 
-    if checkpoints and (last := checkpoints.restore(policy, optimizer, estimator, backtracking)):
+    ended = False
+    if checkpoints and (last := checkpoints.restore(parts)):
         history += last.history
-        verdicts = [stop(update) for update in history] if stop else []
-        if last.finished or any(verdicts):
-            if backtracking:
-                backtracking.finish(policy)
-            return tuple(history)
+        ended = any([last.finished, *(stop(update) for update in history if stop)])
     else:
         save()
-
     with Interruption(enabled=checkpoints is not None) as interruption:
-        for number in range(len(history) + 1, updates + 1):
+        for number in range(len(history) + 1, updates + 1) if not ended else ():
             update = _step(estimator, policy, optimizer, config, number=number, backtracking=backtracking)
             history.append(update)
             verdicts = [callback(update) for callback in (*config.callbacks, *([stop] if stop else []))]

@@ -20,7 +20,7 @@ from nopg.training._config import CheckpointConfig
 from nopg.training._fingerprint import RunFingerprint, differences
 from nopg.training._reports import Update
 
-__all__ = ["Checkpoint", "Checkpoints", "ResumeState", "open_checkpoints"]
+__all__ = ["Checkpoint", "Checkpoints", "Parts", "ResumeState", "open_checkpoints"]
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
@@ -36,6 +36,16 @@ class ResumeState:
 
     most_candidates: int | None = None
     start: tuple[str, Mapping[str, torch.Tensor]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a training that change with every update."""
+
+    policy: Policy
+    optimizer: torch.optim.Optimizer
+    estimator: GradientEstimator
+    backtracking: Backtracking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +72,10 @@ class Checkpoint:
 
     @classmethod
     def of(
-        cls,
-        policy: Policy,
-        optimizer: torch.optim.Optimizer,
-        estimator: GradientEstimator,
-        *,
-        history: tuple[Update, ...],
-        finished: bool,
-        resume_state: ResumeState,
-        backtracking: Backtracking | None = None,
+        cls, parts: Parts, history: tuple[Update, ...], *, finished: bool, resume_state: ResumeState
     ) -> Checkpoint:
-        """Return where a training stands; nothing of it changes."""
+        """Return the state of a training; nothing of it changes."""
+        policy, optimizer, estimator = parts.policy, parts.optimizer, parts.estimator
         moments = {
             f"{name}.{moment}": optimizer.state[parameter][moment]
             for name, parameter in policy.named_parameters()
@@ -87,19 +90,14 @@ class Checkpoint:
             moments=moments,
             estimator=nested(
                 estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {},
-                backtracking=backtracking.state_dict() if backtracking else {},
+                backtracking=parts.backtracking.state_dict() if parts.backtracking else {},
             ),
             resume_state=resume_state,
         )
 
-    def restore(
-        self,
-        policy: Policy,
-        optimizer: torch.optim.Optimizer,
-        estimator: GradientEstimator,
-        backtracking: Backtracking | None,
-    ) -> None:
-        """Bring policy, optimizer, estimator and backtracking to where the training stood."""
+    def restore(self, parts: Parts) -> None:
+        """Load the state into the parts of a training."""
+        policy, optimizer, estimator = parts.policy, parts.optimizer, parts.estimator
         _check_alike("the policy", self.policy, policy.state_dict())
         if self.resume_state.start:
             _check_alike("the start", self.resume_state.start[1], policy.state_dict())
@@ -116,8 +114,8 @@ class Checkpoint:
                 optimizer.state[parameter] = moments
         if isinstance(estimator, Resumable):
             estimator.load_state_dict(part_of("estimator", self.estimator))
-        if backtracking and (kept := part_of("backtracking", self.estimator)):
-            backtracking.load_state_dict(kept)
+        if parts.backtracking and (kept := part_of("backtracking", self.estimator)):
+            parts.backtracking.load_state_dict(kept)
 
 
 def _check_alike(what: str, there: Mapping[str, torch.Tensor], here: Mapping[str, torch.Tensor]) -> None:
@@ -156,19 +154,13 @@ class Checkpoints:
         self.last = self._last()
         self.resume_state = self.last.resume_state if self.last else ResumeState()
 
-    def restore(
-        self,
-        policy: Policy,
-        optimizer: torch.optim.Optimizer,
-        estimator: GradientEstimator,
-        backtracking: Backtracking | None = None,
-    ) -> Checkpoint | None:
+    def restore(self, parts: Parts) -> Checkpoint | None:
         """Bring a training to the last checkpoint, and return and let go of it; None if there is none."""
         last, self.last = self.last, None
         if last is None:
             return None
         try:
-            last.restore(policy, optimizer, estimator, backtracking)
+            last.restore(parts)
         except (DataError, KeyError, RuntimeError, TypeError, ValueError) as error:
             path = self._path(len(last.history))
             raise DataError(f"{path} does not fit this training: {error}; {ADVICE}") from None

@@ -22,12 +22,13 @@ from nopg.evaluation import OfflineEvaluation, Verdict
 from nopg.models._state_support import CondensedSupport
 from nopg.policies import Policy
 from nopg.policies._description import policy_from
-from nopg.training._constraints import ConstraintResult
+from nopg.training._constraint import ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
-from nopg.training._result import Summary, TrainingResult
+from nopg.training._result import TrainingResult
 from nopg.training._saving import DATA, NUMBERS, RESULT
 from nopg.training._starts import StartSupport
+from nopg.training._summary import Summary
 
 __all__ = ["load"]
 

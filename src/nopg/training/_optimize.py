@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,15 +18,16 @@ from nopg.errors import ArgumentError, SupportWarning
 from nopg.models._config import ModelConfig, model_config
 from nopg.models._sharing import gather_initial_states, whole_data
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
-from nopg.training._checkpoint import ResumeState, open_checkpoints
+from nopg.training._checkpoint import Checkpoints, ResumeState, open_checkpoints
 from nopg.training._config import CheckpointConfig, TrainingConfig
-from nopg.training._constraints import Constraint, check_constraints, cost_columns
+from nopg.training._constraint import Constraint, check_constraints, cost_columns
 from nopg.training._controller import Controller
 from nopg.training._fingerprint import run_fingerprint
 from nopg.training._reports import ProgressBar
-from nopg.training._result import LiveSource, Summary, TrainingResult
+from nopg.training._result import TrainingResult
 from nopg.training._starts import start_support
-from nopg.training._train import judge, train
+from nopg.training._summary import LiveSource, Summary
+from nopg.training._train import Training, judge, train
 
 __all__ = ["build_policy", "optimize"]
 
@@ -89,31 +90,15 @@ def optimize(
     if saves and problem.most_candidates is not None:
         saves.resume_state = ResumeState(problem.most_candidates)
     support = start_support(whole, starts, problem.metric)
-    if (message := support.warning()) and ranks.number == 0:
-        warnings.warn(message, SupportWarning, stacklevel=2)
-
-    bar = ProgressBar() if training.progress and ranks.number == 0 else None
-    if bar:
-        bar.note(problem.note)
-        training = replace(training, callbacks=(*training.callbacks, bar))
+    _warn([support.warning()] if ranks.number == 0 else [])
     if isinstance(policy, Policy):
         actor, training = policy, replace(training, start="given")
     else:
         actor = build_policy(policy, whole, training.seed, linear=settings.has_rollouts)
-    trained = train(
-        problem,
-        actor,
-        training,
-        constraints=constraints,
-        checkpoints=saves,
-        note=bar.note if bar else None,
-    )
-    if bar and len(trained.history) < trained.history[-1].planned:
-        bar.close()
+    trained = _train(problem, actor, training, constraints, saves)
     controller = Controller(actor, data.schema)
     evaluation, doubts = judge(trained.problem, controller)
-    for doubt in doubts:
-        warnings.warn(doubt, SupportWarning, stacklevel=2)
+    _warn(doubts)
     solution = trained.problem.solve(actor, seed=training.seed)
     return TrainingResult(
         policy=controller,
@@ -125,6 +110,32 @@ def optimize(
         source=LiveSource(solution, evaluation),
         constraints=trained.constraints,
     )
+
+
+def _train(
+    problem: ControlProblem,
+    policy: Policy,
+    config: TrainingConfig,
+    constraints: Sequence[Constraint],
+    saves: Checkpoints | None,
+) -> Training:
+    """Train with a progress line, if there is to be one."""
+    if not config.progress or current_ranks().number > 0:
+        return train(problem, policy, config, constraints=constraints, checkpoints=saves)
+    bar = ProgressBar()
+    bar.note(problem.note)
+    config = replace(config, callbacks=(*config.callbacks, bar))
+    trained = train(problem, policy, config, constraints=constraints, checkpoints=saves, note=bar.note)
+    if len(trained.history) < trained.history[-1].planned:
+        bar.close()
+    return trained
+
+
+def _warn(messages: Iterable[str | None]) -> None:
+    """Warn in the name of whoever called `optimize`."""
+    for message in messages:
+        if message is not None:
+            warnings.warn(message, SupportWarning, stacklevel=3)
 
 
 def build_policy(kind: str, data: Transitions, seed: int, *, linear: bool = False) -> Policy:

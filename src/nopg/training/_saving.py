@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from nopg._provenance import fingerprint, provenance
 from nopg._ranks import current_ranks
+from nopg.bellman import ControlProblem, Solution
 from nopg.bundles._controller import CONTROLLER, WEIGHTS
 from nopg.bundles._writing import write_bundle
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
 from nopg.models._sharing import whole_data
+from nopg.models._state_support import CondensedSupport
 from nopg.policies._description import describe_policy
+from nopg.training._controller import Controller
 from nopg.training._reports import Update
-
-if TYPE_CHECKING:
-    from nopg.training._result import TrainingResult
+from nopg.training._starts import StartSupport
 
 __all__ = ["ABOUT", "DATA", "NUMBERS", "RESULT", "data_identity", "save_result"]
 
@@ -34,12 +35,33 @@ DATA = "data.safetensors"
 ABOUT = ("saved", "data", "commit", "versions")
 
 
+class SavedResult(Protocol):
+    """What is saved of a `TrainingResult`."""
+
+    policy: Controller
+    numbers: Any
+    history: tuple[Update, ...]
+    start: str
+    start_support: StartSupport
+    seed: int
+    constraints: tuple[Any, ...]
+
+    @property
+    def problem(self) -> ControlProblem: ...
+
+    @property
+    def solution(self) -> Solution: ...
+
+    @property
+    def condensed_support(self) -> CondensedSupport: ...
+
+
 def save_result(
-    result: TrainingResult, path: str | os.PathLike[str], *, with_data: bool, overwrite: bool
+    result: SavedResult, path: str | os.PathLike[str], *, with_data: bool, overwrite: bool
 ) -> Path:
     """Write a result; see `TrainingResult.save`."""
-    policy, problem, ranks = result.policy.policy, result.problem, current_ranks()
-    described = describe_policy(policy)  # refuses before anything is gathered or written
+    problem, ranks = result.problem, current_ranks()
+    described = describe_policy(result.policy.policy)  # refuses before anything is gathered or written
     settings = problem.settings() if with_data else {}
     mine = problem.stored_data
     data, total = whole_data(mine, ranks), int(ranks.total(len(mine)))
@@ -57,7 +79,7 @@ def save_result(
         ranks.wait()
         return Path(path)
 
-    start = result.start_support
+    arrays = {WEIGHTS: _weights(result, support), NUMBERS: _numbers(result, solved)}
     written = write_bundle(
         path,
         documents={
@@ -74,27 +96,7 @@ def save_result(
                 "constraints": {str(k): asdict(one) for k, one in enumerate(result.constraints)},
             },
         },
-        arrays={
-            WEIGHTS: _arrays(
-                {f"policy.{name}": value for name, value in policy.state_dict().items()}
-                | {
-                    "support.places": support.places,
-                    "support.weights": support.weights,
-                    "support.width": support.width,
-                }
-            ),
-            NUMBERS: _arrays(
-                _history(result.history)
-                | {
-                    **{f"solution.{name}": part for name, part in solved.items()},
-                    "start.states": start.states,
-                    "start.support": start.support,
-                    "start.unknown": start.unknown,
-                    "start.nearest": start.nearest,
-                }
-            ),
-            **({DATA: _arrays(_columns(data))} if with_data else {}),
-        },
+        arrays=arrays | ({DATA: _arrays(_columns(data))} if with_data else {}),
         about={
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
             "data": {**data_identity(data), "included": with_data},
@@ -104,6 +106,21 @@ def save_result(
     )
     ranks.wait()
     return written
+
+
+def _weights(result: SavedResult, support: CondensedSupport) -> dict[str, np.ndarray[Any, Any]]:
+    parameters = {f"policy.{name}": value for name, value in result.policy.policy.state_dict().items()}
+    places = {f"support.{name}": getattr(support, name) for name in ("places", "weights", "width")}
+    return _arrays(parameters | places)
+
+
+def _numbers(result: SavedResult, solved: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
+    starts = ("states", "support", "unknown", "nearest")
+    return _arrays(
+        _history(result.history)
+        | {f"solution.{name}": part for name, part in solved.items()}
+        | {f"start.{name}": getattr(result.start_support, name) for name in starts}
+    )
 
 
 def data_identity(data: Transitions) -> dict[str, object]:

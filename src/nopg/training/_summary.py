@@ -1,0 +1,100 @@
+"""The numbers that a training ends with, and where the large parts of a result come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from nopg._ranks import current_ranks
+from nopg.bellman import Certificate, Solution
+from nopg.data import Transitions
+from nopg.evaluation import OfflineEvaluation, Verdict
+from nopg.models._sharing import whole_data
+from nopg.models._state_support import CondensedSupport
+from nopg.training._saving import data_identity
+
+__all__ = ["LiveSource", "ResultSource", "Summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The numbers that a training ends with.
+
+    Attributes:
+        discount: γ that they hold for.
+        expected_return: The discounted return to expect: along rollouts of the model, or Ĵ of the paper's
+            equation.
+        unknown_mass: The discounted probability of leaving the data.
+        certificate: The proven numerical error of the equation.
+        interval: Of the expected return; None with the paper's model.
+        verdict: On the answer; None with the paper's model.
+        reasons: Why the verdict is not `ok`.
+    """
+
+    discount: float
+    expected_return: float
+    unknown_mass: float
+    certificate: Certificate
+    interval: tuple[float, float] | None = None
+    verdict: Verdict | None = None
+    reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, solution: Solution, evaluation: OfflineEvaluation | None) -> Summary:
+        """Return those of a solution and its evaluation."""
+        gamma = solution.problem.discount
+        if evaluation is None:
+            return cls(gamma, solution.expected_return, solution.unknown_mass, solution.certificate)
+        return cls(
+            gamma,
+            evaluation.expected_return,
+            evaluation.unknown_mass,
+            solution.certificate,
+            evaluation.interval,
+            evaluation.verdict,
+            evaluation.reasons,
+        )
+
+
+class ResultSource(Protocol):
+    """Where the large parts of a result come from: a training, or a file."""
+
+    def solution(self) -> Solution:
+        """Return the solution of the equation."""
+
+    def evaluation(self) -> OfflineEvaluation | None:
+        """Return the evaluation, if it is at hand."""
+
+    def support(self) -> CondensedSupport:
+        """Return what a controller carries along to know where it is."""
+
+    def data_identity(self) -> Mapping[str, object]:
+        """Return the number of rows of the data and a hash of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSource:
+    """The parts of a result that are at hand after a training."""
+
+    solved: Solution
+    judged: OfflineEvaluation | None
+
+    def solution(self) -> Solution:
+        """Return the solution of the equation."""
+        return self.solved
+
+    def evaluation(self) -> OfflineEvaluation | None:
+        """Return the evaluation."""
+        return self.judged
+
+    def support(self) -> CondensedSupport:
+        """Return what a controller carries along to know where it is."""
+        return CondensedSupport.of(self._whole_data(), self.solved.problem.metric)
+
+    def data_identity(self) -> Mapping[str, object]:
+        """Return the number of rows of the data and a hash of them."""
+        return data_identity(self._whole_data())
+
+    def _whole_data(self) -> Transitions:
+        return whole_data(self.solved.problem.stored_data, current_ranks())
