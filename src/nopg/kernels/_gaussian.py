@@ -19,6 +19,7 @@ class GaussianKernel:
         bandwidth: h, in the units of the columns, positive, shape (d,).
 
     Example:
+        >>> import torch
         >>> kernel = GaussianKernel(torch.tensor([1.0, 2.0]))
         >>> kernel.log(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 2.0]))
         tensor(-1.)
