@@ -45,9 +45,8 @@ def optimize(
 ) -> TrainingResult:
     """Train a controller from logged transitions; only the discount has to be given.
 
-    With the local model the result is evaluated before it is returned: `TrainingResult.evaluation` holds the
-    return with its interval and verdict, and a `SupportWarning` is given where the verdict is not `ok` or the
-    controller is not better than what was logged.
+    With the local model the result is evaluated before it is returned; a `SupportWarning` is given where the
+    verdict is not `ok` or the controller is not better than what was logged.
 
     Args:
         data: The transitions.
@@ -67,6 +66,8 @@ def optimize(
     """
     gamma, ranks, settings = check_discount(discount), current_ranks(), model_config(model)
     training, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
+    if isinstance(policy, Policy):
+        training = replace(training, start="given")
     _check_policy(policy, data)
     check_constraints(constraints, data, settings, saving)
 
@@ -79,22 +80,18 @@ def optimize(
         ),
         ranks,
     )
-    problem = ControlProblem.from_data(
-        given,
-        gamma,
-        model=settings,
-        initial_states=starts,
-        costs=cost_columns(constraints, given),
-        most_candidates=saves.resume_state.most_candidates if saves else None,
+    costs, candidates = (
+        cost_columns(constraints, given),
+        saves.resume_state.most_candidates if saves else None,
     )
-    if saves and problem.most_candidates is not None:
-        saves.resume_state = ResumeState(problem.most_candidates)
+    problem = ControlProblem.from_data(
+        given, gamma, model=settings, initial_states=starts, costs=costs, most_candidates=candidates
+    )
     support = start_support(whole, starts, problem.metric)
     _warn([support.warning()] if ranks.number == 0 else [])
-    if isinstance(policy, Policy):
-        actor, training = policy, replace(training, start="given")
-    else:
-        actor = build_policy(policy, whole, training.seed, linear=settings.has_rollouts)
+    actor = policy
+    if not isinstance(actor, Policy):
+        actor = build_policy(actor, whole, training.seed, linear=settings.has_rollouts)
     trained = _train(problem, actor, training, constraints, saves)
     controller = Controller(actor, data.schema)
     evaluation, doubts = judge(trained.problem, controller)
@@ -120,6 +117,8 @@ def _train(
     saves: Checkpoints | None,
 ) -> Training:
     """Train with a progress line, if there is to be one."""
+    if saves and problem.most_candidates is not None:
+        saves.resume_state = ResumeState(problem.most_candidates)
     if not config.progress or current_ranks().number > 0:
         return train(problem, policy, config, constraints=constraints, checkpoints=saves)
     bar = ProgressBar()

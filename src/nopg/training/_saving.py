@@ -36,15 +36,28 @@ ABOUT = ("saved", "data", "commit", "versions")
 
 
 class SavedResult(Protocol):
-    """What is saved of a `TrainingResult`."""
+    """The parts of a `TrainingResult` that are saved."""
 
-    policy: Controller
-    numbers: Any
-    history: tuple[Update, ...]
-    start: str
-    start_support: StartSupport
-    seed: int
-    constraints: tuple[Any, ...]
+    @property
+    def policy(self) -> Controller: ...
+
+    @property
+    def numbers(self) -> Any: ...
+
+    @property
+    def history(self) -> tuple[Update, ...]: ...
+
+    @property
+    def start(self) -> str: ...
+
+    @property
+    def start_support(self) -> StartSupport: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def constraints(self) -> tuple[Any, ...]: ...
 
     @property
     def problem(self) -> ControlProblem: ...

@@ -17,7 +17,8 @@ from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoints, ResumeState
 from nopg.training._config import TrainingConfig
-from nopg.training._constraints import Constraint, ConstraintResult, solve_constrained
+from nopg.training._constraint import Constraint, ConstraintResult
+from nopg.training._constraints import solve_constrained
 from nopg.training._controller import Controller
 from nopg.training._portfolio import AS_IT_WAS, PARTS, best_start, choose_horizon, followed
 from nopg.training._regulator import LinearQuadraticFit
