@@ -25,7 +25,7 @@ from nopg.training._controller import Controller
 from nopg.training._fingerprint import run_fingerprint
 from nopg.training._reports import ProgressBar
 from nopg.training._result import TrainingResult
-from nopg.training._starts import start_support
+from nopg.training._starts import StartSupport, start_support
 from nopg.training._summary import LiveSource, Summary
 from nopg.training._train import Training, judge, train
 
@@ -80,10 +80,8 @@ def optimize(
         ),
         ranks,
     )
-    costs, candidates = (
-        cost_columns(constraints, given),
-        saves.resume_state.most_candidates if saves else None,
-    )
+    costs = cost_columns(constraints, given)
+    candidates = saves.resume_state.most_candidates if saves else None
     problem = ControlProblem.from_data(
         given, gamma, model=settings, initial_states=starts, costs=costs, most_candidates=candidates
     )
@@ -93,17 +91,21 @@ def optimize(
     if not isinstance(actor, Policy):
         actor = build_policy(actor, whole, training.seed, linear=settings.has_rollouts)
     trained = _train(problem, actor, training, constraints, saves)
-    controller = Controller(actor, data.schema)
+    return _result(trained, Controller(actor, data.schema), support, training.seed)
+
+
+def _result(trained: Training, controller: Controller, support: StartSupport, seed: int) -> TrainingResult:
+    """Evaluate the controller, warn of every doubt, and return the result."""
     evaluation, doubts = judge(trained.problem, controller)
-    _warn(doubts)
-    solution = trained.problem.solve(actor, seed=training.seed)
+    _warn(doubts, stacklevel=4)
+    solution = trained.problem.solve(controller.policy, seed=seed)
     return TrainingResult(
         policy=controller,
         numbers=Summary.of(solution, evaluation),
         history=trained.history,
         start=trained.start,
         start_support=support,
-        seed=training.seed,
+        seed=seed,
         source=LiveSource(solution, evaluation),
         constraints=trained.constraints,
     )
@@ -130,11 +132,11 @@ def _train(
     return trained
 
 
-def _warn(messages: Iterable[str | None]) -> None:
-    """Warn in the name of whoever called `optimize`."""
+def _warn(messages: Iterable[str | None], *, stacklevel: int = 3) -> None:
+    """Warn at the line that called `optimize`."""
     for message in messages:
         if message is not None:
-            warnings.warn(message, SupportWarning, stacklevel=3)
+            warnings.warn(message, SupportWarning, stacklevel=stacklevel)
 
 
 def build_policy(kind: str, data: Transitions, seed: int, *, linear: bool = False) -> Policy:
