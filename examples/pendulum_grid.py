@@ -1,6 +1,6 @@
 """Swing up a pendulum from a grid of single experiments: no simulator in training, nothing tuned.
 
-Collects the paper's grid of transitions, trains a policy from them with `nopg.optimize`, which is told
+Collects the paper's grid of transitions, trains a policy from them with `nopg.optimize`, which gets
 the discount and nothing else, and only then lets the policy run on the real dynamics, 500 steps from
 hanging.
 

@@ -110,9 +110,9 @@ def forge_header(folder: Path, rng: random.Random) -> Path:
         del header[name]
     else:
         header[name] = rng.choice(ODD_VALUES)
-    told = json.dumps(header).encode()
-    size = rng.choice((len(told),) * 4 + (2**63, 2**40, 0))
-    return _put(folder, path, struct.pack("<Q", size) + told + content[8 + length :], rng, forge=True)
+    counted = json.dumps(header).encode()
+    size = rng.choice((len(counted),) * 4 + (2**63, 2**40, 0))
+    return _put(folder, path, struct.pack("<Q", size) + counted + content[8 + length :], rng, forge=True)
 
 
 def forge_numbers(folder: Path, rng: random.Random) -> Path:
@@ -206,7 +206,7 @@ def _put(folder: Path, path: Path, content: bytes, rng: random.Random, *, forge:
 
 
 def use(path: Path) -> str:
-    """Load, act, and ask the model; return the name of the error that said no, or '' if all went well."""
+    """Load, act, and ask the model; return the name of the error, or '' if all went well."""
     try:
         result = nopg.load(path)
         result.policy(np.zeros((2, len(result.policy.schema.states))))
@@ -224,7 +224,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
-    told: dict[str, int] = {}
+    counted: dict[str, int] = {}
     slowest = 0.0
     for case in range(options.cases):
         rng = random.Random(f"{options.seed} {case}")
@@ -234,21 +234,21 @@ def main() -> None:
             path = attack(folder, rng)
             began = time.process_time()
             try:
-                said = use(path)
+                message = use(path)
             except Exception as error:
                 frame = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(frame.filename).name}:{frame.lineno}"
                 sys.stderr.write(f"case {case}: {type(error).__name__} in {where}: {error}\n")
-                said = "an error of another kind"
+                message = "an error of another kind"
             slowest = max(slowest, time.process_time() - began)
-            told[said or "loaded"] = told.get(said or "loaded", 0) + 1
-    sys.stdout.write(json.dumps({"told": told, "slowest": slowest, "megabytes": _peak()}) + "\n")
+            counted[message or "loaded"] = counted.get(message or "loaded", 0) + 1
+    sys.stdout.write(json.dumps({"counted": counted, "slowest": slowest, "megabytes": _peak()}) + "\n")
 
 
 def _peak() -> float:
     """Return the most memory of this process; what getrusage says begins at that of the process before."""
-    told = Path("/proc/self/status").read_text()
-    return float(told.split("VmHWM:")[1].split()[0]) / 1024
+    counted = Path("/proc/self/status").read_text()
+    return float(counted.split("VmHWM:")[1].split()[0]) / 1024
 
 
 if __name__ == "__main__":

@@ -48,11 +48,11 @@ def attacked(bundle: Path, cases: int) -> dict[str, object]:
 def check(bundles: list[Path], cases: int) -> None:
     for bundle in bundles:
         found = attacked(bundle, cases)
-        told = found["told"]
-        assert isinstance(told, dict)
-        assert sum(told.values()) == cases
-        assert set(told) <= {"BundleError", "DataError", "loaded"}, found["unforeseen"]
-        assert told["BundleError"] > cases / 2
+        counted = found["counted"]
+        assert isinstance(counted, dict)
+        assert sum(counted.values()) == cases
+        assert set(counted) <= {"BundleError", "DataError", "loaded"}, found["unforeseen"]
+        assert counted["BundleError"] > cases / 2
         assert float(str(found["slowest"])) < 5.0
         assert float(str(found["megabytes"])) < 512
         sys.stdout.write(f"{bundle.name}: {found}\n")
@@ -91,9 +91,9 @@ def test_a_newer_format_asks_for_a_newer_nopg(tmp_path: Path) -> None:
 def test_a_controller_saved_in_every_format_so_far_still_acts(number: int) -> None:
     """The folders in `formats` are kept for ever; what they held is written beside them."""
     folder = Path(__file__).parent / "formats" / str(number)
-    told = json.loads((folder / "expected.json").read_text())
+    counted = json.loads((folder / "expected.json").read_text())
     controller = runtime.load(folder / "controller")
-    assert controller([1.0, 2.0]).tolist() == pytest.approx(told["action"], rel=1e-12)
+    assert controller([1.0, 2.0]).tolist() == pytest.approx(counted["action"], rel=1e-12)
 
 
 def test_a_result_of_a_model_that_is_gone_is_refused_with_the_way_out() -> None:

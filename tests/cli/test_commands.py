@@ -63,13 +63,13 @@ def test_describe_prints_what_to_correct(tank: Path) -> None:
 
 
 def test_describe_speaks_json_alone(tank: Path, tmp_path: Path) -> None:
-    code, out, told = run("describe", tank, *COLUMNS, "--json", "--figure", tmp_path / "look.png")
+    code, out, document = run("describe", tank, *COLUMNS, "--json", "--figure", tmp_path / "look.png")
     assert code == 0
     found = json.loads(out)
     assert [column["name"] for column in found["columns"]] == ["level", "valve", "reward"]
     assert found["columns"][2]["high"] <= 0  # a cost is a negative reward
     assert (tmp_path / "look.png").stat().st_size > 1_000
-    assert "figure:" in told
+    assert "figure:" in document
 
 
 def test_describe_ends_with_its_own_code_where_data_must_be_corrected(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_describe_ends_with_its_own_code_where_data_must_be_corrected(tmp_path: 
 
 
 def test_fit_writes_a_controller_and_says_what_matters(tank: Path, tmp_path: Path) -> None:
-    code, out, told = run("fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "tank.zip", "--unit", "level=m")
+    code, out, document = run("fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "tank.zip", "--unit", "level=m")
     assert code == 0
     result = load(tmp_path / "tank.zip")
     assert result.interval is not None
@@ -91,8 +91,8 @@ def test_fit_writes_a_controller_and_says_what_matters(tank: Path, tmp_path: Pat
     assert str(result.verdict) in out
     # The tank was logged in one run, so the answer is doubted; the screen says why.
     assert "a single episode" in " ".join(out.split())
-    assert told.count("warning: the verdict on this controller is") == 1
-    assert "next: nopg plot" in told
+    assert document.count("warning: the verdict on this controller is") == 1
+    assert "next: nopg plot" in document
     assert result.policy.schema.units == {"level": "m"}
     assert [path.name for path in tmp_path.iterdir()] == ["tank.zip"]  # nothing unfinished is left
 
@@ -103,11 +103,11 @@ def test_fit_speaks_json_alone_and_logs_updates(tank: Path, tmp_path: Path) -> N
         "--start", "0.2", "--start", "0.5",
     )  # fmt: skip
     assert code == 0
-    told, result = json.loads(out), load(tmp_path / "run")
-    assert told["verdict"] == result.verdict
-    assert [fit["name"] for fit in told["columns"]] == ["level", "reward"]
-    assert told["expected_return"] == result.expected_return
-    assert told["updates"] == 3
+    document, result = json.loads(out), load(tmp_path / "run")
+    assert document["verdict"] == result.verdict
+    assert [fit["name"] for fit in document["columns"]] == ["level", "reward"]
+    assert document["expected_return"] == result.expected_return
+    assert document["updates"] == 3
     assert result.start_support.states[:, 0].tolist() == [0.2, 0.5]
     assert len((tmp_path / "log.csv").read_text().splitlines()) == 4
 
@@ -118,14 +118,14 @@ def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path,
         'state = ["level"]\naction = ["valve"]\ncost = "cost"\ndiscount = 0.5\nupdates = 2\nmodel = "paper"\n'
         f'out = "{tmp_path / "run"}"\nunit = ["level=m"]\n'
     )
-    code, _, told = run("fit", tank, "--config", config, "--discount", "0.9")
-    assert code == 0, told
+    code, _, document = run("fit", tank, "--config", config, "--discount", "0.9")
+    assert code == 0, document
     result = load(tmp_path / "run")
     assert (result.discount, len(result.history)) == (0.9, 2)
     config.write_text('states = ["level"]\n')
-    code, _, told = run("fit", tank, "--config", config)
+    code, _, document = run("fit", tank, "--config", config)
     assert code == 2
-    assert "says'states'" in "".join(told.replace("│", "").split())  # wherever the box breaks the line
+    assert "says'states'" in "".join(document.replace("│", "").split())  # wherever the box breaks the line
 
 
 @pytest.mark.parametrize(
@@ -152,17 +152,17 @@ def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path,
 @pytest.mark.usefixtures("_elsewhere")
 def test_an_error_is_one_line_with_a_hint(arguments: list[str], words: str, tank: Path, fitted: Path) -> None:
     places = {"TANK": str(tank), "FITTED": str(fitted)}
-    code, out, told = run(*(places.get(argument, argument) for argument in arguments))
+    code, out, document = run(*(places.get(argument, argument) for argument in arguments))
     assert code == 1
-    assert words in told
-    assert "Traceback" not in told + out
-    assert told.count("error:") == 1
+    assert words in document
+    assert "Traceback" not in document + out
+    assert document.count("error:") == 1
 
 
 def test_the_traceback_is_behind_debug(tmp_path: Path) -> None:
-    code, _, told = run("--debug", "plot", tmp_path / "nowhere")
+    code, _, document = run("--debug", "plot", tmp_path / "nowhere")
     assert code == 1
-    assert "Traceback" in told
+    assert "Traceback" in document
 
 
 def test_plot_writes_pictures_and_their_numbers(fitted: Path, tmp_path: Path) -> None:
@@ -174,13 +174,13 @@ def test_plot_writes_pictures_and_their_numbers(fitted: Path, tmp_path: Path) ->
 
 def test_report_writes_a_page_and_says_the_verdict(fitted: Path, tmp_path: Path) -> None:
     asked = ("report", fitted, "-o", tmp_path / "tank.html", "--region", "level > 1.5", "--steps", 5)
-    code, out, told = run(*asked)
-    assert code == 0, told
+    code, out, document = run(*asked)
+    assert code == 0, document
     assert "is better with a probability of" in out
     assert "level > 1.5: between" in out
     assert json.loads((tmp_path / "tank.json").read_text())["sentence"] in out
-    code, _, told = run(*asked)
-    assert (code, "exist already" in told) == (1, True)
+    code, _, document = run(*asked)
+    assert (code, "exist already" in document) == (1, True)
 
 
 def test_export_writes_a_checked_controller_and_its_contract(fitted: Path, tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_export_writes_a_checked_controller_and_its_contract(fitted: Path, tmp_p
     result = load(fitted)
     assert contract["result"]["verdict"] == result.verdict
     assert contract["result"]["interval"] == list(result.interval or ())
-    code, _, told = run(*asked)
-    assert (code, "exist" in told) == (1, True)
+    code, _, document = run(*asked)
+    assert (code, "exist" in document) == (1, True)
     assert "differs from the original by at most" in run(*asked, "--overwrite")[1]
 
 
@@ -205,8 +205,8 @@ def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
     write_csv(collect_grid(Pendulum(), (9, 9, 2)), tmp_path / "grid.csv")
     names = ["--state", "angle", "--state", "velocity", "--action", "torque", "--reward", "reward"]
     run_, angle = tmp_path / "run", ["--angle", "angle", "--start", "3.14159,0"]
-    code, _, told = run("fit", tmp_path / "grid.csv", *names, *angle, *PAPER, "-o", run_)
-    assert code == 0, told
+    code, _, document = run("fit", tmp_path / "grid.csv", *names, *angle, *PAPER, "-o", run_)
+    assert code == 0, document
     asked = ("evaluate", run_, "--env", "nopg/Pendulum-v0", "--episodes", 1, "--steps", 50)
     assert "predicted" in run(*asked)[1]
     found = json.loads(run(*asked, "--json")[1])
@@ -217,9 +217,9 @@ def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
 def test_info_names_versions_and_extras() -> None:
     code, out, _ = run("info", "--json")
     assert code == 0
-    told = json.loads(out)
-    assert told["extras"]["cli"] is True
-    assert told["free_bytes"] > 0
+    document = json.loads(out)
+    assert document["extras"]["cli"] is True
+    assert document["free_bytes"] > 0
     assert "torch" in run("info")[1]
 
 
@@ -236,10 +236,10 @@ def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, document = process.communicate(timeout=60)
     if process.returncode != 0:  # it may have been through already
         assert process.returncode == 130
-        assert "--resume" in told
+        assert "--resume" in document
         assert not out.exists()
         assert run(*fit, "-o", out, "--log", log, "--resume")[0] == 0
     one, other = load(whole), load(out)

@@ -1,4 +1,4 @@
-"""Transitions on entry: what is refused and how it is said, what is kept and how it is shown."""
+"""Transitions on entry: what is refused with which message, what is kept and how it is shown."""
 
 import dataclasses
 import math

@@ -190,8 +190,8 @@ def test_the_contract_says_what_the_graph_has(exported: OnnxExport) -> None:
     (taken,) = graph.get_inputs()
     assert (taken.name, taken.shape) == (contract["input"]["name"], contract["input"]["shape"])
     assert taken.type == "tensor(double)"
-    for given, told in zip(graph.get_outputs(), contract["outputs"], strict=True):
-        assert (given.name, given.shape) == (told["name"], told["shape"])
+    for given, output in zip(graph.get_outputs(), contract["outputs"], strict=True):
+        assert (given.name, given.shape) == (output["name"], output["shape"])
     model = onnx.load(exported.path)
     onnx.checker.check_model(model, full_check=True)
     assert [(one.domain, one.version) for one in model.opset_import] == [("", contract["file"]["opset"])]
@@ -207,8 +207,8 @@ def test_exporting_twice_gives_the_same_file_and_says_nothing_on_the_screen(
     exported: OnnxExport, result: TrainingResult, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     again = to_onnx(result, tmp_path / "again.onnx")
-    told = capfd.readouterr()
-    assert (told.out, told.err) == ("", "")
+    output = capfd.readouterr()
+    assert (output.out, output.err) == ("", "")
     assert again.path.read_bytes() == exported.path.read_bytes()
     assert again.differences == exported.differences
 

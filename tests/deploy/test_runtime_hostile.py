@@ -153,10 +153,10 @@ def test_a_document_that_does_not_fit_is_refused_by_both_readers(
     change: dict[str, dict[str, object]], folders: dict[str, Path], tmp_path: Path
 ) -> None:
     folder = shutil.copytree(folders["mlp"], tmp_path / "one")
-    told = json.loads((folder / CONTROLLER).read_text())
+    output = json.loads((folder / CONTROLLER).read_text())
     for part, values in change.items():
-        told[part] = values if part == "policy" else {**told[part], **values}
-    put(folder, CONTROLLER, json.dumps(told).encode())
+        output[part] = values if part == "policy" else {**output[part], **values}
+    put(folder, CONTROLLER, json.dumps(output).encode())
     with pytest.raises(BundleError):
         runtime.load(folder)
     with pytest.raises(BundleError):
@@ -170,9 +170,9 @@ def test_numbers_at_the_end_of_the_range_are_read_without_a_warning(
         arrays["policy.action_range.center"][:] = arrays["policy.action_range.radius"][:] = 1.7e308
 
     folder = changed(folders["mlp"], tmp_path / "one", apply)
-    told = json.loads((folder / CONTROLLER).read_text())
-    told["schema"]["angles"] = {"angle": 5e-324}
-    put(folder, CONTROLLER, json.dumps(told).encode())
+    output = json.loads((folder / CONTROLLER).read_text())
+    output["schema"]["angles"] = {"angle": 5e-324}
+    put(folder, CONTROLLER, json.dumps(output).encode())
     with pytest.raises(ObservationError, match="no direction"):
         runtime.load(folder)([1.0, 0.0])
 
@@ -181,7 +181,7 @@ def test_numbers_at_the_end_of_the_range_are_read_without_a_warning(
 def test_hundreds_of_changed_controllers_are_refused_or_act(
     kind: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    told = {"refused": 0, "acted": 0}
+    output = {"refused": 0, "acted": 0}
     for case in range(250):
         folder = tmp_path / str(case) / "bundle"
         shutil.copytree(folders[kind], folder)
@@ -189,12 +189,12 @@ def test_hundreds_of_changed_controllers_are_refused_or_act(
         try:
             robot = runtime.load(path)
         except BundleError:
-            told["refused"] += 1
+            output["refused"] += 1
             # What the runtime refuses, training refuses too.
             with pytest.raises((BundleError, DataError)):
                 nopg.load(path)
             continue
-        told["acted"] += 1
+        output["acted"] += 1
         states = np.zeros((2, len(robot.columns.states)))
         try:
             assert np.isfinite(robot(states)).all()
@@ -207,12 +207,12 @@ def test_hundreds_of_changed_controllers_are_refused_or_act(
             continue
         wanted = np.clip(np.asarray(other.policy(states)), robot.low, robot.high)
         assert np.allclose(robot(states), wanted, rtol=1e-9)
-    assert min(told.values()) > 20, told
+    assert min(output.values()) > 20, output
 
 
 @pytest.mark.parametrize("number", range(1, FORMAT + 1))
 def test_a_controller_of_every_format_so_far_still_runs(number: int) -> None:
     folder = Path(__file__).parents[1] / "bundles" / "formats" / str(number)
-    told = json.loads((folder / "expected.json").read_text())
+    output = json.loads((folder / "expected.json").read_text())
     action = runtime.load(folder / "controller")([1.0, 2.0])
-    assert action.tolist() == pytest.approx(told["action"], rel=1e-12)
+    assert action.tolist() == pytest.approx(output["action"], rel=1e-12)

@@ -54,7 +54,7 @@ def tank(**changes: Any) -> Transitions:
 
 
 def on(topic: str, data: Transitions, **options: Any) -> Finding:
-    """Return the finding on a topic, at bandwidths set by hand unless told otherwise."""
+    """Return the finding on a topic, at bandwidths set by hand unless others are given."""
     finding = describe(data, **({"bandwidths": H} | options)).finding(topic)
     assert finding is not None
     return finding

@@ -349,7 +349,7 @@ def irrelevant_input(n: int = 200) -> Transitions:
 
 
 def test_an_input_that_decides_nothing_gets_a_wide_bandwidth() -> None:
-    # All three inputs spread over .29. Beyond two spreads hardly any row is told from another by its column;
+    # All three inputs spread over .29. Beyond two spreads hardly any row differs from another by its column;
     # chance keeps a finite sample from infinity.
     h = leave_one_out(RegressionTable.from_data(irrelevant_input())).bandwidths
     assert float(h[0]) < 0.1 * 0.29

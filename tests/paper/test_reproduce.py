@@ -121,10 +121,10 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
         assert running.poll() is None
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=60)
+    _, document = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "the same command goes on from there" in told
-    assert "Traceback" not in told
+    assert "the same command goes on from there" in document
+    assert "Traceback" not in document
 
 
 def test_the_page_is_made_of_records_alone(run: Run, tmp_path: Path) -> None:

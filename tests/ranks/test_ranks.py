@@ -112,9 +112,9 @@ def test_a_rank_that_is_killed_comes_back_and_the_training_ends_as_without_it(
         assert run.stderr is not None
         wait_for(folder, "update-000010", run)
         _kill_a_worker(run.pid)
-        said = run.stderr.read()
-        assert run.wait(timeout=120) == 0, said[-4_000:]
-    assert "another rank is gone or silent" in said
+        message = run.stderr.read()
+        assert run.wait(timeout=120) == 0, message[-4_000:]
+    assert "another rank is gone or silent" in message
     for rank in range(2):
         assert apart(steady[rank], torch.load(f"{out}.{rank}")) == 0.0
 
@@ -138,9 +138,9 @@ def test_ctrl_c_stops_all_ranks_after_the_same_update_and_they_go_on_to_the_last
         assert run.stderr is not None
         wait_for(folder, "update-*[1-9]", run)
         run.send_signal(signal.SIGINT)
-        said = run.stderr.read()
+        message = run.stderr.read()
         assert run.wait(timeout=120) != 0
-    assert said.count(f"resume='{folder}'") >= 2, said[-4_000:]
+    assert message.count(f"checkpoint='{folder}'") >= 2, message[-4_000:]
     [before, last] = sorted(folder.iterdir())
     assert before.name < last.name < "update-000040"
 
@@ -163,11 +163,11 @@ def test_a_run_that_loses_a_rank_ends_within_a_minute_and_says_why(tmp_path: Pat
         wait_for(folder, "update-000010", run)
         killed = time.monotonic()
         _kill_a_worker(run.pid)
-        said = run.stderr.read()
+        message = run.stderr.read()
         assert run.wait(timeout=60) != 0
     assert time.monotonic() - killed < 60
-    assert "another rank is gone or silent" in said
-    assert "--max-restarts" in said
+    assert "another rank is gone or silent" in message
+    assert "--max-restarts" in message
 
 
 def wait_for(folder: Path, name: str, run: subprocess.Popen[str]) -> None:

@@ -182,8 +182,8 @@ def test_a_known_reward_is_no_part_of_a_file(tmp_path: Path) -> None:
 def test_a_result_of_an_older_version_says_what_still_works(saved: Path, tmp_path: Path) -> None:
     old = tmp_path / "old"
     shutil.copytree(saved, old)
-    told = json.loads((old / "result.json").read_text())
-    content = json.dumps(told | {"choice": {"name": "local-linear"}}).encode()
+    output = json.loads((old / "result.json").read_text())
+    content = json.dumps(output | {"choice": {"name": "local-linear"}}).encode()
     (old / "result.json").write_bytes(content)
     manifest = json.loads((old / "manifest.json").read_text())
     manifest["members"]["result.json"] |= {
@@ -239,8 +239,8 @@ def test_a_condensed_support_of_many_states_knows_where_the_data_are() -> None:
 
 
 def test_a_certificate_is_written_down_number_by_number(saved: Path, result: TrainingResult) -> None:
-    told = json.loads((saved / "result.json").read_text())["answer"]["certificate"]
-    assert told == asdict(result.certificate)
+    output = json.loads((saved / "result.json").read_text())["answer"]["certificate"]
+    assert output == asdict(result.certificate)
 
 
 def test_what_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is said of the initial states before training, and what a start outside the data leads to."""
+"""Warnings about the initial states before training, and what a start outside the data leads to."""
 
 import math
 import warnings
@@ -48,22 +48,22 @@ def parameters(policy: Policy) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in policy.parameters() if p.requires_grad])
 
 
-# What is said.
+# Warnings.
 
 
 def test_a_start_outside_the_data_is_told_once_and_before_the_first_update(
     grid: Transitions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    output: list[str] = []
 
     def hear(update: Update) -> None:
-        told.append(f"update {update.number}")
+        output.append(f"update {update.number}")
 
-    monkeypatch.setattr(warnings, "showwarning", lambda message, kind, *_: told.append(kind.__name__))
+    monkeypatch.setattr(warnings, "showwarning", lambda message, kind, *_: output.append(kind.__name__))
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         trained(grid, OUTSIDE, updates=2, callbacks=[hear])
-    assert told == ["SupportWarning", "update 1", "update 2"]
+    assert output == ["SupportWarning", "update 1", "update 2"]
 
 
 def test_the_warning_names_the_columns_the_nearest_logged_state_and_a_way_out(grid: Transitions) -> None:
