@@ -25,7 +25,7 @@ from paper.baseline_cases import (
 )
 from studies.baselines import OFFLINE_METHODS, OfflineMethod, Snapshot, train_offline
 from studies.baselines._batches import BatchBuffer
-from studies.baselines._isolation import own_randomness
+from studies.baselines._isolation import own_randomness, require_d3rlpy
 
 
 def short(method: OfflineMethod, data: Transitions = UNCONNECTED, **settings: Any) -> list[Snapshot]:
@@ -116,6 +116,7 @@ def test_bounds_can_be_wider_than_the_data() -> None:
 
 
 def test_the_global_generators_are_given_back_as_they_were() -> None:
+    require_d3rlpy()  # importing it seeds numpy's
     before = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()  # type: ignore[index] # noqa: NPY002
     short("bc")
     after = random.getstate(), np.random.get_state()[1], torch.get_rng_state()  # type: ignore[index] # noqa: NPY002
