@@ -69,7 +69,8 @@ def train_offline(
     interval = check_snapshots("updates", count, snapshots)
     low, high = action_range(data, action_bounds)
     require_d3rlpy()
-    buffer = to_d3rlpy(data, encode_angles=True)
+    with own_randomness(seed):  # a buffer draws from numpy's generator as it is built
+        buffer = to_d3rlpy(data, encode_angles=True)
     algorithm = _configuration(method, gamma, low, high, hidden_units).create()
 
     from d3rlpy.logging import NoopAdapterFactory
