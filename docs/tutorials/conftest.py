@@ -8,7 +8,7 @@ import pytest
 collect_ignore = ["conftest.py"]  # it holds no doctests, and tests/ has one of the same name
 _HERE = Path(__file__).parent
 # Half a minute and more on one thread; tests/test_tutorials.py runs its code on a short log.
-_SLOW = ("plant.md",)
+_SLOW = ("mountain-car.md", "plant.md")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,6 +21,7 @@ from studies.paper._methods import METHODS
 from studies.paper._tasks import TASKS
 
 
+@pytest.mark.slow
 def test_a_record_holds_every_snapshot_with_its_offline_and_true_return(tmp_path: Path) -> None:
     trials = [Trial("baselines", "ours", method, 200, 0, quick=True) for method in ("pwis", "bc")]
     records = [run_trial(trial, tmp_path) for trial in trials]

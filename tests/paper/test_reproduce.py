@@ -114,6 +114,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert read(tmp_path)[: len(kept)] == kept
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     command = [*COMMAND, *QUICK, "--trials", "3", "--out", str(tmp_path)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

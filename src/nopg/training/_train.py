@@ -153,10 +153,12 @@ def _rival(evaluator: OfflineEvaluator, found: OfflineEvaluation) -> list[str]:
     rival, mine = evaluator.evaluate(regulator), found.expected_return
     if rival.expected_return - mine <= resolution(mine):
         return []
+    reason = f"it was not chosen because its lower end is lower, {rival.unknown_mass:.1%} of it being unknown"
+    if rival.interval[0] > found.interval[0]:
+        reason = "with start='auto' the ascent would begin there"
     return [
         f"least squares and LQR may do better: its return is predicted as {rival.expected_return:.5g} within "
-        f"[{rival.interval[0]:.5g}, {rival.interval[1]:.5g}], that of the controller as {mine:.5g}; it was "
-        f"not chosen because its lower end is lower, {rival.unknown_mass:.1%} of it being unknown to the data"
+        f"[{rival.interval[0]:.5g}, {rival.interval[1]:.5g}], that of the controller as {mine:.5g}; {reason}"
     ]
 
 
