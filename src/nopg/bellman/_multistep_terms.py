@@ -76,10 +76,10 @@ class MultistepTerms(ControlProblem):
     @property
     def description(self) -> str:
         """The model and its equation in one sentence."""
-        return (
-            f"{self.model.num_charts or 'no'} local polynomials; a multi-step Bellman equation with "
-            f"H = {self.horizon} over {len(self.nodes)} value nodes"
-        )
+        charts = self.model.num_charts
+        model = f"{charts} local polynomials" if charts else "a polynomial for all data"
+        nodes = f"H = {self.horizon} over {len(self.nodes)} value nodes"
+        return f"{model}; a multi-step Bellman equation with {nodes}"
 
     @property
     def note(self) -> str:
