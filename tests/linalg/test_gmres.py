@@ -140,6 +140,6 @@ def test_auto_takes_the_solver_of_less_work_and_stays_with_it(monkeypatch: pytes
     assert solved == ["GMRES", "BiCGSTAB"]
     system.solve(auto, tolerance=1e-6)
     assert len(solved) == 3
-    auto.forget()
+    auto.reset()
     system.solve(auto, tolerance=1e-6)
     assert len(solved) == 5

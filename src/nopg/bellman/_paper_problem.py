@@ -150,7 +150,7 @@ class PaperProblem(PaperTerms, model="paper"):
 
         It depends on the policy alone: what solver and model keep of earlier ones is dropped.
         """
-        self.solver.forget()
+        self.solver.reset()
         self.load_state_dict({})
         exact = self.to(torch.float64, "cpu")
         return exact.equation(policy, generator(seed, "actions")).solve(self.solver)

@@ -190,7 +190,7 @@ class Transitions:
         one. A dataset of at most `num_rows` rows is returned as it is.
 
         The bandwidths of all rows remain valid while cells are narrower than they are; with fewer rows than
-        that, select them anew.
+        that, select them again.
 
         Args:
             num_rows: m; the cost is about n log m.

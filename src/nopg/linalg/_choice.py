@@ -80,8 +80,8 @@ class Auto(Solver):
         _log.debug("solver: %s", solver)
         return both
 
-    def forget(self) -> None:
-        """Drop the choice and the state of the solvers; see `Solver.forget`."""
+    def reset(self) -> None:
+        """Drop the choice and the state of the solvers; see `Solver.reset`."""
         self._chosen, self._structure_key, self._restored = None, None, False
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -96,7 +96,7 @@ class Auto(Solver):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore a choice; see `Solver.load_state_dict`."""
-        self.forget()
+        self.reset()
         if not state:
             return
         self._chosen = GMRES() if bool(state["gmres"]) else BiCGSTAB()

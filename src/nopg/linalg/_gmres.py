@@ -66,8 +66,8 @@ class GMRES(Solver):
             self._preconditioner(system, guesses[1])
         return Solver.solve_both(self, system, b, c, tolerance=tolerance, guesses=guesses)
 
-    def forget(self) -> None:
-        """Drop the preconditioner; see `Solver.forget`."""
+    def reset(self) -> None:
+        """Drop the preconditioner; see `Solver.reset`."""
         self._kept, self._pending_state = None, {}
 
     def state_dict(self) -> dict[str, Tensor]:

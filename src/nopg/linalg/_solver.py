@@ -48,7 +48,7 @@ class Solver(ABC):
         """Return about how many entries these products read on this rank, to choose between solvers."""
         return steps * (system.operator.work_per_product + 8 * system.operator.size + 14 * CALL)
 
-    def forget(self) -> None:  # noqa: B027 (most solvers keep nothing)
+    def reset(self) -> None:  # noqa: B027 (most solvers keep nothing)
         """Drop all state of earlier equations: the next solve depends on its arguments only."""
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -89,9 +89,9 @@ class PaperModelConfig:
             solver_by_name(self.solver)
 
     def new_solver(self) -> Solver:
-        """Return the solver, which remembers nothing of earlier systems."""
+        """Return the solver, without a state from earlier systems."""
         solver = solver_by_name(self.solver) if isinstance(self.solver, str) else self.solver
-        solver.forget()
+        solver.reset()
         return solver
 
     def dtype(self, rows: int) -> torch.dtype:
