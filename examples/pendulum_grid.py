@@ -16,14 +16,7 @@ import nopg
 from nopg.envs import Pendulum, Trajectories, collect_grid, simulate
 
 # The paper's grids (`tab:pendulum_uniform`): size → points per angle, velocity and torque.
-GRIDS = {
-    200: (10, 10, 2),
-    450: (15, 15, 2),
-    800: (20, 20, 2),
-    1250: (25, 25, 2),
-    1800: (30, 30, 2),
-    3200: (40, 40, 2),
-}
+GRIDS = {2 * n * n: (n, n, 2) for n in (10, 15, 20, 25, 30, 40)}
 # Return of the best policy for a discount over 500 undiscounted steps, by value iteration on the true
 # dynamics. A policy can do a little better by chance: it is not this return that it maximises.
 LIMITS = {0.97: -369, 0.99: -304}

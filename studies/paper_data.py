@@ -18,14 +18,7 @@ from nopg.errors import ArgumentError
 __all__ = ["PENDULUM_GRIDS", "MixtureOfGaussians", "log_density", "log_normal"]
 
 PENDULUM_GRIDS: Mapping[int, tuple[int, int, int]] = MappingProxyType(
-    {
-        200: (10, 10, 2),
-        450: (15, 15, 2),
-        800: (20, 20, 2),
-        1250: (25, 25, 2),
-        1800: (30, 30, 2),
-        3200: (40, 40, 2),
-    }
+    {2 * n * n: (n, n, 2) for n in (10, 15, 20, 25, 30, 40)}
 )
 """The paper's uniform datasets (`tab:pendulum_uniform`): size → points per (angle, velocity, torque)."""
 

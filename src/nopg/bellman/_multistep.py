@@ -42,7 +42,7 @@ _SMALL_NOISE, _NUM_PATHS = 5e-2, 4
 _MOST_NODES, _MOST_PATHS = 2_000, 16
 
 
-class MultistepProblem(MultistepTerms, model="local"):
+class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
     """A multi-step equation on the local model: build it from a model, or `ControlProblem.from_data`."""
 
     default_updates: ClassVar[int] = 60  # a training begins near an optimum

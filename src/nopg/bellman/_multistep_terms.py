@@ -101,7 +101,7 @@ class MultistepTerms(ControlProblem):
                 "saved; save with data=False"
             )
         return {
-            "name": "local",
+            "name": LocalModel.Config.name,
             "horizon": self.horizon,
             "unknown_value": self.unknown_value,
             "num_paths": self.num_paths,

@@ -36,7 +36,7 @@ __all__ = ["PaperProblem"]
 _MOST_DRAWS = 1_000
 
 
-class PaperProblem(PaperTerms, model="paper"):
+class PaperProblem(PaperTerms, model=PaperModelConfig.name):
     """The paper's model and its equation: build it from a model, or `ControlProblem.from_data`."""
 
     default_updates: ClassVar[int] = 1_500  # the supplement's

@@ -79,7 +79,7 @@ class PaperTerms(ControlProblem):
     def settings(self) -> dict[str, Any]:
         """Return plain values from which the same problem is built on the same data."""
         return {
-            "name": "paper",
+            "name": PaperModel.Config.name,
             "unknown_value": self.unknown_value,
             "bandwidths": self.model.bandwidths.source,
             **self.model.settings(),

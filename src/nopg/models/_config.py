@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import torch
 
 from nopg._checks import check_device
+from nopg._provenance import fingerprint
 from nopg._ranks import current_ranks
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
@@ -101,8 +102,9 @@ class PaperModelConfig:
 
     def identity(self) -> dict[str, object]:
         """Return the settings that the numbers of a training depend on: not where it computes."""
-        names = ("prior_mass", "integration", "unknown_value", "solver", "precision")
-        return {"model": self.name, **{name: getattr(self, name) for name in names}}
+        names, h = ("prior_mass", "integration", "unknown_value", "solver", "precision"), self.bandwidths
+        widths = None if h is None else fingerprint((h.states, h.actions, h.next_states))
+        return {"model": self.name, "bandwidths": widths, **{name: getattr(self, name) for name in names}}
 
 
 ModelConfig = LocalModelConfig | PaperModelConfig

@@ -39,7 +39,7 @@ def run_fingerprint(
         training: Settings of the training; not its callbacks.
         settings: Others by name. Of an object that is no plain value its fields count, or else its type.
     """
-    schema, h = data.schema, getattr(model, "bandwidths", None)
+    schema = data.schema
     arrays = (data.states, data.actions, data.rewards, data.next_states, data.terminated, data.truncated)
     columns = {"states": schema.states, "actions": schema.actions, "angles": dict(schema.angles)}
     trained = {name: getattr(training, name) for name in ("start", "updates", "learning_rate", "seed")}
@@ -48,7 +48,6 @@ def run_fingerprint(
         "rows": len(data),
         "columns": str(columns | {"bounds": dict(schema.bounds)}),
         "initial_states": fingerprint([starts]),
-        "bandwidths": None if h is None else fingerprint((h.states, h.actions, h.next_states)),
         **{name: _plain(value) for name, value in {**model.identity(), **trained, **settings}.items()},
     }
 
