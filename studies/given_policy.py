@@ -6,7 +6,6 @@ return, and the plant says what it is.
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 import torch
@@ -14,6 +13,7 @@ import torch
 import nopg
 from nopg.evaluation import OfflineEvaluator
 from studies.plants import BENCHMARKS
+from studies.printing import say
 
 __all__ = ["main"]
 
@@ -24,19 +24,19 @@ def main() -> None:
     """Train, predict from every log, run, and print the relative errors."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    benchmark, say = BENCHMARKS[_BENCHMARK], sys.stdout.write
+    benchmark = BENCHMARKS[_BENCHMARK]
     config = nopg.TrainingConfig(progress=False)
     policy = nopg.optimize(benchmark.data(_ROWS, _OWN_LOG), benchmark.discount, config=config).policy
     returns = [benchmark.run(policy, seed).discounted for seed in _LOGS]
     truth = sum(returns) / len(returns)
-    say(f"true discounted return {truth:.2f}\n")
+    say(f"true discounted return {truth:.2f}")
     worst, inside = 0.0, 0
     for seed in _LOGS:
         found = OfflineEvaluator(benchmark.data(_ROWS, seed), benchmark.discount).evaluate(policy)
         error, (low, high) = found.expected_return / truth - 1.0, found.interval
         worst, inside = max(worst, abs(error)), inside + (low <= truth <= high)
-        say(f"log {seed}: {found.expected_return:.2f} in [{low:.2f}, {high:.2f}], {error:+.1%}\n")
-    say(f"largest error {worst:.1%}; {inside} of {len(_LOGS)} intervals contain the truth\n")
+        say(f"log {seed}: {found.expected_return:.2f} in [{low:.2f}, {high:.2f}], {error:+.1%}")
+    say(f"largest error {worst:.1%}; {inside} of {len(_LOGS)} intervals contain the truth")
 
 
 if __name__ == "__main__":

@@ -106,9 +106,11 @@ def append(record: Record, folder: Path = FOLDER) -> None:
     line = (json.dumps(_plain(values), ensure_ascii=False, allow_nan=False) + "\n").encode()
     with (folder / f"{record.study}.jsonl").open("a+b") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        stream.seek(0)
-        whole = stream.read().rfind(b"\n") + 1
-        stream.truncate(whole)  # drop the part of a line that a killed writer left
+        if end := stream.seek(0, os.SEEK_END):
+            stream.seek(end - 1)
+            if stream.read(1) != b"\n":  # drop the part of a line that a killed writer left
+                stream.seek(0)
+                stream.truncate(stream.read().rfind(b"\n") + 1)
         stream.write(line)
         stream.flush()
         os.fsync(stream.fileno())

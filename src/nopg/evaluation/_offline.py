@@ -51,6 +51,12 @@ class OfflineEvaluator:
         self.problem = MultistepProblem.build(self.model, data.starts, discount, unknown_value=unknown_value)
         self.discount = self.problem.discount
 
+    @classmethod
+    def of(cls, problem: MultistepProblem) -> OfflineEvaluator:
+        """Return the evaluator on the model of a problem."""
+        v = problem.unknown_value
+        return cls(problem.data, problem.discount, model=problem.model, unknown_value=v)
+
     def evaluate(self, policy: Any) -> OfflineEvaluation:
         """Return the predicted return of a policy with its interval and verdict.
 

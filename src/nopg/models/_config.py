@@ -104,7 +104,7 @@ class PaperModelConfig:
         """Return the settings that the numbers of a training depend on: not where it computes."""
         names, h = ("prior_mass", "integration", "unknown_value", "solver", "precision"), self.bandwidths
         widths = None if h is None else fingerprint((h.states, h.actions, h.next_states))
-        return {"model": self.name, "bandwidths": widths, **{name: getattr(self, name) for name in names}}
+        return {"bandwidths": widths, "model": self.name, **{name: getattr(self, name) for name in names}}
 
 
 ModelConfig = LocalModelConfig | PaperModelConfig

@@ -146,9 +146,7 @@ class _Judge:
         self, constraints: Sequence[Constraint], costs: Sequence[torch.Tensor], problem: MultistepProblem
     ) -> None:
         self.constraints, self.discount = constraints, problem.discount
-        self.evaluator = OfflineEvaluator(
-            problem.data, problem.discount, model=problem.model, unknown_value=problem.unknown_value
-        )
+        self.evaluator = OfflineEvaluator.of(problem)
         self.ranges = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
 
     def trial(self, policy: Policy, history: tuple[Update, ...], *, prices: Sequence[float]) -> _Trial:

@@ -59,7 +59,7 @@ def differences(there: Mapping[str, object], here: RunFingerprint) -> list[str]:
         >>> differences({"seed": 0, "updates": 100}, {"seed": 0, "updates": 200})
         ['updates is 100 there and 200 here']
     """
-    names = [*here, *(name for name in there if name not in here)]
+    names = [*there, *(name for name in here if name not in there)]
     return [
         f"{name} is {_shown(there.get(name))} there and {_shown(here.get(name))} here"
         for name in names

@@ -67,10 +67,7 @@ class TrainingResult:
     def evaluator(self) -> OfflineEvaluator:
         """Judges any policy: on the model that the controller was trained on, where that has rollouts."""
         problem = self.problem.multistep
-        if problem is None:
-            return OfflineEvaluator(self.data, self.discount)
-        v = problem.unknown_value
-        return OfflineEvaluator(problem.data, self.discount, model=problem.model, unknown_value=v)
+        return OfflineEvaluator.of(problem) if problem else OfflineEvaluator(self.data, self.discount)
 
     @cached_property
     def evaluation(self) -> OfflineEvaluation:

@@ -121,9 +121,7 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
     within = problem.multistep
     if within is None:
         return None, []
-    evaluator = OfflineEvaluator(
-        within.data, within.discount, model=within.model, unknown_value=within.unknown_value
-    )
+    evaluator = OfflineEvaluator.of(within)
     found, logged = evaluator.evaluate(controller), evaluator.logged()
     doubts = [
         f"the data should be corrected before training, {finding.topic}: {finding.what}. {finding.advice}"
@@ -155,7 +153,7 @@ def _rival(evaluator: OfflineEvaluator, found: OfflineEvaluation) -> list[str]:
         return []
     reason = f"it was not chosen because its lower end is lower, {rival.unknown_mass:.1%} of it being unknown"
     if rival.interval[0] > found.interval[0]:
-        reason = "with start='auto' the ascent would begin there"
+        reason = "its lower end is higher too"
     return [
         f"least squares and LQR may do better: its return is predicted as {rival.expected_return:.5g} within "
         f"[{rival.interval[0]:.5g}, {rival.interval[1]:.5g}], that of the controller as {mine:.5g}; {reason}"
