@@ -11,9 +11,13 @@ from reference.problem_cases import Case, PolicyKind, edge_cases, far_features, 
 PRIOR_MASSES = [0.0, 1e-9, 0.1]
 
 
-def nearest_sample(case: Case, features: torch.Tensor) -> torch.Tensor:
-    scaled = (features[:, None] - case.data.features) / case.bandwidths.states
-    return scaled.square().sum(dim=-1).argmin(dim=1)
+def nearest_sample(case: Case, features: torch.Tensor, actions: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the sample with the largest ψ, or ψφ under one action each."""
+    squared = ((features[:, None] - case.data.features) / case.bandwidths.states).square().sum(dim=-1)
+    if actions is not None:
+        apart = (actions[:, None] - case.data.actions) / case.bandwidths.actions
+        squared += apart.square().sum(dim=-1)
+    return squared.argmin(dim=1)
 
 
 def test_every_edge_has_a_finite_answer_or_a_named_error() -> None:
@@ -149,7 +153,7 @@ def test_where_every_density_underflows_the_answer_is_the_nearest_sample_or_the_
     start = case.data.schema.encode(case.data.starts)
 
     if prior_mass == 0.0:
-        nearest = nearest_sample(case, start)
+        nearest = nearest_sample(case, start, solution.equation.at_starts.actions[0])
         assert solution.expected_return == pytest.approx(float(solution.q[nearest]))
         assert solution.unknown_mass == 0.0
     else:

@@ -82,7 +82,7 @@ def test_short_rows_are_padded_with_their_nearest_sample_at_no_weight() -> None:
     h=st.floats(0.05, 20.0),
 )
 @settings(max_examples=100, deadline=None)
-def test_a_row_keeps_just_the_samples_above_a_ten_thousandth_of_its_largest_psi(
+def test_a_row_keeps_just_the_samples_above_a_hundred_thousandth_of_its_largest_psi(
     seed: int, rows: int, columns: int, h: float
 ) -> None:
     samples, queries = clouds(seed, rows=rows, columns=columns, queries=7)
@@ -92,8 +92,8 @@ def test_a_row_keeps_just_the_samples_above_a_ten_thousandth_of_its_largest_psi(
     share = log_psi - log_psi.amax(dim=1, keepdim=True)
     for row, found in enumerate(kept(graph)):
         # On the edge itself rounding decides; log ψ is at most 10⁵ here, known to 10⁻¹⁰.
-        surely = set((share[row] > math.log(1e-4) + 1e-9).nonzero()[:, 0].tolist())
-        possibly = set((share[row] > math.log(1e-4) - 1e-9).nonzero()[:, 0].tolist())
+        surely = set((share[row] > math.log(1e-5) + 1e-9).nonzero()[:, 0].tolist())
+        possibly = set((share[row] > math.log(1e-5) - 1e-9).nonzero()[:, 0].tolist())
         assert surely <= found <= possibly
     assert bool((graph.indices.diff(dim=1) >= 0).all())
 
@@ -148,8 +148,8 @@ def test_one_crowded_corner_does_not_set_the_length_of_all_of_many_rows() -> Non
     twenties = 10.0 * torch.arange(1, 251).repeat_interleave(20)[:, None]
     samples = torch.cat([torch.zeros(100, 1, dtype=torch.float64), twenties])
 
-    # Over 5 000 queries K is 1.5 times what 95 % of them need; up to there the longest row rules.
-    assert find(samples, samples).num_candidates == 30
+    # Over 5 000 queries K is 2.2 times what 95 % of them need; up to there the longest row rules.
+    assert find(samples, samples).num_candidates == 44
     assert find(samples, samples[:5_000]).num_candidates == 100
 
 

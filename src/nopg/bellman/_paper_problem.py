@@ -123,7 +123,7 @@ class PaperProblem(PaperTerms, model=PaperModelConfig.name):
             rule = MonteCarlo(drawn.integer("num_samples", least=1), drawn.integer("seed"))
             if rule.num_samples > _MOST_DRAWS:
                 raise ArgumentError(f"{rule.num_samples} draws per next state; at most {_MOST_DRAWS}")
-        limits = ("most_candidates", "num_candidates")
+        limits = ("most_candidates", "num_candidates", "num_kept")
         search = CandidateSearch(
             *(settings.integer(name, least=1) if settings.has(name) else None for name in limits)
         )

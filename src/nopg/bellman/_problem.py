@@ -29,12 +29,13 @@ class Certificate:
     """What is proven about a solution; numerical error only, not that of the model.
 
     Attributes:
-        return_error: Bound on the error of Ĵ.
-        q_error: Bound on the error of every value.
+        return_error: Bound on the error of Ĵ, that of the cut included.
+        q_error: Bound on the error of every value, given the candidates.
         mu_error: Bound on the summed error of the visits.
         duality_gap: |Ĵ by values − Ĵ by visits|, which is 0 in exact arithmetic.
         mass_defect: By how much visits do not balance.
         converged: Whether both solves reached their tolerance.
+        cut_error: Bound on what the samples that are no candidates would change in Ĵ.
     """
 
     return_error: float
@@ -43,6 +44,7 @@ class Certificate:
     duality_gap: float
     mass_defect: float
     converged: bool
+    cut_error: float = 0.0
 
 
 class StateEstimates(ABC):

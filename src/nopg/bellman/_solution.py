@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 
 from nopg._seeding import generator
+from nopg.bellman._cut import Cut
 from nopg.bellman._paper_terms import PaperTerms
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
 from nopg.bellman._system import PolicySystem
@@ -69,6 +70,11 @@ class BellmanSolution(Solution):
             self.mu, equation.unknown
         )
 
+    @cached_property
+    def cut(self) -> Cut:
+        """What leaving out samples may change."""
+        return Cut.of(self.equation, self.q_solution, self.mu_solution)
+
     @property
     def certificate(self) -> Certificate:
         """What is proven about q, μ and Ĵ."""
@@ -82,13 +88,15 @@ class BellmanSolution(Solution):
         size = space.dot(eps_0, self.q.abs()) + unknown + abs(equation.initial_reward)
         rounding = terms * torch.finfo(P.dtype).eps * size
 
+        cut = self.cut.return_error
         return Certificate(
-            return_error=space.sum(eps_0) * self.q_solution.error_bound + rounding,
+            return_error=space.sum(eps_0) * self.q_solution.error_bound + rounding + cut,
             q_error=self.q_solution.error_bound,
             mu_error=self.mu_solution.error_bound,
             duality_gap=abs(space.dot(eps_0, self.q) - space.dot(self.mu, b)),
             mass_defect=abs(space.sum(self.mu) - gamma * space.dot(self.mu, stays) - space.sum(eps_0)),
             converged=self.q_solution.converged and self.mu_solution.converged,
+            cut_error=cut,
         )
 
     def at(self, features: torch.Tensor, *, seed: int = 0) -> StateEstimates:

@@ -48,6 +48,11 @@ class BellmanSystem:
         return self.operator.continues * self.operator.average(self.node_backup.unknown)
 
     @cached_property
+    def lost(self) -> torch.Tensor:
+        """Bound on the share of the weights of each node that candidates left out have, shape (n,)."""
+        return self.operator.continues * self.operator.average(self.node_backup.lost)
+
+    @cached_property
     def targets(self) -> torch.Tensor:
         """Right-hand side b = c + γ (expected reward + m v), shape (n,); for the paper's model r + γ m v."""
         P, v = self.operator, self.problem.unknown_value
@@ -64,6 +69,11 @@ class BellmanSystem:
     def initial_unknown(self) -> float:
         """m₀, the mass of the initial states that the data cannot account for."""
         return self.problem.space.sum(self.initial_backup.unknown) / self.problem.num_initial
+
+    @property
+    def initial_lost(self) -> float:
+        """Bound on the share of ε₀ that candidates left out have."""
+        return self.problem.space.sum(self.initial_backup.lost) / self.problem.num_initial
 
     @property
     def initial_reward(self) -> float:

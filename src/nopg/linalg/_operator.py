@@ -44,13 +44,12 @@ class TransitionOperator(SubstochasticOperator):
     @property
     def terms_per_row(self) -> int:  # type: ignore[override]
         """Largest number of products in the sum of one entry of Px or Pᵀx."""
-        pattern = self.rows.pattern
-        return max(pattern.row_length * self.group_size, pattern.longest_column) + self.group_size
+        return max(self.rows.longest_row * self.group_size, self.rows.longest_column) + self.group_size
 
     @property
     def work_per_product(self) -> int:
         """Entries that one product reads, on this rank."""
-        return self.rows.pattern.num_entries
+        return self.rows.num_entries
 
     @property
     def structure_key(self) -> object:

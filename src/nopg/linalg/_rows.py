@@ -160,6 +160,21 @@ class SparseRows:
         self.pattern, self.values = pattern, values
         self.transposed_values = None if out is None else out.transposed_values
 
+    @property
+    def num_entries(self) -> int:
+        """Number of entries that a product reads."""
+        return self.pattern.num_entries
+
+    @property
+    def longest_row(self) -> int:
+        """Largest number of entries in a row."""
+        return self.pattern.row_length
+
+    @property
+    def longest_column(self) -> int:
+        """Largest number of entries in a column."""
+        return self.pattern.longest_column
+
     def apply(self, x: Tensor) -> Tensor:
         """Return the product with a vector (n,) or several columns (n, c)."""
         return self._forward @ self.pattern.extend(x)

@@ -14,20 +14,28 @@ from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
 from nopg.neighbors._samples import SampleIndex
 
-__all__ = ["CandidateGraph", "CandidateSearch", "tied_with_the_next"]
+__all__ = ["CandidateGraph", "CandidateSearch", "sorted_rows", "tied_with_the_next"]
 
 # A sample with ψ below this share of the row's largest is not a candidate: 10⁻³ suffices for q, 10⁻⁴ for the
-# gradient, whose error is 10 to 90 times that of q.
-_NEGLIGIBLE = 1e-4
+# gradient, whose error is 10 to 90 times that of q, and 10⁻⁵ for a bound that few rows exceed.
+_NEGLIGIBLE = 1e-5
 _CUTOFF = 2.0 * math.log(1.0 / _NEGLIGIBLE)
 _Q_CUTOFF = 2.0 * math.log(1e3)
 
-# Up to this many queries the longest row sets K; above, K* does (see `CandidateSearch`).
+# Up to this many queries the longest row sets K; above, K* does (see `CandidateSearch`), with some room.
 _EXACT_UP_TO = 5_000
 _ROWS_SAMPLED = 5_000
 _TIE = 1e-9
 _SMALLEST_ROW = 8
+_ROOM = 2.2
 _ROWS_AT_ONCE = 1 << 16
+# A row that loses more than this share of its weights under the actions of a policy is searched again among
+# samples near in state and action, for all but the second share.
+_MOST_LOST, _AIM = 1e-3, 1e-5
+# Of this many times the kept entries per action the largest mean weights are chosen.
+_CHOICE = 4
+# Samples are counted in shells up to these squared distances from the first one left out.
+_SHELLS = (2.0, 5.0, 9.0, 14.0, 22.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +45,14 @@ class CandidateGraph:
     Attributes:
         indices: Sample indices, ascending in each row, shape (m, K), int32.
         log_psi: log ψ of query and candidate, −∞ for padding, shape (m, K).
-        dropped: Bound on the dropped ψ-mass of each row, relative to the kept mass, shape (m,).
+        log_dropped: Log of a bound on the mass Σψ that each row leaves out, shape (m,); of Σψφ, and of shape
+            (L, m), where the candidates were found for L actions.
         num_samples: n.
     """
 
     indices: Tensor
     log_psi: Tensor
-    dropped: Tensor
+    log_dropped: Tensor
     num_samples: int
 
     @property
@@ -56,6 +65,11 @@ class CandidateGraph:
         """Whether an entry is a candidate or padding, shape (m, K)."""
         return ~self.log_psi.isinf()
 
+    @property
+    def dropped(self) -> Tensor:
+        """Bound on the mass that each row leaves out, relative to the mass Σψ it keeps, shape (m,)."""
+        return (self.log_dropped - torch.logsumexp(self.log_psi.double(), dim=1)).exp()
+
     def __repr__(self) -> str:
         m, K = self.indices.shape
         return (
@@ -66,22 +80,28 @@ class CandidateGraph:
 
 @dataclass(frozen=True, slots=True)
 class CandidateSearch:
-    """Finds candidates: all samples with ψ ≥ 10⁻⁴ of the row's largest, nearest first.
+    """Finds candidates: all samples with ψ ≥ 10⁻⁵ of the row's largest, nearest first.
 
     For up to 5 000 queries the longest row sets K. Above, a few dense regions must not set the memory of all
-    rows: K is at most 1.5 K*, K* being the 95th percentile over the rows of the number of samples with
+    rows: K is at most 2.2 K*, K* being the 95th percentile over the rows of the number of samples with
     ψ > 10⁻³ of the largest.
+
+    A row that loses too much of its weights under the actions of a policy gets other candidates, near in
+    state and action (`find_for_actions`), unless K is set by hand.
 
     Attributes:
         most_candidates: Largest K, by the memory budget; see `Footprint`.
         num_candidates: K, if it is set by hand.
+        num_kept: Entries that each row of P keeps, as in the paper: those with the largest ε under the
+            policy. Initial states keep all samples then.
     """
 
     most_candidates: int | None = None
     num_candidates: int | None = None
+    num_kept: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("most_candidates", "num_candidates"):
+        for name in ("most_candidates", "num_candidates", "num_kept"):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ArgumentError(f"{name} is {number}; give at least 1, or None for the rule")
@@ -101,15 +121,55 @@ class CandidateSearch:
         indices = torch.empty(m, K, dtype=torch.int32)
         log_psi, dropped = torch.empty(m, K, dtype=dtype), torch.empty(m, dtype=torch.float64)
         for rows in _blocks(m, ranks):
-            # One more than K, for the bound on the dropped mass.
+            # One more than K: the first sample that is left out.
             distances, found = samples.nearest(queries[rows], K + 1)
-            indices[rows], log_psi[rows], dropped[rows] = self._keep(distances, found, K, samples.num_samples)
+            indices[rows], kept, first = self._keep(distances, found, K)
+            log_psi[rows] = kept
+            dropped[rows] = _log_mass_beyond(samples, queries[rows], first, kept.isfinite().sum(dim=1))
         return CandidateGraph(indices, log_psi, dropped, samples.num_samples)
 
-    def _keep(
-        self, distances: Tensor, indices: Tensor, K: int, num_samples: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return sorted candidates, their log ψ and the bound on the dropped mass, from the K + 1 nearest."""
+    def rows_to_search(self, lost: Tensor) -> Tensor:
+        """Return the rows that need other candidates, by the share (m,) that they lose."""
+        if self.num_kept is not None:
+            return torch.arange(len(lost))
+        if self.num_candidates is not None:
+            return torch.arange(0)
+        return (lost > _MOST_LOST).nonzero()[:, 0]
+
+    def find_for_actions(self, samples: SampleIndex, queries: Tensor, *, most_entries: int) -> CandidateGraph:
+        """Return candidates of r rows by ψφ under L actions each, their log ψ not yet known: 0.
+
+        Args:
+            samples: States and actions of the samples in units of h.
+            queries: States and actions, shape (L, r, d).
+            most_entries: Of all rows together; a row has at least 8 per action.
+        """
+        (L, r, d), n, ranks = queries.shape, samples.num_samples, samples.ranks
+        flat = queries.reshape(L * r, d)
+        if self.num_kept is not None:
+            k, reach = min(n, _CHOICE * self.num_kept), torch.full((L * r,), math.inf, dtype=torch.float64)
+        else:
+            reach = samples.nearest(flat, 1)[0][:, 0].square() + 2.0 * math.log(n / _AIM)
+            within = samples.count_within(flat, reach.sqrt())
+            needed = int(ranks.max(within.max() if len(within) else torch.tensor(1)))
+            affordable = -int(ranks.max(torch.tensor(-(most_entries // max(L * r, 1)))))
+            k = min(n, needed, max(affordable, _SMALLEST_ROW))
+        distances, found = samples.nearest(flat, k + 1)
+        squared = torch.nn.functional.pad(distances.square(), (0, max(k + 1 - n, 0)), value=math.inf)
+        left_out = squared[:, :k] > reach[:, None]
+        edge = torch.where(left_out, squared[:, :k], squared[:, k:]).amin(dim=1)
+        log_dropped = (n - (~left_out).sum(dim=1)).double().log() - 0.5 * edge
+
+        # The rows of the L actions side by side; a sample that occurs twice is left out if it is in both.
+        key = (2 * found[:, :k].long() + left_out).view(L, r, k).transpose(0, 1).reshape(r, L * k)
+        key = key.sort(dim=1).values
+        indices, padding = (key // 2).int(), key % 2 == 1
+        padding[:, 1:] |= indices[:, 1:] == indices[:, :-1]
+        log_psi = torch.zeros(indices.shape, dtype=torch.float64).masked_fill_(padding, -math.inf)
+        return CandidateGraph(indices, log_psi, log_dropped.view(L, r), n)
+
+    def _keep(self, distances: Tensor, indices: Tensor, K: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return sorted candidates, their log ψ and the first squared distance left out."""
         squared = distances.square()
         kept = squared[:, :K] <= squared[:, :1] + _CUTOFF
         if self.num_candidates is not None:
@@ -121,7 +181,7 @@ class CandidateSearch:
         if squared.shape[1] > K:
             first_dropped = torch.minimum(first_dropped, squared[:, K])
         log_psi = torch.where(kept, -0.5 * squared[:, :K], -math.inf)
-        return _sorted_rows(indices[:, :K], log_psi, first_dropped, num_samples)
+        return *sorted_rows(indices[:, :K], log_psi), first_dropped
 
     def _row_length(self, samples: SampleIndex, queries: Tensor) -> int:
         """Return K; the same on all ranks."""
@@ -139,7 +199,7 @@ class CandidateSearch:
         longest = int(ranks.gather(within).max())
         if m > _EXACT_UP_TO:
             needed = ranks.gather(samples.count_within(queries[rows], (nearest + _Q_CUTOFF).sqrt()))
-            longest = min(longest, math.ceil(1.5 * float(torch.quantile(needed.double(), 0.95))))
+            longest = min(longest, math.ceil(_ROOM * float(torch.quantile(needed.double(), 0.95))))
 
         return min(n, self.most_candidates or n, max(longest, _SMALLEST_ROW))
 
@@ -173,16 +233,32 @@ def tied_with_the_next(squared: Tensor) -> Tensor:
     return tied & (tied.sum(dim=1, keepdim=True) <= tied.shape[1] // 2)
 
 
-def _sorted_rows(
-    indices: Tensor, log_psi: Tensor, first_dropped: Tensor, num_samples: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the rows sorted by sample index, with the bound on the dropped mass."""
-    padding = log_psi.isinf()
-    kept = (~padding).sum(dim=1)
-    num_dropped = (num_samples - kept).clamp(min=0)
-    dropped = (num_dropped.double().log() - 0.5 * first_dropped - torch.logsumexp(log_psi, dim=1)).exp()
-
-    # Padding has the index of the nearest sample, with weight 0.
-    indices = torch.where(padding, indices[:, :1], indices)
+def sorted_rows(indices: Tensor, log_psi: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows sorted by sample index; padding gets the index of the first entry, with weight 0."""
+    indices = torch.where(log_psi.isinf(), indices[:, :1], indices)
     indices, order = indices.sort(dim=1, stable=True)
-    return indices, log_psi.gather(1, order), torch.where(num_dropped > 0, dropped, 0.0)
+    return indices, log_psi.gather(1, order)
+
+
+def _log_mass_beyond(samples: SampleIndex, queries: Tensor, first: Tensor, kept: Tensor) -> Tensor:
+    """Return the log of a bound on Σψ (m,) over the samples that are not kept.
+
+    The samples of each shell around a query are counted, and weigh no more than at its inner radius.
+
+    Args:
+        samples: All samples.
+        queries: In units of h, shape (m, d).
+        first: Squared distance of the first sample left out, ∞ if none is, shape (m,).
+        kept: Number of samples kept, shape (m,).
+    """
+    left = samples.num_samples - kept
+    terms, inner, within = [], first, torch.zeros_like(kept)
+    for width in _SHELLS:
+        outer = first + width
+        counted = (samples.count_within(queries, outer.nan_to_num(posinf=0.0).sqrt()) - kept).clamp(min=0)
+        counted = torch.minimum(torch.maximum(counted, within), left)
+        terms.append((counted - within).double().log() - 0.5 * inner)
+        inner, within = outer, counted
+    terms.append((left - within).double().log() - 0.5 * inner)
+    bound = torch.logsumexp(torch.stack(terms), dim=0)
+    return torch.where(left > 0, bound, -math.inf)

@@ -26,7 +26,7 @@ RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Rewards (m,) of raw states (m, d_s), actions (m, d_a) and next states (m, d_s), in torch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Backup:
     """The backup of each query under its actions: V = reward + weights·x + unknown·v.
 
@@ -34,11 +34,13 @@ class Backup:
         weights: Non-negative weights on the values x of the nodes; row sums are 1 − unknown, (m, n).
         unknown: Mass of the unknown state, shape (m,).
         reward: Expected immediate reward that is not in the values of the nodes, shape (m,).
+        lost: Bound on the share of the weights that samples left out would have, shape (m,).
     """
 
     weights: SparseRows
     unknown: Tensor
     reward: Tensor
+    lost: Tensor
 
     def values(self, x: Tensor, unknown_value: float) -> Tensor:
         """Return V of each query, shape (m,), for node values x (n,)."""

@@ -27,6 +27,7 @@ _MAPS = {
 }
 _CERTIFICATE = {
     "return_error": ("return", "error of the return Ĵ of the equation"),
+    "cut_error": ("cut", "part of it that samples left out of the sums may cause"),
     "q_error": ("values", "largest error of a value"),
     "mu_error": ("visits", "sum of the errors of all visits"),
     "duality_gap": ("duality gap", "Ĵ by values less Ĵ by visits, 0 in exact arithmetic"),

@@ -153,7 +153,7 @@ def _summary(document: Fields) -> Summary:
     proof = document.object("certificate")
     numbers = {
         name: proof.number(name, finite=False)
-        for name in ("return_error", "q_error", "mu_error", "duality_gap", "mass_defect")
+        for name in ("return_error", "cut_error", "q_error", "mu_error", "duality_gap", "mass_defect")
     }
     judged = document.has("verdict")
     return Summary(
