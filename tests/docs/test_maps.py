@@ -32,7 +32,7 @@ tab:pendulum_random_configs tab:cartpole_random_configs tab:mountaincar_configs
 """
 
 MAP = (ROOT / "docs/method/code-map.md").read_text(encoding="utf-8")
-LOCAL = (ROOT / "docs/method/local-model.md").read_text(encoding="utf-8").partition("## In the code")[2]
+LOCAL = (ROOT / "docs/method/local-model.md").read_text(encoding="utf-8").partition("## Code and tests")[2]
 LABELS = set(_LABELS.split())
 EQUATIONS = 28
 NUMBERED = {"Definition": 2, "Theorem": 3, "Proposition": 3, "Algorithm": 1, "Figure": 4, "Table": 1}
