@@ -1,7 +1,9 @@
-"""The code map names existing code and tests, the reference all packages, the command page all options."""
+"""The maps name the whole paper and existing code, the reference all packages, the command page options."""
 
 import ast
 import importlib
+import importlib.util
+import inspect
 import pkgutil
 import re
 from functools import cache
@@ -14,12 +16,33 @@ import typer
 import nopg
 from docs.pages import ROOT
 from nopg.cli._app import app
+from studies.paper import EXPERIMENTS, TASKS
+from studies.paper._tasks import MOUNTAIN_CAR, PENDULUM_GRID
 
-ROW = re.compile(r"^\|(?:.*\|)? (?P<code>[^|]*) \| `(?P<file>test_\w+)` (?P<fact>[^|]*) \|$", re.MULTILINE)
-ROWS = [
-    (row["code"], row["file"], row["fact"])
-    for row in ROW.finditer((ROOT / "docs/method/code-map.md").read_text(encoding="utf-8"))
-]
+# Of the paper's LaTeX source: the labels of all that is numbered, and of the two sections on the experiments.
+_LABELS = """
+eq:return equation:qgrad eq:pwis definition:objective equation:npbe definition:npbe eq:formalnpbe
+eq:npbewresp eq:npbeworesp theorem:fixedpoint equation:kergradv equation:algorithmicgradient alg:kbpgalg
+theorem:biasnadaraya theorem:ultimate figure:gradient figure:comparison figure:muv figure:mountain
+table:applicability equation:infnpbe eq:passage:reward_bounding proposition:uniqueness equation:existenceint1
+equation:existenceint2 equation:existenceint3 equation:recursion equation:expand equation:twoterms bias
+equation:finitesamples equation:recursion1 eq:lqr_diagonal_policy eq:lqr_diagonal_policy_stochastic
+appendix:gradient_lqr appendix:experiments_configs tab:pendulum_uniform tab:pendulum_uniform_configs
+tab:pendulum_random_configs tab:cartpole_random_configs tab:mountaincar_configs
+"""
+
+MAP = (ROOT / "docs/method/code-map.md").read_text(encoding="utf-8")
+LOCAL = (ROOT / "docs/method/local-model.md").read_text(encoding="utf-8").partition("## Code and tests")[2]
+LABELS = set(_LABELS.split())
+EQUATIONS = 28
+NUMBERED = {"Definition": 2, "Theorem": 3, "Proposition": 3, "Algorithm": 1, "Figure": 4, "Table": 1}
+FACT = re.compile(r"\| `(test_\w+)` ([^|]*) \|$", re.MULTILINE)
+
+
+def names(text: str) -> list[str]:
+    """Names of code in a text: no labels, files, tests, commands or experiments."""
+    inline = set(re.findall(r"`([\w.]+)`", text))
+    return sorted(name for name in inline - LABELS - set(EXPERIMENTS) if not re.search(r"^test_|\.py$", name))
 
 
 @cache
@@ -37,21 +60,64 @@ def modules_of(package: str) -> list[ModuleType]:
     return [whole, *(importlib.import_module(f"{package}.{part.name}") for part in parts if not part.ispkg)]
 
 
-def test_the_code_map_has_rows() -> None:
-    text = (ROOT / "docs/method/code-map.md").read_text(encoding="utf-8")
-    headings = 2 * len(re.findall(r"^\|---", text, re.MULTILINE))
-    assert len(ROWS) == len(re.findall(r"^\|", text, re.MULTILINE)) - headings > 20
+def has_member(thing: Any, name: str) -> bool:
+    """Whether something has an attribute, a field or an argument."""
+    if hasattr(thing, name) or name in inspect.signature(thing).parameters:
+        return True
+    return any(name in inspect.get_annotations(kind) for kind in getattr(thing, "__mro__", ()))
 
 
-@pytest.mark.parametrize(("code", "file", "fact"), ROWS)
-def test_every_name_and_test_of_the_code_map_exists(code: str, file: str, fact: str) -> None:
-    names = re.findall(r"`([\w.]+)`", code)
-    assert names
-    for name in names:
-        package, _, last = name.rpartition(".")
-        within = package if package.split(".")[0] in {"nopg", "studies"} else f"nopg.{package}".rstrip(".")
-        assert any(last in module.__all__ for module in modules_of(within))
+def exists(name: str) -> bool:
+    """Whether a dotted name leads to code, from the top or below `nopg`."""
+    first, *rest = name.split(".")
+    package = importlib.import_module(first if first in {"nopg", "studies"} else f"nopg.{first}")
+    while rest and hasattr(package, "__path__"):
+        if not importlib.util.find_spec(f"{package.__name__}.{rest[0]}"):
+            break
+        package = importlib.import_module(f"{package.__name__}.{rest.pop(0)}")
+    if not rest:
+        return True
+    things = [getattr(module, rest[0]) for module in modules_of(package.__name__) if hasattr(module, rest[0])]
+    return bool(things) and all(has_member(things[0], member) for member in rest[1:])
+
+
+def test_the_map_has_every_label_and_number_of_the_paper() -> None:
+    assert not [label for label in LABELS if f"`{label}`" not in MAP]
+    assert not [number for number in range(1, EQUATIONS + 1) if f"({number})" not in MAP]
+    wanted = {f"{kind} {number}" for kind, count in NUMBERED.items() for number in range(1, count + 1)}
+    assert not [item for item in wanted if item not in MAP]
+    assert not [name for name, study in EXPERIMENTS.items() if study.place and f"`{name}`" not in MAP]
+
+
+def test_the_map_has_no_label_that_the_paper_does_not_have() -> None:
+    assert set(re.findall(r"`([a-z]+:[\w:]+)`", MAP)) == LABELS - {"bias"}
+
+
+@pytest.mark.parametrize("name", sorted({*names(MAP), *names(LOCAL)}))
+def test_every_name_on_the_maps_exists(name: str) -> None:
+    assert exists(name)
+
+
+def test_every_file_on_the_map_exists() -> None:
+    files = re.findall(r"`([\w/]+\.py)`", MAP)
+    assert len(files) > 10
+    assert not [file for file in files if not (ROOT / "src/nopg" / file).exists()]
+
+
+@pytest.mark.parametrize(("file", "fact"), FACT.findall(MAP + LOCAL))
+def test_every_test_on_the_maps_exists(file: str, fact: str) -> None:
     assert "test_" + fact.strip().replace(" ", "_") in facts(file)
+
+
+def test_the_settings_on_the_map_are_those_that_are_run() -> None:
+    tasks = (PENDULUM_GRID, TASKS["pendulum-random"], TASKS["cart-pole"], MOUNTAIN_CAR)
+    rows = re.findall(r"\|((?: [\d.]+ \|){4}) `studies\.paper\.(Task|PaperRecipe)\.(\w+)` \|", MAP)
+    assert len(rows) == 8
+    for cells, owner, field in rows:
+        owners = tasks if owner == "Task" else [task.recipe for task in tasks]
+        assert [float(cell) for cell in cells.split("|")[:4]] == [getattr(x, field) for x in owners], field
+    (bounds,) = re.findall(r"a_max tanh f \|((?: \d+ \|){4})", MAP)
+    assert bounds.split("|")[:4] == [f" {float(task.plant.action_high):.0f} " for task in tasks]
 
 
 def test_the_reference_lists_every_package() -> None:

@@ -16,7 +16,10 @@ __all__ = ["BellmanEquation"]
 
 
 class BellmanEquation(PolicySystem):
-    """The system of one policy, to be solved for q and μ."""
+    """The system of one policy, to be solved for q and μ: the body of the loop in Algorithm 1.
+
+    `of` computes ε and ε₀; `operator` is P with rows of terminals at 0; `solve` gives q and μ.
+    """
 
     @classmethod
     def of(
