@@ -73,6 +73,25 @@ def test_the_preconditioner_is_worth_it_on_a_plant_of_few_dimensions() -> None:
         assert with_cells.num_steps < without.num_steps / 3
 
 
+@pytest.mark.parametrize("rows", range(1, 41))
+def test_it_solves_what_lu_solves_on_so_few_rows_that_one_cell_holds_them(rows: int) -> None:
+    data = plant(2, rows)
+    model = PaperModel(data, Bandwidths.from_values([0.3, 0.3], [0.5]))
+    problem = PaperProblem.build(model, torch.zeros(1, 2, dtype=torch.float64), discount=0.95)
+    corners = torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
+    policy = MLPPolicy.from_data(corners, corners[:, :1], rng=generator(0, "policy"))
+    system = problem.equation(policy, generator(0, "actions"))
+    found, exact = system.solve(GMRES(), tolerance=1e-10), system.solve(DenseLU())
+    assert found.certificate.converged
+    assert found.q_solution.num_steps > 0
+    for ours, theirs in (
+        (found.q_solution, exact.q_solution),
+        (found.mu_solution, exact.mu_solution),
+    ):
+        apart = float((ours.value - theirs.value).abs().max())
+        assert apart <= ours.error_bound + theirs.error_bound
+
+
 def test_one_node_and_many_copies_of_it_are_solved_too() -> None:
     for rows in (1, 40):
         data = Transitions.from_arrays([[0.5]] * rows, [[0.1]] * rows, [1.0] * rows, [[0.5]] * rows)
