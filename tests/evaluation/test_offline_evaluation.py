@@ -272,6 +272,10 @@ def test_costs_after_the_paths_are_weighted_once_by_the_share_that_goes_on() -> 
 def test_a_risk_counts_the_step_that_ends_the_task(race: OfflineEvaluator) -> None:
     for steps, entered in ((1, 0.0), (2, 0.5), (4, 0.5), (5, 1.0), (10, 1.0)):
         assert race.risk(run, "s0 > 1", steps).estimate == entered
+    # A function is given all states as rows.
+    assert race.risk(run, lambda states: states[:, 0] > 1, 10).estimate == 1.0
+    with pytest.raises(ArgumentError, match=r"one truth value for each, such as states\[:, 0\] > 1"):
+        race.risk(run, lambda states: states > 1, 10)
     # The start counts; after the end nothing is entered.
     assert race.risk(run, "s0 < 0.1", 10).estimate == 0.5
     assert race.risk(run, "s0 > 1.1", 10).estimate == 0.5
