@@ -4,8 +4,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from nopg.bellman import ControlProblem, PaperProblem
+from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.models import MonteCarlo
+from nopg.kernels import Bandwidths
+from nopg.models import MonteCarlo, PaperModel
 from reference.problem_cases import Case, PolicyKind, edge_cases, far_features, random_case, with_bandwidth
 
 PRIOR_MASSES = [0.0, 1e-9, 0.1]
@@ -177,3 +180,14 @@ def test_bandwidths_wider_than_the_data_average_all_samples(prior_mass: float) -
 def test_a_discount_outside_its_range_is_refused(discount: float) -> None:
     with pytest.raises(ArgumentError, match=r"discount is .*; it must lie in \[0, 1\)"):
         random_case(50, discount=discount).problem()
+
+
+def test_by_default_a_state_with_one_millionth_of_a_sample_around_it_is_half_unknown() -> None:
+    # One row; at the distance √(2 log 10⁶) its kernel is 10⁻⁶, the default prior mass.
+    data = Transitions.from_arrays([[0.0]], [[0.0]], [1.0], [[0.0]])
+    config = PaperModel.Config(bandwidths=Bandwidths.from_values([1.0], [1.0]))
+    problem = ControlProblem.from_data(data, model=config, discount=0.9)
+    assert isinstance(problem, PaperProblem)
+    far = torch.tensor([[0.0], [math.sqrt(2 * math.log(1e6))]], dtype=torch.float64)
+    backup = problem.model.bind(far).backup(torch.zeros(1, 2, 1, dtype=torch.float64))
+    assert backup.unknown.tolist() == pytest.approx([1e-6, 0.5], rel=1e-5)

@@ -1,5 +1,6 @@
 """The multi-step equation: against closed forms, exact rational solves, differences, and long rollouts."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -297,3 +298,60 @@ def test_the_best_held_actions_push_towards_the_reward() -> None:
     assert best == pytest.approx([-0.2, 0.2, 0.0], abs=1e-3)
     by_node = np.sign(held.actions[:, 0].numpy()) * np.sign(held.problem.nodes.states[:, 0].numpy())
     assert (by_node <= 0).mean() > 0.95
+
+
+class _Paced(LocalModel):
+    """A model that takes so many steps to move a standard deviation, with a share of noise."""
+
+    steps_per_unit, share = 4.0, 0.0
+
+    def steps_to_move(self, distance: float) -> float:
+        return math.ceil(distance * self.steps_per_unit)
+
+    @property
+    def noise_share(self) -> float:
+        return self.share
+
+
+@pytest.mark.parametrize(
+    ("steps_per_spacing", "discount", "horizon"),
+    [
+        (4, 0.9, 12),  # three spacings
+        (1, 0.9375, 8),  # half of 1/(1 − γ)
+        (4, 0.96875, 16),
+        (100, 0.9, 128),  # the longest
+        (1, 0.999, 128),
+    ],
+)
+def test_the_first_horizon_moves_three_spacings_and_lasts_half_an_effective_horizon(
+    steps_per_spacing: int, discount: float, horizon: int
+) -> None:
+    data = linear_log(60)
+    model = _Paced(data)
+    spacing = MultistepProblem.build(model, data.states[:2], discount, horizon=1, num_nodes=20).nodes.spacing
+    model.steps_per_unit = (steps_per_spacing - 1e-9) / spacing
+    problem = MultistepProblem.build(model, data.states[:2], discount, num_nodes=20)
+    assert problem.horizon == horizon
+
+
+@pytest.mark.parametrize(
+    ("share", "noisy", "num_paths"), [(0.009, False, 1), (0.011, True, 1), (0.049, True, 1), (0.051, True, 4)]
+)
+def test_noise_counts_in_rollouts_from_1_per_cent_of_the_variance_and_in_the_equation_from_5(
+    share: float, noisy: bool, num_paths: int
+) -> None:
+    data = linear_log(60)
+    model = _Paced(data)
+    model.share = share
+    problem = MultistepProblem.build(model, data.states[:2], 0.9, horizon=1, num_nodes=20)
+    assert (problem.noisy, problem.num_paths) == (noisy, num_paths)
+
+
+def test_the_least_error_of_a_lower_end_is_one_part_in_ten_thousand_of_the_range(
+    linear: MultistepProblem,
+) -> None:
+    same = linear.model.with_parts(torch.ones(3, linear.model.rows.num_groups, dtype=torch.bool))
+    found = linear.replace(model=same, num_parts=3, deviations=2.0).solve(GAIN)
+    assert found.returns.tolist() == pytest.approx([found.expected_return] * 3, abs=1e-12)
+    least = 2.0 * 1.3 * 1e-4 * linear.model.return_range(0.9)
+    assert found.objective == pytest.approx(found.expected_return - least, rel=1e-9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,9 +16,11 @@ from nopg.errors import ArgumentError
 from nopg.evaluation import OfflineEvaluator, compare, evaluate_offline
 from nopg.evaluation._behavior import logged_returns
 from nopg.evaluation._control_law import PolicyLaw
-from nopg.evaluation._model_paths import follow
+from nopg.evaluation._model_paths import _discounted_costs, follow
 from nopg.evaluation._offline import LOGGED
 from nopg.evaluation._region import region_of
+from nopg.evaluation._risk import share_along
+from nopg.models._rollout import Rollout
 
 LAW = torch.tensor([[-4.0, 0.0], [0.0, -2.0]], dtype=torch.float64)
 
@@ -197,7 +200,7 @@ def test_a_risk_is_between_its_bounds_and_never_a_bare_nothing(
 ) -> None:
     steps, region = 5, "abs(x1) > 1.2"
     runs = simulate(LQR(), free, steps=steps, initial_states=evaluator.problem.starts)
-    exact = float((runs.states[:-1, :, 0].abs() > 1.2).any(dim=0).double().mean())
+    exact = float((runs.states[:, :, 0].abs() > 1.2).any(dim=0).double().mean())
     risk = evaluator.risk(free, region, steps)
     assert 0 < exact < 1
     assert risk.low <= exact <= risk.high
@@ -214,6 +217,68 @@ def test_a_danger_that_was_never_seen_is_not_called_impossible(evaluator: Offlin
     assert risk.high > 0.5
     assert risk.verdict == "not identifiable"
     assert "no logged state lies inside" in risk.reasons
+
+
+@pytest.fixture(scope="module")
+def race() -> OfflineEvaluator:
+    """A walk to the right by .1 or .2 that ends beyond 1, from .75 and .05."""
+    s = torch.linspace(0, 0.99, 100, dtype=torch.float64)[:, None]
+    a = torch.where(torch.arange(100) % 2 == 0, 0.1, 0.2).double()[:, None]
+    starts = torch.tensor([[0.75], [0.05]], dtype=torch.float64)
+    log = Transitions.from_arrays(
+        s, a, -torch.ones(100), s + a, terminated=(s + a)[:, 0] > 1.0, initial_states=starts
+    )
+    return OfflineEvaluator(log, 0.9)
+
+
+def run(states: torch.Tensor) -> torch.Tensor:
+    return 0.0 * states + 0.2
+
+
+def test_no_time_is_spent_in_a_region_after_the_end_of_a_task(race: OfflineEvaluator) -> None:
+    # .75 → .95 → 1.15 ends after 2 steps, .05 → … → .85 → 1.05 after 5.
+    paths = race.evaluate(run)
+    beyond, _ = race.share_inside(paths, "s0 > 1")
+    assert beyond == pytest.approx(0.1 * (0.9 + 0.9**4) / 2)
+    late, _ = race.share_inside(paths, "s0 > 0.9")
+    assert late == pytest.approx(0.1 * (1 + 0.9 + 0.9**4) / 2)
+
+
+def test_after_the_paths_the_time_of_their_last_fifth_continues_for_those_that_go_on(
+    race: OfflineEvaluator,
+) -> None:
+    paths = race.follow(run, steps=3)  # the first has ended, the second is at .65
+    share, _ = share_along(paths, region_of("s0 > 0.6", race.data.schema), 0.9)
+    assert share == pytest.approx((0.1 * (1 + 0.9) + 0.1 * 0.9**2 + 0.9**3) / 2)
+
+
+def test_costs_after_the_paths_are_weighted_once_by_the_share_that_goes_on() -> None:
+    going = np.array([[1.0], [0.5], [0.25]])
+    T, m = 2, 1
+    path = Rollout(
+        states=np.zeros((T + 1, m, 1)),
+        actions=np.zeros((T, m, 1)),
+        rewards=np.zeros((T, m)),
+        log_odds=np.zeros((T, m)),
+        going=going,
+        costs=np.array([[[3.0], [4.0]]]),
+        slopes=None,
+        cost_slopes=None,
+    )
+    # 3 + γ·½·4, then 4 for ever of the quarter that goes on.
+    assert _discounted_costs(path, 0.9).item() == pytest.approx(3 + 0.9 * 0.5 * 4 + 0.81 / 0.1 * 0.25 * 4)
+
+
+def test_a_risk_counts_the_step_that_ends_the_task(race: OfflineEvaluator) -> None:
+    for steps, entered in ((1, 0.0), (2, 0.5), (4, 0.5), (5, 1.0), (10, 1.0)):
+        assert race.risk(run, "s0 > 1", steps).estimate == entered
+    # A function is given all states as rows.
+    assert race.risk(run, lambda states: states[:, 0] > 1, 10).estimate == 1.0
+    with pytest.raises(ArgumentError, match=r"one truth value for each, such as states\[:, 0\] > 1"):
+        race.risk(run, lambda states: states > 1, 10)
+    # The start counts; after the end nothing is entered.
+    assert race.risk(run, "s0 < 0.1", 10).estimate == 0.5
+    assert race.risk(run, "s0 > 1.1", 10).estimate == 0.5
 
 
 # Regions

@@ -363,6 +363,19 @@ def test_a_clock_jump_inside_an_episode_stops() -> None:
     assert "1 transition (row 129) spans a gap: 2.02 h instead of 1 min" in finding.what
 
 
+@pytest.mark.parametrize(("intervals", "grade"), [(9.0, Grade.LOOK), (11.0, Grade.STOP)])
+def test_a_gap_of_more_than_ten_intervals_stops(intervals: float, grade: Grade) -> None:
+    time = TIME + np.where(np.arange(ROWS) >= 130, 60.0 * (intervals - 1), 0.0)
+    assert on("sampling", tank(), time=time).grade == grade
+
+
+@pytest.mark.parametrize(("share", "grade"), [(0.008, Grade.LOOK), (0.02, Grade.STOP)])
+def test_gaps_in_more_than_one_step_of_a_hundred_stop(share: float, grade: Grade) -> None:
+    gaps = np.zeros(ROWS)
+    gaps[np.linspace(5, ROWS - 5, max(round(share * ROWS), 1)).astype(int)] = 60.0
+    assert on("sampling", tank(), time=TIME + gaps.cumsum()).grade == grade
+
+
 def test_a_missing_sample_is_worth_a_look() -> None:
     time = TIME + np.where(np.arange(ROWS) >= 130, 60.0, 0.0)
     assert on("sampling", tank(), time=time).grade == Grade.LOOK

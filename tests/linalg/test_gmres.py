@@ -11,7 +11,7 @@ from nopg.bellman import NOPG, BellmanEquation, PaperProblem
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_uniform
 from nopg.kernels import Bandwidths
-from nopg.linalg import GMRES, Auto, BiCGSTAB, DenseLU, Resolvent, Solution, Solver
+from nopg.linalg import GMRES, Auto, BiCGSTAB, DenseLU, FixedPoint, Resolvent, Solution, Solver
 from nopg.linalg._hierarchy import CellHierarchy
 from nopg.models import PaperModel
 from nopg.models._candidates import CandidateSearch
@@ -71,6 +71,60 @@ def test_the_preconditioner_is_worth_it_on_a_plant_of_few_dimensions() -> None:
     ours, plain = (system.solve(solver, tolerance=1e-6) for solver in (GMRES(), BiCGSTAB()))
     for with_cells, without in ((ours.q_solution, plain.q_solution), (ours.mu_solution, plain.mu_solution)):
         assert with_cells.num_steps < without.num_steps / 3
+
+
+@pytest.mark.parametrize("rows", range(1, 41))
+def test_it_solves_what_lu_solves_on_so_few_rows_that_one_cell_holds_them(rows: int) -> None:
+    data = plant(2, rows)
+    model = PaperModel(data, Bandwidths.from_values([0.3, 0.3], [0.5]))
+    problem = PaperProblem.build(model, torch.zeros(1, 2, dtype=torch.float64), discount=0.95)
+    corners = torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
+    policy = MLPPolicy.from_data(corners, corners[:, :1], rng=generator(0, "policy"))
+    system = problem.equation(policy, generator(0, "actions"))
+    found, exact = system.solve(GMRES(), tolerance=1e-10), system.solve(DenseLU())
+    assert found.certificate.converged
+    assert found.q_solution.num_steps > 0
+    for ours, theirs in (
+        (found.q_solution, exact.q_solution),
+        (found.mu_solution, exact.mu_solution),
+    ):
+        apart = float((ours.value - theirs.value).abs().max())
+        assert apart <= ours.error_bound + theirs.error_bound
+
+
+SCALES = [1e-318, 1e-310, 1e-300, 1e-160, 1e160, 1e300]
+
+
+def scaled_equation(scale: float) -> BellmanEquation:
+    data = plant(2, 450)
+    data = Transitions.from_arrays(
+        data.states, data.actions, scale * data.rewards, data.next_states, terminated=data.terminated
+    )
+    model = PaperModel(data, Bandwidths.from_values([0.2, 0.2], [0.5]))
+    problem = PaperProblem.build(model, torch.zeros(1, 2, dtype=torch.float64), discount=0.95)
+    policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
+    return problem.equation(policy, generator(0, "actions"))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("solver", [Auto, GMRES, BiCGSTAB, FixedPoint, DenseLU])
+def test_values_scale_with_the_rewards_down_to_denormal_numbers(scale: float, solver: type[Solver]) -> None:
+    expected = scaled_equation(1.0).solve(solver(), tolerance=1e-6)
+    found = scaled_equation(scale).solve(solver(), tolerance=1e-6)
+    # Steps are counted at another scale, where rewards are rounded to multiples of 2⁻¹⁰⁷⁴.
+    assert found.q_solution.num_steps == pytest.approx(expected.q_solution.num_steps, abs=1)
+    assert found.q_solution.converged
+    rounding = 2e-3 if scale < 1e-315 else 1e-10
+    # Both are within 1e-6/(1 − γ) of the solution.
+    assert (found.q / scale).numpy() == pytest.approx(expected.q.numpy(), abs=4e-5, rel=rounding)
+
+
+def test_a_guess_that_is_many_powers_of_ten_too_large_is_not_used() -> None:
+    equation = scaled_equation(1e-310)
+    system, guess = Resolvent(equation.operator, 0.95), torch.ones(450, dtype=torch.float64)
+    for solver in (GMRES(), BiCGSTAB(), FixedPoint()):
+        with_guess = solver.solve(system, equation.targets, tolerance=1e-6, guess=guess)
+        assert torch.equal(with_guess.value, solver.solve(system, equation.targets, tolerance=1e-6).value)
 
 
 def test_one_node_and_many_copies_of_it_are_solved_too() -> None:

@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -78,6 +80,61 @@ def test_no_certificate_is_violated_in_a_thousand_systems() -> None:
         "duality gap": 0,
         "mass balance": 0,
     }
+
+
+def exact_solution(system: Resolvent, b: torch.Tensor) -> list[Fraction]:
+    """Return x of Λx = b by Gauss-Jordan elimination in rational numbers."""
+    dense = system.operator.to_dense()
+    P, gamma, n = (dense.T if system.transposed else dense).tolist(), Fraction(system.discount), len(b)
+    rows = [
+        [*((i == j) - gamma * Fraction(P[i][j]) for j in range(n)), Fraction(float(b[i]))] for i in range(n)
+    ]
+    for k in range(n):  # Λ is an M-matrix: no pivot is 0
+        rows[k] = [entry / rows[k][k] for entry in rows[k]]
+        for i in range(n):
+            if i != k:
+                rows[i] = [a - rows[i][k] * c for a, c in zip(rows[i], rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    scale=st.sampled_from([1.0, 1e-290, 1e-308, 1e-316, 1e-320, 5e-324]),
+    discount=st.sampled_from([0.5, 0.9, 0.98]),
+    transposed=st.booleans(),
+    solver=st.sampled_from([DenseLU(), BiCGSTAB(), FixedPoint()]),
+)
+@settings(max_examples=300, deadline=None)
+def test_no_bound_is_exceeded_in_rational_arithmetic_also_at_denormal_numbers(
+    seed: int, scale: float, discount: float, transposed: bool, solver: Solver
+) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 6))
+    P = rng.random((n, n))
+    system = Resolvent(operator((P / P.sum(axis=1, keepdims=True)).tolist()), discount, transposed)
+    b = torch.tensor(rng.normal(size=n)) * scale
+    solution = solver.solve(system, b, tolerance=1e-9)
+
+    errors = [
+        abs(Fraction(x) - y) for x, y in zip(solution.value.tolist(), exact_solution(system, b), strict=True)
+    ]
+    assert (sum(errors) if transposed else max(errors)) <= Fraction(solution.error_bound)
+    assert solution.converged
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_bound_counts_one_denormal_unit_per_operation(transposed: bool) -> None:
+    # The residual of x = 2⁻¹⁰⁷⁴ on n states that stay is (1 − γ)x, rounded to 0, while x* = 0.
+    n, unit = 500, 5e-324
+    stays = SparseRows(RowPattern(torch.arange(n).int()[:, None], n), torch.ones(n, 1).double())
+    system = Resolvent(TransitionOperator(stays, torch.ones(n).double()), 0.9, transposed)
+    wrong = system.certify(
+        torch.full((n,), unit).double(), torch.zeros(n).double(), num_steps=0, tolerance=1e-9
+    )
+    assert wrong.residual == 0.0
+    error = Fraction(unit) * (n if transposed else 1)
+    # 1/(1 − γ) = 10, and 10 units for each entry.
+    assert error <= Fraction(wrong.error_bound) <= 101 * error
 
 
 @given(seed=st.integers(0, 10**6), transposed=st.booleans(), tolerance=st.floats(1e-12, 1e-2))

@@ -1,6 +1,7 @@
 """Rollouts: by hand on a plant that is known, values with leaving and ends, derivatives by differences."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from models.test_local_model import A, B, linear_log
 from nopg.data import Transitions
 from nopg.models import LocalModel
-from nopg.models._rollout import leaving_share, rollout
+from nopg.models._rollout import Rollout, leaving_share, rollout
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,46 @@ def test_a_path_that_has_ended_stands_still_and_earns_no_more() -> None:
     G, _, _ = path.staying().value(1.0 - 1e-12, 0.0)
     assert G[0] == pytest.approx([-2.0, -5.0], abs=0.05)
     assert len(path) == 5  # all have ended
+
+
+def fading(linear: LocalModel) -> tuple[Rollout, np.ndarray]:
+    """Return paths of three steps of which ever smaller shares go on, the first not at all after two."""
+    share = np.array([[1.0, 1.0], [0.5, 0.8], [0.0, 0.6], [0.0, 0.3]])
+    return replace(rollout(linear, push, STARTS, 3, slopes=True), going=share), share
+
+
+def test_rewards_and_tail_are_weighted_once_by_the_share_that_goes_on(linear: LocalModel) -> None:
+    path, share = fading(linear)
+    tail, gammas = np.array([7.0, 8.0]), 0.9 ** np.arange(4)
+    G, alive, lost = path.staying().value(0.9, -100.0, tail)
+    expected = (gammas[:3, None] * share[:3] * path.rewards).sum(axis=0) + gammas[3] * share[3] * tail
+    assert G[0] == pytest.approx(expected)
+    assert alive == pytest.approx(share)
+    assert lost.tolist() == [0.0, 0.0]
+
+    leaves = leaving_share(path.log_odds, 0.9)[0]
+    assert (leaves > 0).all()
+    stays = np.concatenate([np.ones((1, 2)), np.cumprod(1 - leaves, axis=0)])
+    _, alive, lost = path.value(0.9, -100.0, tail)
+    assert alive == pytest.approx(share * stays)
+    assert lost == pytest.approx((gammas[:3, None] * alive[:3] * leaves).sum(axis=0))
+
+
+def test_slopes_of_the_tail_are_weighted_once_by_the_share_that_goes_on(linear: LocalModel) -> None:
+    path, share = fading(linear)
+    assert path.slopes is not None
+    moves, rewarding, unknowing = path.slopes
+    still = replace(path, slopes=(moves, 0.0 * rewarding, 0.0 * unknowing)).staying()
+    slope = np.ones((2, 2))
+    found = still.action_slopes(0.9, 0.0, np.zeros((4, 2)), tail_slope=slope, by_state=np.zeros((3, 1, 2, 2)))
+    # An action of the last step changes the tail only: γ · the share of those that go on · ∂s′/∂a.
+    goes_on = np.array([0.0, 0.5])
+    assert found[2, :, 0] == pytest.approx(0.9 * goes_on * moves[2, :, 2].sum(axis=0))
+    by_state = slope
+    for t in (2, 1):
+        by_state = np.einsum("im,ijm->jm", by_state, moves[t, :, :2])
+    by_first = (by_state * moves[0, :, 2]).sum(axis=0)
+    assert found[0, :, 0] == pytest.approx(0.9**3 * share[3] * by_first)
 
 
 def test_a_reward_that_is_given_is_evaluated_and_not_fitted() -> None:

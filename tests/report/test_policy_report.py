@@ -10,6 +10,7 @@ import warnings
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,14 +18,14 @@ import torch
 
 import nopg
 from nopg.errors import ArgumentError, DataError, MissingExtraError, SupportWarning
-from nopg.evaluation import OfflineEvaluator
+from nopg.evaluation import Difference, OfflineEvaluation, OfflineEvaluator
 from nopg.report import PolicyReport, policy_report, write_report
 from nopg.report._fan import Fan, fans_table
 from nopg.report._influential import InfluentialPart
 from nopg.report._page import thinned
 from nopg.report._sections import _risks
 from nopg.report._trajectories import _turned
-from nopg.report._wording import number
+from nopg.report._wording import number, sentence
 from nopg.training import TrainingResult
 
 STATE, UNIT = "<script>alert(1)</script>", 'm" onload="x'
@@ -297,3 +298,18 @@ def test_a_table_is_thinned_to_the_numbers_that_it_may_hold() -> None:
     assert every == 4
     assert kept["b"].tolist() == column[::4].tolist()
     assert thinned({"a": column}, 100)[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [
+        (0.976, "is better than"),
+        (0.974, "is not significantly different from"),
+        (0.026, "is not significantly different from"),
+        (0.024, "is worse than"),
+    ],
+)
+def test_a_policy_is_called_better_or_worse_beyond_2_5_per_cent(probability: float, words: str) -> None:
+    some = OfflineEvaluation(1.0, (0.5, 1.5), 0.2, 0.0, 1.0, "ok", (), cast(Any, None))
+    said = sentence(some, some, Difference(0.1, (-0.1, 0.3), probability))
+    assert said.startswith(f"By the data this policy {words} the logged behaviour:")

@@ -51,3 +51,16 @@ def test_steps_of_any_size_go_up_and_the_best_policy_is_kept(learning_rate: floa
 def test_no_update_is_spent_on_a_policy_that_was_seen_already() -> None:
     valley, _ = climb(10.0, updates=20)
     assert len(set(valley.seen)) == 20
+
+
+def test_a_step_is_three_tenths_at_first_grows_by_half_after_a_rise_and_halves_after_a_fall() -> None:
+    policy = LinearPolicy([0.0])
+    optimizer = torch.optim.Adam(policy.parameters())
+    steps, zero = Backtracking(return_range=100.0), [torch.zeros(1, dtype=torch.float64)]
+    scales = [steps.scale]
+    # A fall of less than .002 of the range, .2, is none.
+    for objective in (0.0, 1.0, 0.81, 0.79, 2.0, 3.0, 4.0):
+        steps.review(policy, optimizer, objective, zero)
+        scales.append(steps.scale)
+    expected = [0.3, 0.45, 0.675, 0.675, 0.3375, 0.50625, 0.759375, 1.0]
+    assert scales == pytest.approx(expected)

@@ -1,7 +1,14 @@
 import io
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
-from nopg.training import Plateau, ProgressBar, Update
+import pytest
+import torch
+
+from nopg import TrainingConfig
+from nopg.policies import LinearPolicy
+from nopg.training import Plateau, ProgressBar, Update, _train
 
 
 class Terminal(io.StringIO):
@@ -100,3 +107,50 @@ def test_a_plateau_rule_can_serve_a_second_training() -> None:
     verdicts = [stop(update(k + 1)) for k in range(5)]
     assert any(verdicts)
     assert not stop(update(1, J=-20.0))
+
+
+def test_an_ascent_ends_after_15_updates_that_gained_less_than_a_tenth_of_a_hundredth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caught = list[Any]()
+
+    def climb(problem: object, policy: object, config: TrainingConfig, *_: object) -> tuple[Update, ...]:
+        caught.append(config.stop)
+        return ()
+
+    within = SimpleNamespace(description="", model=SimpleNamespace(num_parts=1), best_value=0.0)
+    within.replace = lambda **_: within
+    paths = SimpleNamespace(returns=torch.tensor([[-100.0]]))
+    for name, value in {
+        "_begin": lambda *_, **__: ("start", paths),
+        "choose_horizon": lambda *_: within,
+        "followed": lambda *_: paths,
+        "lower_return": lambda _: 0.0,
+        "_climb": climb,
+    }.items():
+        monkeypatch.setattr(_train, name, value)
+    _train.train(cast(Any, SimpleNamespace(multistep=within, default_updates=60)), LinearPolicy([0.0]))
+
+    # The resolution of a return of −100 is 1, so that a gain of .1 counts.
+    for gain, stops in ((0.09, 15), (0.11, 30)):
+        returns = [-100.0] * 14 + [-100.0 + gain] * 100
+        stopped = (n for n, J in enumerate(returns, start=1) if caught[0](update(n, J)))
+        assert next(stopped) == stops
+
+
+@pytest.mark.parametrize(("probability", "doubted"), [(0.74, True), (0.76, False)])
+def test_a_controller_better_than_the_log_with_less_than_three_quarters_is_doubted(
+    monkeypatch: pytest.MonkeyPatch, probability: float, doubted: bool
+) -> None:
+    found = SimpleNamespace(verdict="ok", interval=(1.0, 2.0), expected_return=1.5)
+    evaluator = SimpleNamespace(
+        evaluate=lambda _: found,
+        logged=lambda: SimpleNamespace(expected_return=0.5),
+        difference=lambda *_: SimpleNamespace(probability_better=probability),
+    )
+    monkeypatch.setattr(_train, "OfflineEvaluator", SimpleNamespace(of=lambda _: evaluator))
+    monkeypatch.setattr(_train, "quick_findings", lambda _: ())
+    monkeypatch.setattr(_train, "_rival", lambda *_: [])
+    within = SimpleNamespace(data=SimpleNamespace(episodes=torch.zeros(1)))
+    _, doubts = _train.judge(cast(Any, SimpleNamespace(multistep=within)), cast(Any, None))
+    assert bool(doubts) == doubted

@@ -67,7 +67,7 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         nodes = Nodes.covering(model, num_nodes)
         if horizon is None:
             moved = model.steps_to_move(_MOVED * nodes.spacing)
-            horizon = int(min(max(moved, math.ceil(_FIRST / (1.0 - gamma))), LONGEST_HORIZON))
+            horizon = int(min(max(moved, math.ceil(round(_FIRST / (1.0 - gamma), 9))), LONGEST_HORIZON))
         return cls(
             model=model,
             nodes=nodes,

@@ -86,7 +86,8 @@ class BellmanSolution(Solution):
         terms = space.sum(eps_0 != 0) + 8
         unknown = abs(equation.initial_unknown * equation.problem.unknown_value)
         size = space.dot(eps_0, self.q.abs()) + unknown + abs(equation.initial_reward)
-        rounding = terms * torch.finfo(P.dtype).eps * size
+        limits = torch.finfo(P.dtype)
+        rounding = terms * limits.eps * (size + limits.smallest_normal)  # denormal numbers have fewer digits
 
         cut = self.cut.return_error
         return Certificate(

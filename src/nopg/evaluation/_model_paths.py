@@ -40,7 +40,9 @@ class ModelPaths:
         costs: Discounted sums of the further columns that the model predicts, shape (k, P, m).
         left: The share of a path that has neither left the data nor ended before, shape (T, P·m).
         going: The share that has not ended before, whatever the data know, shape (T, P·m).
+        stays: The share that has not left the data, whether or not it has ended, shape (T + 1, P·m).
         last: Raw states that the last step led to, shape (P·m, d_s).
+        goes_on: The share that has not ended after the last step, shape (P·m,).
         num_parts: P.
         repeats: How often every start is repeated.
         solution: Of the equation whose values are the tails.
@@ -55,7 +57,9 @@ class ModelPaths:
     costs: torch.Tensor
     left: torch.Tensor
     going: torch.Tensor
+    stays: torch.Tensor
     last: torch.Tensor
+    goes_on: torch.Tensor
     num_parts: int
     repeats: int
     solution: MultistepSolution
@@ -113,7 +117,9 @@ def follow(
         costs=torch.as_tensor(_discounted_costs(path, gamma).reshape(-1, *shape)),
         left=torch.as_tensor(alive[:-1]),
         going=torch.as_tensor(path.going[:-1]),
+        stays=torch.as_tensor(path.stays(gamma)),
         last=torch.as_tensor(path.states[-1]),
+        goes_on=torch.as_tensor(path.going[-1]),
         num_parts=num_parts,
         repeats=repeats,
         solution=solution,
@@ -131,6 +137,6 @@ def _discounted_costs(path: Rollout, discount: float) -> FloatArray:
     T = len(path)
     spent = path.costs * path.going[:-1]
     sums = np.einsum("t,ktm->km", discount ** np.arange(T), spent)
-    ahead = discount**T / (1.0 - discount)
-    total: FloatArray = sums + ahead * path.going[-1] * spent[:, -max(T // 5, 1) :].mean(axis=1)
+    ahead = discount**T / (1.0 - discount) * path.going[-1]
+    total: FloatArray = sums + ahead * path.costs[:, -max(T // 5, 1) :].mean(axis=1)
     return total

@@ -111,6 +111,8 @@ class OfflineEvaluator:
     def risk(self, policy: Any, region: str | Callable[[Any], Any], steps: int) -> Risk:
         """Return the probability that a policy enters a region within some steps from the starts.
 
+        The state at the start and the one in which a task ends count.
+
         Args:
             policy: See `evaluate`.
             region: Such as `"position > 0.3 or abs(angle) > 0.05"`: names of states, numbers, + - * /, abs,

@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -44,10 +45,21 @@ def region_of(region: str | Callable[[Any], Any], schema: Schema) -> Region:
         [True, False]
     """
     if callable(region):
-        given = region
-        return lambda states: as_tensor(given(states)).bool()
+        return partial(_evaluate, region)
     margin = margin_of(region, schema)
     return lambda states: margin(states) > 0
+
+
+def _evaluate(region: Callable[[Any], Any], states: torch.Tensor) -> torch.Tensor:
+    """Return whether states (…, d_s) lie in a region that is a function of states (m, d_s)."""
+    flat = states.reshape(-1, states.shape[-1])
+    inside = as_tensor(region(flat)).bool()
+    if inside.shape != (len(flat),):
+        raise ArgumentError(
+            f"the region returned shape {tuple(inside.shape)} for {len(flat)} states; return one truth value "
+            "for each, such as states[:, 0] > 1"
+        )
+    return inside.reshape(states.shape[:-1])
 
 
 def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -49,11 +49,12 @@ def risk_along(
     paths: ModelPaths, inside: Callable[[torch.Tensor], torch.Tensor], data: Transitions, steps: int
 ) -> Risk:
     """Return the risk of a region along paths; some rows of the data lie inside it."""
-    entered = inside(paths.states) & (paths.going > 0)  # (T, (B + 1)·m)
+    # A state counts if the step that led to it was made; so does one in which the task ends.
+    led_to = inside(torch.cat([paths.states[1:], paths.last[None]])) & (paths.going > 0)
+    entered = torch.cat([inside(paths.states[:1]), led_to])  # (T + 1, (B + 1)·m)
     ever, first = entered.any(dim=0), entered.double().argmax(dim=0)
-    at_entry = paths.left.gather(0, first[None])[0]
-    going = (paths.going > 0).sum(dim=0) - 1
-    at_end = paths.left.gather(0, going[None])[0]
+    at_entry = paths.stays.gather(0, first[None])[0]
+    at_end = paths.stays.gather(0, (paths.going > 0).sum(dim=0, keepdim=True))[0]
     known = torch.where(ever, at_entry, 0.0)
     lost = torch.where(ever, 1.0 - at_entry, 1.0 - at_end)
     by_part = [part.view(paths.num_parts, -1).mean(dim=1) for part in (known, known + lost, ever.double())]
@@ -91,7 +92,7 @@ def share_along(
     led_to = torch.cat([paths.states[1:], paths.last[None]])
     entered = inside(led_to).double() * paths.going  # (T, P·m)
     weights = (1.0 - discount) * discount ** torch.arange(len(entered)).double()
-    late = entered[-max(len(entered) // 5, 1) :].mean(dim=0)
+    late = paths.goes_on * inside(led_to)[-max(len(entered) // 5, 1) :].double().mean(dim=0)
     shares = (weights @ entered + discount ** len(entered) * late).view(paths.num_parts, -1)
     mean, error = float(shares[0].mean()), standard_error(shares, paths)
     return mean, (max(mean - DEVIATIONS * error, 0.0), min(mean + DEVIATIONS * error, 1.0))

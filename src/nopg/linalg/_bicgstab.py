@@ -36,10 +36,7 @@ class BiCGSTAB(Solver):
     max_steps: int = 2_000
     fallback: bool = True
 
-    def solve(
-        self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
-    ) -> Solution:
-        """Solve one system; see `Solver.solve`."""
+    def _solve(self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None) -> Solution:
         target = tolerance * system.norm(b)
         x = torch.zeros_like(b) if guess is None else guess
         r = b - system.apply(x)

@@ -44,10 +44,7 @@ class Auto(Solver):
     _work: float = field(default=0.0, init=False, repr=False)
     _restored: bool = field(default=False, init=False, repr=False)
 
-    def solve(
-        self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
-    ) -> Solution:
-        """Solve one system; see `Solver.solve`."""
+    def _solve(self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None) -> Solution:
         solver: Solver = DenseLU() if self._small(system) else BiCGSTAB()
         return solver.solve(system, b, tolerance=tolerance, guess=guess)
 

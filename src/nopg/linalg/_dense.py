@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from nopg.errors import SolverError
 from nopg.linalg._resolvent import Resolvent
+from nopg.linalg._scale import solve_at_safe_scale
 from nopg.linalg._solution import Solution
 from nopg.linalg._solver import Pair, Solver
 
@@ -25,22 +27,18 @@ class DenseLU(Solver):
 
     limit: int = 4_000
 
-    def solve(
-        self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
-    ) -> Solution:
-        """Solve one system; see `Solver.solve`."""
-        del guess
-        return self._back_substitute(self._factorize(system), system, b, tolerance)
+    def _solve(self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None) -> Solution:
+        return self._back_substitute(self._factorize(system), system, b, tolerance=tolerance, guess=guess)
 
     def solve_both(
         self, system: Resolvent, b: Tensor, c: Tensor, *, tolerance: float, guesses: Pair | None = None
     ) -> tuple[Solution, Solution]:
         """Solve Λx = b and Λᵀy = c with one factorisation."""
         del guesses
-        factors = self._factorize(system)
+        solve = partial(self._back_substitute, self._factorize(system))
         return (
-            self._back_substitute(factors, system, b, tolerance),
-            self._back_substitute(factors, system.T, c, tolerance),
+            solve_at_safe_scale(solve, system, b, tolerance=tolerance, guess=None),
+            solve_at_safe_scale(solve, system.T, c, tolerance=tolerance, guess=None),
         )
 
     def _factorize(self, system: Resolvent) -> tuple[Tensor, Tensor]:
@@ -56,7 +54,14 @@ class DenseLU(Solver):
         return factors, pivots
 
     def _back_substitute(
-        self, factors: tuple[Tensor, Tensor], system: Resolvent, b: Tensor, tolerance: float
+        self,
+        factors: tuple[Tensor, Tensor],
+        system: Resolvent,
+        b: Tensor,
+        *,
+        tolerance: float,
+        guess: Tensor | None,
     ) -> Solution:
+        del guess
         x = torch.linalg.lu_solve(*factors, b[:, None], adjoint=system.transposed)[:, 0]
         return system.certify(x, b, num_steps=0, tolerance=tolerance)

@@ -24,10 +24,7 @@ class FixedPoint(Solver):
 
     max_steps: int | None = None
 
-    def solve(
-        self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
-    ) -> Solution:
-        """Solve one system; see `Solver.solve`."""
+    def _solve(self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None) -> Solution:
         target = tolerance * system.norm(b)
         x = b.clone() if guess is None or target == 0.0 else guess  # for b = 0 the solution is 0
         limit = self.max_steps or self._steps_needed(system, b, x, tolerance)

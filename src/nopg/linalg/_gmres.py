@@ -43,10 +43,7 @@ class GMRES(Solver):
     _kept: _Kept | None = field(default=None, init=False, repr=False)
     _pending_state: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
 
-    def solve(
-        self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
-    ) -> Solution:
-        """Solve one system; see `Solver.solve`."""
+    def _solve(self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None) -> Solution:
         kept = self._preconditioner(system, guess if system.transposed else None)
         if kept is None:
             return BiCGSTAB().solve(system, b, tolerance=tolerance, guess=guess)

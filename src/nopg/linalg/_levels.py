@@ -82,7 +82,8 @@ class Aggregation:
         """Return Yy, or Wy."""
         first, k = self.level.first, self.level.rows_per_cell
         y = y[first : first + self.level.num_cells]
-        x = y[:, None].expand(-1, k).reshape(-1) if k else y.index_select(0, self.level.labels)
+        # Of a single cell the expanded values are a view, which cannot be written to.
+        x = y[:, None].expand(-1, k).reshape(-1).contiguous() if k else y.index_select(0, self.level.labels)
         return x.mul_(self.weights) if transposed else x
 
 

@@ -142,7 +142,7 @@ class Resolvent:
     ) -> Solution:
         """Return x with its error bound: ‖x − x*‖ ≤ ‖Λ⁻¹‖ ‖b − Λx‖ (`theorem:fixedpoint`).
 
-        The bound includes the rounding error of the computed residual.
+        The bound includes the rounding error of the computed residual, that of denormal numbers too.
 
         Args:
             x: The solution.
@@ -155,7 +155,7 @@ class Resolvent:
         scale = self.norm(b)
         # ‖γP|x|‖ ≤ γρ‖x‖ in the maximum norm, and so is ‖γPᵀ|x|‖ in the sum norm.
         propagated = self.discount * self.operator.largest_row_sum * (1.0 + 2.0 * self._rounding)
-        rounding = self._rounding * (scale + (1.0 + propagated) * self.norm(x))
+        rounding = self._rounding * (scale + (1.0 + propagated) * self.norm(x)) + self._underflow
         return Solution(
             value=x,
             num_steps=num_steps,
@@ -169,3 +169,10 @@ class Resolvent:
         """Relative rounding error of one entry of b − Λx (Higham 2002, section 3.1, doubled)."""
         unit_roundoff = torch.finfo(self.operator.dtype).eps / 2
         return 2.0 * (self.operator.terms_per_row + 8) * unit_roundoff
+
+    @property
+    def _underflow(self) -> float:
+        """Absolute rounding error of ‖b − Λx‖ where products are denormal (Higham 2002, eq. 2.8, doubled)."""
+        limits, operator = torch.finfo(self.operator.dtype), self.operator
+        entries = operator.space.ranks.total(operator.size) if self.transposed else 1
+        return entries * (operator.terms_per_row + 8) * limits.smallest_normal * limits.eps

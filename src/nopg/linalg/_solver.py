@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from nopg.linalg._resolvent import Resolvent
+from nopg.linalg._scale import solve_at_safe_scale
 from nopg.linalg._solution import Solution
 
 __all__ = ["CALL", "Pair", "Solver"]
@@ -21,7 +22,6 @@ CALL = 5_000
 class Solver(ABC):
     """Solves Λx = b to a relative residual, with a proven error bound."""
 
-    @abstractmethod
     def solve(
         self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None = None
     ) -> Solution:
@@ -33,6 +33,11 @@ class Solver(ABC):
             tolerance: Stops at ‖b − Λx‖ ≤ tolerance · ‖b‖, in the norm of the system.
             guess: Initial x; a direct solver ignores it.
         """
+        return solve_at_safe_scale(self._solve, system, b, tolerance=tolerance, guess=guess)
+
+    @abstractmethod
+    def _solve(self, system: Resolvent, b: Tensor, *, tolerance: float, guess: Tensor | None) -> Solution:
+        """Solve one system whose right-hand side can be squared."""
 
     def solve_both(
         self, system: Resolvent, b: Tensor, c: Tensor, *, tolerance: float, guesses: Pair | None = None

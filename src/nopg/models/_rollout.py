@@ -49,7 +49,7 @@ class Rollout:
         rewards: Rewards, shape (T, m).
         costs: Further columns that the model predicts, shape (k, T, m).
         log_odds: Log-odds of the unknown share at each (s, a), shape (T, m).
-        going: 1 if a path had not ended before the step, shape (T + 1, m).
+        going: Share of a path that had not ended before the step, here 1 or 0, shape (T + 1, m).
         slopes: ∂s′/∂x (T, d_s, d, m), ∂r/∂x (T, d, m) and ∂log-odds/∂x (T, d, m) for x = (s, a), if recorded.
         cost_slopes: ∂c/∂x (k, T, d, m), if recorded.
     """
@@ -81,16 +81,26 @@ class Rollout:
         """
         T, m = self.rewards.shape
         leaves, _ = leaving_share(self.log_odds, discount)
-        G, alive, lost = np.zeros((T + 1, m)), np.ones((T + 1, m)), np.zeros(m)
-        for t in range(T):
-            lost += discount**t * alive[t] * leaves[t]
-            alive[t + 1] = alive[t] * (1.0 - leaves[t]) * self.going[t + 1]
+        alive = self.stays(discount) * self.going
+        lost = np.einsum("t,tm->m", discount ** np.arange(T), alive[:-1] * leaves)
+        G, goes_on = np.zeros((T + 1, m)), discount * self._goes_on
         if tail is not None:
             G[T] = tail
         for t in reversed(range(T)):
-            goes_on = discount * self.going[t + 1] * G[t + 1]
-            G[t] = (1.0 - leaves[t]) * (self.rewards[t] + goes_on) + leaves[t] * unknown_value
+            ahead = self.rewards[t] + goes_on[t] * G[t + 1]
+            G[t] = (1.0 - leaves[t]) * ahead + leaves[t] * unknown_value
         return G, alive, lost
+
+    def stays(self, discount: float) -> FloatArray:
+        """Return the share (T + 1, m) of a path that has not left the data, whether or not it has ended."""
+        leaves, _ = leaving_share(self.log_odds, discount)
+        return np.cumprod(np.concatenate([np.ones_like(leaves[:1]), 1.0 - leaves]), axis=0)
+
+    @property
+    def _goes_on(self) -> FloatArray:
+        """The share (T, m) of what had not ended before a step that does not end with it."""
+        before, after = self.going[:-1], self.going[1:]
+        return np.divide(after, before, out=np.zeros_like(after), where=before > 0)
 
     def staying(self) -> Rollout:
         """Return the same rollouts with no path leaving the data."""
@@ -119,11 +129,10 @@ class Rollout:
         moves, rewarding, unknowing = self.slopes
         leaves, rises = leaving_share(self.log_odds, discount)
         d_s = self.states.shape[2]
-        slopes, p = np.empty_like(self.actions), tail_slope
+        slopes, p, goes_on = np.empty_like(self.actions), tail_slope, discount * self._goes_on
         for t in reversed(range(len(self))):
-            goes_on = discount * self.going[t + 1]
-            by_leaving = (unknown_value - self.rewards[t] - goes_on * G[t + 1]) * rises[t]
-            ahead = rewarding[t] + goes_on * (p[:, None] * moves[t]).sum(axis=0)
+            by_leaving = (unknown_value - self.rewards[t] - goes_on[t] * G[t + 1]) * rises[t]
+            ahead = rewarding[t] + goes_on[t] * (p[:, None] * moves[t]).sum(axis=0)
             q = (1.0 - leaves[t]) * ahead + by_leaving * unknowing[t]
             slopes[t] = q[d_s:].T
             p = q[:d_s] + (q[d_s:, None] * by_state[t]).sum(axis=0)
