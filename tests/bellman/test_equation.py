@@ -254,3 +254,8 @@ def test_action_values_for_actions_of_another_shape_are_refused() -> None:
     solution = chain().solution()
     with pytest.raises(ArgumentError, match="give one action of 1 numbers for each of 2 states"):
         solution.action_value(torch.zeros(2, 1).double(), torch.zeros(3, 1).double())
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-310, 1e-318, 1e-322])
+def test_the_bound_on_the_return_holds_for_denormal_rewards(scale: float) -> None:
+    assert return_certificate_cases(60, seed=1, scale=scale)["expected return"] == 0
