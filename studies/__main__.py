@@ -1,4 +1,4 @@
-"""The command line of the studies: `python -m studies run|measure|table|page`."""
+"""The command line of the studies: `python -m studies run|check|measure|table|page`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from nopg.errors import NopgError
 from studies.benchmark_page import tables
+from studies.check import differences, drawn, run_again
 from studies.measurements import MEASUREMENTS, measure
 from studies.page_writer import PAGES, benchmark_records, write_page
 from studies.plan import METHODS, STUDIES, jobs
@@ -43,6 +44,19 @@ def _run(given: argparse.Namespace) -> None:
     say(f"{len(todo)} of {len(wanted)} runs to make")
     for record in run_all(todo, workers=given.workers, options=options, folder=given.results):
         say(_line(record))
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Make drawn runs again; raise if one differs."""
+    unequal, records = 0, drawn(given.study, given.number, given.seed, given.results)
+    for record in records:
+        found = differences(record, run_again(record, given.demonstrations))
+        options = "".join(f", {value}" for value in record.options.values())
+        name = f"{record.benchmark}{options}: {record.method}, {record.rows}, seed {record.seed}"
+        say(f"{name}, {record.commit}: {'equal to the bit' if not found else '; '.join(found[:3])}")
+        unequal += bool(found)
+    if unequal:
+        raise NopgError(f"{unequal} of {len(records)} runs differ from their records")
 
 
 def _table(given: argparse.Namespace) -> None:
@@ -92,6 +106,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.set_defaults(command=_run)
 
+    check = commands.add_parser("check", help="make some recorded runs again and compare to the bit")
+    check.add_argument("study", nargs="?", default="paper", choices=("paper", "paper-quick", *STUDIES))
+    check.add_argument("--number", default=10, type=int, help="number of runs")
+    check.add_argument("--seed", default=0, type=int, help="random seed of the choice")
+    check.add_argument("--demonstrations", type=Path, help="recorded drives of the mountain car, a CSV file")
+    check.set_defaults(command=_check)
+
     table = commands.add_parser("table", help="print the figures from the records")
     table.set_defaults(command=_table)
     single = commands.add_parser("measure", help="measure a part of nopg")
@@ -100,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     page = commands.add_parser("page", help="write pages and figures from the records")
     page.add_argument("page", nargs="*", help=f"{', '.join(PAGES)}, or a path with this stem; default: all")
     page.set_defaults(command=_pages)
-    for command in (run, table, single, page):
+    for command in (run, check, table, single, page):
         command.add_argument("--results", type=Path, default=FOLDER, help="folder of the records")
     return parser
 

@@ -14,7 +14,7 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-PAGES = ("benchmark", "reproduction", "performance", *MEASUREMENTS)
+PAGES = ("benchmark", "reproduction", "baselines", "performance", *MEASUREMENTS)
 """All pages; `promise` is the picture of the README alone."""
 
 
@@ -33,6 +33,10 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         text = page(benchmark_records(folder))
     elif name == "reproduction":
         text = _reproduction(folder)
+    elif name == "baselines":
+        from studies.paper._page import baselines_page
+
+        text = baselines_page(folder)
     elif name == "performance":
         from studies.bench.page import markdown
         from studies.bench.plot import draw

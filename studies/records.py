@@ -19,7 +19,7 @@ import torch
 
 from nopg.errors import DataError
 
-__all__ = ["FOLDER", "ROOT", "Record", "append", "code_version", "last_of_each", "newest", "read"]
+__all__ = ["FOLDER", "ROOT", "Record", "append", "code_version", "last_of_each", "newest", "plain", "read"]
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "studies"
@@ -74,7 +74,7 @@ class Record:
     @property
     def run(self) -> tuple[Any, ...]:
         """What distinguishes one run of a version of the code from another."""
-        options = json.dumps(_plain(self.options), sort_keys=True)
+        options = json.dumps(plain(self.options), sort_keys=True)
         return (self.study, self.benchmark, self.method, self.rows, self.seed, options)
 
     @property
@@ -103,7 +103,7 @@ def append(record: Record, folder: Path = FOLDER) -> None:
     """Add a line to the file of the study: all of it or nothing, also with several writers."""
     folder.mkdir(parents=True, exist_ok=True)
     values = {name: value for name, value in asdict(record).items() if value != _DEFAULTS[name]}
-    line = (json.dumps(_plain(values), ensure_ascii=False, allow_nan=False) + "\n").encode()
+    line = (json.dumps(plain(values), ensure_ascii=False, allow_nan=False) + "\n").encode()
     with (folder / f"{record.study}.jsonl").open("a+b") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         if end := stream.seek(0, os.SEEK_END):
@@ -172,12 +172,12 @@ def _git(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return what JSON can hold of a value; what is no finite number becomes None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, (torch.Tensor, np.ndarray, np.generic)):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [plain(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,6 +12,7 @@ from pathlib import Path
 from nopg.errors import MissingExtraError, NopgError
 from nopg.report._style import save
 from studies.paper import EXPERIMENTS, Choice, Experiment, Trial, missing_trials, page, records_of, run_trials
+from studies.paper._experiment import MODES
 from studies.paper.figures import draw
 from studies.printing import note, say
 from studies.records import FOLDER, Record
@@ -47,7 +48,7 @@ def _reproduce(given: argparse.Namespace) -> None:
     figures = given.figures or (given.out / "quick" if given.quick else given.out) / "figures"
     if not given.draw_only:
         choice = Choice(
-            modes=("ours", "faithful") if given.quick else ("faithful",) if given.faithful else ("ours",),
+            modes=tuple(given.mode) or (MODES if given.quick else ("ours",)),
             trials=given.trials,
             sizes=tuple(given.samples) or None,
             methods=tuple(given.method) or None,
@@ -109,7 +110,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trials", type=int, help="number of seeds per method and size")
     parser.add_argument("--samples", type=int, action="append", default=[], help="dataset size; repeatable")
     parser.add_argument("--method", action="append", default=[], help="method; repeatable")
-    parser.add_argument("--faithful", action="store_true", help="the supplement's settings instead of ours")
+    parser.add_argument(
+        "--mode",
+        action="append",
+        default=[],
+        choices=MODES,
+        help="ours (default model, nothing set), paper (its model, nothing set), or faithful (its model with "
+        "the supplement's settings); repeatable",
+    )
     parser.add_argument("--quick", action="store_true", help="short trials, to see that all runs; kept apart")
     parser.add_argument("--workers", type=int, default=2, help="trials at a time, one thread each")
     parser.add_argument("--backend", help="joblib backend: ray or dask for a cluster; default: this machine")

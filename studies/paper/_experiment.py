@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from studies.records import Record
 
-__all__ = ["MODES", "Choice", "Experiment", "Finding", "Measurement", "Mode", "Trial", "mode_of"]
+__all__ = [
+    "MODES",
+    "MODE_WORDS",
+    "Choice",
+    "Experiment",
+    "Finding",
+    "Measurement",
+    "Mode",
+    "Trial",
+    "mode_of",
+]
 
-Mode = Literal["ours", "faithful"]
-"""Nothing set, all from the data; or the supplement's settings."""
+Mode = Literal["ours", "paper", "faithful"]
+"""The default model, nothing set; the paper's model, nothing set; the same with the supplement's settings."""
 
 MODES: tuple[Mode, ...] = get_args(Mode)
+
+MODE_WORDS: Mapping[Mode, str] = MappingProxyType(
+    {"ours": "default model", "paper": "paper's model", "faithful": "supplement's settings"}
+)
 
 
 def mode_of(record: Record) -> Mode:
@@ -46,6 +61,22 @@ class Trial:
     seed: int
     quick: bool = False
     demonstrations: str | None = None
+
+    @classmethod
+    def of(cls, record: Record, demonstrations: Path | None = None) -> Trial:
+        """Return the trial of a record; one on a file of demonstrations needs that file."""
+        name = record.options.get("demonstrations")
+        if name is not None and (demonstrations is None or demonstrations.name != name):
+            raise ArgumentError(f"this trial learned from {name}; give the file with --demonstrations")
+        return cls(
+            record.benchmark,
+            mode_of(record),
+            record.method,
+            record.rows,
+            record.seed,
+            quick=record.study == "paper-quick",
+            demonstrations=None if name is None else str(demonstrations),
+        )
 
     @property
     def study(self) -> str:

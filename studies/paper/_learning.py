@@ -13,8 +13,18 @@ from nopg.errors import ArgumentError
 from nopg.evaluation import Evaluation, control_law
 from nopg.training import TrainingResult
 from studies.markdown import table
-from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial, mode_of
-from studies.paper._methods import FAITHFUL, METHODS, Method
+from studies.paper._experiment import (
+    MODE_WORDS,
+    MODES,
+    Choice,
+    Experiment,
+    Finding,
+    Measurement,
+    Mode,
+    Trial,
+    mode_of,
+)
+from studies.paper._methods import FAITHFUL, METHODS, PAPER, Method
 from studies.paper._scores import summarize
 from studies.paper._tasks import DemonstrationTask, Task
 from studies.records import Record
@@ -89,7 +99,7 @@ class LearningStudy(Experiment):
         """Train, and run the controller at every snapshot of its training."""
         task, method = self._task(trial.demonstrations), self._method(trial)
         online = method.needs == "simulator"
-        updates = method.updates if trial.mode == "ours" else task.recipe.updates
+        updates = task.recipe.updates if trial.mode == "faithful" else method.updates
         if trial.quick:
             updates = _QUICK_UPDATES
         if online:
@@ -122,13 +132,14 @@ class LearningStudy(Experiment):
         return Measurement(results, None if online else data, self._config(task, method, updates))
 
     def tables(self, records: Sequence[Record]) -> list[str]:
-        """Return one table per mode: a row per method and size."""
+        """Return a table per source of data: a row per method and settings, a column per size."""
         lines: list[str] = []
         for source, title in self._sources(records):
-            for mode, words in (("ours", "Nothing set"), ("faithful", "The supplement's settings")):
-                mine = [r for r in records if mode_of(r) == mode and _source(r) == source]
-                if mine:
-                    lines += ["", f"**{words}{title}.**", "", *self._table(mine)]
+            mine = [r for r in records if _source(r) == source]
+            nopg, rivals = ([r for r in mine if r.method.startswith("nopg") is own] for own in (True, False))
+            for some in (nopg, rivals):
+                if some:
+                    lines += ["", f"Mean return by {self.unit}{title}.", "", *self._table(some)]
         return lines
 
     def findings(self, records: Sequence[Record]) -> list[Finding]:
@@ -136,29 +147,29 @@ class LearningStudy(Experiment):
         return self.to_findings(self, records)
 
     def _table(self, records: Sequence[Record]) -> list[str]:
-        heads = ["method", self.unit, "trials", "return: mean [95 %]", "IQM", "worst"]
-        heads += ["solved", "the paper's", "seconds"]
+        sizes = sorted({r.rows for r in records})
         rows = []
         for method in METHODS:
-            for size in sorted({r.rows for r in records if r.method == method}):
-                mine = [r for r in records if r.method == method and r.rows == size]
-                returns = [score_of(r) for r in mine]
-                summary, papers = summarize(returns), self.paper.get(method, {}).get(size)
-                low, high = summary.mean_interval
-                rows.append(
-                    (
-                        METHODS[method].label + (_BEST if method in BY_BEST else ""),
-                        f"{size}",
-                        f"{len(mine)}",
-                        f"{summary.mean:.0f} [{low:.0f}, {high:.0f}]",
-                        f"{summary.iqm:.0f}",
-                        f"{min(returns):.0f}",
-                        f"{sum(x >= self.task.solved for x in returns)}",
-                        "" if papers is None else f"{papers:.0f}",
-                        f"{statistics.fmean(r.cpu_seconds for r in mine):.0f}",
-                    )
-                )
-        return table(heads, rows)
+            for mode in MODES:
+                if mine := [r for r in records if r.method == method and mode_of(r) == mode]:
+                    by_size = [[r for r in mine if r.rows == size] for size in sizes]
+                    seconds = [statistics.fmean(r.cpu_seconds for r in some) for some in by_size if some]
+                    spent = " to ".join(dict.fromkeys(f"{x:.0f}" for x in (seconds[0], seconds[-1])))
+                    words = METHODS[method].label + (_BEST if method in BY_BEST else f", {MODE_WORDS[mode]}")
+                    rows.append((words, *(self._cell(some) for some in by_size), spent))
+            if papers := self.paper.get(method):
+                known = [f"{papers[size]:.0f}" if size in papers else "" for size in sizes]
+                rows.append((f"{METHODS[method].label}, the paper", *known, ""))
+        return table(["", *(f"{size}" for size in sizes), "CPU s"], rows)
+
+    def _cell(self, records: Sequence[Record]) -> str:
+        """Return the mean, half of its 95 % interval, and how many trials solved the task."""
+        if not records:
+            return ""
+        returns = [score_of(r) for r in records]
+        low, high = summarize(returns).mean_interval
+        solved = sum(x >= self.task.solved for x in returns)
+        return f"{statistics.fmean(returns):.0f}±{(high - low) / 2:.0f} ({solved}/{len(returns)})"
 
     def _sources(self, records: Sequence[Record]) -> list[tuple[str | None, str]]:
         found = sorted({_source(r) for r in records}, key=lambda name: (name is not None, name))
@@ -168,7 +179,7 @@ class LearningStudy(Experiment):
         return _QUICK_STEPS if METHODS[curve.method].needs == "simulator" else self.quick_size
 
     def _method(self, trial: Trial) -> Method:
-        return METHODS[trial.method] if trial.mode == "ours" else FAITHFUL[trial.method]
+        return {"ours": METHODS, "paper": PAPER, "faithful": FAITHFUL}[trial.mode][trial.method]
 
     def _task(self, demonstrations: str | None) -> Task:
         if demonstrations is None:

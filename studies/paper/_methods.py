@@ -24,7 +24,7 @@ from nopg.training._ascent import ascend
 from studies.baselines import PWIS, OfflineMethod, Snapshot, train_offline, train_online_ddpg
 from studies.paper._tasks import RandomTask, Task
 
-__all__ = ["FAITHFUL", "METHODS", "Method", "Needs"]
+__all__ = ["FAITHFUL", "METHODS", "PAPER", "Method", "Needs"]
 
 Needs = Literal["transitions", "trajectories", "simulator"]
 """What a method asks for: any transitions; trajectories with the behaviour's density; the plant itself."""
@@ -59,7 +59,7 @@ class Method:
 _SNAPSHOTS = 10
 
 
-def _ours(kind: Literal["deterministic", "gaussian"]) -> Train:
+def _ours(kind: Literal["deterministic", "gaussian"], model: Literal["local", "paper"] = "local") -> Train:
     """NOPG as a user gets it who sets nothing: one controller, the one that `optimize` returns."""
 
     def train(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapshot]:
@@ -68,6 +68,7 @@ def _ours(kind: Literal["deterministic", "gaussian"]) -> Train:
             data,
             task.discount,
             policy=kind,
+            model=model,
             config=TrainingConfig(updates=updates, seed=seed, progress=False),
         )
         seconds = time.perf_counter() - began
@@ -203,6 +204,12 @@ METHODS: Mapping[str, Method] = _by_name(
     Method("ddpg-online", "DDPG online", "simulator", True, 20_000, _SUPPLEMENT, _online),
 )
 """By name, in the order of the table."""
+
+PAPER: Mapping[str, Method] = _by_name(
+    Method("nopg-d", "NOPG-D", "transitions", True, 1_500, _OURS, _ours("deterministic", "paper")),
+    Method("nopg-s", "NOPG-S", "transitions", True, 1_500, _OURS, _ours("gaussian", "paper")),
+)
+"""NOPG with the paper's model, nothing set."""
 
 FAITHFUL: Mapping[str, Method] = _by_name(
     Method("nopg-d", "NOPG-D", "transitions", True, 1_500, _SUPPLEMENT, _faithful("deterministic")),

@@ -10,37 +10,51 @@ from studies.paper._experiment import Experiment
 from studies.paper._run import records_of
 from studies.records import Record
 
-__all__ = ["page"]
+__all__ = ["baselines_page", "page"]
 
 _HEAD = """\
 # The paper's experiments
 
 Made by `python -m studies page reproduction` from `results/studies/paper.jsonl`; do not edit. Every
 experiment is one command: it runs the trials that have no record yet, draws the figure, and prints the
-findings. `python -m studies.paper NAME` sets nothing: it trains with the defaults of `optimize`.
-`python -m studies.paper NAME --faithful` takes the paper's model with the supplement's settings. The stored
-records of NOPG with our defaults were made before the local model was introduced and will be re-run. Returns
-are of the last controller of a training; of DDPG and PWIS, as in the paper, of the best one on the way, which
-nobody can know without running them all. Intervals are 95 % bootstrap intervals of the mean over trials.
-Seconds are CPU seconds of one trial, training and evaluation, on one thread.
+findings. NOPG-D trains a deterministic, NOPG-S a Gaussian policy, in three ways:
+
+- **default model** (`--mode ours`): `optimize(data, discount)`, local polynomials and a multi-step equation;
+- **paper's model** (`--mode paper`): `optimize(data, discount, model="paper")`, nothing else set;
+- **supplement's settings** (`--mode faithful`): the paper's model with the supplement's bandwidths, network
+  on raw inputs, number of updates and β = 0.
+
+A cell is the mean return over the trials ± half of its 95 % bootstrap interval, and how many trials solved
+the task. Returns are of the last controller of a training; of DDPG and PWIS, as in the paper, of the best one
+on the way, which nobody can know without running them all. CPU seconds are those of one trial at the smallest
+and the largest size, on one thread. The paper's plants are development plants of this project.
 """
 
 
+def baselines_page(folder: Path) -> str:
+    """Return the page of the methods on the same data, which is not in the paper."""
+    records, experiment = records_of("baselines", folder), EXPERIMENTS["baselines"]
+    made = "Made by `python -m studies page baselines` from `results/studies/paper.jsonl`; do not edit."
+    title, *lines = _section(experiment, records, "")
+    return "\n".join([title.removeprefix("#"), "", made, *lines]) + "\n"
+
+
 def page(folder: Path, figures: str) -> str:
-    """Return the page of all records in a folder.
+    """Return the page of the paper's experiments from all records in a folder.
 
     Args:
         folder: Folder of the records.
         figures: Where the figures are, as seen from the page.
     """
-    records = {name: records_of(name, folder) for name in EXPERIMENTS}
+    experiments = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.place}
+    records = {name: records_of(name, folder) for name in experiments}
     overview = [
         (f"[{name}](#{_anchor(experiment)})", finding.claim, finding.found, _emphasised(finding.verdict))
-        for name, experiment in EXPERIMENTS.items()
+        for name, experiment in experiments.items()
         for finding in experiment.findings(records[name])
     ]
     lines = [_HEAD, "## In short", "", *table(("experiment", "must be", "found", "verdict"), overview)]
-    for name, experiment in EXPERIMENTS.items():
+    for name, experiment in experiments.items():
         lines += ["", *_section(experiment, records[name], figures)]
     return "\n".join(lines) + "\n"
 

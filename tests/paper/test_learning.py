@@ -142,17 +142,34 @@ def test_nopg_is_scored_by_its_last_and_rivals_by_their_best_controller() -> Non
 def test_the_grid_is_beaten_only_if_every_size_is() -> None:
     def verdicts(last: float, trials: int = 10) -> list[str]:
         records = [
-            learning_record("pendulum-grid", "nopg-d", size, seed, value)
+            learning_record("pendulum-grid", "nopg-d", size, seed, value, mode=mode)
             for size, value in zip((200, 450, 800, 1250, 1800, 3200), [-370.0] * 5 + [last], strict=True)
             for seed in range(trials)
+            for mode in ("ours", "paper")
         ]
-        return [f.verdict for f in study("pendulum-grid").findings(records)]
+        found = {f.claim: f.verdict for f in study("pendulum-grid").findings(records)}
+        claims = (
+            "NOPG-D, default model",
+            "NOPG-D, paper's model",
+            "NOPG-D, supplement's",
+            "NOPG-D: from 450",
+        )
+        return [next(word for claim, word in found.items() if claim.startswith(part)) for part in claims]
 
-    assert verdicts(-380.0) == ["beaten", "kept", "not run in full", "not run in full"]
-    assert verdicts(-380.0, trials=9)[:2] == ["not run in full"] * 2
-    assert verdicts(-420.0)[:2] == ["beaten", "missed"]
-    assert verdicts(-440.0)[:2] == ["not reproduced", "missed"]
-    assert [f.verdict for f in study("pendulum-grid").findings([])] == ["not run in full"] * 4
+    not_run = "not run in full"
+    assert verdicts(-380.0) == ["beaten", "beaten", not_run, "kept"]
+    assert verdicts(-380.0, trials=9) == [not_run] * 4
+    assert verdicts(-420.0) == ["beaten", "beaten", not_run, "missed"]
+    assert verdicts(-440.0) == ["not reproduced", "not reproduced", not_run, "missed"]
+    assert {f.verdict for f in study("pendulum-grid").findings([])} == {not_run}
+
+
+def test_losses_against_the_paper_are_printed() -> None:
+    records = [learning_record("pendulum-grid", "nopg-s", size, 0, -500.0) for size in (450, 1800, 3200)]
+    found = {f.claim: f.found for f in study("pendulum-grid").findings(records)}
+    assert found["NOPG-S, default model: mean above the paper's at every size"] == (
+        "above at 1 of 3 sizes; below at 1800: -500 (-472), 3200: -500 (-430)"
+    )
 
 
 def test_the_samples_a_rival_needs_are_counted_against_ours() -> None:
@@ -187,19 +204,25 @@ def test_the_samples_a_rival_needs_are_counted_against_ours() -> None:
 def test_the_mountain_car_is_judged_by_means_and_against_its_demonstrator() -> None:
     records = [
         learning_record("mountain-car", "nopg-d", size, seed, value, demonstrator=-350.0)
-        for size, value in ((2, -100.0), (5, -95.0))
+        for size, value in ((1, -100.0), (2, -100.0), (5, -95.0), (10, -80.0))
         for seed in range(10)
     ]
     records += [
         learning_record("mountain-car", "nopg-d", 2, k, -90.0, demonstrations="p.csv", demonstrator=-359.0)
         for k in range(10)
     ]
-    found = study("mountain-car").findings(records)[:4]
-    assert [f.verdict for f in found] == ["kept", "missed", "kept", "beaten"]
-    assert found[3].found == "2: -90 (-101)"
+    found = {f.claim: (f.found, f.verdict) for f in study("mountain-car").findings(records)}
+    above = "NOPG-D, own demonstrations: above its demonstrator in every trial from 2 on"
+    assert found[above] == ("30 of 30", "kept")
+    own, theirs = (
+        f"NOPG-D, default model, {whose} demonstrations: mean above the paper's at every size"
+        for whose in ("own", "the paper's")
+    )
+    assert found[own] == ("above at 3 of 4 sizes; below at 5: -95 (-77)", "not reproduced")
+    assert found[theirs] == ("above at 1 of 1 sizes", "not run in full")
 
 
-def test_tables_have_a_row_for_each_method_and_size() -> None:
+def test_tables_have_a_row_for_each_method_and_settings_and_a_column_for_each_size() -> None:
     records = [
         learning_record("pendulum-grid", method, 450, seed, -360.0 - seed, mode=mode)
         for method in ("nopg-d", "nopg-s")
@@ -207,8 +230,10 @@ def test_tables_have_a_row_for_each_method_and_size() -> None:
         for seed in range(3)
     ]
     lines = study("pendulum-grid").tables(records)
-    assert sum(line.startswith("| NOPG-D | 450 | 3 | -361") for line in lines) == 2
-    assert sum("| 3 | -594 |" in line for line in lines) == 2  # solved, and the paper's
+    assert "|  | 450 | CPU s |" in lines
+    assert "| NOPG-D, default model | -361±1 (3/3) | 1 |" in lines
+    assert "| NOPG-S, supplement's settings | -361±1 (3/3) | 1 |" in lines
+    assert "| NOPG-D, the paper | -594 |  |" in lines
 
 
 def test_importance_weights_beyond_numbers_end_a_training_with_what_it_had(

@@ -23,7 +23,7 @@ def test_each_mode_has_a_panel_with_the_papers_line() -> None:
         for mode in ("ours", "faithful")
     ]
     figure = draw(records, study("pendulum-grid"))
-    assert [ax.get_title() for ax in figure.axes] == ["nothing set", "the supplement's settings"]
+    assert [ax.get_title() for ax in figure.axes] == ["default model", "supplement's settings"]
     ours = figure.axes[0]
     assert labels(ours) == ["NOPG-D", "NOPG-D, the paper's", "NOPG-S", "NOPG-S, the paper's", "solved"]
     assert ours.lines[0].get_ydata().tolist() == [-399.0, -399.0]

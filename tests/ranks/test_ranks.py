@@ -72,6 +72,7 @@ def test_several_ranks_train_what_one_trains(tmp_path: Path, ranks: int, setting
         assert torch.allclose(rank["value"], alone["value"], rtol=1e-7)
         assert rank["history"] == pytest.approx(alone["history"], rel=1e-8)
         assert rank["proof"][0] < 1e-5
+        assert rank["cut"] == pytest.approx(alone["cut"], rel=1e-6)
         assert max(rank["proof"][1:]) < 1e-6
 
     # Every row is on one rank, with the q and μ that it has on one rank.

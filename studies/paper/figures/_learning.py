@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from nopg.report._style import new_figure
-from studies.paper._experiment import mode_of
+from studies.paper._experiment import MODE_WORDS, MODES, mode_of
 from studies.paper._scores import summarize
 from studies.paper.figures._styles import STYLES, Style
 from studies.records import Record
 
 __all__ = ["draw_learning_curves"]
 
-_MODES = (("ours", "nothing set"), ("faithful", "the supplement's settings"))
 _MOST_TICKS = 6
 
 
@@ -28,18 +27,18 @@ def draw_learning_curves(records: Sequence[Record], experiment: Any) -> Any:
             which methods count by their best controller.
     """
     own = [r for r in records if r.options.get("demonstrations") is None]
-    modes = [mode for mode in _MODES if any(mode_of(r) == mode[0] for r in own)]
+    modes = [mode for mode in MODES if any(mode_of(r) == mode for r in own)]
     drives = [r.results["drives"] for r in own if mode_of(r) == "ours" and "drives" in r.results]
     panels = len(modes) + bool(drives)
     figure = new_figure(4.2 * panels + 0.4, 4.0)
     figure.suptitle(experiment.title, fontsize=12)
     axes = figure.subplots(1, panels, squeeze=False)[0]
-    for ax, (mode, words) in zip(axes, modes, strict=False):
+    for ax, mode in zip(axes, modes, strict=False):
         _panel(ax, [r for r in own if mode_of(r) == mode], experiment)
-        ax.set_title(words, fontsize=10)
-    if len(modes) == 2:
-        lows, highs = zip(*(ax.get_ylim() for ax in axes[:2]), strict=True)
-        for ax in axes[:2]:
+        ax.set_title(MODE_WORDS[mode], fontsize=10)
+    if modes:
+        lows, highs = zip(*(ax.get_ylim() for ax in axes[: len(modes)]), strict=True)
+        for ax in axes[: len(modes)]:
             ax.set_ylim(min(lows), max(highs))
     if drives:
         _drive(axes[-1], drives[0])

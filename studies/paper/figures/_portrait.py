@@ -11,7 +11,7 @@ import numpy as np
 from nopg._typing import FloatArray
 from nopg.errors import ArgumentError
 from nopg.report._style import new_figure
-from studies.paper._experiment import mode_of
+from studies.paper._experiment import MODE_WORDS, mode_of
 from studies.records import Record
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def draw_portrait(records: Sequence[Record]) -> Figure:
 
 
 def _title(record: Record) -> str:
-    by = {"ours": "nopg as it is", "faithful": "the paper's recipe"}[mode_of(record)]
+    by = MODE_WORDS[mode_of(record)]
     before, after = (
         f"{part['expected_return']:.0f} (true {part['discounted_truth']:.0f})".replace("-", "−")
         for part in (record.results["before"], record.results["after"])

@@ -1,0 +1,60 @@
+"""Stored runs made again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nopg.errors import ArgumentError
+from studies.__main__ import main
+from studies.check import differences, drawn, run_again
+from studies.paper import Trial, run_trials
+from studies.records import Record, append, read
+
+
+def test_a_run_made_again_is_equal_to_the_bit_and_a_changed_record_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = Trial("pendulum-grid", "faithful", "nopg-d", 200, 0, quick=True)
+    (record,) = run_trials([trial], tmp_path, workers=1)
+    (stored,) = read(tmp_path, "paper-quick")
+    again = run_again(stored)
+    assert again is not None
+    assert again.run == record.run
+    assert differences(stored, again) == []
+
+    last = [*stored.results["evaluations"][:-1], stored.results["evaluations"][-1] | {"return": -1.0}]
+    append(replace(stored, results={**stored.results, "evaluations": last}), tmp_path)
+    assert main(["check", "paper-quick", "--results", str(tmp_path)]) == 1
+    shown = capsys.readouterr()
+    assert f"results.evaluations[{len(last) - 1}].return: -1.0 stored" in shown.out
+    assert "1 of 1 runs differ" in shown.err
+
+
+def test_times_do_not_count() -> None:
+    results = {"evaluations": [{"seconds": 1.0, "return": 2.0}]}
+    one = Record(study="paper", benchmark="b", commit="c", results=results)
+    other = replace(one, cpu_seconds=3.0, results={"evaluations": [{"seconds": 9.0, "return": 2.0}]})
+    assert differences(one, other) == []
+    assert differences(one, replace(one, discounted=1.0)) == ["discounted: None stored, 1.0 now"]
+
+
+def test_the_draw_follows_its_seed_and_has_each_run_once(tmp_path: Path) -> None:
+    for seed in range(30):
+        for commit in ("old", "new"):
+            append(Record(study="paper", benchmark="b", seed=seed, commit=commit), tmp_path)
+    first = drawn("paper", 10, 0, tmp_path)
+    assert [r.seed for r in first] == [r.seed for r in drawn("paper", 10, 0, tmp_path)]
+    assert [r.seed for r in first] != [r.seed for r in drawn("paper", 10, 1, tmp_path)]
+    assert len({r.seed for r in first}) == 10
+    assert {r.commit for r in first} == {"new"}
+    with pytest.raises(ArgumentError, match="no record of a run of 'scaling'"):
+        drawn("scaling", 10, 0, tmp_path)
+
+
+def test_a_trial_on_other_demonstrations_asks_for_their_file(tmp_path: Path) -> None:
+    theirs = {"demonstrations": "theirs.csv"}
+    record = Record(study="paper", benchmark="mountain-car", commit="c", options=theirs)
+    with pytest.raises(ArgumentError, match=r"learned from theirs\.csv; give the file"):
+        run_again(record)
+    assert Trial.of(record, tmp_path / "theirs.csv").demonstrations == str(tmp_path / "theirs.csv")
