@@ -25,7 +25,7 @@ from studies.paper._lqr_support import Support, nopg_bandwidths
 __all__ = ["METHODS", "Method", "Prepared"]
 
 # Rows beyond are left out, except in faithful mode: the states of the log grow to 10⁶, and no kernel width
-# suits all. Chosen with the factor on the actions on the datasets 10 to 14.
+# suits all. Chosen with the factor on the actions.
 _RANGE = 7.0
 # DPG: fits of the critic at a point of the line, where it must forget the last one, and per update of a path.
 _CRITIC_STEPS, _CRITIC_STEPS_PER_UPDATE = 1_000, 100

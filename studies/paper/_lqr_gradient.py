@@ -81,8 +81,12 @@ def _on_line(trial: Prepared, shares: list[float], seed: int) -> dict[str, Any]:
 
 
 def _ascent(trial: Prepared, updates: int, seed: int) -> dict[str, Any]:
-    """Follow the estimator with Adam until the gains are no longer supported, having been so before."""
-    path = Compared(trial.estimator(ascent=True), trial.support)
+    """Follow the estimator with Adam until the first action leaves the rows.
+
+    LocalModel is not stopped: leaving the data is part of its objective.
+    """
+    support = None if trial.method.kind == "local" else trial.support
+    path = Compared(trial.estimator(ascent=True), support)
     policy = trial.log.policy(trial.log.start(), num_action_samples=trial.num_action_samples)
     config = TrainingConfig(updates=updates, learning_rate=trial.method.learning_rate, seed=seed)
     try:
