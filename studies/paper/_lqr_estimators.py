@@ -42,6 +42,7 @@ class Method:
         learning_rate: Of its own ascent, the supplement's.
         faithful: Whether the supplement has it.
         ascends: Whether its own ascent is followed.
+        claimed: Whether a claim rests on it, which further datasets then check.
     """
 
     log: str
@@ -50,11 +51,12 @@ class Method:
     learning_rate: float = 0.5
     faithful: bool = False
     ascends: bool = True
+    claimed: bool = False
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "nopg-d": Method("printed", "paper", "NOPG-D, paper's model", faithful=True),
+        "nopg-d": Method("printed", "paper", "NOPG-D, paper's model", faithful=True, claimed=True),
         "local": Method("printed", "local", "NOPG-D, LocalModel"),
         "dpg": Method("printed", "dpg", "DPG, supplement's critic", faithful=True),
         "dpg-full": Method("printed", "dpg-full", "DPG, full quadratic critic"),
@@ -62,9 +64,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "local-starts": Method("starts", "local", "NOPG-D, LocalModel", ascends=False),
         "nopg-d-noise": Method("noise", "paper", "NOPG-D, paper's model", ascends=False),
         "local-noise": Method("noise", "local", "NOPG-D, LocalModel", ascends=False),
-        "nopg-d-covering": Method("covering", "paper", "NOPG-D, paper's model"),
-        "local-covering": Method("covering", "local", "NOPG-D, LocalModel"),
-        "nopg-s": Method("gaussian", "paper", "NOPG-S, paper's model", 0.25, faithful=True),
+        "nopg-d-covering": Method("covering", "paper", "NOPG-D, paper's model", claimed=True),
+        "local-covering": Method("covering", "local", "NOPG-D, LocalModel", claimed=True),
+        "nopg-s": Method("gaussian", "paper", "NOPG-S, paper's model", 0.25, faithful=True, claimed=True),
         "pwis": Method("gaussian", "pwis", "PWIS", 2.5e-4, faithful=True),
     }
 )

@@ -27,7 +27,7 @@ from studies.baselines import ExactLQR
 from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
 from studies.paper._lqr_data import EPISODES, STEPS, Log, line
 from studies.paper._lqr_estimators import METHODS, Prepared
-from studies.paper._lqr_findings import lqr_findings, lqr_tables
+from studies.paper._lqr_findings import HELD_OUT, lqr_findings, lqr_tables
 from studies.paper._lqr_support import Support
 from studies.records import Record
 
@@ -175,12 +175,21 @@ class LQRStudy(Experiment):
         if choice.sizes is not None and set(choice.sizes) != {EPISODES * STEPS}:
             raise ArgumentError(f"{self.name} has {EPISODES * STEPS} transitions; leave the size out")
         methods = self.chosen_methods(choice, list(METHODS))
-        return [
+        seeds = range(1 if choice.quick else choice.trials or self.trials)
+        planned = [
             Trial(self.name, mode, method, EPISODES * STEPS, seed, choice.quick)
-            for seed in range(1 if choice.quick else choice.trials or self.trials)
+            for seed in seeds
             for mode in choice.modes
             for method in methods
             if mode == "ours" or METHODS[method].faithful
+        ]
+        if choice.quick or "ours" not in choice.modes:
+            return planned
+        return planned + [
+            Trial(self.name, "ours", method, EPISODES * STEPS, HELD_OUT + seed)
+            for seed in seeds
+            for method in methods
+            if METHODS[method].claimed
         ]
 
     def measure(self, trial: Trial) -> Measurement:

@@ -14,13 +14,13 @@ from studies.records import Record
 def record(method: str, seed: int, *, mode: Mode = "ours", cosines: Any = (0.9, 0.1)) -> Record:
     gaussian = method in {"nopg-s", "pwis"}
     start = [0.35, -0.35] if gaussian else [0.7, -0.7]
-    line = {
+    line: dict[str, Any] = {
         "shares": [0.0, 0.5],
         "cosines": list(cosines),
         "support": [0.9, 0.1],
         "gains": [start, [-3.0, -2.0]],
     }
-    results = {**line, "own_path": [start, [-1.0 - seed, -1.0], [-40.0, 30.0]]}
+    results: dict[str, Any] = {**line, "own_path": [start, [-1.0 - seed, -1.0], [-40.0, 30.0]]}
     if gaussian:
         results["close"] = {**line, "shares": [-0.01, 0.01]}
     return Trial("lqr-gradient", mode, method, 3_000, seed).record(results=results)
