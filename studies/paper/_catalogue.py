@@ -257,9 +257,9 @@ _REGULATOR = (
     "Ours reads the rows within ±7; without control the states grow to 10⁶. The paper's model has β = 0, all "
     "candidates, and bandwidths by leave-one-out within ±3, 1.5 times on the actions; NOPG-S has the "
     "supplement's on states and σ on actions. LocalModel has the paper's value of leaving the data.",
-    "Range, factor, that value and the 80 % were chosen among some thirty settings by cosines on the datasets "
-    "0 to 4, which the table has, and 10 to 14. The datasets 20 to 24 had no part in it; a claim is kept if it "
-    "holds on both.",
+    "Range, factor, that value and the 80 % were chosen among some thirty settings by cosines on the "
+    "datasets 0 to 4, which are in the table, and 10 to 14. The datasets 20 to 24 had no part in it; a claim "
+    "is kept if it holds on both.",
     "An ascent ends after 60 updates with the supplement's rates, or where its first action has less than "
     "one row; LocalModel is not stopped.",
     "A full quadratic critic is exact because the truth has that form; the supplement's has no products of "

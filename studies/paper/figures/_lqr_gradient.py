@@ -13,6 +13,7 @@ from nopg.envs import LQR
 from nopg.report._style import new_figure
 from studies.lqr_analysis import exact_return, optimal_gain
 from studies.paper._experiment import mode_of
+from studies.paper._lqr_findings import HELD_OUT
 from studies.paper._lqr_support import SUPPORTED_SHARE
 from studies.paper.figures._styles import STYLES, Style
 from studies.records import Record
@@ -28,7 +29,7 @@ _Results = Mapping[str, Sequence[Mapping[str, Any]]]
 
 _HORIZON = 30
 # Gains beyond these are not shown: a path that leaves them is drawn up to the frame.
-_LOW, _HIGH = (-8.0, -6.0), (1.6, 1.6)
+_LOW, _HIGH = (-10.0, -6.0), (1.6, 1.6)
 _GRID = 41
 # Contours of −J; from the optimum, −.85, to the behaviour, −10⁵.
 _LEVELS = (0.86, 0.95, 1.2, 2.0, 5.0, 20.0, 100.0, 1e3, 1e4, 1e5)
@@ -63,15 +64,14 @@ def draw_lqr_gradient(records: Sequence[Record]) -> Figure:
     """Return the figure: above, the cosines on the line of gains; below, own paths over contours of J.
 
     Args:
-        records: Their `results` are those of `measure_lqr_gradient`; those with our settings are drawn.
+        records: Their `results` are those of `measure_lqr_gradient`; those with our settings on the first
+            datasets are drawn.
     """
+    shown = [r for r in records if mode_of(r) == "ours" and r.seed < HELD_OUT]
     figure: Figure = new_figure(13.0, 8.6)
     axes = figure.subplots(2, 3, height_ratios=(1.0, 1.15))
     for column, (title, of_cosines, of_paths) in enumerate(_PANELS):
-        mine = {
-            name: [r.results for r in records if r.method == name and mode_of(r) == "ours"]
-            for name in (*of_cosines, *of_paths)
-        }
+        mine = {name: [r.results for r in shown if r.method == name] for name in (*of_cosines, *of_paths)}
         above, below = axes[:, column]
         above.set_title(title, fontsize=11)
         gaussian = of_cosines[0] == "nopg-s"
@@ -91,12 +91,12 @@ def _frame(axes: Axes, *, gaussian: bool) -> None:
     axes.set_ylabel("cosine with the exact gradient")
     axes.spines[["top", "right"]].set_visible(False)
     if not gaussian:
-        axes.set_xlabel("way from the behaviour's gains (0) to the best (1)")
+        axes.set_xlabel("way from the behaviour (0) to the optimum (1)")
         return
     axes.set_xscale("symlog", linthresh=_CLOSE, linscale=1.5)
     axes.set_xlim(-1.1 * _CLOSE, 8.0)
     axes.set_xticks([-0.1, -0.05, 0.0, 0.05, 0.1, 0.5, 2.0, 7.0], ["−.1", "", "0", "", ".1", ".5", "2", "7"])
-    axes.set_xlabel("distance from the behaviour's gains, towards the best")
+    axes.set_xlabel("distance from the behaviour's gains")
     axes.axvspan(-_CLOSE, _CLOSE, color="0.9", zorder=0, label="gains that the log spans")
 
 
@@ -164,12 +164,13 @@ def _paths(axes: Axes, results: _Results) -> None:
                 markersize=6,
                 markeredgecolor="black",
                 markevery=[len(path) - 1],
-                label=f"{style.label}: ascent and end" if number == 0 else None,
+                label=style.label if number == 0 else None,
             )
     optimum = optimal_gain(LQR()).diagonal().tolist()
     axes.plot(*optimum, "*", color="#F0E442", markeredgecolor="black", markersize=14, label="optimum")
     axes.set_xlim(_LOW[0], _HIGH[0])
     axes.set_ylim(_LOW[1], _HIGH[1])
+    axes.set_title("own ascents, their ends marked", fontsize=9)
     axes.set_xlabel("gain $k_1$")
     axes.set_ylabel("gain $k_2$")
     _legend(axes)
