@@ -251,13 +251,13 @@ _REGULATOR = (
     "per episode; one draw for all four gains would leave the plant unidentified.",
     "Cosines are mean (least; number), −1 without a direction, at 20 points of the straight line from the "
     "behaviour to the best gains. Supported, by the rows alone: on the first ten steps from (1, 1) "
-    "that stay within ±3, the kernels of all rows sum to 3 or more at 80 % of the discounted visits; a slope "
+    "that stay within ±3, the kernels of all rows sum to 3 or more at half of the discounted visits; a slope "
     "in two actions needs three rows. NOPG-S: 11 points within .1 of the behaviour's gains, which its log "
     "spans, and the line beyond.",
     "Ours reads the rows within ±7; without control the states grow to 10⁶. The paper's model has β = 0, all "
     "candidates, and bandwidths by leave-one-out within ±3, 1.5 times on the actions; NOPG-S has the "
     "supplement's on states and σ on actions. LocalModel has the paper's value of leaving the data.",
-    "Range, factor, that value and the 80 % were chosen among some thirty settings by cosines on the "
+    "Range, factor and that value were chosen among some thirty settings by cosines on the "
     "datasets 0 to 4, which are in the table, and 10 to 14. The datasets 20 to 24 had no part in it; a claim "
     "is kept if it holds on both.",
     "An ascent ends after 60 updates with the supplement's rates, or where its first action has less than "

@@ -126,7 +126,7 @@ class Prepared:
         h, search = self.bandwidths, CandidateSearch()
         if self.mode == "faithful":
             h = Bandwidths.from_values(*self.log.bandwidths, source="the supplement")
-            search = CandidateSearch(num_candidates=self.log.num_candidates)
+            search = CandidateSearch(num_kept=self.log.num_kept)
         model = PaperModel(data, h, prior_mass=0.0, search=search)
         return PaperProblem.build(model, data.starts, discount=gamma)
 

@@ -17,8 +17,8 @@ WORKING_RANGE = 3.0
 _ACTION_FACTOR = 1.5
 # A slope in d_a = 2 actions needs three rows. Steps: one effective horizon, 1/(1 − γ).
 _ROWS_NEEDED, _PATH = 3.0, 10
-# Not half: on the datasets 10 to 14 half let gains in whose cosine was as low as .2.
-SUPPORTED_SHARE = 0.8
+# Most of the visits.
+SUPPORTED_SHARE = 0.5
 
 
 def nopg_bandwidths(data: Transitions) -> Bandwidths:
@@ -31,7 +31,7 @@ class Support:
     """The share of a controller's discounted visits where the log has rows for a slope in the actions.
 
     The controller is followed from (1, 1) for ten steps of a linear least-squares fit to the rows, as long as
-    they stay within ±3. A visit counts if the kernels ψφ of all rows sum to 3 there or more. From 80 % on,
+    they stay within ±3. A visit counts if the kernels ψφ of all rows sum to 3 there or more. From half on,
     gains are supported.
 
     Args:
