@@ -24,7 +24,7 @@ from nopg.errors import ArgumentError, NopgError
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 from nopg.training._ascent import ascend
 from studies.baselines import ExactLQR
-from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial
+from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Mode, Trial
 from studies.paper._lqr_data import EPISODES, STEPS, Log, line
 from studies.paper._lqr_estimators import METHODS, Prepared
 from studies.paper._lqr_findings import HELD_OUT, lqr_findings, lqr_tables
@@ -33,6 +33,7 @@ from studies.records import Record
 
 __all__ = ["Compared", "LQRStudy", "measure_lqr_gradient"]
 
+_MODES = ("ours", "faithful")
 # Common points, and updates of an estimator's own path.
 _SIZE, _QUICK_SIZE = (20, 60), (2, 2)
 # Gaussian policies: points this far apart on the line around the behaviour's gains.
@@ -56,9 +57,9 @@ def measure_lqr_gradient(
         the behaviour. Of the estimator's own path `own_path`, and `own_end`, why it ended; `start_return` and
         `final_return`, exact over 30 steps, at its ends. A cosine is None where there is no direction.
     """
-    if name not in METHODS or mode not in MODES or (mode == "faithful" and not METHODS[name].faithful):
+    if name not in METHODS or mode not in _MODES or (mode == "faithful" and not METHODS[name].faithful):
         raise ArgumentError(
-            f"method = {name!r}, mode = {mode!r}; choose of {list(METHODS)} and {list(MODES)}"
+            f"method = {name!r}, mode = {mode!r}; choose of {list(METHODS)} and {list(_MODES)}"
         )
     trial = Prepared(METHODS[name], seed, mode)
     points, updates = _QUICK_SIZE if quick else _SIZE
@@ -181,7 +182,7 @@ class LQRStudy(Experiment):
             for seed in seeds
             for mode in choice.modes
             for method in methods
-            if mode == "ours" or METHODS[method].faithful
+            if mode == "ours" or (mode == "faithful" and METHODS[method].faithful)
         ]
         if choice.quick or "ours" not in choice.modes:
             return planned

@@ -185,7 +185,7 @@ def _record(
 
 
 def test_cosines_are_split_by_the_rule_and_no_direction_counts_as_the_wrong_one() -> None:
-    row = lqr_summary([_record("dpg", [1.0, 0.5, None], [0.8, 0.79, 0.0])])["ours", "dpg"]
+    row = lqr_summary([_record("dpg", [1.0, 0.5, None], [0.5, 0.49, 0.0])])["ours", "dpg"]
     assert row.inside is not None
     assert row.outside is not None
     assert row.whole is not None
