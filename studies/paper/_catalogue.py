@@ -245,15 +245,23 @@ _FAITHFUL = (
 )
 _REGULATOR = (
     "R = −.01 I: with the printed sign the return has no bound. The exact gradient is that of 30 steps, the "
-    "length of the episodes, since the behaviour is not stable even with the discount.",
-    "Four draws of ε per episode; one draw for all four gains would leave the plant unidentified.",
-    "Cosines are taken at 20 points of the straight line from the behaviour to the best gains, the same for "
-    "all, and along each estimator's own 60 updates with the supplement's learning rates.",
-    "Ours reads the rows within ±3, where the regulator is to work; without control the states grow to 10⁶ "
-    "and decide everything else. DPG there has a full quadratic Q, PWIS self-normalised weights and all "
-    "rows; the supplement's Q has no products of state and action.",
-    "A cosine does not see lengths: importance weights that all but vanish still point away from the "
-    "behaviour, and so along the line; the relative error shows it.",
+    "length of the episodes, since the behaviour is not stable even with the discount. ε is drawn four times "
+    "per episode; one draw for all four gains would leave the plant unidentified.",
+    "Cosines are mean (least; number), −1 without a direction, at 20 points of the straight line from the "
+    "behaviour to the best gains. Supported, by the rows alone: on the first ten steps from (1, 1) "
+    "that stay within ±3, the kernels of all rows sum to 3 or more at half of the discounted visits; a slope "
+    "in two actions needs three rows. NOPG-S: 11 points within .1 of the behaviour's gains, which its log "
+    "spans, and the line beyond.",
+    "Ours reads the rows within ±7; without control the states grow to 10⁶. The paper's model has β = 0, all "
+    "candidates, and bandwidths by leave-one-out within ±3, 1.5 times on the actions; NOPG-S has the "
+    "supplement's on states and σ on actions. LocalModel has the paper's value of leaving the data.",
+    "Range, factor and that value were chosen among some thirty settings by cosines on the "
+    "datasets 0 to 4, which are in the table, and 10 to 14. The datasets 20 to 24 had no part in it; a claim "
+    "is kept if it holds on both.",
+    "An ascent ends after 60 updates with the supplement's rates, or where its first action has less than "
+    "one row; LocalModel is not stopped.",
+    "A full quadratic critic is exact because the truth has that form; the supplement's has no products of "
+    "state and action.",
 )
 _PORTRAIT = (
     "Ours trains with the defaults; the supplement's settings run for the 300 updates of the figure.",

@@ -3,10 +3,8 @@
 import io
 from typing import Any
 
-import pytest
 from matplotlib.axes import Axes
 
-from nopg.errors import ArgumentError
 from studies.paper import Trial
 from studies.paper._experiment import Mode
 from studies.paper.figures._lqr_gradient import draw_lqr_gradient
@@ -14,12 +12,17 @@ from studies.records import Record
 
 
 def record(method: str, seed: int, *, mode: Mode = "ours", cosines: Any = (0.9, 0.1)) -> Record:
-    start = [0.7, -0.7] if method in {"nopg-d", "dpg"} else [0.35, -0.35]
-    results = {
+    gaussian = method in {"nopg-s", "pwis"}
+    start = [0.35, -0.35] if gaussian else [0.7, -0.7]
+    line: dict[str, Any] = {
         "shares": [0.0, 0.5],
         "cosines": list(cosines),
-        "own_path": [start, [-1.0 - seed, -1.0], [-40.0, 30.0]],
+        "support": [0.9, 0.1],
+        "gains": [start, [-3.0, -2.0]],
     }
+    results: dict[str, Any] = {**line, "own_path": [start, [-1.0 - seed, -1.0], [-40.0, 30.0]]}
+    if gaussian:
+        results["close"] = {**line, "shares": [-0.01, 0.01]}
     return Trial("lqr-gradient", mode, method, 3_000, seed).record(results=results)
 
 
@@ -29,26 +32,27 @@ def legend_of(axes: Axes) -> list[str]:
     return [text.get_text() for text in legend.get_texts()]
 
 
-def test_two_panels_of_paths_and_two_of_cosines() -> None:
-    records = [record(name, seed) for name in ("nopg-d", "dpg", "nopg-s") for seed in (0, 1)]
+def test_three_panels_of_cosines_over_three_of_paths() -> None:
+    names = ("nopg-d", "local", "dpg", "dpg-full", "nopg-d-covering", "local-covering", "nopg-s")
+    records = [record(name, seed) for name in names for seed in (0, 1)]
     records.append(record("pwis", 0, cosines=(None, None)))
     figure = draw_lqr_gradient(records)
     axes = figure.axes
-    assert [a.get_title() for a in axes[:2]] == ["deterministic policies", "Gaussian policies"]
-    assert [a.get_ylabel() for a in axes] == ["gain $k_2$"] * 2 + ["cosine with the exact gradient"] * 2
-    labels = [legend_of(a) for a in axes]
-    assert labels[0] == ["start", "NOPG-D: path and end", "DPG: path and end", "optimum"]
-    assert labels[2] == ["NOPG-D: mean, range", "DPG: mean, range"]
-    assert "PWIS: datasets without a direction" in labels[3]
+    titles = ["printed log", "covering log (ours)", "printed log, Gaussian policies"]
+    assert [a.get_title() for a in axes[:3]] == titles
+    assert [a.get_ylabel() for a in axes] == ["cosine with the exact gradient"] * 3 + ["gain $k_2$"] * 3
+    assert legend_of(axes[0])[0] == "supported by 1 to all logs"
+    assert legend_of(axes[1]) == ["NOPG-D, paper's model", "LocalModel"]
+    assert legend_of(axes[4])[-1] == "optimum"
     figure.savefig(io.BytesIO(), format="png")
 
 
 def test_a_method_without_records_is_left_out() -> None:
     figure = draw_lqr_gradient([record("nopg-d", 0)])
-    assert legend_of(figure.axes[2]) == ["NOPG-D: mean, range"]
-    assert figure.axes[3].get_legend() is None
+    assert legend_of(figure.axes[0]) == ["supported by 1 to all logs", "NOPG-D, paper's model"]
+    assert figure.axes[1].get_legend() is None
 
 
-def test_modes_are_not_mixed() -> None:
-    with pytest.raises(ArgumentError, match="give those of one"):
-        draw_lqr_gradient([record("nopg-d", 0), record("nopg-d", 0, mode="faithful")])
+def test_records_with_the_supplements_settings_are_not_drawn() -> None:
+    figure = draw_lqr_gradient([record("nopg-d", 0, mode="faithful")])
+    assert figure.axes[0].get_legend() is None

@@ -102,33 +102,6 @@ def test_portraits_are_judged_by_the_upright_and_by_total_variation(
     assert [finding.verdict for finding in study.findings([])] == ["not run in full"] * 2
 
 
-# The regulator
-
-
-def gradient(cosines: list[float], final: float) -> dict[str, object]:
-    return {
-        "cosines": cosines,
-        "relative_errors": [0.5] * len(cosines),
-        "own_cosines": cosines,
-        "final_return": final,
-    }
-
-
-def test_directions_are_judged_by_mean_and_spread() -> None:
-    study = EXPERIMENTS["lqr-gradient"]
-    records = [
-        other_record("lqr-gradient", method, gradient([value + shift, value - shift], -1.0), mode="faithful")
-        for method, value, scatter in (("nopg-d", 0.9, 0.0), ("dpg", 0.5, 0.2), ("nopg-s", 0.9, 0.3))
-        for shift in (scatter, -scatter)
-    ]
-    found = {finding.claim: finding for finding in study.findings(records)}
-    first = found["nopg-d above dpg in mean cosine, and steadier, faithful"]
-    assert first.verdict == "reproduced"
-    assert first.found.startswith("0.90 ± 0.00 against 0.50 ± 0.28")
-    assert found["nopg-s above pwis in mean cosine, and steadier, faithful"].verdict == "not run in full"
-    assert sum(line.startswith("| faithful |") for line in study.tables(records)) == 3
-
-
 @pytest.mark.parametrize("name", ["lqr-gradient", "pendulum-portrait", "applicability"])
 def test_a_method_that_an_experiment_does_not_have_is_named(name: str) -> None:
     with pytest.raises(ArgumentError, match=rf"{name} has no method \['bc'\]"):

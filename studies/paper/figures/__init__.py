@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from studies.paper._experiment import mode_of
 from studies.paper.figures._learning import draw_learning_curves
 from studies.paper.figures._lqr_gradient import draw_lqr_gradient
 from studies.paper.figures._portrait import draw_portrait
@@ -13,15 +12,9 @@ from studies.records import Record
 __all__ = ["FIGURES", "draw", "draw_learning_curves", "draw_lqr_gradient", "draw_portrait"]
 
 
-def _regulator(records: Sequence[Record], experiment: object) -> Any:
-    """Draw the records with the supplement's settings, which are the paper's figure, or else all."""
-    del experiment
-    return draw_lqr_gradient([r for r in records if mode_of(r) == "faithful"] or records)
-
-
 FIGURES: Mapping[str, Callable[[Sequence[Record], Any], Any]] = MappingProxyType(
     {
-        "lqr-gradient": _regulator,
+        "lqr-gradient": lambda records, _: draw_lqr_gradient(records),
         "pendulum-grid": draw_learning_curves,
         "pendulum-random": draw_learning_curves,
         "cart-pole": draw_learning_curves,
