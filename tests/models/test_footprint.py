@@ -32,9 +32,9 @@ def test_a_budget_too_small_is_refused_with_what_would_fit() -> None:
     assert Footprint(fits, 6).affordable(700_000_000) >= 8
 
 
-def test_training_that_cannot_fit_is_refused_in_less_than_a_second() -> None:
+def test_training_that_cannot_fit_is_refused_in_less_than_a_second_of_cpu_time() -> None:
     data = collect_uniform(Pendulum(), 200_000, seed=0)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(MemoryBudgetError, match="rows would fit"):
         nopg.optimize(
             data,
@@ -42,4 +42,4 @@ def test_training_that_cannot_fit_is_refused_in_less_than_a_second() -> None:
             model=nopg.PaperModel.Config(memory_budget=500_000_000),
             config=nopg.TrainingConfig(progress=False),
         )
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0

@@ -18,7 +18,7 @@ from nopg.models._paper_samples import PaperSamples
 
 __all__ = ["PaperBackup", "PaperQueries"]
 
-# The candidates of replaced rows take at most this many entries, or as many as all rows have otherwise.
+# The candidates of replaced rows take at most this many entries, or a quarter of those of all rows.
 _MOST_ENTRIES = 1 << 20
 
 
@@ -151,7 +151,7 @@ class PaperQueries(Queries):
             there = where.to(model.device)
             states = model.bandwidths.state_kernel.scale(self._places[where]).expand(len(actions), -1, -1)
             queries = torch.cat([states, actions[:, there].double().cpu()], dim=2)
-            most = max(self.graph.indices.numel(), _MOST_ENTRIES)
+            most = max(self.graph.indices.numel() // 4, _MOST_ENTRIES)
             graph = search.find_for_actions(model.samples_by_action, queries, most_entries=most)
             candidates = self._weighted(graph, where)
             if search.num_kept is not None:
