@@ -57,6 +57,8 @@ class Method:
 
 
 _SNAPSHOTS = 10
+# Online: rollouts of the supplement's length, and a snapshot every 10 000 steps of the pendulum.
+_ROLLOUT_STEPS, _ONLINE_SNAPSHOTS = 1_000, 30
 
 
 def _ours(kind: Literal["deterministic", "gaussian"], model: Literal["local", "paper"] = "local") -> Train:
@@ -131,7 +133,12 @@ def _pwis(task: Task, data: Transitions, seed: int, updates: int) -> list[Snapsh
         ascend(
             estimator,
             policy,
-            TrainingConfig(updates=updates, learning_rate=1e-2, seed=seed, callbacks=[taken]),
+            TrainingConfig(
+                updates=updates,
+                learning_rate=task.recipe.pwis_learning_rate,
+                seed=seed,
+                callbacks=[taken],
+            ),
         )
     return taken.all_of()
 
@@ -152,8 +159,8 @@ def _online(task: Task, data: Transitions, seed: int, updates: int) -> list[Snap
         task.plant,
         discount=task.discount,
         steps=updates,
-        episode_steps=task.episode_steps,
-        snapshots=_SNAPSHOTS,
+        episode_steps=_ROLLOUT_STEPS,
+        snapshots=_ONLINE_SNAPSHOTS,
         seed=seed,
     )
 

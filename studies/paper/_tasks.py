@@ -44,6 +44,7 @@ class PaperRecipe:
         state_factor: State h_factor.
         learning_rate: Adam's.
         largest_std: σ of NOPG-S is this times a sigmoid.
+        pwis_learning_rate: Adam's, of PWIS.
     """
 
     updates: int
@@ -52,6 +53,7 @@ class PaperRecipe:
     state_factor: float = 1.0
     learning_rate: float = 1e-2
     largest_std: float = 1.0
+    pwis_learning_rate: float = 1e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +214,7 @@ TASKS: Mapping[str, RandomTask] = _by_name(
         episodes=10,
         solved=9_900.0,
         num_starts=15,
-        recipe=PaperRecipe(updates=2_000, num_action_samples=10, action_factor=20.0),
+        recipe=PaperRecipe(updates=2_000, num_action_samples=10, action_factor=20.0, pwis_learning_rate=1e-3),
     ),
 )
 """Those on which behaviours with a density were logged, by name.
