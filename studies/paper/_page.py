@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from studies.markdown import table
@@ -21,13 +22,16 @@ findings. NOPG-D trains a deterministic, NOPG-S a Gaussian policy, in three ways
 
 - **default model** (`--mode ours`): `optimize(data, discount)`, local polynomials and a multi-step equation;
 - **paper's model** (`--mode paper`): `optimize(data, discount, model="paper")`, nothing else set;
-- **supplement's settings** (`--mode faithful`): the paper's model with the supplement's bandwidths, network
-  on raw inputs, number of updates and β = 0.
+- **supplement's settings** (`--mode faithful`): the paper's model, bandwidths of single columns by the
+  cross-validation of the authors' released code times the supplement's factors, raw inputs, all its updates,
+  β = 0. The supplement does not say to what the variance of NOPG-S is decayed, nor how many entries per row
+  are kept; we keep the variance, and all entries but 10⁻³ of their weights.
 
 A cell is the mean return over the trials ± half of its 95 % bootstrap interval, and how many trials solved
 the task. Returns are of the last controller of a training; of DDPG and PWIS, as in the paper, of the best one
 on the way, which nobody can know without running them all. CPU seconds are those of one trial at the smallest
-and the largest size, on one thread. The paper's plants are development plants of this project.
+and the largest size, on one thread. A section lists the commits that made its records; where there are
+several, the older records have not been made again yet. The paper's plants are development plants.
 """
 
 
@@ -76,7 +80,9 @@ def _cost(records: list[Record]) -> str:
     if not records:
         return ", not run yet"
     hours = sum(record.cpu_seconds for record in records) / 3600
-    return f": {len(records)} trials, {hours:.1f} CPU hours"
+    commits = Counter(record.commit.split(",")[0][:7] for record in records)
+    made = ", ".join(f"{count} at {commit}" for commit, count in commits.most_common())
+    return f": {len(records)} trials, {hours:.1f} CPU hours; commit: {made}"
 
 
 def _anchor(experiment: Experiment) -> str:

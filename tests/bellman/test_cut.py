@@ -104,7 +104,7 @@ def test_return_and_gradient_stay_within_their_bounds(
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_the_bounds_hold_on_random_sets_with_narrow_bandwidths(seed: int) -> None:
     found = compare(seed)
     assert found.return_error <= found.return_bound

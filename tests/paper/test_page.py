@@ -28,9 +28,9 @@ def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> 
         for seed in range(10):
             append(learning_record("pendulum-grid", "nopg-d", size, seed, -365.0), tmp_path)
     text = page(tmp_path, "figures")
-    claim = "NOPG-D, default model: mean above the paper's at every size"
-    assert f"| [pendulum-grid](#pendulum-uniform-grid) | {claim} | above at 6 of 6 sizes | beaten |" in text
-    assert "| beaten |" in text
+    claim = "NOPG-D: mean above the paper's"
+    assert f"| [pendulum-grid](#pendulum-uniform-grid) | {claim} | default model: 6 of 6 sizes; " in text
+    assert "| kept |" in text
     assert "| **not run in full** |" in text
     assert "![Pendulum, uniform grid](figures/pendulum-grid.png)" in text
     assert f"| NOPG-D, default model |{' -365±0 (10/10) |' * 6} 1 |" in text

@@ -63,7 +63,7 @@ def test_there_are_four_portraits_above_the_truth() -> None:
 
 def test_ours_is_drawn_before_the_paper() -> None:
     assert "800 transitions" in draw_portrait([record("faithful", 450), record("ours", 800)]).get_suptitle()
-    assert "the paper's recipe" in draw_portrait([record("faithful", 450)]).get_suptitle()
+    assert "supplement's settings" in draw_portrait([record("faithful", 450)]).get_suptitle()
 
 
 def test_what_lies_outside_the_data_is_hatched() -> None:

@@ -85,6 +85,7 @@ def test_several_ranks_train_what_one_trains(tmp_path: Path, ranks: int, setting
         assert float((spread - whole).norm() / whole.norm()) < 1e-7
 
 
+@pytest.mark.slow
 def test_ranks_that_read_parts_of_files_train_what_one_trains_on_all(tmp_path: Path) -> None:
     data, files = collect_uniform(Pendulum(), 1_200, seed=0), tmp_path / "log"
     files.mkdir()

@@ -132,6 +132,7 @@ def test_a_training_goes_on_from_any_update_as_if_it_had_not_stopped(
     goes_on_from_every_update(grid, tmp_path, settings)
 
 
+@pytest.mark.slow
 def test_a_start_that_was_chosen_is_not_chosen_again(
     grid: Transitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
