@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from nopg.errors import ArgumentError
+from nopg.errors import ArgumentError, SupportWarning
 from studies.paper._catalogue import EXPERIMENTS
 from studies.paper._experiment import Trial
 from studies.plan import STUDIES, Job
@@ -44,6 +45,7 @@ def run_again(record: Record, demonstrations: Path | None = None) -> Record | No
         job = Job(**{f.name: getattr(record, f.name) for f in fields(Job)})
         return run_one(job, record.options)
     trial = Trial.of(record, demonstrations)
+    warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the studies
     return trial.record(results=EXPERIMENTS[trial.experiment].measure(trial).results)
 
 
