@@ -74,11 +74,13 @@ def _jacobian_norms(policy: Policy, features: torch.Tensor, noise: torch.Tensor)
         actions: torch.Tensor = torch.func.functional_call(module, values, (s, z))
         return actions
 
-    by_state = torch.func.vmap(torch.func.jacrev(of_one), in_dims=(None, 0, 1), chunk_size=_CHUNK)
-    parts = by_state(parameters, features, noise)  # (m, L, d_a, …) each
-    return (
-        torch.stack([part.square().flatten(start_dim=2).sum(dim=2) for part in parts.values()])
-        .sum(dim=0)
-        .sqrt()
-        .T
+    def norms(values: dict[str, torch.Tensor], s: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        parts = torch.func.jacrev(of_one)(values, s, z).values()  # (L, d_a, …) each
+        return (
+            torch.stack([part.square().flatten(start_dim=1).sum(dim=1) for part in parts]).sum(dim=0).sqrt()
+        )
+
+    by_state: torch.Tensor = torch.func.vmap(norms, in_dims=(None, 0, 1), chunk_size=_CHUNK)(
+        parameters, features, noise
     )
+    return by_state.T

@@ -89,10 +89,10 @@ def share_along(
 
     After the end no time is spent; after the paths the mean of their last fifth continues.
     """
-    led_to = torch.cat([paths.states[1:], paths.last[None]])
-    entered = inside(led_to).double() * paths.going  # (T, P·m)
+    led_to = inside(torch.cat([paths.states[1:], paths.last[None]])).double()  # (T, P·m)
+    entered = led_to * paths.going
     weights = (1.0 - discount) * discount ** torch.arange(len(entered)).double()
-    late = paths.goes_on * inside(led_to)[-max(len(entered) // 5, 1) :].double().mean(dim=0)
+    late = paths.goes_on * led_to[-max(len(entered) // 5, 1) :].mean(dim=0)
     shares = (weights @ entered + discount ** len(entered) * late).view(paths.num_parts, -1)
     mean, error = float(shares[0].mean()), standard_error(shares, paths)
     return mean, (max(mean - DEVIATIONS * error, 0.0), min(mean + DEVIATIONS * error, 1.0))
