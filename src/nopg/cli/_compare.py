@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from nopg.cli._log import LogOptions, check_schema
-from nopg.cli._options import AsJson, Run, run_name
+from nopg.cli._log import check_schema, has_data, read_log
+from nopg.cli._options import AsJson, Log, Run, run_name
 from nopg.cli._screen import OUT, evaluation_values, print_json, show
-from nopg.errors import ArgumentError, NopgError
+from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:
     import torch
 
     from nopg.data import Schema
-    from nopg.evaluation import Comparison, OfflineEvaluator
-    from nopg.training import TrainingResult
+    from nopg.evaluation import Comparison
 
 __all__ = ["compare"]
-
-_LOGGED = "logged"
 
 
 def compare(
@@ -42,88 +40,75 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    new: LogOptions,
+    log: Log = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict what controllers earn, and what each gains over the logged behaviour.
 
-    On the model that RUN was trained on, or on a model of another log. All controllers are judged on the same
-    model with the same noise, so a gain is more certain than the two returns.
+    All are judged on the same model with the same noise, that of RUN or of another log, so a gain is more
+    certain than the two returns.
 
     Example: `nopg compare tank --with pi.py:controller --with older-tank --log may.csv`
     """
+    from nopg.evaluation import OfflineEvaluator
     from nopg.training import load
 
     result = load(run)
-    schema = result.policy.schema
     policies: dict[str, Any] = {run_name(run): result.policy}
     for text in others or []:
         if text in policies:
             raise ArgumentError(f"{text!r} is given twice; give each controller once")
-        if text != _LOGGED:
-            policies[text] = _policy(text, schema, run)
-    found = _evaluator(run, result, new).compare(policies)
+        if text != "logged":
+            policies[text] = _policy(text, result.policy.schema, run)
+    if log is not None:
+        evaluator = OfflineEvaluator(read_log(log, run, result), result.discount)
+    elif has_data(run):
+        evaluator = result.evaluator
+    else:
+        raise ArgumentError(f"{run} was saved without its data; give a log of its plant with --log")
+    found = evaluator.compare(policies)
     if not as_json:
         _print(found)
         return
     print_json(
         {
             "discount": result.discount,
-            "log": new.log,
+            "log": log,
             "best": found.best,
-            "policies": {
-                name: {
-                    **evaluation_values(one),
-                    "gain": asdict(found.gains[name]) if name in found.gains else None,
-                }
-                for name, one in found.evaluations.items()
-            },
+            "evaluations": {name: evaluation_values(one) for name, one in found.evaluations.items()},
+            "gains": {name: asdict(gain) for name, gain in found.gains.items()},
             "seen": None if found.seen is None else asdict(found.seen),
         }
     )
-
-
-def _evaluator(run: Path, result: TrainingResult, new: LogOptions) -> OfflineEvaluator:
-    from nopg.bundles import open_bundle
-    from nopg.evaluation import OfflineEvaluator
-    from nopg.training._saving import DATA
-
-    if new.log is not None:
-        return OfflineEvaluator(new.read(run, result), result.discount)
-    if not open_bundle(run).has(DATA):
-        raise ArgumentError(f"{run} was saved without its data; give a log of its plant with --log")
-    return result.evaluator
 
 
 def _policy(text: str, schema: Schema, run: Path) -> Any:
     """Return the controller that a text names: a function of a file, or that of another saved controller."""
     from nopg.training import load
 
-    file, colon, name = text.rpartition(":")
-    if not (colon and file.endswith(".py")):
-        if text.endswith(".py"):
-            raise ArgumentError(f"{text} is a file; name its function too, e.g. --with {text}:controller")
-        policy = load(text).policy
-        check_schema(policy.schema, schema, text, str(run))
-        return policy
-    return _checked(_from_file(Path(file), name), text, schema)
+    if text.endswith(".py"):
+        raise ArgumentError(f"{text} is a file; name its function too, e.g. --with {text}:controller")
+    file, _, name = text.rpartition(":")
+    if file.endswith(".py"):
+        return _checked(_execute(Path(file), name), text, schema)
+    policy = load(text).policy
+    check_schema(policy.schema, schema, text, run)
+    return policy
 
 
-def _from_file(path: Path, name: str) -> Any:
-    """Return an object of a Python file, which is executed."""
-    if not path.is_file():
-        raise ArgumentError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(f"_nopg_with_{path.stem}", path)
-    assert spec is not None  # its name ends in .py
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look it up
+def _execute(path: Path, name: str) -> Any:
+    """Execute a Python file and return an object of it."""
+    module = sys.modules["nopg_compared"] = ModuleType("nopg_compared")  # dataclasses look it up there
+    module.__file__ = str(path)
     try:
-        spec.loader.exec_module(module)
+        exec(compile(path.read_bytes(), path, "exec"), vars(module))
+    except OSError:
+        raise
     except Exception as error:
         raise ArgumentError(f"{path} cannot be executed: {type(error).__name__}: {error}") from error
-    if not hasattr(module, name):
-        functions = [known for known, one in vars(module).items() if callable(one) and known[0] != "_"]
-        raise ArgumentError(f"{path} has no {name!r}; it has {', '.join(functions) or 'no function'}")
+    if name not in vars(module):
+        known = [key for key, one in vars(module).items() if callable(one) and not key.startswith("_")]
+        raise ArgumentError(f"{path} has no {name!r}; it has {', '.join(known) or 'no function'}")
     return getattr(module, name)
 
 
@@ -137,15 +122,13 @@ def _checked(policy: Any, name: str, schema: Schema) -> Callable[[torch.Tensor],
     def act(states: torch.Tensor) -> torch.Tensor:
         try:
             actions = as_tensor(law(states))
-        except NopgError:
-            raise
         except Exception as error:
             raise ArgumentError(
-                f"{name} failed: {type(error).__name__}: {error}. It gets a torch tensor of shape (m, "
-                f"{len(schema.states)}) with the columns {', '.join(schema.states)}"
+                f"{name} failed: {type(error).__name__}: {error}. It is given a torch tensor of shape (m, "
+                f"{len(schema.states)}), the columns {', '.join(schema.states)}"
             ) from error
         if not bool(actions.isfinite().all()):
-            raise ArgumentError(f"{name} returned an action that is not finite; it must return numbers")
+            raise ArgumentError(f"{name} returned an action that is not a finite number")
         return actions
 
     return act
@@ -158,36 +141,21 @@ def _print(found: Comparison) -> None:
     table.add_column("policy", overflow="fold")
     for name in ("return", "gain over logged", "better", "verdict"):
         table.add_column(name)
+    reasons: dict[str, list[str]] = {}
     for name, one in found.evaluations.items():
-        gain, mark = found.gains.get(name), " *" if name == found.best else ""
+        gain = found.gains.get(name)
         table.add_row(
-            f"{name}{mark}",
-            _over(f"{one.expected_return:.4g}", one.interval, ".4g"),
-            "" if gain is None else _over(f"{gain.mean:+.3g}", gain.interval, "+.3g"),
-            "" if gain is None else chance(gain.probability_better),
+            Text(f"{name} *" if name == found.best else name),
+            Text("{:.4g}\n[{:.4g}, {:.4g}]".format(one.expected_return, *one.interval)),
+            Text("{:+.3g}\n[{:+.3g}, {:+.3g}]".format(gain.mean, *gain.interval) if gain else ""),
+            chance(gain.probability_better) if gain else "",
             one.verdict,
         )
-    OUT.print(table)
-    notes = ["* best: the highest lower end of the return. Intervals are 95 %."]
-    if found.seen is not None:
-        seen = found.seen
-        notes.append(
-            f"The {seen.episodes} logged episodes that are long enough earned {seen.mean:.4g} ± "
-            f"{seen.standard_error:.2g} (standard error)."
-        )
-    for line in (*notes, *_reasons(found)):
-        show(line)
-
-
-def _over(value: str, interval: Sequence[float], form: str) -> str:
-    low, high = interval
-    return f"{value}\n[{low:{form}}, {high:{form}}]"
-
-
-def _reasons(found: Comparison) -> list[str]:
-    """Return every reason of a verdict once, with the names it holds for."""
-    names: dict[str, list[str]] = {}
-    for name, one in found.evaluations.items():
         for reason in one.reasons:
-            names.setdefault(reason, []).append(name)
-    return [f"{', '.join(those)}: {reason}" for reason, those in names.items()]
+            reasons.setdefault(reason, []).append(name)
+    OUT.print(table)
+    show("* highest lower end of the return; intervals are 95 %")
+    if seen := found.seen:
+        show(f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})")
+    for reason, names in reasons.items():
+        show(f"{', '.join(names)}: {reason}")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nopg.cli._log import LogOptions
-from nopg.cli._options import AsJson, Run
+from nopg.cli._log import has_data, read_log
+from nopg.cli._options import AsJson, Log, Run
 from nopg.cli._screen import evaluation_values, in_interval, predicted, print_json, print_rows, verdict
 from nopg.errors import ArgumentError, MissingExtraError
 
@@ -35,7 +35,7 @@ def evaluate(
         str | None,
         typer.Option(help="Id of a Gymnasium environment, e.g. nopg/Pendulum-v0.", show_default=False),
     ] = None,
-    new: LogOptions,
+    log: Log = None,
     episodes: Annotated[int, typer.Option(min=1, help="Number of episodes in the environment.")] = 10,
     steps: Annotated[int, typer.Option(min=1, help="Maximum number of steps of an episode.")] = 500,
     seed: Annotated[int, typer.Option(help="Random seed of the initial states.")] = 0,
@@ -43,27 +43,26 @@ def evaluate(
 ) -> None:
     """Show what a controller earns beside what was promised: in an environment, or by another log.
 
-    From a log: what the controller is predicted to earn by a model of that log alone, and, if the log was
-    recorded under the controller, what its episodes earned.
+    A log gives a prediction of its own, and, if it was recorded under the controller, what that earned.
 
     Examples: `nopg evaluate tank --log may.csv`, `nopg evaluate pendulum --env nopg/Pendulum-v0`
     """
     from nopg.training import load
 
-    if (env is None) == (new.log is None):
+    if (env is None) == (log is None):
         raise ArgumentError("give one of --env and --log")
     result = load(run)
-    if env is None:
-        _judge(run, result, new, as_json)
-    else:
+    if log is not None:
+        _judge(run, result, log, as_json)
+    elif env is not None:
         _simulate(result, env, {"episodes": episodes, "steps": steps, "seed": seed}, as_json)
 
 
-def _judge(run: Path, result: TrainingResult, new: LogOptions, as_json: bool) -> None:
+def _judge(run: Path, result: TrainingResult, log: str, as_json: bool) -> None:
     """Judge a controller from another log."""
     from nopg.evaluation import OfflineEvaluator
 
-    data = new.read(run, result)
+    data = read_log(log, run, result)
     here = _promise(run, result, data.starts)
     promise = here or result  # as saved, which holds for the starts of RUN alone
     starts = data.starts if here else result.start_support.states
@@ -74,7 +73,7 @@ def _judge(run: Path, result: TrainingResult, new: LogOptions, as_json: bool) ->
     if as_json:
         print_json(
             {
-                "log": new.log,
+                "log": log,
                 "rows": len(data),
                 "starts": {"of": "log" if here else "run", "number": len(starts)},
                 "discount": result.discount,
@@ -90,11 +89,11 @@ def _judge(run: Path, result: TrainingResult, new: LogOptions, as_json: bool) ->
         return
     rows = {"predicted return": predicted(found, result.discount)}
     rows["verdict"] = verdict(found.verdict, found.reasons)
-    of = new.log if here else f"the log of {run}"
-    rows["starts"] = f"{len(starts)}, of {of}"
+    rows["starts"] = f"{len(starts)}, of {log if here else f'the log of {run}'}"
     rows["leaves the data"] = f"{100 * found.unknown_mass:.2f} % of the time, discounted"
     rows["promised"] = in_interval(promise.expected_return, promise.interval)
     rows["this log says"] = against or "nothing certain"
+    rows["this log says"] += ", a rough answer" if against and found.verdict == "weak" else ""
     rows["recorded under"] = "this controller" if realised else "another controller"
     rows["recorded under"] += f": {100 * own:.0f} % of the actions are its own"
     if realised:
@@ -104,11 +103,9 @@ def _judge(run: Path, result: TrainingResult, new: LogOptions, as_json: bool) ->
 
 def _promise(run: Path, result: TrainingResult, starts: torch.Tensor) -> OfflineEvaluation | None:
     """Return what the model of the training predicts from other starts; None if it was not saved."""
-    from nopg.bundles import open_bundle
     from nopg.evaluation import OfflineEvaluator
-    from nopg.training._saving import DATA
 
-    problem = result.problem.multistep if open_bundle(run).has(DATA) else None
+    problem = result.problem.multistep if has_data(run) else None
     if problem is None:
         return None
     v, data = problem.unknown_value, problem.data.starting_at(starts)
@@ -137,7 +134,7 @@ def _realised(run: Path, result: TrainingResult, data: Transitions) -> dict[str,
     from nopg.evaluation._behavior import UNSEEN, episode_returns
     from nopg.evaluation._interval import DEVIATIONS
 
-    starts, returns = episode_returns(data, result.discount)
+    starts, returns = episode_returns(data, result.discount, continued=True)
     count = len(returns)
     if count == 0:
         needed = math.ceil(math.log(UNSEEN) / math.log(result.discount))

@@ -16,7 +16,6 @@ from nopg.cli._options import AsJson, Overwrite
 from nopg.cli._screen import (
     ERR,
     evaluation_values,
-    gained,
     in_interval,
     predicted,
     print_json,
@@ -107,7 +106,7 @@ def fit(
         bool,
         typer.Option(
             "--without-data",
-            help="Do not save the data; `plot` and `report` need them, so they will not work.",
+            help="Do not save the data; `plot`, `report` and `compare` without `--log` will not work.",
         ),
     ] = False,
     overwrite: Overwrite = False,
@@ -168,13 +167,16 @@ def _beside_logged(result: TrainingResult) -> tuple[OfflineEvaluation, Differenc
 
 
 def _print(result: TrainingResult, out: Path, seconds: float) -> None:
+    from nopg.inspect._wording import chance
+
     outside = int(result.start_support.outside.sum())
     starts = len(result.start_support.states)
     rows = {"predicted return": predicted(result, result.discount)}
     if result.problem.multistep:
         logged, gain = _beside_logged(result)
         rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
-        rows["gain"] = gained(gain)
+        rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
+        rows["gain"] += f"better with probability {chance(gain.probability_better)}"
     rows["verdict"] = verdict(result.verdict, result.numbers.reasons)
     rows["leaves the data"] = f"{100 * result.unknown_mass:.2f} % of the time, discounted"
     rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"

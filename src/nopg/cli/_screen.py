@@ -21,7 +21,7 @@ from nopg._json import plain_values
 from nopg.errors import NopgError
 
 if TYPE_CHECKING:
-    from nopg.evaluation import Difference, OfflineEvaluation
+    from nopg.evaluation import OfflineEvaluation
     from nopg.training import TrainingResult
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "OUT",
     "STOPPED",
     "evaluation_values",
-    "gained",
     "guarded",
     "in_interval",
     "predicted",
@@ -101,14 +100,6 @@ def in_interval(value: float, interval: tuple[float, float] | None) -> str:
 def predicted(result: TrainingResult | OfflineEvaluation, discount: float) -> str:
     """Return a predicted return with its interval."""
     return f"{in_interval(result.expected_return, result.interval)}, γ = {discount:g}"
-
-
-def gained(gain: Difference) -> str:
-    """Return a gain over the logged behaviour with the probability that it is one."""
-    from nopg.inspect._wording import chance
-
-    between = "[{:+.4g}, {:+.4g}]".format(*gain.interval)
-    return f"{gain.mean:+.4g} in {between}, better with probability {chance(gain.probability_better)}"
 
 
 def verdict(word: str | None, reasons: Sequence[str] = ()) -> str:

@@ -58,15 +58,25 @@ class LoggedReturns:
     episodes: int
 
 
-def episode_returns(data: Transitions, discount: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return first states (k, d_s) and returns (k,) of episodes that terminated or are long enough."""
+def episode_returns(
+    data: Transitions, discount: float, *, continued: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return first states (k, d_s) and returns (k,) of episodes that terminated or are long enough.
+
+    Args:
+        data: The log.
+        discount: γ.
+        continued: Whether the mean reward of the last fifth continues after a truncation.
+    """
     first, returns = [], []
     for rows in episode_rows(data):
         unseen = 0.0 if bool(data.terminated[rows[-1]]) else discount ** len(rows)
         if unseen <= UNSEEN:
             weights = discount ** torch.arange(len(rows), dtype=torch.float64)
             first.append(int(rows[0]))
-            returns.append(float(weights @ data.rewards[rows]))
+            rewards = data.rewards[rows]
+            tail = unseen / (1 - discount) * rewards[-max(len(rows) // 5, 1) :].mean() if continued else 0.0
+            returns.append(float(weights @ rewards + tail))
     return data.states[first], torch.tensor(returns, dtype=torch.float64)
 
 
