@@ -45,10 +45,9 @@ def compare(
 ) -> None:
     """Predict what controllers earn, and what each gains over the logged behaviour.
 
-    All are judged on the same model with the same noise, that of RUN or of another log, so a gain is more
-    certain than the two returns.
+    All are judged on one model with the same noise: that of RUN, or one of another log.
 
-    Example: `nopg compare tank --with pi.py:controller --with older-tank --log may.csv`
+    Example: `nopg compare tank --with pi.py:controller --with older-tank`
     """
     from nopg.evaluation import OfflineEvaluator
     from nopg.training import load

@@ -165,8 +165,8 @@ def _realised_text(realised: dict[str, Any]) -> str:
     over = f"over {count} episode{'s' if count > 1 else ''}"
     if realised["promised"] is None:
         return f"{in_interval(realised['mean'], realised['interval'])}, {over}"
-    against = realised["against_promise"] or "nothing certain"
-    return f"{realised['mean']:.5g} {over}, promised {realised['promised']:.5g}: {against}"
+    against = realised["against_promise"] or "promised without certainty"
+    return f"{realised['mean']:.5g} {over}, {against} ({realised['promised']:.5g})"
 
 
 def _against(interval: tuple[float, float], promise: TrainingResult | OfflineEvaluation) -> str | None:

@@ -18,6 +18,8 @@ __all__ = ["check_schema", "has_data", "read_log", "roles_of"]
 
 _LISTS, _FLAGS = ("state", "action", "next_state"), ("drop_invalid",)
 _TEXTS = ("reward", "cost", "terminated", "truncated", "episode", "time", "separator", "decimal")
+# Files that may name their columns themselves.
+_NAMED = (".parquet", ".pq", ".h5", ".hdf5", ".npz")
 # Both halves of a log, to which models are fitted, need twice the rows of a linear law's coefficients.
 _ROWS_PER_COEFFICIENT = 4
 
@@ -62,7 +64,7 @@ def _roles(bundle: Bundle, schema: Schema, log: str) -> dict[str, Any]:
         roles |= {name: list(saved.texts(name)) for name in _LISTS if saved.has(name)}
         roles |= {name: saved.flag(name) for name in _FLAGS if saved.has(name)}
         roles |= {name: saved.text(name) for name in _TEXTS if saved.has(name)}
-    if not (log.startswith("minari:") or log.lower().endswith((".h5", ".hdf5", ".npz"))):  # a table
+    if not (log.startswith("minari:") or log.lower().endswith(_NAMED) or Path(log).is_dir()):
         roles = {"state": list(schema.states), "action": list(schema.actions)} | roles
         roles |= {} if "cost" in roles else {"reward": roles.get("reward", "reward")}
     return roles
