@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,10 +56,11 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, " ".join(result.stderr.split())
 
 
-def answer(*arguments: object) -> dict:
+def answer(*arguments: object) -> dict[str, Any]:
     code, out, document = run(*arguments, "--json")
     assert code == 0, document
-    return json.loads(out)
+    found: dict[str, Any] = json.loads(out)
+    return found
 
 
 @pytest.fixture(scope="module")
