@@ -164,7 +164,7 @@ def test_without_saved_data_the_promise_holds_for_the_starts_of_the_run(
     assert answer("evaluate", bare, "--log", tmp_path / "three.csv")["realised"]["interval"] is not None
 
 
-@pytest.mark.parametrize(("wrong", "is_own"), [(15, True), (17, False)])
+@pytest.mark.parametrize(("wrong", "is_own"), [(16, True), (17, False)])
 def test_a_log_is_the_controllers_own_if_nineteen_of_twenty_actions_are(
     wrong: int, is_own: bool, tank: Path, own: Law, tmp_path: Path
 ) -> None:
