@@ -8,6 +8,7 @@ import typer
 
 from nopg._version import __version__
 from nopg.cli import _screen
+from nopg.cli._compare import compare
 from nopg.cli._describe import describe
 from nopg.cli._evaluate import evaluate
 from nopg.cli._export import export
@@ -29,7 +30,7 @@ app = typer.Typer(
     "(`describe --strict`), 130 stopped by Ctrl-C. Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-for command in (describe, fit, evaluate, plot, report, export, info):
+for command in (describe, fit, evaluate, compare, plot, report, export, info):
     app.command()(_screen.guarded(expand_options(command)))
 
 

@@ -1,41 +1,190 @@
-"""`nopg evaluate`: run a saved controller in an environment."""
+"""`nopg evaluate`: a saved controller in an environment, or judged from another log of its plant."""
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nopg.cli._options import AsJson, Run
-from nopg.cli._screen import predicted, print_json, print_rows, verdict
+from nopg.cli._log import has_data, read_log
+from nopg.cli._options import AsJson, Log, Run
+from nopg.cli._screen import evaluation_values, in_interval, predicted, print_json, print_rows, verdict
 from nopg.errors import ArgumentError, MissingExtraError
 
 if TYPE_CHECKING:
-    from nopg.evaluation import Evaluation
+    import torch
+
+    from nopg.data import Transitions
+    from nopg.evaluation import Evaluation, OfflineEvaluation
+    from nopg.training import TrainingResult
 
 __all__ = ["evaluate"]
+
+# A log is the controller's own if so many of its actions differ by at most this share of their range.
+_OWN_ROWS, _SAME_ACTION = 0.95, 0.01
+# Fewer episodes do not tell how much their returns vary.
+_FEWEST_EPISODES = 3
 
 
 def evaluate(
     run: Run,
     *,
-    env: Annotated[str, typer.Option(help="Id of a Gymnasium environment, e.g. nopg/Pendulum-v0.")],
-    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.")] = 10,
+    env: Annotated[
+        str | None,
+        typer.Option(help="Id of a Gymnasium environment, e.g. nopg/Pendulum-v0.", show_default=False),
+    ] = None,
+    log: Log = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes in the environment.")] = 10,
     steps: Annotated[int, typer.Option(min=1, help="Maximum number of steps of an episode.")] = 500,
     seed: Annotated[int, typer.Option(help="Random seed of the initial states.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Run a controller in an environment and show its return beside the predicted one.
+    """Show what a controller earns beside what was promised: in an environment, or by another log.
 
-    Example: `nopg evaluate pendulum --env nopg/Pendulum-v0 --episodes 1`
+    A log gives a prediction of its own, and, if it was recorded under the controller, what that earned.
+
+    Examples: `nopg evaluate tank --log may.csv`, `nopg evaluate pendulum --env nopg/Pendulum-v0`
     """
-    from nopg.evaluation import evaluate as run_in
     from nopg.training import load
 
+    if (env is None) == (log is None):
+        raise ArgumentError("give one of --env and --log")
     result = load(run)
+    if log is not None:
+        _judge(run, result, log, as_json)
+    elif env is not None:
+        _simulate(result, env, {"episodes": episodes, "steps": steps, "seed": seed}, as_json)
+
+
+def _judge(run: Path, result: TrainingResult, log: str, as_json: bool) -> None:
+    """Judge a controller from another log."""
+    from nopg.evaluation import OfflineEvaluator
+
+    data = read_log(log, run, result)
+    here = _promise(run, result, data.starts)
+    promise = here or result  # as saved, which holds for the starts of RUN alone
+    starts = data.starts if here else result.start_support.states
+    found = OfflineEvaluator(data.starting_at(starts), result.discount).evaluate(result.policy)
+    own = _own_share(result, data)
+    realised = _realised(run, result, data) if own >= _OWN_ROWS else None
+    against = _against(found.interval, promise) if found.verdict != "not identifiable" else None
+    if as_json:
+        print_json(
+            {
+                "log": log,
+                "rows": len(data),
+                "starts": {"of": "log" if here else "run", "number": len(starts)},
+                "discount": result.discount,
+                "predicted": evaluation_values(found),
+                "promised": {
+                    name: getattr(promise, name) for name in ("expected_return", "interval", "verdict")
+                },
+                "against_promise": against,
+                "own_actions": own,
+                "realised": realised,
+            }
+        )
+        return
+    rows = {"predicted return": predicted(found, result.discount)}
+    rows["verdict"] = verdict(found.verdict, found.reasons)
+    rows["starts"] = f"{len(starts)}, of {log if here else f'the log of {run}'}"
+    rows["leaves the data"] = f"{100 * found.unknown_mass:.2f} % of the time, discounted"
+    rows["promised"] = in_interval(promise.expected_return, promise.interval)
+    rows["this log says"] = against or "nothing certain"
+    rows["this log says"] += ", a rough answer" if against and found.verdict == "weak" else ""
+    rows["recorded under"] = "this controller" if realised else "another controller"
+    rows["recorded under"] += f": {100 * own:.0f} % of the actions are its own"
+    if realised:
+        rows["realised return"] = _realised_text(realised)
+    print_rows(rows)
+
+
+def _promise(run: Path, result: TrainingResult, starts: torch.Tensor) -> OfflineEvaluation | None:
+    """Return what the model of the training predicts from other starts; None if it was not saved."""
+    from nopg.evaluation import OfflineEvaluator
+
+    problem = result.problem.multistep if has_data(run) else None
+    if problem is None:
+        return None
+    v, data = problem.unknown_value, problem.data.starting_at(starts)
+    model = OfflineEvaluator(data, result.discount, model=problem.model, unknown_value=v)
+    return model.evaluate(result.policy)
+
+
+def _own_share(result: TrainingResult, data: Transitions) -> float:
+    """Return the share of rows whose actions are those of the controller."""
+    import torch
+
+    from nopg.evaluation._control_law import PolicyLaw
+
+    own = PolicyLaw.of(result.policy, data.schema).mode(data.features)
+    both = torch.cat([own, data.actions])
+    tolerance = _SAME_ACTION * (both.amax(dim=0) - both.amin(dim=0))
+    return float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean())
+
+
+def _realised(run: Path, result: TrainingResult, data: Transitions) -> dict[str, Any]:
+    """Return what the episodes of a log under the controller earned, and how that compares with the promise.
+
+    Where the model of the training was saved, every episode is compared with the promise from its own start,
+    so that the spread of the starts does not count as chance.
+    """
+    from nopg.evaluation._behavior import UNSEEN, episode_returns
+    from nopg.evaluation._interval import DEVIATIONS
+
+    starts, returns = episode_returns(data, result.discount, continued=True)
+    count = len(returns)
+    if count == 0:
+        needed = math.ceil(math.log(UNSEEN) / math.log(result.discount))
+        return {"episodes": 0, "steps_needed": needed}
+    chance, apart, promise = 0.0, returns, _promise(run, result, starts)
+    if promise:
+        paths = promise.paths.returns[0].view(promise.paths.repeats, -1)
+        chance = float(paths.var(dim=0).mean().sqrt()) if len(paths) > 1 else 0.0
+        # The starts that the model was asked about may be every k-th one.
+        apart = returns[:: -(-count // paths.shape[1])] - paths.mean(dim=0)
+    spread = max(chance, float(apart.std()) if len(apart) >= _FEWEST_EPISODES else 0.0)
+    mean, half = float(returns.mean()), DEVIATIONS * spread / len(apart) ** 0.5
+    known = promise is not None or count >= _FEWEST_EPISODES
+    return {
+        "mean": mean,
+        "interval": (mean - half, mean + half) if known else None,
+        "episodes": count,
+        "returns": returns.tolist(),
+        "promised": promise.expected_return if promise else None,
+        "against_promise": _against((mean - half, mean + half), promise) if promise else None,
+    }
+
+
+def _realised_text(realised: dict[str, Any]) -> str:
+    count = realised["episodes"]
+    if not count:
+        return f"unknown: no episode has the {realised['steps_needed']} steps that the discount needs"
+    over = f"over {count} episode{'s' if count > 1 else ''}"
+    if realised["promised"] is None:
+        return f"{in_interval(realised['mean'], realised['interval'])}, {over}"
+    against = realised["against_promise"] or "promised without certainty"
+    return f"{realised['mean']:.5g} {over}, {against} ({realised['promised']:.5g})"
+
+
+def _against(interval: tuple[float, float], promise: TrainingResult | OfflineEvaluation) -> str | None:
+    """Return on which side of a promised interval another lies; None if nothing certain was promised."""
+    if promise.interval is None or promise.verdict == "not identifiable":
+        return None
+    if interval[1] < promise.interval[0]:
+        return "less than promised"
+    return "more than promised" if interval[0] > promise.interval[1] else "as promised"
+
+
+def _simulate(result: TrainingResult, env: str, settings: dict[str, int], as_json: bool) -> None:
+    """Run a controller in an environment."""
+    from nopg.evaluation import evaluate as run_in
+
     environment = _make(env)
     try:
-        found = run_in(result.policy, environment, episodes=episodes, steps=steps, seed=seed)
+        found = run_in(result.policy, environment, **settings)
     finally:
         environment.close()
     discounted = found.discounted(result.discount)
@@ -43,7 +192,7 @@ def evaluate(
         print_json(
             {
                 "env": env,
-                "episodes": episodes,
+                "episodes": settings["episodes"],
                 "returns": found.returns.tolist(),
                 "mean_return": found.mean,
                 "lengths": found.lengths.tolist(),
@@ -60,8 +209,8 @@ def evaluate(
             "return": _returns(found),
             "episode": f"{float(found.lengths.double().mean()):.4g} steps on average",
             f"discounted by {result.discount:g}": f"{discounted:.5g}",
-            "predicted": f"{predicted(result)}, from the data's initial states",
-            "verdict": verdict(result),
+            "predicted": f"{predicted(result, result.discount)}, from the data's initial states",
+            "verdict": verdict(result.verdict, result.numbers.reasons),
         }
     )
 

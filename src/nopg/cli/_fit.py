@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from nopg.cli._data import DataOptions
+from nopg.cli._log import roles_of
 from nopg.cli._options import AsJson, Overwrite
-from nopg.cli._screen import ERR, predicted, print_json, print_rows, show, verdict
+from nopg.cli._screen import (
+    ERR,
+    evaluation_values,
+    in_interval,
+    predicted,
+    print_json,
+    print_rows,
+    show,
+    verdict,
+)
 from nopg.errors import ArgumentError, TrainingInterrupted
 
 if TYPE_CHECKING:
     from nopg.data import Transitions
+    from nopg.evaluation import Difference, OfflineEvaluation
     from nopg.training import TrainingResult
 
 __all__ = ["fit"]
@@ -95,7 +106,7 @@ def fit(
         bool,
         typer.Option(
             "--without-data",
-            help="Do not save the data; `plot` and `report` need them, so they will not work.",
+            help="Do not save the data; `plot`, `report` and `compare` without `--log` will not work.",
         ),
     ] = False,
     overwrite: Overwrite = False,
@@ -107,6 +118,8 @@ def fit(
 
     Example: `nopg fit tank.csv --state level --action valve --cost cost -g 0.95 -o tank`
     """
+    from nopg.training._saving import save_result
+
     if out.exists() and not overwrite:
         raise ArgumentError(f"{out} exists already; give another name, or --overwrite")
     began = time.perf_counter()
@@ -116,7 +129,7 @@ def fit(
     show(str(transitions), ERR, style="dim")
     checkpoint = out.with_name(f"{out.name}.unfinished")
     result = training.train(transitions, discount, checkpoint)
-    result.save(out, data=not without_data, overwrite=overwrite)
+    save_result(result, out, with_data=not without_data, overwrite=overwrite, log=roles_of(data))
     shutil.rmtree(checkpoint, ignore_errors=True)
     seconds = time.perf_counter() - began
     if as_json:
@@ -139,18 +152,32 @@ def _start(text: str, data: Transitions) -> list[float]:
 
 
 def _values(result: TrainingResult) -> dict[str, object]:
-    fits = result.column_fits if result.problem.multistep else ()
-    return {
-        **result.summary(),
-        "model": result.problem.description,
-        "columns": [asdict(fit) for fit in fits],
-    }
+    values = {**result.summary(), "model": result.problem.description, "columns": []}
+    if not result.problem.multistep:
+        return values
+    logged, gain = _beside_logged(result)
+    values["columns"] = [asdict(fit) for fit in result.column_fits]
+    return values | {"logged": evaluation_values(logged), "gain": asdict(gain)}
+
+
+def _beside_logged(result: TrainingResult) -> tuple[OfflineEvaluation, Difference]:
+    """Return what the logged behaviour earns, and what the controller gains over it."""
+    logged = result.evaluator.logged()
+    return logged, result.evaluator.difference(result.evaluation, logged)
 
 
 def _print(result: TrainingResult, out: Path, seconds: float) -> None:
+    from nopg.inspect._wording import chance
+
     outside = int(result.start_support.outside.sum())
     starts = len(result.start_support.states)
-    rows = {"predicted return": predicted(result), "verdict": verdict(result)}
+    rows = {"predicted return": predicted(result, result.discount)}
+    if result.problem.multistep:
+        logged, gain = _beside_logged(result)
+        rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
+        rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
+        rows["gain"] += f"better with probability {chance(gain.probability_better)}"
+    rows["verdict"] = verdict(result.verdict, result.numbers.reasons)
     rows["leaves the data"] = f"{100 * result.unknown_mass:.2f} % of the time, discounted"
     rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"
     if result.problem.multistep:
@@ -159,5 +186,8 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s"
     rows["saved"] = str(out)
     print_rows(rows)
-    following = f"plot {out}, nopg report {out}, nopg evaluate {out} --env ID, nopg export {out} --onnx FILE"
+    following = (
+        f"plot {out}, nopg report {out}, nopg compare {out} --with FILE.py:FUNCTION, "
+        f"nopg evaluate {out} --log FILE, nopg export {out} --onnx FILE"
+    )
     show(f"next: nopg {following}", ERR, style="dim")

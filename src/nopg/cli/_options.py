@@ -13,7 +13,7 @@ import typer
 
 from nopg.errors import ArgumentError
 
-__all__ = ["AsJson", "Column", "Hold", "Overwrite", "Run", "expand_options", "held_values", "run_name"]
+__all__ = ["AsJson", "Column", "Hold", "Log", "Overwrite", "Run", "expand_options", "held_values", "run_name"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
@@ -21,6 +21,12 @@ Run = Annotated[
     Path,
     typer.Argument(
         metavar="RUN", help="A controller saved by `nopg fit`: a folder or a zip file.", show_default=False
+    ),
+]
+Log = Annotated[
+    str | None,
+    typer.Option(
+        help="Another log of the same plant, with the columns of the log of RUN.", show_default=False
     ),
 ]
 Column = Annotated[

@@ -6,8 +6,9 @@ import json
 import logging
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -20,6 +21,7 @@ from nopg._json import plain_values
 from nopg.errors import NopgError
 
 if TYPE_CHECKING:
+    from nopg.evaluation import OfflineEvaluation
     from nopg.training import TrainingResult
 
 __all__ = [
@@ -29,7 +31,9 @@ __all__ = [
     "FLAWED",
     "OUT",
     "STOPPED",
+    "evaluation_values",
     "guarded",
+    "in_interval",
     "predicted",
     "print_json",
     "print_rows",
@@ -87,20 +91,27 @@ def print_rows(rows: Mapping[str, str]) -> None:
     OUT.print(table)
 
 
-def predicted(result: TrainingResult) -> str:
-    """Return the predicted return of a result with its interval."""
-    between = ""
-    if result.interval is not None:
-        between = ", 95 % interval [{:.5g}, {:.5g}]".format(*result.interval)
-    return f"{result.expected_return:.5g}{between}, discounted by {result.discount:g}"
+def in_interval(value: float, interval: tuple[float, float] | None) -> str:
+    """Return a number with its interval, if it has one."""
+    between = "" if interval is None else ", 95 % interval [{:.5g}, {:.5g}]".format(*interval)
+    return f"{value:.5g}{between}"
 
 
-def verdict(result: TrainingResult) -> str:
-    """Return the verdict on a result with its reasons."""
-    if result.verdict is None:
+def predicted(result: TrainingResult | OfflineEvaluation, discount: float) -> str:
+    """Return a predicted return with its interval."""
+    return f"{in_interval(result.expected_return, result.interval)}, γ = {discount:g}"
+
+
+def verdict(word: str | None, reasons: Sequence[str] = ()) -> str:
+    """Return a verdict with its reasons."""
+    if word is None:
         return "none with the paper's model; `nopg report` evaluates the controller on the local model"
-    reasons = result.numbers.reasons
-    return result.verdict + (f": {'; '.join(reasons)}" if reasons else "")
+    return word + (f": {'; '.join(reasons)}" if reasons else "")
+
+
+def evaluation_values(one: OfflineEvaluation) -> dict[str, Any]:
+    """Return an evaluation without its paths."""
+    return {field.name: getattr(one, field.name) for field in fields(one) if field.name != "paths"}
 
 
 @contextmanager
@@ -113,6 +124,7 @@ def _messages() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
+            warnings.simplefilter("ignore", DeprecationWarning)  # for those who write code, not commands
             warnings.showwarning = lambda message, *_: _message("warning", "bold yellow", str(message))
             yield
     finally:

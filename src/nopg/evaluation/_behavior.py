@@ -13,11 +13,11 @@ from nopg.kernels import GaussianKernel
 from nopg.neighbors import neighbor_search
 from nopg.policies import Deterministic
 
-__all__ = ["LoggedBehavior", "LoggedReturns", "logged_returns"]
+__all__ = ["UNSEEN", "LoggedBehavior", "LoggedReturns", "episode_returns", "logged_returns"]
 
 _NEAREST = 5
 # Episodes that leave more of the return's weight unseen are too short.
-_UNSEEN = 0.05
+UNSEEN = 0.05
 _FEWEST = 3
 
 
@@ -58,15 +58,31 @@ class LoggedReturns:
     episodes: int
 
 
-def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:
-    """Return the returns of logged episodes; None where fewer than three are long enough."""
-    returns = []
+def episode_returns(
+    data: Transitions, discount: float, *, continued: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return first states (k, d_s) and returns (k,) of episodes that terminated or are long enough.
+
+    Args:
+        data: The log.
+        discount: γ.
+        continued: Whether the mean reward of the last fifth continues after a truncation.
+    """
+    first, returns = [], []
     for rows in episode_rows(data):
         unseen = 0.0 if bool(data.terminated[rows[-1]]) else discount ** len(rows)
-        if unseen <= _UNSEEN:
+        if unseen <= UNSEEN:
             weights = discount ** torch.arange(len(rows), dtype=torch.float64)
-            returns.append(float(weights @ data.rewards[rows]))
-    if len(returns) < _FEWEST:
+            first.append(int(rows[0]))
+            rewards = data.rewards[rows]
+            tail = unseen / (1 - discount) * rewards[-max(len(rows) // 5, 1) :].mean() if continued else 0.0
+            returns.append(float(weights @ rewards + tail))
+    return data.states[first], torch.tensor(returns, dtype=torch.float64)
+
+
+def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:
+    """Return the returns of logged episodes; None where fewer than three are long enough."""
+    _, found = episode_returns(data, discount)
+    if len(found) < _FEWEST:
         return None
-    found = torch.tensor(returns, dtype=torch.float64)
     return LoggedReturns(float(found.mean()), float(found.std() / len(found) ** 0.5), len(found))

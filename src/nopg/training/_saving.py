@@ -70,9 +70,14 @@ class SavedResult(Protocol):
 
 
 def save_result(
-    result: SavedResult, path: str | os.PathLike[str], *, with_data: bool, overwrite: bool
+    result: SavedResult,
+    path: str | os.PathLike[str],
+    *,
+    with_data: bool,
+    overwrite: bool,
+    log: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a result; see `TrainingResult.save`."""
+    """Write a result; see `TrainingResult.save`. `log` says how its log was read, for logs to come."""
     problem, ranks = result.problem, current_ranks()
     described = describe_policy(result.policy.policy)  # refuses before anything is gathered or written
     settings = problem.settings() if with_data else {}
@@ -114,6 +119,7 @@ def save_result(
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
             "data": {**data_identity(data), "included": with_data},
             **provenance(),
+            **({} if log is None else {"log": log}),
         },
         overwrite=overwrite,
     )
