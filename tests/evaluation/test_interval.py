@@ -15,8 +15,10 @@ from nopg.evaluation._behavior import LoggedBehavior, logged_returns
 from nopg.evaluation._interval import lower_return, standard_error, verdict_of
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.evaluation._risk import risk_along, share_along
+from nopg.inspect._findings import look, stop
 from nopg.kernels import GaussianKernel
 from nopg.models import ColumnFit
+from nopg.models._residuals import ResidualCheck
 
 
 def paths_of(
@@ -122,6 +124,10 @@ def test_the_verdict_by_unknown_mass_error_and_episodes(
 
 def test_a_single_episode_or_a_poor_fit_makes_a_verdict_weak() -> None:
     assert verdict_of(0.0, 0.0, 100.0, episodes=10, alone=True)[0] == "weak"
+    for residuals in (ResidualCheck(("level",), ()), ResidualCheck((), ("level",))):
+        found, reasons = verdict_of(0.0, 0.0, 100.0, episodes=10, residuals=residuals)
+        assert (found, len(reasons)) == ("weak", 1)
+        assert "level" in reasons[0]
     assert (
         verdict_of(0.0, 0.0, 100.0, episodes=10, poor_fits=[ColumnFit("x", ("x",), 0.4, 0.8, 0.8, 1)])[0]
         == "weak"
@@ -230,3 +236,17 @@ def test_three_episodes_that_leave_a_twentieth_of_the_weight_unseen_are_enough()
     assert found is not None
     assert (found.episodes, found.mean) == pytest.approx((3, 2 - 2 / 32))
     assert logged_returns(episodes_of([5, 5, 4, 4]), 0.5) is None
+
+
+def test_no_verdict_stands_above_a_stop_of_describe() -> None:
+    found, reasons = verdict_of(
+        0.0, 0.0, 100.0, episodes=10, findings=[stop("far values", "a spike", "Drop it")]
+    )
+    assert (found, reasons) == ("weak", ("a spike (drop it)",))
+
+
+def test_what_a_log_cannot_tell_explains_the_unknown_mass() -> None:
+    finding = look("excitation", "the valve mostly followed the level", "Add steps")
+    assert verdict_of(0.0, 0.0, 100.0, episodes=10, findings=[finding]) == ("ok", ())
+    _, reasons = verdict_of(0.1, 0.0, 100.0, episodes=10, findings=[finding])
+    assert finding.what in reasons

@@ -13,6 +13,7 @@ from nopg.data import Transitions
 from nopg.models import ColumnFit, LocalModel
 from nopg.models._chart_fit import ChartFit
 from nopg.models._charts import Charts, ChartShape, kernel_weights
+from nopg.models._excitation import Excitation
 from nopg.models._regression_rows import RegressionRows, design, difference
 
 A = torch.tensor([[0.9, 0.1], [-0.2, 1.05]], dtype=torch.float64)
@@ -133,7 +134,7 @@ def test_statistics_of_groups_add_up() -> None:
     data = linear_log(150, noise=0.1)
     rows = RegressionRows.of(data)
     used = torch.ones(3, dtype=torch.bool)
-    charts = Charts(rows, [0, 1, 2], ChartShape(used, used.double(), 2, 30, 1e-4))
+    charts = Charts(rows, [0, 1, 2], ChartShape(used, used.double(), 2, 30, 1e-4), Excitation.of(rows))
     half = torch.arange(rows.num_groups) < rows.num_groups // 2
     chart = 7
     centre = charts.centers[chart]
@@ -157,7 +158,7 @@ def test_a_part_rests_on_its_rows_alone() -> None:
     other.__dict__.update(model.__dict__)
     x = inputs_near(model).T.contiguous().numpy()
     rows = replace(model.rows, targets=RegressionRows.of(wild).targets)
-    charts = [Charts(rows, block.columns, block.shape) for block in model._blocks]
+    charts = [Charts(rows, block.columns, block.shape, Excitation.of(rows)) for block in model._blocks]
     other._chart_fits = [ChartFit(one, kept) for one in charts]
     steps = slice(0, 2)
     assert abs(other.step(x, None)[0][steps] - model.with_parts(kept).step(x, None)[0][steps]).max() < 1e-9
@@ -168,7 +169,8 @@ def test_the_number_of_charts_is_bounded() -> None:
     s, a = torch.rand(2, 12_000, 1, generator=rng, dtype=torch.float64)
     data = Transitions.from_arrays(s, a, s[:, 0], 0.9 * s + 0.1 * a)
     used = torch.ones(2, dtype=torch.bool)
-    charts = Charts(RegressionRows.of(data), [0, 1], ChartShape(used, used.double(), 1, 20, 1e-4))
+    rows = RegressionRows.of(data)
+    charts = Charts(rows, [0, 1], ChartShape(used, used.double(), 1, 20, 1e-4), Excitation.of(rows))
     assert len(charts.centers) <= 2_000
     assert float(charts.statistics[0][0][:, :, 0, 0].sum()) > 0
 

@@ -149,7 +149,6 @@ def test_a_controller_better_than_the_log_with_less_than_three_quarters_is_doubt
         difference=lambda *_: SimpleNamespace(probability_better=probability),
     )
     monkeypatch.setattr(_train, "OfflineEvaluator", SimpleNamespace(of=lambda _: evaluator))
-    monkeypatch.setattr(_train, "quick_findings", lambda _: ())
     monkeypatch.setattr(_train, "_rival", lambda *_: [])
     within = SimpleNamespace(data=SimpleNamespace(episodes=torch.zeros(1)))
     _, doubts = _train.judge(cast(Any, SimpleNamespace(multistep=within)), cast(Any, None))

@@ -10,7 +10,10 @@ import torch
 
 from nopg.bellman._multistep_solution import INFLATION
 from nopg.evaluation._model_paths import ModelPaths
+from nopg.inspect._findings import Finding, Grade
+from nopg.inspect._wording import listed
 from nopg.models import ColumnFit
+from nopg.models._residuals import ResidualCheck
 
 __all__ = [
     "DEVIATIONS",
@@ -80,6 +83,8 @@ def verdict_of(
     episodes: int,
     alone: bool = False,
     poor_fits: Sequence[ColumnFit] = (),
+    residuals: ResidualCheck | None = None,
+    findings: Sequence[Finding] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict on an estimate, and the reasons why it is not `ok`.
 
@@ -91,6 +96,10 @@ def verdict_of(
         alone: Whether all rows are of one episode.
         poor_fits: Columns with poor predictions of held-out rows. Sensor noise is one cause; it biases fits
             alike in all halves, so the standard error does not show it.
+        residuals: What the residuals of one-step predictions are, if not the noise of the plant; halves
+            share what is wrong with them too.
+        findings: Of `describe`. None may say `stop` beside an `ok`; and what the log cannot tell about an
+            action explains an unknown mass.
     """
     relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
     found: list[str] = []
@@ -115,6 +124,21 @@ def verdict_of(
             f"held-out rows are predicted badly, R²: {named} (log more rows or the columns that are missing, "
             f"filter noisy sensors{known})"
         )
+    if residuals and residuals.sensors:
+        found.append(
+            f"the sensors of {listed(residuals.sensors)} are noisy, and their noise is taken for a "
+            "disturbance of the plant (filter them before logging)"
+        )
+    if residuals and residuals.jumps:
+        found.append(
+            f"{listed(residuals.jumps)} jumps in some rows, as at an end stop, and the model spreads such "
+            "jumps (leave these rows out if the controller stays away from there)"
+        )
+    for finding in findings:
+        if finding.grade is Grade.STOP:
+            found.append(f"{finding.what} ({finding.advice[0].lower()}{finding.advice[1:]})")
+        elif finding.topic == "excitation" and finding.grade is Grade.LOOK and unknown > WEAK_UNKNOWN:
+            found.append(finding.what)
     if unknown > NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
         return "not identifiable", tuple(found)
     return ("weak" if found else "ok"), tuple(found)

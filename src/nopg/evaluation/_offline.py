@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.evaluation._region import region_of
 from nopg.evaluation._results import Comparison, Difference, OfflineEvaluation
 from nopg.evaluation._risk import Risk, risk_along, share_along
+from nopg.inspect._describe import quick_findings
+from nopg.inspect._findings import Finding
 from nopg.models import LocalModel, RewardFunction
 
 __all__ = ["LOGGED", "OfflineEvaluator", "compare", "evaluate_offline"]
@@ -143,6 +146,10 @@ class OfflineEvaluator:
     ) -> ModelPaths:
         return follow(self.problem, law, num_parts=self.model.num_parts, steps=steps, fewest=fewest)
 
+    @cached_property
+    def _findings(self) -> tuple[Finding, ...]:
+        return quick_findings(self.data)
+
     def _evaluation(self, paths: ModelPaths) -> OfflineEvaluation:
         mean, pessimistic = float(paths.returns[0].mean()), float(paths.pessimistic[0].mean())
         error, unknown = standard_error(paths.returns, paths, floor=True), float(paths.unknown[0].mean())
@@ -154,6 +161,8 @@ class OfflineEvaluator:
             episodes=self.model.rows.units,
             alone=numbers is not None and bool((numbers == numbers[0]).all()),
             poor_fits=self.model.poor_fits,
+            residuals=self.model.residual_check,
+            findings=self._findings,
         )
         low, high = self.model.return_limits(self.discount)
         return OfflineEvaluation(

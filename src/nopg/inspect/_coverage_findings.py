@@ -1,15 +1,18 @@
-"""Findings about steps, coverage and initial states, in bandwidths."""
+"""Findings about steps, coverage and initial states, in bandwidths.
+
+None is a reason to stop: bandwidths are those of the paper's model, and the default model counts itself what
+it does not know.
+"""
 
 from __future__ import annotations
 
 from nopg.inspect._coverage import REACH, UNKNOWN_BEYOND, Coverage
-from nopg.inspect._findings import Finding, graded, look, ok
+from nopg.inspect._findings import Finding, look, ok
 from nopg.inspect._wording import count_of, listed, share_of
 
 __all__ = ["coverage_findings"]
 
-_GRAVE_STEP = 0.1
-_FEW_UNKNOWN, _MANY_UNKNOWN = 0.05, 0.25
+_FEW_UNKNOWN = 0.05
 
 
 def coverage_findings(coverage: Coverage) -> list[Finding]:
@@ -32,14 +35,13 @@ def _steps(coverage: Coverage) -> Finding:
         return ok(topic, f"a median step is at least {moving[name]:.2g} bandwidths ({name})")
 
     shown = listed([f"{ratio:.2g} of a bandwidth in {name}" for name, ratio in short.items()])
-    what = f"a median step is {shown}: the model hardly moves"
+    what = f"a median step is {shown}: the paper's model hardly moves"
     if coverage.holes > 1:
         what += f"; even so one row in ten lies over {REACH * coverage.holes:.2g} bandwidths from all others"
-    return graded(
+    return look(
         topic,
         what,
         f"Try a frame skip of {skip}: keep one state in {skip}, hold the action in between, sum the rewards",
-        grave=min(short.values()) / coverage.holes < _GRAVE_STEP,
     )
 
 
@@ -58,11 +60,10 @@ def _density(coverage: Coverage) -> Finding:
     )
     if coverage.frame_skip > 1:
         advice = "Correct the steps first: longer ones allow wider bandwidths"
-    return graded(
+    return look(
         topic,
         f"{share_of(beyond)} of rows, left out, lie over {UNKNOWN_BEYOND:.1f} bandwidths from all others",
         advice,
-        grave=beyond > _MANY_UNKNOWN,
     )
 
 
@@ -83,15 +84,11 @@ def _starts(coverage: Coverage) -> Finding:
     others = "the other episodes" if len(distances) > 1 else "all other rows"
     whose = "the data" if coverage.starts == "declared" else others
     advice = "Record more from there, or start where there are data: every return begins in these states"
-    # At the bandwidths that longer steps would allow.
-    limit = UNKNOWN_BEYOND
     if coverage.frame_skip > 1:
         advice = "Correct the steps first: longer ones allow wider bandwidths; then record more from there"
-        limit *= coverage.holes
-    return graded(
+    return look(
         topic,
         f"{far} of {count_of(len(distances), 'start')} ({coverage.starts}) lie over {REACH:g} bandwidths "
         f"from {whose}, the farthest {worst:.2g}",
         advice,
-        grave=float((distances > limit).double().mean()) > _MANY_UNKNOWN,
     )

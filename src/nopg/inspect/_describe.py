@@ -17,6 +17,7 @@ from nopg.inspect._columns import Column, measure_columns
 from nopg.inspect._coverage import Coverage
 from nopg.inspect._coverage_findings import coverage_findings
 from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_finding
+from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._figure import draw, panels
 from nopg.inspect._findings import Finding, Grade, graded, look, numbered, ok
 from nopg.inspect._stuck import Run, find_runs, stuck_finding
@@ -46,6 +47,7 @@ class Description:
         episodes: How many, how long, how they end.
         runs: State columns that repeat one value surprisingly long.
         clock: The sampling, where time stamps were given.
+        excitation: Whether the log tells what each action does.
         coverage: Density of the data in bandwidths, or None where it is not measured.
         no_coverage: Why it is not measured, else empty.
         findings: Numbered, the gravest first.
@@ -58,6 +60,7 @@ class Description:
     episodes: Episodes
     runs: tuple[Run, ...]
     clock: Clock | None
+    excitation: tuple[ActionExcitation, ...]
     coverage: Coverage | None
     no_coverage: str
     findings: tuple[Finding, ...]
@@ -186,6 +189,7 @@ def _description(
     runs = find_runs(data, recording)
     clock = None if seconds is None else Clock.of(seconds, recording)
     copies = n - int(duplicate_groups(data).max()) - 1
+    excitation = ActionExcitation.of(data)
     findings = [
         _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
         None if num_dropped is None else _dropped(num_dropped, n),
@@ -195,6 +199,7 @@ def _description(
         order_finding(episodes),
         stuck_finding(runs, n) if bool(recording.connected.any()) else None,
         None if clock is None else clock_finding(clock),
+        excitation_finding(excitation),
     ]
     if coverage is not None:
         findings += coverage_findings(coverage)
@@ -210,6 +215,7 @@ def _description(
         episodes=episodes,
         runs=runs,
         clock=clock,
+        excitation=excitation,
         coverage=coverage,
         no_coverage=no_coverage,
         findings=numbered(findings),

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nopg._typing import FloatArray, IntArray
 from nopg.models._charts import Charts
+from nopg.models._excitation import TOLERATED
 
 __all__ = ["ChartFit"]
 
@@ -57,6 +58,8 @@ class ChartFit:
         self._scale = _array((charts.scale / space.units[charts.regressors]).T)  # of raw offsets
         self._low, self._high = _array(charts.low.T), _array(charts.high.T)
         self._weight = _array(shape.metric / space.units)
+        per_unit = charts.uncertainty / (space.units[:, None] * space.units)
+        self._unsure = _array(per_unit.permute(1, 2, 0) / TOLERATED)  # (d, d, C), of raw offsets
         self._local = shape.metric.nonzero()[:, 0].tolist()
 
     def predict(
@@ -64,10 +67,12 @@ class ChartFit:
     ) -> tuple[FloatArray, FloatArray | None]:
         """Return y (t, m), noise (t, m) if requested, and δ² (1, m) at inputs (d, m), stacked.
 
-        The second is their derivative by the inputs, shape (·, d, m), if requested. δ is the distance to the
-        nearest charts in units of their radius, 0 if there are none. Weights of the charts are b/Σb with
-        b = (1 − d²/d_last²)², d_last the distance of the next chart, so they are smooth where the nearest
-        charts change.
+        The second is their derivative by the inputs, shape (·, d, m), if requested. δ² is the squared
+        distance to the nearest charts in units of their radius, plus the variance that the uncertainty of
+        slopes gives to the prediction in units of the tolerated one; 0 without charts.
+
+        Weights of the charts are b/Σb with b = (1 − d²/d_last²)², d_last the distance of the next chart, so
+        they are smooth where the nearest charts change.
         """
         if self.num_charts:
             out, jacobian = self._predict_charts(x, part, slopes=slopes, noise=noise)
@@ -101,7 +106,8 @@ class ChartFit:
         t = len(y)
         values = np.empty((2 * t + 1 if noise else t + 1, *own.shape))
         radius = self._radius[own]
-        values[:t], values[-1] = y, D[:k] / radius
+        unsure = (self._unsure[:, :, own] * apart[:, None, :k]).sum(axis=0)
+        values[:t], values[-1] = y, D[:k] / radius + (unsure * apart[:, :k]).sum(axis=0)
         if noise:
             values[t:-1] = self._noise[:, own]
         blend, by_distance = _blend(D)
@@ -120,7 +126,7 @@ class ChartFit:
         moves = np.where(offsets == clamped, scale, 0.0)
         local = (blend * slope * moves[:, None]).sum(axis=2)  # (d_r, t, m)
         jacobian[:t, self._regressors] += local.transpose(1, 0, 2)
-        jacobian[-1] += (blend / radius * rises[:, :k]).sum(axis=1)
+        jacobian[-1] += (blend * (rises[:, :k] / radius + 2.0 * unsure)).sum(axis=1)
         return out, jacobian
 
     def _polynomials(self, offsets: FloatArray, charts: IntArray) -> tuple[FloatArray, FloatArray]:

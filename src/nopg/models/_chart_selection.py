@@ -33,6 +33,9 @@ _LARGEST_ERROR = 4.0
 _WORTH_IT = 0.95
 # Factor by which the error of a target may grow with the shape of another target.
 _SHARED = 1.01
+# Rows around a held-out one whose residuals are compared with its own, and the least rank correlation of both
+# and the least variance of the residuals for which noise that depends on the place is worth charts.
+_ROWS_OF_NOISE, _UNEVEN, _VISIBLE_NOISE = 30, 0.3, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,11 @@ def select_shapes(rows: RegressionRows) -> list[HeldOutFit]:
             own = _best(tried[-1], target)
             if tried[-1][own][target] < max(_WORTH_IT * reference, floor):
                 alone = own
+        if not alone.is_local and search.uneven(alone, target):
+            alone = _best({shape: tried[-1][shape] for shape in tried[-1] if shape.is_local} or base, target)
         error = min(errors[alone][target] for errors in tried if alone in errors)
-        shared = _as_good(tried, [fit.shape for fit in found], target, error)
+        others = [fit.shape for fit in found if fit.shape.is_local or not alone.is_local]
+        shared = _as_good(tried, others, target, error)
         shape, error = shared or (alone, error)
         found.append(HeldOutFit(shape, error, reference, 1.0 - search.unexplained[shape][target]))
     return found
@@ -135,6 +141,11 @@ class _Search:
         self._held_out = rows.sample[:_ROWS_HELD_OUT]
         self._scale = torch.where(rows.spread > 0, rows.spread, 1.0)
         self.unexplained: dict[ChartShape, list[float]] = {}
+        self._uneven: dict[ChartShape, list[float]] = {}
+
+    def uneven(self, shape: ChartShape, target: int) -> bool:
+        """Return whether the noise of a global fit depends on where a row is."""
+        return self._uneven[shape][target] > _UNEVEN
 
     def least(self, inputs: _Inputs, target: int) -> float:
         """Return the least error of a target over a few shapes."""
@@ -149,6 +160,7 @@ class _Search:
             alone = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf)
             found = {alone: [1.0] * rows.targets.shape[1]}
             self.unexplained |= found
+            self._uneven |= {alone: [0.0] * rows.targets.shape[1]}
             return found
 
         def note(shape: ChartShape, missed: Tensor) -> None:
@@ -161,8 +173,10 @@ class _Search:
         local = inputs.metric[regressors]
         weights = rows.weights[near]
         missed = {g: self._residuals(inputs, held_out, near, g) for g in (1, 2)}
-        for g, (_, truth) in missed.items():
-            note(ChartShape(inputs.used, inputs.metric, 1, 0, math.inf, g), truth)
+        for g, (around, truth) in missed.items():
+            everywhere = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf, g)
+            note(everywhere, truth)
+            self._uneven[everywhere] = self._unevenness(around, truth).tolist()
         sizes, ridges = (_SIZES, _RIDGES) if final else (_FEW_SIZES, _FEW_RIDGES)
         plans = itertools.product((1,), (1, 2), sizes)
         for g, degree, size in (*plans, *((2, 1, size) for size in _FEW_SIZES if final)):
@@ -184,6 +198,22 @@ class _Search:
                 level = torch.linalg.solve(gram + penalty, moment)[:, 0]
                 note(replace(shape, num_neighbors=K, ridge=ridge), level - truth)
         return found
+
+    def _unevenness(self, around: Tensor, own: Tensor) -> Tensor:
+        """Return the rank correlation (t,) of the size of residuals with that of their neighbours'.
+
+        Args:
+            around: Residuals at the nearest rows of other groups, shape (m, K, t).
+            own: Residuals of the rows themselves, shape (m, t).
+        """
+        ranks = [
+            size.argsort(dim=0).argsort(dim=0).double()
+            for size in (around[:, :_ROWS_OF_NOISE].abs().mean(dim=1), own.abs())
+        ]
+        one, other = (rank - rank.mean(dim=0) for rank in ranks)
+        correlation = (one * other).sum(dim=0) / one.square().sum(dim=0).clamp(min=1.0)
+        visible = (own / self._scale).square().mean(dim=0) > _VISIBLE_NOISE
+        return torch.where(visible, correlation, 0.0)
 
     def _neighbors(self, inputs: _Inputs, held_out: Tensor) -> tuple[Tensor, Tensor]:
         """Return squared distances and indices (m, K) of the nearest rows of other groups."""

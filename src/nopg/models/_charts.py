@@ -10,6 +10,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from nopg.models._excitation import Excitation, local_uncertainty, noise_share, scatter
 from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows, design
 from nopg.neighbors import neighbor_search
@@ -85,23 +86,32 @@ class Charts:
         rows: Inputs and targets.
         columns: The targets to predict.
         shape: Settings of the polynomials.
+        excitation: What the rows tell apart over all.
 
     Attributes:
         centers: x_c, shape (C, d).
+        uncertainty: Covariance of the slopes by all inputs, whether or not they are regressors: the sum over
+            the targets, each in units of its spread, and inputs in theirs, shape (C, d, d).
+        unexplained: Variance that the global fit leaves of each target, in units of its spread, shape (t,).
         noise: Standard deviation of the residual of each target at each chart, shape (C, t); (1, t) if there
             are no charts.
         statistics: Σ wκφφᵀ (G, C, p, p) and Σ wκφ(y, features)ᵀ (G, C, p, t + q) of every group and chart,
             once with the radii for all rows and once with those for parts.
     """
 
-    def __init__(self, rows: RegressionRows, columns: list[int], shape: ChartShape) -> None:
+    def __init__(
+        self, rows: RegressionRows, columns: list[int], shape: ChartShape, excitation: Excitation
+    ) -> None:
         self.rows, self.columns, self.shape, self.space = rows, columns, shape, rows.space
         self.regressors = shape.used.nonzero()[:, 0]
         self._global = GlobalFit.of(rows, shape.used, shape.global_degree, columns)
+        residual = self._global.residual(rows, columns)
+        self.unexplained = noise_share(residual, rows.spread[columns])
         if shape.is_local:
-            self._sum_statistics(self._place_charts())
+            gram = self._sum_statistics(self._place_charts())
+            self.uncertainty = self._slope_uncertainty(gram, excitation)
         else:
-            self.centers, self.noise = rows.inputs[:0], self._global.residual(rows, columns)[None]
+            self.centers, self.noise = rows.inputs[:0], residual[None]
 
     def _place_charts(self) -> Tensor:
         """Set centres, radii and scales of the charts; return the rows as points of the metric."""
@@ -120,8 +130,11 @@ class Charts:
         self.scale = scale / self.radius[:, None]  # (C, d_r): offsets within the radius are at most 1
         return points
 
-    def _sum_statistics(self, points: Tensor) -> None:
-        """Set the statistics of all charts, the box of their rows and their noise."""
+    def _sum_statistics(self, points: Tensor) -> Tensor:
+        """Set the statistics of all charts, the box of their rows and their noise.
+
+        Returns Σ wκ oo' (C, d, d) of the offsets o of all inputs from their mean in a chart.
+        """
         rows, p, G = self.rows, self.shape.num_coefficients, self.rows.num_groups
         targets = torch.cat([rows.targets[:, self.columns], self._global.features], dim=1)
         C, t = len(self.centers), targets.shape[1]
@@ -132,6 +145,7 @@ class Charts:
         d = len(self.regressors)
         self.low, self.high = torch.zeros(C, d, dtype=torch.float64), torch.zeros(C, d, dtype=torch.float64)
         noise = torch.zeros(C, len(self.columns), dtype=torch.float64)
+        spread = torch.zeros(C, *2 * (rows.inputs.shape[1],), dtype=torch.float64)
         tree = neighbor_search(points)
         local_inputs = max(int((self.shape.metric > 0).sum()), 1)
         radii = (self.radius, 2.0 ** (1.0 / local_inputs) * self.radius)
@@ -142,7 +156,9 @@ class Charts:
             near = near.long()
             squared, w = near_distance.square(), rows.weights[near]
             kappa, wide = (kernel_weights(squared, radius[some, None]) * w for radius in radii)
-            offsets = self._offsets(rows.inputs[near], some)
+            apart = self.space.offsets(self.centers[some][:, None], rows.inputs[near])
+            spread[some] = scatter(apart, kappa)
+            offsets = apart[..., self.regressors] * self.scale[some][:, None]
             inside = (kappa > 0)[:, :, None]
             self.low[some] = torch.where(inside, offsets, math.inf).amin(dim=1)
             self.high[some] = torch.where(inside, offsets, -math.inf).amax(dim=1)
@@ -165,6 +181,22 @@ class Charts:
         extent = self.high - self.low
         self.low, self.high = self.low - _MARGIN * extent, self.high + _MARGIN * extent
         self.noise = noise.sqrt()
+        return spread / rows.weights.mean()  # copies of rows tell nothing new
+
+    def _slope_uncertainty(self, gram: Tensor, excitation: Excitation) -> Tensor:
+        """Return the covariance (C, d, d) of the slopes; see `uncertainty`.
+
+        Beforehand a slope is that of the global fit, give or take what that fit leaves unexplained.
+        """
+        eye, total = torch.eye(gram.shape[1], dtype=torch.float64), torch.zeros_like(gram)
+        for place, column in enumerate(self.columns):
+            if self.rows.spread[column] > 0:
+                left = self.unexplained[place]
+                noise = noise_share(self.noise[:, place], self.rows.spread[column])
+                local = (left - noise.mean()).clamp(min=0.0)
+                everywhere = excitation.at(self.centers, excitation.uncertainty(left[None]))
+                total += local_uncertainty(everywhere + local * eye, gram, noise)
+        return total
 
     def _residual_variance(
         self,
@@ -217,11 +249,6 @@ class Charts:
             penalty = self._penalty(gram[:, 0, 0]) + least[:, None]
             coefficients[number] = torch.linalg.solve(gram + torch.diag_embed(penalty.expand(-1, p)), moment)
         return everywhere, coefficients
-
-    def _offsets(self, inputs: Tensor, charts: Tensor) -> Tensor:
-        """Return offsets (m, k, d_r) of inputs (m, k, d) from the centres of charts (m,)."""
-        apart = self.space.offsets(self.centers[charts][:, None], inputs)[..., self.regressors]
-        return apart * self.scale[charts][:, None]
 
 
 def _radii(points: Tensor, few: Tensor, chosen: Tensor, groups: Tensor, count: int) -> Tensor:

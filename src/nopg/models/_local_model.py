@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,9 +19,11 @@ from nopg.models._chart_selection import HeldOutFit, select_shapes
 from nopg.models._charts import Charts, ChartShape
 from nopg.models._column_fit import ColumnFit
 from nopg.models._config import LocalModelConfig
+from nopg.models._excitation import Excitation, GlobalUncertainty
 from nopg.models._limits import highest_reward, input_range, lowest_mean_reward, state_bounds
 from nopg.models._model import RewardFunction
 from nopg.models._regression_rows import RegressionRows
+from nopg.models._residuals import ResidualCheck
 from nopg.models._termination import TerminationRule
 
 __all__ = ["LocalModel", "Prediction"]
@@ -31,7 +34,8 @@ _REWARD_MARGIN_BELOW = 1.0
 _LEAST_R_SQUARED = 0.5
 _NUM_HALVES = 8
 # Log-odds of the unknown share: at the centre of a chart, and their slope by δ², δ the distance to the
-# nearest charts in radii. Within a radius almost nothing is unknown, at three radii almost everything.
+# nearest charts in radii. Within a radius almost nothing is unknown, at three radii almost everything. The
+# variance of a prediction, where slopes are uncertain, adds to δ².
 _LOG_ODDS_INSIDE, _LOG_ODDS_SLOPE = math.log(1e-4), 2.0
 # Rows from which the correlation of the residuals is estimated.
 _ROWS_SAMPLED = 1_000
@@ -88,8 +92,9 @@ class LocalModel:
         self.num_states, self.num_actions = data.states.shape[1], data.actions.shape[1]
         self.state_space = rows.space.first(self.num_states)
         self.fits = select_shapes(rows)
+        excitation = Excitation.of(rows)
         self._blocks = [
-            Charts(rows, columns, shape)
+            Charts(rows, columns, shape, excitation)
             for columns, shape in _by_shape(self.fits, None if reward is None else self.num_states)
         ]
         self._fit(_halves(rows.num_groups, seed))
@@ -106,6 +111,8 @@ class LocalModel:
         )
         self.bounds = state_bounds(data)
         self._range = input_range(rows, self._relevant_inputs())
+        linear = [charts for charts in self._blocks if not charts.shape.is_local]
+        self._unsure = GlobalUncertainty(rows, [(one.shape.global_degree, one.unexplained) for one in linear])
         self.noise_factor = self._noise_factor()
 
     def _fit(self, kept: Tensor) -> None:
@@ -126,8 +133,7 @@ class LocalModel:
 
     def steps_to_move(self, distance: float) -> float:
         """Return the number of steps in which the median logged step moves this many standard deviations."""
-        steps = self.rows.targets[:, : self.num_states] / self.state_space.units
-        step = float(steps.square().sum(dim=1).sqrt().median())
+        step = float((self.rows.targets[:, : self.num_states] / self.state_space.units).norm(dim=1).median())
         return math.ceil(distance / step) if step > 0 else math.inf
 
     def worst_value(self, discount: float) -> float:
@@ -184,8 +190,13 @@ class LocalModel:
     @property
     def poor_fits(self) -> tuple[ColumnFit, ...]:
         """The learned columns whose R² on held-out rows is low."""
-        learned = self.column_fits[: self.num_states + (self.reward_function is None)]
-        return tuple(fit for fit in learned if fit.r_squared < _LEAST_R_SQUARED)
+        learned = self.num_states + (self.reward_function is None)
+        return tuple(fit for fit in self.column_fits[:learned] if fit.r_squared < _LEAST_R_SQUARED)
+
+    @cached_property
+    def residual_check(self) -> ResidualCheck:
+        """What residuals are, if not the noise of the plant."""
+        return ResidualCheck.of(self.data, self.predict, self.rows.spread[: self.num_states])
 
     @property
     def noise_share(self) -> float:
@@ -244,9 +255,10 @@ class LocalModel:
                 farthest_slope = np.where(farther, slope[-1], farthest_slope)
         low, high, margin = self._range
         beyond = (inputs - np.clip(inputs, low, high)) / margin
-        out[-1] = _LOG_ODDS_INSIDE + _LOG_ODDS_SLOPE * (farthest + np.square(beyond).sum(axis=0))
+        unsure, unsure_slope = self._unsure.at(inputs, slopes=slopes)
+        out[-1] = _LOG_ODDS_INSIDE + _LOG_ODDS_SLOPE * (farthest + np.square(beyond).sum(axis=0) + unsure)
         if slopes:
-            by_x[-1] = _LOG_ODDS_SLOPE * (farthest_slope + 2.0 * beyond / margin)
+            by_x[-1] = _LOG_ODDS_SLOPE * (farthest_slope + 2.0 * beyond / margin + unsure_slope)
         return out, by_x
 
     def _noise_factor(self) -> FloatArray:

@@ -10,8 +10,6 @@ from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
 from nopg.evaluation._interval import DEVIATIONS, lower_return, resolution
 from nopg.evaluation._model_paths import ModelPaths
-from nopg.inspect import Grade
-from nopg.inspect._describe import quick_findings
 from nopg.policies import Policy
 from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
@@ -123,11 +121,7 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
         return None, []
     evaluator = OfflineEvaluator.of(within)
     found, logged = evaluator.evaluate(controller), evaluator.logged()
-    doubts = [
-        f"the data should be corrected before training, {finding.topic}: {finding.what}. {finding.advice}"
-        for finding in quick_findings(within.data)
-        if finding.grade is Grade.STOP
-    ]
+    doubts = []
     if found.verdict != "ok":
         doubts.append(f"the verdict on this controller is {found.verdict!r}: {'; '.join(found.reasons)}")
     gain = evaluator.difference(found, logged)

@@ -1,0 +1,142 @@
+"""Whether a log can tell what an action does: how far actions vary at a given state, against the noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from nopg.data import Transitions
+from nopg.data._held_out import spread_rows
+from nopg.inspect._findings import Finding, graded
+from nopg.inspect._wording import count_of, listed, share_of
+from nopg.models._excitation import Excitation, noise_share
+from nopg.models._global_fit import GlobalFit
+from nopg.models._regression_rows import RegressionRows
+
+__all__ = ["ActionExcitation", "excitation_finding"]
+
+_ROWS = 50_000
+# Standard error of the effect of a usual change of an action, in spreads of the column it is worst for.
+_GRAVE_DOUBT, _MINOR_DOUBT, _AIM = 0.5, 0.15, 0.05
+# An action with a smaller share of its spread at a given state always follows the states.
+_ALWAYS = 0.01
+# The least share of an action's spread that is advised as the size of a test signal.
+_LEAST_SIZE = 0.1
+# A state whose usual change goes with less than this share of the action's is not named.
+_NAMED = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ActionExcitation:
+    """What a log tells about the effect of one action.
+
+    Attributes:
+        name: The action.
+        unit: Its unit, or empty.
+        own: Standard deviation of the action at a given state, what a linear function of the state leaves.
+        spread: Standard deviation of the action in the log.
+        follows: State columns that the action goes with, the closest first.
+        doubt: Standard error of the effect of a change of the action by its spread while the state is the
+            same, in units of the spread of the state column's step; of the column where it is largest.
+        column: That column.
+        size: Largest step to either side of a test signal, added to the action, that would remove the doubt:
+            a new step in every row, uniform, as those of `nopg.envs.StepTest`. Steps of two levels would
+            not do: a quadratic effect looks like a constant under them.
+        num_rows: Number of rows that this takes.
+    """
+
+    name: str
+    unit: str
+    own: float
+    spread: float
+    follows: tuple[str, ...]
+    doubt: float
+    column: str
+    size: float
+    num_rows: int
+
+    @classmethod
+    def of(cls, data: Transitions) -> tuple[ActionExcitation, ...]:
+        """Return the excitation of every action that varies."""
+        if len(data) > _ROWS:
+            data = data.take(spread_rows(data, _ROWS, purpose="rows of excitation"))
+        rows, d_s = RegressionRows.of(data), data.states.shape[1]
+        excitation = Excitation.of(rows)
+        moving = [column for column in range(d_s) if rows.spread[column] > 0]
+        actions = [column for column in excitation.varies.nonzero()[:, 0].tolist() if column >= d_s]
+        if not moving or not actions:
+            return ()
+        left = GlobalFit.of(rows, excitation.varies, 1, moving).residual(rows, moving)
+        noise = noise_share(left, rows.spread[moving])
+        slopes = torch.stack([excitation.uncertainty(one[None]) for one in noise]).diagonal(dim1=1, dim2=2)
+        states = excitation.varies.clone()
+        states[d_s:] = False
+        number, loudest = len(rows), float(noise.max().sqrt())
+        found = []
+        for column in actions:
+            place = int(excitation.feature_of(column))
+            worst = int(slopes[:, place].argmax())
+            spread = float(rows.inputs[:, column].std(correction=0))
+            own, follows = _given_states(rows, states, column)
+            size = max(loudest * math.sqrt(3.0 / number) / _AIM, _LEAST_SIZE) * spread
+            name = data.schema.actions[column - d_s]
+            found.append(
+                cls(
+                    name,
+                    data.schema.units.get(name, ""),
+                    own,
+                    spread,
+                    tuple(data.schema.states[k] for k in follows),
+                    float(slopes[worst, place].sqrt()),
+                    data.schema.states[moving[worst]],
+                    size,
+                    number,
+                )
+            )
+        return tuple(found)
+
+
+def _given_states(rows: RegressionRows, states: torch.Tensor, column: int) -> tuple[float, list[int]]:
+    """Return the deviation of an input from a linear function of the states, and the states it follows."""
+    X, y = rows.space.features(rows.inputs, states, 1), rows.inputs[:, column]
+    fit = torch.linalg.lstsq(X, y[:, None], driver="gelsd").solution[:, 0]
+    own = float((y - X @ fit).square().mean().sqrt())
+    goes_with = dict[int, float]()
+    feature = 1
+    for state in states.nonzero()[:, 0].tolist():
+        width = 2 if rows.space.periods[state] > 0 else 1
+        part = X[:, feature : feature + width] @ fit[feature : feature + width]
+        goes_with[state] = float(part.std(correction=0))
+        feature += width
+    least = _NAMED * float(y.std(correction=0))
+    return own, sorted((k for k in goes_with if goes_with[k] > least), key=lambda k: -goes_with[k])
+
+
+def excitation_finding(actions: tuple[ActionExcitation, ...]) -> Finding | None:
+    """Return the finding about the action whose effect is the least certain; None without actions."""
+    if not actions:
+        return None
+    worst = max(actions, key=lambda action: action.doubt)
+    share = share_of(worst.own / worst.spread)
+    own = f"at a given state it varies by {_number(worst.own, worst.unit)}, {share} of its spread"
+    if worst.doubt <= _MINOR_DOUBT:
+        return graded("excitation", f"{worst.name}: {own}", "", grave=False, minor=True)
+    leader = listed(worst.follows) if worst.follows else "the state"
+    followed = "always followed" if worst.own < _ALWAYS * worst.spread else "mostly followed"
+    grave = worst.doubt > _GRAVE_DOUBT
+    known = "cannot be seen" if grave else "is known roughly"
+    what = (
+        f"in this log {worst.name} {followed} {leader} ({own}); what another {worst.name} does to "
+        f"{worst.column} {known}"
+    )
+    advice = (
+        f"Add random steps of up to ±{_number(worst.size, worst.unit)} to {worst.name}, a new one in every "
+        f"sample, for {count_of(worst.num_rows, 'row')}; steps of half that size take four times as long"
+    )
+    return graded("excitation", what, advice, grave=grave)
+
+
+def _number(value: float, unit: str) -> str:
+    return f"{value:.2g} {unit}".strip()

@@ -1,0 +1,167 @@
+"""What the log tells apart: the uncertainty of slopes in directions of (s, a) that it hardly excites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg._typing import FloatArray
+from nopg.models._regression_rows import InputSpace, RegressionRows
+
+__all__ = ["TOLERATED", "Excitation", "GlobalUncertainty", "local_uncertainty", "noise_share", "scatter"]
+
+TOLERATED = 0.25
+"""Variance of a prediction, in units of its target's, that counts like a distance of one radius."""
+
+# The least noise of a target in units of its spread: no fit and no sensor is exact.
+_LEAST_NOISE = 1e-3
+# Standard deviation of a slope that nothing is known of, in spreads of the target per unit of the input.
+_ANY_SLOPE = 10.0
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Excitation:
+    """The design of a regression on all inputs that vary, whether or not a fit uses them.
+
+    Actions that follow the states exactly leave a direction of (s, a) without any excitation. What the plant
+    does in it cannot be seen in the log; a fit that drops an input, or a ridge, hides that from its errors.
+
+    Attributes:
+        space: Units and angles of the inputs.
+        varies: Which inputs vary, shape (d,).
+        degree: Of the polynomials, 1 or 2.
+        center: Mean of the q features of the rows, the constant left out, shape (q,).
+        information: Sum of the squared features about their mean, shape (q, q).
+    """
+
+    space: InputSpace
+    varies: Tensor
+    degree: int
+    center: Tensor
+    information: Tensor
+
+    @classmethod
+    def of(cls, rows: RegressionRows, degree: int = 1) -> Excitation:
+        """Return the excitation of the rows of a log."""
+        varies = rows.inputs.amax(dim=0) > rows.inputs.amin(dim=0)
+        features = rows.space.features(rows.inputs, varies, degree)[:, 1:]
+        weights = rows.weights / rows.weights.mean()  # copies of rows tell nothing new
+        center = weights @ features / len(rows)
+        apart = features - center
+        return cls(rows.space, varies, degree, center, apart.T @ (apart * weights[:, None]))
+
+    def uncertainty(self, noise: Tensor) -> Tensor:
+        """Return the covariance (q, q) of the coefficients for noise (t,) of targets, summed over them.
+
+        Targets are in units of their spread. A coefficient that the log does not show has a wide prior.
+        """
+        eye = torch.eye(len(self.center), dtype=torch.float64)
+        each = self.information / noise[:, None, None] + eye / _ANY_SLOPE**2
+        total: Tensor = torch.linalg.inv(each).sum(dim=0)
+        return total
+
+    def feature_of(self, column: int) -> int:
+        """Return the place of an input that varies among the features, the first of an angle's two."""
+        before = self.varies[:column]
+        return int(before.sum()) + int((self.space.periods[:column][before] > 0).sum())
+
+    def at(self, inputs: Tensor, uncertainty: Tensor) -> Tensor:
+        """Return the covariance (m, d, d) of slopes by the inputs in their units, at inputs (m, d)."""
+        _, rates = self._features(inputs.T.numpy(), slopes=True)
+        jacobian = torch.as_tensor(rates).permute(2, 0, 1) * self.space.units[:, None]  # (m, d, q)
+        return jacobian @ uncertainty @ jacobian.mT
+
+    def variance(
+        self, x: FloatArray, uncertainty: FloatArray, *, slopes: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the variance (m,) of a prediction at inputs (d, m) from that of the coefficients (q, q).
+
+        The second is its derivative by the inputs, shape (d, m), or 0 if not requested.
+        """
+        features, rates = self._features(x, slopes=slopes)
+        apart = features - self.center.numpy()[:, None]
+        bent = uncertainty @ apart
+        value: FloatArray = (apart * bent).sum(axis=0)
+        return value, 2.0 * (rates * bent).sum(axis=1) if slopes else np.zeros_like(x)
+
+    def _features(self, x: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the features (q, m) at inputs (d, m) and their derivative (d, q, m), empty if not wanted."""
+        m, first, rates = x.shape[1], list[FloatArray](), list[FloatArray]()
+        for column in self.varies.nonzero()[:, 0].tolist():
+            unit = float(self.space.units[column])
+            scaled = (x[column] - float(self.space.origin[column])) / unit
+            rate = np.zeros((len(x), m))
+            if self.space.periods[column] == 0:
+                rate[column] = 1.0 / unit
+                first, rates = [*first, scaled], [*rates, rate]
+                continue
+            cos, sin, turned = np.cos(scaled), np.sin(scaled), rate.copy()
+            rate[column], turned[column] = -sin / unit, cos / unit
+            first, rates = [*first, cos, sin], [*rates, rate, turned]
+        if not first:
+            return np.zeros((0, m)), np.zeros((len(x), 0, m))
+        F, R = np.stack(first), np.stack(rates, axis=1)
+        if self.degree == 2:
+            one, other = np.triu_indices(len(F))
+            R = np.concatenate([R, R[:, one] * F[other] + F[one] * R[:, other]], axis=1) if slopes else R
+            F = np.concatenate([F, F[one] * F[other]])
+        return F, R
+
+
+class GlobalUncertainty:
+    """The variance of the predictions of global fits, in units of the tolerated one.
+
+    Args:
+        rows: Of the log.
+        fits: Degree of each fit, and the noise (t,) of its targets.
+    """
+
+    def __init__(self, rows: RegressionRows, fits: Sequence[tuple[int, Tensor]]) -> None:
+        self._designs = list[tuple[Excitation, FloatArray]]()
+        for degree in sorted({degree for degree, _ in fits}):
+            excitation = Excitation.of(rows, degree)
+            noise = torch.cat([noise for one, noise in fits if one == degree])
+            self._designs.append((excitation, (excitation.uncertainty(noise) / TOLERATED).numpy()))
+
+    def at(self, x: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the variance (m,) at inputs (d, m), and its derivative (d, m) or 0 if not requested."""
+        value, slope = np.zeros(x.shape[1]), np.zeros_like(x)
+        for excitation, covariance in self._designs:
+            more, by_x = excitation.variance(x, covariance, slopes=slopes)
+            value, slope = value + more, slope + by_x
+        return value, slope
+
+
+def local_uncertainty(prior: Tensor, gram: Tensor, noise: Tensor) -> Tensor:
+    """Return the covariance (C, d, d) of slopes from rows around centres, where they are known beforehand.
+
+    Args:
+        prior: Covariance of the slopes without these rows, shape (C, d, d).
+        gram: Σ wκ oo' of the rows' offsets o from their mean, shape (C, d, d).
+        noise: Variance of the noise, shape (C,).
+    """
+    # (V⁻¹ + S/σ²)⁻¹ = L (I + L'SL/σ²)⁻¹ L' with V = LL' needs no inverse of a singular V.
+    eye = torch.eye(prior.shape[1], dtype=torch.float64)
+    largest = prior.diagonal(dim1=1, dim2=2).amax(dim=1)[:, None, None]
+    factor = torch.linalg.cholesky(prior + (_ROUNDING + _ROUNDING * largest) * eye)
+    inner = eye + factor.mT @ gram @ factor / noise[:, None, None]
+    found: Tensor = factor @ torch.linalg.solve(inner, factor.mT)
+    return found
+
+
+def noise_share(deviation: Tensor, spread: Tensor) -> Tensor:
+    """Return the variance of noise in units of a target's spread, at least that of the least noise."""
+    share = torch.where(spread > 0, deviation / torch.where(spread > 0, spread, 1.0), 0.0)
+    return share.square().clamp(min=_LEAST_NOISE**2)
+
+
+def scatter(apart: Tensor, weights: Tensor) -> Tensor:
+    """Return Σ w oo' (c, d, d) of offsets (c, k, d) from their weighted mean."""
+    mean = (weights[:, None] @ apart) / weights.sum(dim=1).clamp(min=1e-300)[:, None, None]
+    apart = apart - mean
+    return (apart * weights[:, :, None]).mT @ apart

@@ -1,0 +1,81 @@
+"""`describe` says whether a log tells what an action does, and what to do if it does not."""
+
+import math
+import re
+
+import pytest
+import torch
+
+from nopg.data import Transitions
+from nopg.inspect import Grade, describe
+from nopg.inspect._excitation import ActionExcitation, excitation_finding
+from nopg.kernels import Bandwidths
+
+WIDE = Bandwidths.from_values([1.0, 1.0], [1.0])
+
+
+def tank_log(steps_of: float, *, rows: int = 400, noise: float = 0.1) -> Transitions:
+    """Return a level and a flow with a valve that follows the level, and random steps."""
+    rng = torch.Generator().manual_seed(0)
+    s = torch.randn(rows, 2, generator=rng, dtype=torch.float64)
+    a = -2.0 * s[:, :1] + steps_of * (2 * torch.rand(rows, 1, generator=rng, dtype=torch.float64) - 1)
+    after = 0.9 * s + torch.tensor([[0.2, 0.1]]) * a
+    after = after + noise * torch.randn(rows, 2, generator=rng, dtype=torch.float64)
+    return Transitions.from_arrays(
+        s,
+        a,
+        -s[:, 0].square(),
+        after,
+        episodes=torch.arange(rows) % 10,
+        state_names=("level", "flow"),
+        action_names=("valve",),
+    )
+
+
+def test_a_valve_that_always_follows_the_level_stops_and_says_so() -> None:
+    finding = describe(tank_log(0.0), bandwidths=WIDE).finding("excitation")
+    assert finding is not None
+    assert finding.grade is Grade.STOP
+    assert "in this log valve always followed level" in finding.what
+    assert "what another valve does to" in finding.what
+    assert "cannot be seen" in finding.what
+
+
+@pytest.mark.parametrize(("steps", "grade"), [(0.02, Grade.STOP), (0.3, Grade.LOOK), (2.0, Grade.OK)])
+def test_the_grade_follows_the_size_of_the_steps(steps: float, grade: Grade) -> None:
+    finding = excitation_finding(ActionExcitation.of(tank_log(steps)))
+    assert finding is not None
+    assert finding.grade is grade
+
+
+def test_the_advised_steps_remove_the_doubt() -> None:
+    finding = excitation_finding(ActionExcitation.of(tank_log(0.0)))
+    assert finding is not None
+    size = re.search(r"±([\d.]+)", finding.advice)
+    assert size is not None
+    better = excitation_finding(ActionExcitation.of(tank_log(float(size[1]))))
+    assert better is not None
+    assert better.grade is Grade.OK
+
+
+def test_the_doubt_is_the_standard_error_of_regression() -> None:
+    data = tank_log(0.5)
+    (found,) = ActionExcitation.of(data)
+    X = torch.cat([torch.ones(400, 1, dtype=torch.float64), data.states, data.actions], dim=1)
+    errors = []
+    for column in range(2):
+        y = data.next_states[:, column] - data.states[:, column]
+        fit = torch.linalg.lstsq(X, y[:, None]).solution
+        residual = (y - (X @ fit)[:, 0]).square().sum() / (400 - 4)
+        error = (residual * torch.linalg.inv(X.T @ X)[3, 3]).sqrt()
+        errors.append(float(error * data.actions.std(correction=0) / y.std(correction=0)))
+    assert found.doubt == pytest.approx(max(errors), rel=1e-3)
+    assert found.own == pytest.approx(0.5 / math.sqrt(3), rel=0.1)
+    assert found.follows == ("level",)
+
+
+def test_a_log_without_a_moving_action_has_no_excitation() -> None:
+    data = tank_log(0.5)
+    still = Transitions.from_arrays(data.states, 0 * data.actions, data.rewards, data.next_states)
+    assert ActionExcitation.of(still) == ()
+    assert excitation_finding(()) is None
