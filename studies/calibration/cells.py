@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from nopg import Transitions
-from studies.calibration.plants import PLANTS
+from studies.calibration.plants import PLANTS, Role
 from studies.calibration.plants.laws import Array
 from studies.calibration.plants.plant import Plant, horizon, random_generator
 
 __all__ = ["CELLS", "Cell", "Role", "Truth"]
-
-Role = Literal["development", "report"]
 
 # Simulated episodes from the starts of the log, where the plant is noisy, and from new starts.
 _TRUE_EPISODES, _NEW_STARTS = 600, 400
@@ -101,7 +99,7 @@ class Cell:
         The same run gives the return from new starts of the same distribution.
         """
         rng = random_generator(seed, f"truth of {self.name}")
-        starts = self._starts(len(self.log(seed).starts), seed)
+        starts = self._starts(self._num_starts(seed), seed)
         repeats = math.ceil(_TRUE_EPISODES / len(starts)) if self.plant.noisy else 1
         every = np.concatenate([np.tile(starts, (repeats, 1)), self.plant.starts(_NEW_STARTS, rng)])
         steps = horizon(self.discount)
@@ -109,6 +107,11 @@ class Cell:
         same, new = returns[:-_NEW_STARTS], returns[-_NEW_STARTS:]
         variance = float(same.reshape(repeats, -1).var(axis=0, ddof=1).mean()) if repeats > 1 else 0.0
         return Truth(float(same.mean()), math.sqrt(variance / same.size), same.size, float(new.mean()))
+
+    def _num_starts(self, seed: int) -> int:
+        if self.steps and self.plant.terminal is not None:
+            return len(self.log(seed).starts)
+        return math.ceil(self.rows / self.steps) if self.steps else _DECLARED
 
     def _starts(self, count: int, seed: int) -> Array:
         """Return the first true starts of the log of a seed."""
@@ -133,5 +136,24 @@ CELLS: tuple[Cell, ...] = (
     Cell("pole-on-a-cart", "random", 1_500, 50, 0.95),
     Cell("rc-network", "random", 150, 15, 0.9),
     Cell("rc-network", "feedback+dither", 500, 50, 0.95),
+    # Report.
+    Cell("room-heating", "pi", 2_000, 0, 0.98),
+    Cell("room-heating", "pi+dither", 1_000, 144, 0.95),
+    Cell("ship-heading", "feedback", 800, 40, 0.97),
+    Cell("ship-heading", "feedback+dither", 400, 40, 0.95),
+    Cell("drive-train", "random", 400, 40, 0.95),
+    Cell("drive-train", "random", 5_000, 250, 0.995),
+    Cell("tank-with-valve", "pi", 500, 50, 0.97),
+    Cell("tank-with-valve", "pi+dither", 1_500, 150, 0.98),
+    Cell("magnetic-levitation", "feedback+dither", 600, 60, 0.95),
+    Cell("magnetic-levitation", "feedback+dither", 2_000, 100, 0.98),
+    Cell("chemostat", "random", 300, 30, 0.9),
+    Cell("chemostat", "random", 1_500, 75, 0.95),
+    Cell("conical-tank", "pi", 1_500, 0, 0.98),
+    Cell("conical-tank", "pi+dither", 400, 50, 0.95),
+    Cell("duffing-oscillator", "random", 150, 15, 0.9),
+    Cell("duffing-oscillator", "feedback+dither", 800, 40, 0.97),
+    Cell("two-rotors", "feedback", 1_000, 50, 0.95),
+    Cell("two-rotors", "feedback+dither", 1_500, 75, 0.97),
 )
 """All cells. Those of report plants were fixed before any of them was evaluated."""

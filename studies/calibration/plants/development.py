@@ -70,7 +70,7 @@ _PENDULUM = Plant(
     limit=lambda x: np.clip(x, -1e3, 1e3),
     hold=4,
 )
-"""A pendulum with viscous and dry friction, to be held at .8 rad from hanging; the reward is not quadratic."""
+"""A pendulum with viscous and dry friction, to be held at .8 rad from hanging; reward not quadratic."""
 
 
 def _tank_rates(x: Array, u: Array) -> Array:
