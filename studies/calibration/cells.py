@@ -19,7 +19,7 @@ __all__ = ["CELLS", "Cell", "Role", "Truth"]
 # Simulated episodes from the starts of the log, where the plant is noisy, and from new starts.
 _TRUE_EPISODES, _NEW_STARTS = 600, 400
 # Starts that are declared where the log is one long episode.
-_DECLARED = 50
+_DECLARED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ CELLS: tuple[Cell, ...] = (
     Cell("rc-network", "random", 150, 15, 0.9),
     Cell("rc-network", "feedback+dither", 500, 50, 0.95),
     # Report.
-    Cell("room-heating", "pi", 2_000, 0, 0.98),
-    Cell("room-heating", "pi+dither", 1_000, 144, 0.95),
+    Cell("room-heating", "pi", 1_000, 0, 0.98),
+    Cell("room-heating", "pi+dither", 2_000, 144, 0.95),
     Cell("ship-heading", "feedback", 800, 40, 0.97),
     Cell("ship-heading", "feedback+dither", 400, 40, 0.95),
     Cell("drive-train", "random", 400, 40, 0.95),
@@ -153,7 +153,7 @@ CELLS: tuple[Cell, ...] = (
     Cell("conical-tank", "pi+dither", 400, 50, 0.95),
     Cell("duffing-oscillator", "random", 150, 15, 0.9),
     Cell("duffing-oscillator", "feedback+dither", 800, 40, 0.97),
-    Cell("two-rotors", "feedback", 1_000, 50, 0.95),
-    Cell("two-rotors", "feedback+dither", 1_500, 75, 0.97),
+    Cell("two-rotors", "feedback", 500, 50, 0.95),
+    Cell("two-rotors", "feedback+dither", 900, 75, 0.97),
 )
 """All cells. Those of report plants were fixed before any of them was evaluated."""
