@@ -108,11 +108,12 @@ def test_exact_feedback_is_linear_in_the_logged_state() -> None:
     assert np.abs(states @ gain - data.actions.numpy()).max() < 1e-9
 
 
-def test_the_integral_of_a_pi_controller_is_not_in_the_log() -> None:
-    data = Cell("tanks-in-series", "pi", 600, 150, 0.95).log(0)
-    inputs = np.column_stack([data.states.numpy(), np.ones(600)])
-    gain, *_ = np.linalg.lstsq(inputs, data.actions.numpy(), rcond=None)
-    assert np.std(inputs @ gain - data.actions.numpy()) > 0.3
+def test_a_pi_controller_sums_deviations_that_are_not_logged() -> None:
+    plant = replace(PLANTS["tanks-in-series"][0], spread=None)
+    act, states = plant.behaviour("pi")(1, np.random.default_rng(0)), np.array([[2.0, 1.8]])
+    actions = [float(act(states)[0, 0]) for _ in range(3)]
+    # .2 dm below the set point: proportional gain 2, integral gain .15 for each step before.
+    assert np.subtract(actions, plant.trim[0]) == pytest.approx([0.4, 0.43, 0.46], abs=1e-12)
 
 
 def test_no_plant_is_for_development_and_for_the_report() -> None:
