@@ -14,7 +14,7 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-PAGES = ("benchmark", "reproduction", "baselines", "performance", *MEASUREMENTS)
+PAGES = ("benchmark", "calibration", "reproduction", "baselines", "performance", *MEASUREMENTS)
 """All pages; `promise` is the picture of the README alone."""
 
 
@@ -31,6 +31,10 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         from studies.benchmark_page import page
 
         text = page(benchmark_records(folder))
+    elif name == "calibration":
+        from studies.calibration.page import page as calibration_page
+
+        text = calibration_page(read(folder, "calibration"))
     elif name == "reproduction":
         text = _reproduction(folder)
     elif name == "baselines":

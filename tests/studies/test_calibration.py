@@ -1,0 +1,228 @@
+"""The calibration study: plants that can be repeated, truths by simulation, records and their page."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from studies.calibration.__main__ import main
+from studies.calibration.cells import CELLS, Cell
+from studies.calibration.page import page
+from studies.calibration.plants import PLANTS, Plant
+from studies.calibration.plants.laws import StaticLaw
+from studies.calibration.plants.plant import horizon, random_generator
+from studies.calibration.run import Job, jobs, missing, run_one
+from studies.calibration.statistics import Score, Share, area_under_curve
+from studies.records import Record, append, read
+
+SMALL = Cell("positioning-table", "feedback+dither", 120, 12, 0.9)
+
+
+def direct_return(plant: Plant, law: StaticLaw, start: list[float], discount: float) -> float:
+    """One noiseless episode, step by step, with the reward written out."""
+    state, total = np.array([start]), 0.0
+    for t in range(horizon(discount)):
+        action = law(state)
+        away, asked = state[0] - plant.target, action[0] - plant.trim
+        total -= discount**t * float(np.dot(plant.prices, away**2) + np.dot(plant.action_prices, asked**2))
+        state = plant.step(state, action)
+        state = state if plant.limit is None else plant.limit(state)
+    return total
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_a_log_is_the_same_for_the_same_seed_and_another_for_another(cell: Cell) -> None:
+    first, again, other = cell.log(3), cell.log(3), cell.log(4)
+    assert len(first) == cell.rows
+    assert torch.equal(first.states, again.states)
+    assert torch.equal(first.rewards, again.rewards)
+    assert torch.equal(first.starts, again.starts)
+    assert not torch.equal(first.states, other.states)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_logged_and_evaluated_actions_lie_within_the_declared_bounds(cell: Cell) -> None:
+    data, plant = cell.log(0), cell.plant
+    for k, name in enumerate(data.schema.actions):
+        low, high = data.schema.bounds[name]
+        assert low <= data.actions[:, k].min() < data.actions[:, k].max() <= high
+    for policy in plant.policies(0).values():
+        actions = policy(data.states.numpy())
+        assert (actions >= plant.action_low).all()
+        assert (actions <= plant.action_high).all()
+    assert set(data.schema.units) == {*plant.states, *plant.actions}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_the_target_is_a_state_that_the_trim_holds(name: str) -> None:
+    plant, _ = PLANTS[name]
+    target, trim = np.array([plant.target]), np.array([plant.trim])
+    width = np.subtract(plant.start_high, plant.start_low)
+    # The steady state of the chemostat is written with four digits.
+    assert (np.abs(plant.step(target, trim) - target) < 1e-4 * width).all()
+
+
+@pytest.mark.parametrize("name", ["positioning-table", "duffing-oscillator"])
+def test_the_truth_is_the_return_of_a_direct_simulation(name: str) -> None:
+    cell = Cell(name, "random", 60, 15, 0.9)
+    for policy in cell.plant.policies(1).values():
+        truth = cell.true_return(policy, 1)
+        returns = [direct_return(cell.plant, policy, start, 0.9) for start in cell.log(1).starts.tolist()]
+        assert truth.mean == pytest.approx(np.mean(returns), rel=1e-12)
+        assert (truth.standard_error, truth.episodes) == (0.0, 4)
+
+
+def test_the_standard_error_of_a_truth_is_that_over_other_noise() -> None:
+    cell = Cell("rc-network", "random", 60, 10, 0.9)
+    policy = cell.plant.law(cell.plant.gain())
+    truth = cell.true_return(policy, 0)
+    starts = cell.plant.starts(6, random_generator(0, f"starts of {cell.name}"))
+    again = []
+    for seed in range(20):
+        runs = cell.plant.run(policy, np.tile(starts, (100, 1)), horizon(0.9), np.random.default_rng(seed))
+        again.append(float((0.9 ** np.arange(horizon(0.9)) @ runs.rewards).mean()))
+    assert truth.episodes == 600
+    assert abs(truth.mean - np.mean(again)) < 4 * truth.standard_error
+    # The standard deviation of 20 means has a standard error of 16 %.
+    assert np.std(again) == pytest.approx(truth.standard_error, rel=0.5)
+
+
+def test_a_log_of_one_episode_declares_starts_of_the_task() -> None:
+    cell = next(cell for cell in CELLS if cell.steps == 0)
+    data, plant = cell.log(0), cell.plant
+    assert data.episodes is not None
+    assert len(data.episodes.unique()) == 1
+    assert len(data.starts) == 20
+    assert (data.starts.numpy() >= np.subtract(plant.start_low, 0.5)).all()
+    assert (data.starts.numpy() <= np.add(plant.start_high, 0.5)).all()
+
+
+def test_exact_feedback_is_linear_in_the_logged_state() -> None:
+    data = Cell("noisy-positioning-table", "feedback", 200, 20, 0.95).log(0)
+    states = data.states.numpy()
+    gain, *_ = np.linalg.lstsq(states, data.actions.numpy(), rcond=None)
+    assert np.abs(states @ gain - data.actions.numpy()).max() < 1e-9
+
+
+def test_a_pi_controller_sums_deviations_that_are_not_logged() -> None:
+    plant = replace(PLANTS["tanks-in-series"][0], spread=None)
+    act, states = plant.behaviour("pi")(1, np.random.default_rng(0)), np.array([[2.0, 1.8]])
+    actions = [float(act(states)[0, 0]) for _ in range(3)]
+    # .2 dm below the set point: proportional gain 2, integral gain .15 for each step before.
+    assert np.subtract(actions, plant.trim[0]) == pytest.approx([0.4, 0.43, 0.46], abs=1e-12)
+
+
+def test_no_plant_is_for_development_and_for_the_report() -> None:
+    roles = {role: {c.plant_name for c in CELLS if c.role == role} for role in ("development", "report")}
+    assert roles["development"] | roles["report"] == set(PLANTS)
+    assert not roles["development"] & roles["report"]
+    assert len(roles["report"]) >= 8
+
+
+def test_a_run_is_recorded_once_per_policy_and_not_made_again(tmp_path: Path) -> None:
+    job = Job(SMALL, 0, "given")
+    records = run_one(job)
+    assert [record.method for record in records] == list(SMALL.plant.policies(0))
+    assert missing([job], tmp_path) == [job]
+    for record in records:
+        append(record, tmp_path)
+    assert missing([job, Job(SMALL, 1, "given")], tmp_path) == [Job(SMALL, 1, "given")]
+    assert [json.dumps(r.summary["interval"]) for r in read(tmp_path)] == [
+        json.dumps(list(r.summary["interval"])) for r in records
+    ]
+    wanted = {"expected_return", "interval", "standard_error", "unknown_mass", "verdict", "reasons"}
+    assert wanted | {"return_range", "logged_return"} <= set(records[0].summary)
+    assert records[0].discounted == SMALL.true_return(SMALL.plant.policies(0)[records[0].method], 0).mean
+
+
+def test_jobs_are_ordered_log_after_log() -> None:
+    wanted = jobs("development", "given", 2, ["rc-network"])
+    assert [(job.cell.behaviour, job.seed) for job in wanted] == [
+        ("random", 0),
+        ("feedback+dither", 0),
+        ("random", 1),
+        ("feedback+dither", 1),
+    ]
+
+
+def test_the_command_says_how_many_logs_are_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--role", "report", "--policies", "given", "--logs", "0", "--results", str(tmp_path)]
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == "0 of 0 logs to evaluate\n"
+
+
+def answer(seed: int, expected: float, **changes: Any) -> Record:
+    """An answer with the interval expected ± 1 and the range 10, to the truth 0."""
+    summary = {
+        "expected_return": expected,
+        "interval": [expected - 1.0, expected + 1.0],
+        "standard_error": 0.5,
+        "unknown_mass": 0.01 + 0.1 * abs(expected),
+        "verdict": "ok",
+        "return_range": 10.0,
+        "logged_return": None,
+    }
+    record = Record(
+        study="calibration",
+        benchmark=SMALL.plant_name,
+        method="near",
+        rows=300,
+        seed=seed,
+        commit="abc",
+        role="development",
+        options={"behaviour": SMALL.behaviour, "steps": 30, "discount": 0.95, "policies": "given"},
+        discounted=0.0,
+        summary=summary,
+        results={"from_new_starts": 5.0},
+    )
+    return replace(record, **changes)
+
+
+def test_the_page_counts_covered_answers_and_finds_wrong_ones_by_their_warnings() -> None:
+    good = [answer(seed, 0.1 * seed) for seed in range(9)]
+    text = page([*good, answer(9, 3.0)])
+    assert (
+        f"| development | given | 10 | 100% | {Share(9, 10)} | 92 to 98 % | {Share(0, 10)} | none |" in text
+    )
+    assert "| development | given | 1 of 10 | 1.000 | 0.500 | 1.000 |" in text
+    assert "| near | 1 of 10 | 1 / 0 |" in text
+
+
+def test_the_page_names_a_cell_whose_ok_answers_cover_too_little() -> None:
+    answers = [answer(seed, 3.0 * (seed < 4)) for seed in range(20)]
+    assert "1: positioning-table, feedback+dither, 300 rows, γ 0.95 |" in page(answers)
+    assert "none |" in page(answers[:19])
+    assert "none |" in page([*answers[3:], *(answer(20 + k, 0.0) for k in range(3))])
+
+
+def test_the_page_counts_lower_ends_above_the_truth_of_trained_controllers() -> None:
+    options = dict(answer(0, 0.0).options) | {"policies": "trained"}
+    answers = [answer(k, 1.5 * k, options=options, method="trained") for k in range(4)]
+    assert f"| development | 4 | {Share(3, 4)} | {Share(3, 4)} |" in page(answers)
+
+
+def test_the_page_takes_the_version_that_was_written_last() -> None:
+    old = [answer(seed, 3.0, commit="old") for seed in range(5)]
+    assert f"| development | given | 1 | 100% | {Share(1, 1)}" in page([*old, answer(0, 0.0)])
+
+
+def test_further_numbers_of_an_evaluation_are_tried_as_warnings() -> None:
+    answers = [answer(seed, 3.0 * (seed < 3)) for seed in range(9)]
+    more = [
+        replace(r, summary={**r.summary, "leverage": 1.0 if r.seed < 3 else 0.1 * r.seed}) for r in answers
+    ]
+    assert "| unknown mass | standard error | leverage | combination" in page(more)
+    assert "leverage" not in page([*more[:-1], answers[-1]])
+
+
+def test_the_score_separates_what_one_value_alone_does_not() -> None:
+    rng = np.random.default_rng(0)
+    values = np.exp(rng.normal(size=(400, 2)))
+    positive = np.log(values).sum(axis=1) > 0
+    score = Score.fit(values[:200], positive[:200])
+    assert area_under_curve(score(values[200:]), positive[200:]) > 0.99
+    assert area_under_curve(values[200:, 0], positive[200:]) < 0.9
