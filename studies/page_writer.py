@@ -14,7 +14,7 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-PAGES = ("benchmark", "calibration", "reproduction", "baselines", "performance", *MEASUREMENTS)
+PAGES = ("benchmark", "calibration", "excitation", "reproduction", "baselines", "performance", *MEASUREMENTS)
 """All pages; `promise` is the picture of the README alone."""
 
 
@@ -35,6 +35,10 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         from studies.calibration.page import page as calibration_page
 
         text = calibration_page(read(folder, "calibration"))
+    elif name == "excitation":
+        from studies.excitation import page as excitation_page
+
+        text = excitation_page(last_of_each(read(folder, "excitation")))
     elif name == "reproduction":
         text = _reproduction(folder)
     elif name == "baselines":

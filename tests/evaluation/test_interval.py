@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,12 +15,21 @@ from nopg.data import Transitions
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
 from nopg.evaluation._behavior import LoggedBehavior, logged_returns
 from nopg.evaluation._interval import lower_return, standard_error, verdict_of
-from nopg.evaluation._model_paths import ModelPaths
+from nopg.evaluation._model_paths import ModelPaths, _end_rewards
 from nopg.evaluation._risk import risk_along, share_along
 from nopg.inspect._findings import look, stop
 from nopg.kernels import GaussianKernel
 from nopg.models import ColumnFit
 from nopg.models._residuals import ResidualCheck
+
+
+@dataclass
+class Steps:
+    going: Any
+    rewards: Any
+
+    def __len__(self) -> int:
+        return len(self.rewards)
 
 
 def paths_of(
@@ -42,6 +53,7 @@ def paths_of(
         states=places[:-1, :, None],
         actions=0 * ones[..., None],
         rewards=0 * ones,
+        end_rewards=torch.zeros(P, m),
         costs=torch.zeros(0, P, m),
         left=stays * ones,
         going=ones,
@@ -103,15 +115,15 @@ def test_a_gain_has_an_interval_of_1_96_errors_and_a_normal_probability() -> Non
 @pytest.mark.parametrize(
     ("unknown", "error", "episodes", "verdict"),
     [
-        (0.05, 5.0, 6, "ok"),
-        (0.051, 5.0, 6, "weak"),
+        (0.01, 5.0, 6, "ok"),
+        (0.011, 5.0, 6, "weak"),
         (0.2, 5.0, 6, "weak"),
         (0.201, 5.0, 6, "not identifiable"),
-        (0.05, 5.1, 6, "weak"),
-        (0.05, 30.0, 6, "weak"),
-        (0.05, 30.1, 6, "not identifiable"),
-        (0.05, 5.0, 5, "weak"),
-        (0.05, 5.0, 1, "not identifiable"),
+        (0.01, 5.1, 6, "weak"),
+        (0.01, 30.0, 6, "weak"),
+        (0.01, 30.1, 6, "not identifiable"),
+        (0.01, 5.0, 5, "weak"),
+        (0.01, 5.0, 1, "not identifiable"),
     ],
 )
 def test_the_verdict_by_unknown_mass_error_and_episodes(
@@ -250,3 +262,15 @@ def test_what_a_log_cannot_tell_explains_the_unknown_mass() -> None:
     assert verdict_of(0.0, 0.0, 100.0, episodes=10, findings=[finding]) == ("ok", ())
     _, reasons = verdict_of(0.1, 0.0, 100.0, episodes=10, findings=[finding])
     assert finding.what in reasons
+
+
+def test_the_end_of_a_task_is_known_to_half_a_step() -> None:
+    still = paths_of([[10.0], [10.0], [10.0]])
+    ends = replace(still, end_rewards=torch.full((3, 1), 4.0, dtype=torch.float64))
+    assert standard_error(ends.returns, ends, floor=True) == pytest.approx(2.0)
+
+
+def test_the_reward_of_the_step_that_ends_a_task_is_discounted() -> None:
+    going = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]])
+    path = cast(Any, Steps(going=going, rewards=np.full((2, 2), -8.0)))
+    assert _end_rewards(path, 0.5).tolist() == [4.0, 0.0]

@@ -18,7 +18,6 @@ from nopg.models._residuals import ResidualCheck
 __all__ = [
     "DEVIATIONS",
     "NO_UNKNOWN",
-    "WEAK_UNKNOWN",
     "Verdict",
     "lower_return",
     "resolution",
@@ -31,8 +30,10 @@ Verdict = Literal["ok", "weak", "not identifiable"]
 DEVIATIONS = 1.96
 # The least standard error as a share of the estimate.
 _FINEST = 0.01
+# The log shows the end of a task to half a step, to all halves alike.
+_HALF_A_STEP = 0.5
 # Limits of the unknown mass, and of the standard error over the range of returns that logged rewards allow.
-WEAK_UNKNOWN, NO_UNKNOWN = 0.05, 0.2
+_WEAK_UNKNOWN, NO_UNKNOWN = 0.01, 0.2
 _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
 _FEWEST_EPISODES = 6
 
@@ -46,14 +47,19 @@ def standard_error(values: torch.Tensor, paths: ModelPaths, *, floor: bool = Fal
     Args:
         values: Values of every part and path, shape (P, m): all rows first, then the halves.
         paths: The paths.
-        floor: Whether the error is at least the resolution.
+        floor: Whether the values are returns, whose error is at least their resolution, and counts that the
+            end of a task is known to a step.
     """
     value, *halves = values.mean(dim=1).tolist()
     if not halves:
         return math.inf
     apart = math.sqrt(sum((half - value) ** 2 for half in halves) / len(halves))
     error = math.hypot(INFLATION * apart, _chance_error(values[0], paths.repeats))
-    return max(error, resolution(value)) if floor else error
+    return (
+        max(math.hypot(error, _HALF_A_STEP * float(paths.end_rewards[0].mean())), resolution(value))
+        if floor
+        else error
+    )
 
 
 def resolution(value: float) -> float:
@@ -109,7 +115,7 @@ def verdict_of(
         found.append("a single episode, whose tenths are used as episodes")
     elif episodes < _FEWEST_EPISODES:
         found.append(f"halves of {episodes} episodes tell little about the error")
-    if unknown > WEAK_UNKNOWN:
+    if unknown > _WEAK_UNKNOWN:
         found.append(f"{unknown:.0%} of the return's weight lies outside the data")
     if relative > _WEAK_ERROR:
         found.append(
@@ -137,7 +143,7 @@ def verdict_of(
     for finding in findings:
         if finding.grade is Grade.STOP:
             found.append(f"{finding.what} ({finding.advice[0].lower()}{finding.advice[1:]})")
-        elif finding.topic == "excitation" and finding.grade is Grade.LOOK and unknown > WEAK_UNKNOWN:
+        elif finding.topic == "excitation" and finding.grade is Grade.LOOK and unknown > _WEAK_UNKNOWN:
             found.append(finding.what)
     if unknown > NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
         return "not identifiable", tuple(found)

@@ -37,6 +37,7 @@ class ModelPaths:
         states: Raw states of all paths, part after part, shape (T, P·m, d_s).
         actions: Shape (T, P·m, d_a).
         rewards: Shape (T, P·m).
+        end_rewards: Discounted size of the reward of the step that ends the task, 0 if none, shape (P, m).
         costs: Discounted sums of the further columns that the model predicts, shape (k, P, m).
         left: The share of a path that has neither left the data nor ended before, shape (T, P·m).
         going: The share that has not ended before, whatever the data know, shape (T, P·m).
@@ -54,6 +55,7 @@ class ModelPaths:
     states: torch.Tensor
     actions: torch.Tensor
     rewards: torch.Tensor
+    end_rewards: torch.Tensor
     costs: torch.Tensor
     left: torch.Tensor
     going: torch.Tensor
@@ -114,6 +116,7 @@ def follow(
         states=torch.as_tensor(path.states[:-1]),
         actions=torch.as_tensor(path.actions),
         rewards=torch.as_tensor(path.rewards),
+        end_rewards=torch.as_tensor(_end_rewards(path, gamma).reshape(shape)),
         costs=torch.as_tensor(_discounted_costs(path, gamma).reshape(-1, *shape)),
         left=torch.as_tensor(alive[:-1]),
         going=torch.as_tensor(path.going[:-1]),
@@ -130,6 +133,13 @@ def _noise(problem: MultistepProblem, shape: tuple[int, int, int], num_parts: in
     """Return standard normal noise, the same for every part, so that parts differ by fits alone."""
     rng = generator(problem.seed, "noise of the rollouts")
     return torch.randn(shape, generator=rng, dtype=torch.float64).repeat(1, num_parts, 1).numpy()
+
+
+def _end_rewards(path: Rollout, discount: float) -> FloatArray:
+    """Return Σ γᵗ|rₜ| (m,) over the steps that end the task, at most one on a path."""
+    ends = (path.going[:-1] - path.going[1:]) * np.abs(path.rewards)
+    found: FloatArray = discount ** np.arange(len(path)) @ ends
+    return found
 
 
 def _discounted_costs(path: Rollout, discount: float) -> FloatArray:

@@ -9,13 +9,15 @@ import torch
 from scipy import special
 
 from nopg.data import Transitions
-from nopg.evaluation._interval import DEVIATIONS, NO_UNKNOWN, WEAK_UNKNOWN, Verdict, standard_error
+from nopg.evaluation._interval import DEVIATIONS, NO_UNKNOWN, Verdict, standard_error
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.inspect._wording import chance
 
 __all__ = ["Risk", "risk_along", "share_along"]
 
 _FEW_INSIDE = 5
+# Share of the paths that may leave the data.
+_WEAK_LOST = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def risk_along(
     rows = int(inside(data.states).sum() + inside(data.next_states[data.terminated]).sum())
     reasons = []
     lost_share = float(lost[:m].mean())
-    if lost_share > WEAK_UNKNOWN:
+    if lost_share > _WEAK_LOST:
         reasons.append(f"{lost_share:.0%} of the paths leave the data")
     if rows < _FEW_INSIDE:
         reasons.append(f"only {rows} logged states lie inside" if rows else "no logged state lies inside")
