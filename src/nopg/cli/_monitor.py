@@ -82,10 +82,9 @@ def _rows(status: Status) -> dict[str, str]:
     from nopg.inspect._wording import share_of
 
     rows = {"verdict": f"{status.verdict} after {status.step} steps"}
-    rows |= {"" if k else "reasons": reason for k, reason in enumerate(status.reasons[:1])}
-    if status.reasons[1:]:
-        rows["and"] = "; ".join(status.reasons[1:])
-    rows["evidence"] = f"{status.evidence:.3g} of {status.threshold:.3g} for an alarm"
+    if status.reasons:
+        rows["reasons"] = ";\n".join(status.reasons)
+    rows["evidence"] = f"{share_of(min(status.evidence / status.threshold, 1.0))} of an alarm"
     if (earned := status.earnings) is not None:
         low, high = earned.interval
         rows["return"] = (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["VERDICTS", "write_page"]
 
 VERDICTS = {
-    "keep": "Keep the controller: the plant does what the model predicts.",
+    "keep": "Keep: the plant does what the model predicts.",
     "look": "Look: something is not as predicted.",
     "retrain": "Retrain: the model no longer describes the plant.",
     "stop": "Stop: go back to the old controller, then retrain.",
@@ -81,13 +81,14 @@ def write_page(
 
 _BOUND = (
     "The evidence reaches the threshold within n steps of an unchanged plant with probability at most n "
-    "divided by the threshold, if errors one step ahead rank like those of held-out rows of the log, up to an "
-    "allowance for the error of the model. Rows outside the log do not count."
+    "divided by the threshold, if errors one step ahead rank like those of held-out rows of the log, up to "
+    "an allowance for the error of the model. Rows outside the log do not count."
 )
 
 
 def _verdict(status: Status) -> str:
-    cards = {"Evidence": (number(status.evidence, 3), f"threshold {number(status.threshold, 3)}")}
+    of_alarm = "of an alarm; 100 % has been reached" if status.change else "of an alarm"
+    cards = {"Evidence": (share_of(min(status.evidence / status.threshold, 1.0)), of_alarm)}
     if status.change is not None:
         found = f"since about step {status.change.since}, found at step {status.change.found}"
         cards["Change"] = (status.change.column, f"{status.change.words}; {found}")
@@ -108,8 +109,8 @@ def _verdict(status: Status) -> str:
             number(shadow.predicted),
             f"of the controller in shadow; {number(shadow.acting)} of the one that acts",
         )
-    why = f" {'; '.join(status.reasons)}." if status.reasons else ""
-    return verdict(_KINDS[status.verdict], VERDICTS[status.verdict] + why, cards)
+    told = [VERDICTS[status.verdict], *(f"{reason[0].upper()}{reason[1:]}." for reason in status.reasons)]
+    return verdict(_KINDS[status.verdict], " ".join(told), cards)
 
 
 def _evidence(history: Mapping[str, FloatArray], status: Status) -> str:
@@ -133,15 +134,15 @@ def _compared(history: Mapping[str, FloatArray], name: str, beside: str, label: 
         end = min(status.change.found - int(history["step"][0]) + _MOST_POINTS // 2, count)
     rows = slice(max(end - _MOST_POINTS, 0), max(end, 0))
     drawn, axes = _new()
+    own, other = ("measured", "predicted") if beside.startswith("predicted") else ("applied", "controller")
     steps = history["step"][rows]
-    axes.plot(steps, history[name][rows], color=_MEASURED, linewidth=1.0, label="measured")
-    other = "predicted" if beside.startswith("predicted") else "controller"
+    axes.plot(steps, history[name][rows], color=_MEASURED, linewidth=1.0, label=own)
     axes.plot(steps, history[beside][rows], color=_PREDICTED, linewidth=1.0, linestyle="--", label=other)
     axes.set_ylabel(label, fontsize=9)
     _finish(axes, status)
     table = {key: history[key] for key in ("step", name, beside)}
     return figure(
-        Picture(drawn, table), file=f"{name}.csv", text=f"{name}, measured and {other}.", cells=_MOST_CELLS
+        Picture(drawn, table), file=f"{name}.csv", text=f"{name}, {own} and {other}.", cells=_MOST_CELLS
     )
 
 
