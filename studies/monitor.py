@@ -13,6 +13,7 @@ import argparse
 import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +41,7 @@ _HEALTHY_RUNS, _FAULT_RUNS = 7, 4
 _EPISODES = {"two-tanks": 60, "lqr": 30, "stochastic-pendulum": 100, "cart-pole": 500}
 # The sensor that goes wrong; nothing depends on the position of the cart, so no step tells its offset.
 _SENSORS = {"two-tanks": "lower", "lqr": "x1", "stochastic-pendulum": "angle", "cart-pole": "angle"}
+_KINDS = {"gain": "gain", "sensor": "sensor", "disturbance": "offset"}
 _FAULTS = {"gain": "gain −20 %", "sensor": "sensor offset", "disturbance": "disturbance"}
 
 
@@ -51,23 +53,29 @@ class Fault:
         gain: Factor of all actions.
         sensor: Added to measured states, shape (d_s,).
         push: Added to the true state in every step, shape (d_s,).
+        column: Name of the sensor or of the column that is pushed; empty for a gain, which all actions lose.
     """
 
     gain: float
     sensor: torch.Tensor
     push: torch.Tensor
+    column: str = ""
 
     @classmethod
     def of(cls, kind: str, name: str, result: TrainingResult) -> Fault:
         """Return a fault of a plant by its kind, sized by the log; another kind is no fault."""
         model = result.evaluator.model
         moving = (model.rows.spread[: model.num_states] > 0).nonzero()[:, 0].tolist()
+        states = result.policy.schema.states
         sensor, push = torch.zeros(2, model.num_states, dtype=torch.float64)
         if kind == "sensor":
-            column = result.policy.schema.states.index(_SENSORS[name])
-            sensor[column] = 0.25 * model.state_space.units[column]
+            k = states.index(_SENSORS[name])
+            sensor[k] = 0.25 * model.state_space.units[k]
+            return cls(1.0, sensor, push, states[k])
         if kind == "disturbance":
-            push[moving[-1]] = 0.25 * model.rows.spread[moving[-1]]
+            k = moving[-1]
+            push[k] = 0.25 * model.rows.spread[k]
+            return cls(1.0, sensor, push, states[k])
         return cls(0.8 if kind == "gain" else 1.0, sensor, push)
 
 
@@ -164,9 +172,13 @@ def _healthy(monitor: Monitor, benchmark: Benchmark, rng: torch.Generator) -> di
 
 def _faulty(monitor: Monitor, benchmark: Benchmark, kind: str, seed: int) -> dict[str, Any]:
     monitor.reset()
-    rng, policy = generator(seed, kind), monitor.result.policy
+    rng, policy, fault = (
+        generator(seed, kind),
+        monitor.result.policy,
+        Fault.of(kind, benchmark.name, monitor.result),
+    )
     before = run(benchmark, policy, Fault.of("none", benchmark.name, monitor.result), rows=_BEFORE, rng=rng)
-    after = run(benchmark, policy, Fault.of(kind, benchmark.name, monitor.result), rows=_AFTER, rng=rng)
+    after = run(benchmark, policy, fault, rows=_AFTER, rng=rng)
     monitor.watch(before)
     status = monitor.watch(after)
     if status.change is None:
@@ -176,7 +188,7 @@ def _faulty(monitor: Monitor, benchmark: Benchmark, kind: str, seed: int) -> dic
         "delay": change.found - len(before),
         "since": change.since - len(before),
         "cause": change.words,
-        "kind": change.kind,
+        "named": change.kind == _KINDS[kind] and fault.column in {"", change.column},
         "verdict": status.verdict,
     }
 
@@ -195,13 +207,21 @@ def page(records: Sequence[Record]) -> str:
         "logged steps, in every step. Constants were chosen on development plants.",
         "",
     ]
+    verdicts = Counter(one["verdict"] for record in records for one in record.results["healthy"])
     rows = [_row(name, list(group)) for name, group in _by_plant(records)]
     heads = ("plant", "role", "logs", "false alarms", "highest evidence", *_FAULTS.values(), "cause named")
     lines += table(heads, rows)
     lines += [
         "",
         "Highest evidence: of all unchanged runs, as a share of the threshold. Cause named: share of found "
-        "faults whose kind (gain, sensor, or offset of a column for the disturbance) was named first.",
+        "faults of which kind (gain, sensor, or offset of a column for the disturbance) and column were "
+        "named first. Verdicts on unchanged runs: "
+        + ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items()))
+        + ".",
+        "",
+        "The pendulum's weaker motor is the hardest: it shows in the swing-up alone, where a fifth of at "
+        "most 2 N m competes with torque noise of .5 N m; decision record 24 lists the ways tried. A sensor "
+        "offset on which no step depends, such as that of the cart's position, is never found.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -223,9 +243,8 @@ def _row(name: str, records: list[Record]) -> list[str]:
         soon = sum(delay <= _WITHIN for delay in delays)
         median = f", {np.median(delays):.0f} steps" if delays else ""
         cells.append(f"{soon} of {len(runs)}{median}")
-        wanted = {"gain": "gain", "sensor": "sensor", "disturbance": "offset"}[kind]
         found += len(delays)
-        named += sum(one.get("kind") == wanted for one in runs)
+        named += sum(one.get("named", False) for one in runs)
     return [*cells, f"{named} of {found}"]
 
 

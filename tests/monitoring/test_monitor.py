@@ -15,6 +15,7 @@ from nopg.cli._app import app
 from nopg.cli._monitor import EXIT_CODES
 from nopg.errors import ArgumentError, DataError
 from nopg.monitoring import Change, Earnings, Monitor, Status, write_page
+from nopg.monitoring._cause import likely_causes
 from nopg.monitoring._status import judge
 from nopg.monitoring._table import Table
 from nopg.monitoring._whereabouts import Whereabouts
@@ -157,6 +158,37 @@ def test_a_change_reads_as_an_engineer_would_say_it() -> None:
         "level scatters 2 times as much around its prediction as in the log",
         "valve acts the other way round",
     ]
+
+
+def causes_of(z: np.ndarray) -> Change:
+    shifts = np.concatenate([np.broadcast_to(np.eye(2), (len(z), 2, 2)), np.zeros((len(z), 2, 2))], axis=1)
+    one = np.ones(2)
+    schema = nopg.Schema(("level",), ("valve",))
+    return likely_causes(
+        z,
+        shifts,
+        np.ones_like(z),
+        usual=one,
+        typical=0.6745 * one,
+        names=("level", "reward"),
+        schema=schema,
+        since=1,
+        found=2,
+    )[0]
+
+
+def test_a_few_wild_rows_of_one_column_do_not_hide_the_offset_of_another() -> None:
+    z = np.random.default_rng(0).standard_normal((200, 2)) + np.array([1.0, 0.0])
+    z[::20, 1] *= 30.0
+    change = causes_of(z)
+    assert (change.kind, change.column) == ("offset", "level")
+    assert change.size == pytest.approx(1.0, abs=0.2)
+
+
+def test_errors_that_grow_without_a_direction_are_noise() -> None:
+    change = causes_of(np.random.default_rng(0).standard_normal((200, 2)) * np.array([3.0, 1.0]))
+    assert (change.kind, change.column) == ("noise", "level")
+    assert change.size == pytest.approx(3.0, rel=0.2)
 
 
 def test_a_run_is_cut_into_stretches_where_it_was_interrupted() -> None:

@@ -67,6 +67,7 @@ def likely_causes(
     scale: FloatArray,
     *,
     usual: FloatArray,
+    typical: FloatArray,
     names: tuple[str, ...],
     schema: Schema,
     since: int,
@@ -79,6 +80,7 @@ def likely_causes(
         shifts: Scores that faults of size 1 would cause, shape (m, families, c).
         scale: Of the scores, shape (m, c).
         usual: Standard deviation of held-out scores, shape (c,).
+        typical: Median of their sizes, shape (c,).
         names: Of the tested columns.
         schema: Of the data.
         since: Estimated step of the change.
@@ -89,7 +91,9 @@ def likely_causes(
     score, shift = z / usual, shifts / usual
     along = np.einsum("mc,mfc->f", score, shift)
     power = np.maximum(np.square(shift).sum(axis=(0, 2)), 1e-300)
-    ratio = np.square(score).mean(axis=0)
+    # By medians too: a few rows at which the model is poor do not count as noise.
+    by_median = np.square(np.median(np.abs(z), axis=0) / typical)
+    ratio = np.minimum(np.square(score).mean(axis=0), by_median)
     by_noise = 0.5 * _NOISE_SHARE * len(z) * (ratio - 1.0 - np.log(np.maximum(ratio, 1e-300))) * (ratio > 1.0)
     explained = np.concatenate([0.5 * along**2 / power, by_noise])
     sizes = np.concatenate([along / power, np.sqrt(ratio)])

@@ -252,9 +252,16 @@ class Monitor:
         rows = slice(first, first + _CAUSE_ROWS)
         inside = self._run["unknown"][rows] < OUTSIDE
         z, shifts, scale = (self._run[name][rows][inside] for name in ("z", "shifts", "scale"))
-        usual, names = self._scorer.usual, self._scorer.names
         return likely_causes(
-            z, shifts, scale, usual=usual, names=names, schema=self.schema, since=since, found=found
+            z,
+            shifts,
+            scale,
+            usual=self._scorer.usual,
+            typical=self._scorer.typical,
+            names=self._scorer.names,
+            schema=self.schema,
+            since=since,
+            found=found,
         )
 
     @property

@@ -24,6 +24,8 @@ _MOST_ROWS, _BLOCK = 5_000, 100
 LAGS, _RIDGE = 2, 0.01
 # Scores are cut here before they enter a regression or a mean.
 _LARGEST_SCORE = 5.0
+# Where the model is exact, held-out scores count as this large.
+_LEAST_SCORE = 0.01
 # Neighbours whose mean error tells the bias of the model, and the quantile of it to allow for.
 _NEIGHBORS, _QUANTILE = 20, 0.99
 # What else to allow for: standard errors of a prediction, and of the mean of all held-out rows. The first was
@@ -72,6 +74,7 @@ class Scorer:
     Attributes:
         columns: Tested columns; d_s is the reward.
         usual: Standard deviation of the scores of held-out rows, shape (c,).
+        typical: Median of their sizes, shape (c,).
         reference: Whitened scores of the held-out rows, sorted by column, shape (n, c).
         sizes: The same without signs.
     """
@@ -103,7 +106,9 @@ class Scorer:
             first = self.score(steps, part)
         linked = linked_rows(log.states, log.next_states, log.episodes)
         self._lags = _autoregression(first.z, linked)
-        r, self.usual = self.whiten(first.z, linked), np.maximum(first.z.std(axis=0), 0.01)
+        self.usual = np.maximum(first.z.std(axis=0), _LEAST_SCORE)
+        self.typical = np.maximum(np.median(np.abs(first.z), axis=0), _LEAST_SCORE)
+        r = self.whiten(first.z, linked)
         self._bias = _bias(r, rows.space.embed(rows.inputs)[rows.copies[chosen]], part)
         self._largest = np.quantile(np.abs(r), _QUANTILE, axis=0)
         self.reference, self.sizes = np.sort(r, axis=0), np.sort(np.abs(r), axis=0)
