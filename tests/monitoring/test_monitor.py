@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import nopg
 from monitoring.linear_runs import run_lqr, trained
 from nopg.cli._app import app
-from nopg.cli._monitor import EXIT_CODES
+from nopg.cli._data import DataOptions
+from nopg.cli._monitor import EXIT_CODES, _with_columns_of
 from nopg.errors import ArgumentError, DataError
 from nopg.monitoring import Change, Earnings, Monitor, Status, write_page
 from nopg.monitoring._cause import likely_causes
@@ -228,6 +229,17 @@ def test_the_command_ends_with_the_code_of_its_verdict(result: TrainingResult, t
         text = page.read_text(encoding="utf-8")
         assert text.count("<figure>") == 4  # evidence, two states, reward
         assert ("acts 50 % weaker" in text) == (name == "bad")
+
+
+def test_the_command_takes_the_columns_of_the_controller_unless_others_are_named(
+    result: TrainingResult, tmp_path: Path
+) -> None:
+    saved, schema = result.save(tmp_path / "saved"), result.policy.schema
+    taken = _with_columns_of(saved, schema, DataOptions(data="new.csv"))
+    assert (taken.state, taken.action, taken.reward) == (["x1", "x2"], ["u1", "u2"], "reward")
+    named = DataOptions(data="new.csv", state=["a", "b"], cost="cost")
+    taken = _with_columns_of(saved, schema, named)
+    assert (taken.state, taken.action, taken.reward, taken.cost) == (["a", "b"], ["u1", "u2"], None, "cost")
 
 
 def test_the_exit_codes_are_those_of_the_documentation() -> None:

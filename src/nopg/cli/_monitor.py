@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nopg.cli._data import DataOptions
+from nopg.cli._log import _roles
 from nopg.cli._options import AsJson, Overwrite, Run, run_name
 from nopg.cli._screen import ERR, print_json, print_rows, show
 
@@ -45,14 +46,14 @@ def monitor(
 ) -> None:
     """Compare a run with its prediction: has the plant changed, is it where the log was, what does it earn?
 
-    Columns are those of RUN by their names, the reward a column `reward` unless another is named. Ends with
-    code 0 for the verdict keep, 4 look, 5 retrain, 6 stop. Example: `nopg monitor tank new.csv --cost cost`
+    Columns are those that RUN was trained on unless others are named. Ends with code 0 for the verdict keep,
+    4 look, 5 retrain, 6 stop. Example: `nopg monitor tank new.csv --html tank-run.html`
     """
     from nopg.monitoring import Monitor, write_page
     from nopg.training import load
 
     result = load(run)
-    rows = _by_name(data, result.policy.schema).read()
+    rows = _with_columns_of(run, result.policy.schema, data).read()
     watching = Monitor(result, false_alarms=false_alarms, horizon=horizon, shadow=shadow)
     status = watching.watch(rows)
     if html is not None:
@@ -65,15 +66,18 @@ def monitor(
     raise typer.Exit(EXIT_CODES[status.verdict])
 
 
-def _by_name(data: DataOptions, schema: Schema) -> DataOptions:
-    """Return the options with the columns of a controller where none are named."""
+def _with_columns_of(run: Path, schema: Schema, data: DataOptions) -> DataOptions:
+    """Return the options with the columns of a saved controller where none are named."""
+    from nopg.bundles import open_bundle
+
+    roles = _roles(open_bundle(run), schema, data.data)
+    if data.reward or data.cost:
+        roles = {name: value for name, value in roles.items() if name not in {"reward", "cost"}}
+    roles |= {"angle": [f"{name}={period!r}" for name, period in schema.angles.items()]}
+    roles |= {"unit": [f"{name}={unit}" for name, unit in schema.units.items()]}
+    usual = {field.name: field.default for field in fields(data)}
     return replace(
-        data,
-        state=data.state or list(schema.states),
-        action=data.action or list(schema.actions),
-        reward=data.reward or (None if data.cost else "reward"),
-        angle=data.angle or [f"{name}={period!r}" for name, period in schema.angles.items()],
-        unit=data.unit or [f"{name}={unit}" for name, unit in schema.units.items()],
+        data, **{name: value for name, value in roles.items() if getattr(data, name) == usual[name]}
     )
 
 
