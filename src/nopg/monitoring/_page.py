@@ -87,7 +87,7 @@ _BOUND = (
 
 
 def _verdict(status: Status) -> str:
-    of_alarm = "of an alarm; 100 % has been reached" if status.change else "of an alarm"
+    of_alarm = f"of an alarm, raised at step {status.change.found}" if status.change else "of an alarm"
     cards = {"Evidence": (share_of(min(status.evidence / status.threshold, 1.0)), of_alarm)}
     if status.change is not None:
         found = f"since about step {status.change.since}, found at step {status.change.found}"
@@ -102,7 +102,8 @@ def _verdict(status: Status) -> str:
         where = status.whereabouts
         cards["Outside the log"] = (
             share_of(where.outside),
-            f"of the last rows; predicted {share_of(where.expected)}",
+            "of the last rows"
+            + ("" if where.expected is None else f"; predicted {share_of(where.expected)}"),
         )
     if (shadow := status.shadow) is not None and shadow.predicted is not None and shadow.acting is not None:
         cards["Predicted return"] = (

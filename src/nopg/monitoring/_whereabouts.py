@@ -31,7 +31,7 @@ class Whereabouts:
 
     Attributes:
         outside: Share of rows whose state and action the log does not cover.
-        expected: The same share along the predicted paths.
+        expected: The same share along the predicted paths; None in shadow, where other paths are taken.
         column: State column that is most often where it was not predicted, or None.
         beyond: Share of rows in which it is.
         median: Its median.
@@ -39,7 +39,7 @@ class Whereabouts:
     """
 
     outside: float
-    expected: float = 0.0
+    expected: float | None = None
     column: str | None = None
     beyond: float = 0.0
     median: float = 0.0
@@ -65,15 +65,20 @@ class Whereabouts:
     @property
     def left_log(self) -> bool:
         """Whether most rows lie outside the log."""
-        return self.outside > self.expected + _MOST
+        return self._unexpected > _MOST
+
+    @property
+    def _unexpected(self) -> float:
+        return self.outside - (self.expected or 0.0)
 
     def reasons(self) -> list[str]:
         """Return what is unusual, in sentences."""
         found = []
-        if self.outside > self.expected + _SOME:
+        if self._unexpected > _SOME:
+            predicted = "" if self.expected is None else f" (predicted: {share_of(self.expected)})"
             found.append(
-                f"the plant is where the log has no data in {share_of(self.outside)} of the last rows, "
-                f"predicted were {share_of(self.expected)}; there the model can neither predict nor test"
+                f"the plant is where the log has no data in {share_of(self.outside)} of the last "
+                f"rows{predicted}; there the model can neither predict nor test"
             )
         if self.column is not None and self.beyond > _SOME:
             low, high = self.predicted
