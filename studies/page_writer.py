@@ -14,7 +14,8 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-PAGES = ("benchmark", "calibration", "excitation", "reproduction", "baselines", "performance", *MEASUREMENTS)
+_STUDIES = ("calibration", "excitation", "monitor")
+PAGES = ("benchmark", "reproduction", "baselines", "performance", *_STUDIES, *MEASUREMENTS)
 """All pages; `promise` is the picture of the README alone."""
 
 
@@ -52,6 +53,10 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         results = [record.results for record in last_of_each(read(folder, "bench"))]
         draw(results, _FIGURES / "performance.svg")
         text = markdown(results, figure="../../docs/figures/performance.svg")
+    elif name == "monitor":
+        from studies.monitor import page as monitor_page
+
+        text = monitor_page(last_of_each(read(folder, name)))
     elif name in MEASUREMENTS:
         module = import_module(f"studies.measurements.{name}")
         records = last_of_each(read(folder, name))

@@ -19,6 +19,7 @@ PUBLIC_NAMES = [
     "Bandwidths",
     "CheckpointConfig",
     "LocalModel",
+    "Monitor",
     "PaperModel",
     "Schema",
     "TrainingConfig",

@@ -2,10 +2,10 @@
 
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
 `evaluate_offline` and `compare` say what any controller will do, `load` brings back one that was
-saved. These packages are public too: `nopg.data`, `nopg.data.io`, `nopg.kernels`,
+saved, `Monitor` watches it run. These packages are public too: `nopg.data`, `nopg.data.io`, `nopg.kernels`,
 `nopg.neighbors`, `nopg.linalg`, `nopg.models`, `nopg.bellman`, `nopg.policies`, `nopg.training`,
 `nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, `nopg.deploy` (a saved controller runs
-without torch) and `nopg.envs`.
+without torch), `nopg.monitoring` and `nopg.envs`.
 
 Names are imported when they are first used, so that what needs no torch does not import it.
 """
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from nopg.inspect import describe
     from nopg.kernels import Bandwidths, paper_bandwidths, select_bandwidths
     from nopg.models import LocalModel, PaperModel
+    from nopg.monitoring import Monitor
     from nopg.training import CheckpointConfig, TrainingConfig, TrainingResult, load, optimize
 
 __all__ = [
     "Bandwidths",
     "CheckpointConfig",
     "LocalModel",
+    "Monitor",
     "PaperModel",
     "Schema",
     "TrainingConfig",
@@ -50,6 +52,7 @@ _HOMES = {
     "Bandwidths": "kernels",
     "CheckpointConfig": "training",
     "LocalModel": "models",
+    "Monitor": "monitoring",
     "PaperModel": "models",
     "Schema": "data",
     "TrainingConfig": "training",

@@ -14,6 +14,7 @@ from nopg.cli._evaluate import evaluate
 from nopg.cli._export import export
 from nopg.cli._fit import fit
 from nopg.cli._info import info
+from nopg.cli._monitor import monitor
 from nopg.cli._options import expand_options
 from nopg.cli._plot import plot
 from nopg.cli._report import report
@@ -27,10 +28,11 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Offline reinforcement learning in closed form: from logged data to a controller.",
     epilog="Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the data must be corrected "
-    "(`describe --strict`), 130 stopped by Ctrl-C. Results go to standard output (`--json` for programs), "
+    "(`describe --strict`), 4 to 6 look, retrain, stop (`monitor`), 130 stopped by Ctrl-C. "
+    "Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-for command in (describe, fit, evaluate, compare, plot, report, export, info):
+for command in (describe, fit, evaluate, compare, plot, report, export, monitor, info):
     app.command()(_screen.guarded(expand_options(command)))
 
 

@@ -1,0 +1,294 @@
+"""The monitor: takes rows of a run one by one or together, and says whether all is as predicted."""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg._typing import ArrayLike, BoolArray, FloatArray, as_tensor
+from nopg.data import Transitions
+from nopg.errors import ArgumentError, DataError
+from nopg.evaluation._behavior import LoggedBehavior
+from nopg.evaluation._control_law import PolicyLaw
+from nopg.monitoring._cause import Change, likely_causes
+from nopg.monitoring._detector import Detector
+from nopg.monitoring._returns import Earnings, earnings
+from nopg.monitoring._scores import LAGS, Row, Scorer, linked_rows
+from nopg.monitoring._status import Shadow, Status, judge
+from nopg.monitoring._table import Table
+from nopg.monitoring._whereabouts import OUTSIDE, PredictedStates, Whereabouts
+from nopg.policies import Policy
+from nopg.training import TrainingResult, load
+
+__all__ = ["Monitor"]
+
+# Recent rows in which actions are compared, rows after a change from which its cause is read, rows taken at
+# once, rows from which a controller is imitated.
+_RECENT, _CAUSE_ROWS, _AT_ONCE, _IMITATED = 200, 500, 1_000, 5_000
+# Actions farther from the controller's, in standard deviations of the logged ones, are another controller's.
+_OTHER_ACTIONS = 0.01
+_LARGEST_LOG = 700.0
+# After an alarm `update` compares returns every so many steps.
+_RETURNS_EVERY = 50
+
+
+class Monitor:
+    """Watches a plant under a trained controller, or under the old one with the new one in shadow.
+
+    Each row is predicted one step ahead by the model that trained the controller, from the *measured* state
+    and action, so that another behaviour does not count as another plant. Errors are scaled by the noise and
+    the uncertainty of the model at that place, rid of what the errors of the two rows before predict (sensor
+    noise), and ranked among errors of rows of the log that were held out. Bets on faults (an offset of a
+    column, the gain of an action, the offset of a sensor, more noise), each set before the row is known, are
+    added up over all possible times of the change by the statistic of Shiryaev and Roberts.
+
+    **False alarms.** An unchanged plant raises an alarm within n steps with probability at most
+    n·false_alarms/horizon, by Doob's inequality. This rests on one condition: given the past, the rank of an
+    error, after an allowance is taken off, has a mean of at most zero in either direction. It holds where
+    scores of the run and of held-out rows are exchangeable. The allowance is for what differs: ¾ of the
+    standard error of the prediction at the place, the bias that neighbouring held-out rows share, and two
+    standard errors of the held-out mean. Rows outside the log are not tested. The rate that was measured is
+    in `studies/pages/monitor.md`. The checks of the states and of the return have no such bound.
+
+    Args:
+        result: A trained controller with its data, or the path of one that was saved.
+        false_alarms: Probability of a false alarm within the horizon, between 0 and 1.
+        horizon: Number of steps.
+        shadow: Whether another controller acts; by default this is told from the actions.
+
+    Attributes:
+        step: Number of steps so far.
+
+    Example:
+        >>> import nopg
+        >>> from nopg.envs import LQR, collect_uniform, simulate
+        >>> plant = LQR(state_bound=1.5, action_bound=5.0)
+        >>> config = nopg.TrainingConfig(updates=1, progress=False)
+        >>> result = nopg.optimize(collect_uniform(plant, 200, seed=0), 0.9, config=config)
+        >>> monitor = Monitor(result)
+        >>> monitor.watch(simulate(plant, result.policy, steps=30).transitions(plant)).verdict
+        'keep'
+        >>> weaker = LQR(control=((0.08, 0.0), (0.0, 0.2)))
+        >>> status = monitor.watch(simulate(weaker, result.policy, steps=60).transitions(weaker))
+        >>> status.change.words
+        'u1 acts 20 % weaker than in the log'
+    """
+
+    def __init__(
+        self,
+        result: TrainingResult | str | os.PathLike[str],
+        *,
+        false_alarms: float = 0.05,
+        horizon: int = 10_000,
+        shadow: bool | None = None,
+    ) -> None:
+        if not 0 < false_alarms < 1:
+            raise ArgumentError(f"false_alarms is {false_alarms}; give a probability such as 0.05")
+        if horizon < 1:
+            raise ArgumentError(f"horizon is {horizon}; give at least 1 step")
+        self.result = result if isinstance(result, TrainingResult) else load(result)
+        self.threshold = horizon / false_alarms
+        self._evaluator = self.result.evaluator
+        self._model, self.schema = self._evaluator.model, self._evaluator.data.schema
+        self._scorer, self._declared_shadow = Scorer(self._model), shadow
+        self._law = PolicyLaw.of(self.result.policy, self.schema)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the run, for instance after a repair."""
+        units = self._model.state_space.units.numpy()
+        self._detector = Detector(len(self._scorer.columns), self._model.num_actions, units)
+        self._run, self.step = Table(), 0
+        self._log_evidence = -math.inf
+        self._alarm: tuple[int, int] | None = None
+        self._earned: tuple[int, Earnings | None] | None = None
+
+    def update(
+        self,
+        state: ArrayLike,
+        action: ArrayLike,
+        reward: float,
+        next_state: ArrayLike,
+        *,
+        terminated: bool = False,
+    ) -> Status:
+        """Take one step of the run; return what is known of it.
+
+        Returns are compared after an alarm only, every 50 steps, since that takes longer; see `status`. A row
+        whose state is not the next state of the row before begins a new sequence.
+
+        Args:
+            state: Raw state (d_s,).
+            action: The action that was applied, (d_a,).
+            reward: Its reward.
+            next_state: The measured next state (d_s,).
+            terminated: Whether the task ended.
+        """
+        row = tuple(as_tensor(part).reshape(-1) for part in (state, action, reward, next_state))
+        sizes = (self._model.num_states, self._model.num_actions, 1, self._model.num_states)
+        if tuple(map(len, row)) != sizes or not bool(torch.cat(row).isfinite().all()):
+            raise DataError(
+                f"a row is {sizes[0]} states, {sizes[1]} actions, a reward and {sizes[0]} next states, all "
+                "finite; leave out rows of failed sensors"
+            )
+        s, a, r, after = row
+        self._take((s[None], a[None], r, after[None]), np.zeros(1, bool), np.array([terminated]))
+        return self._status(returns=self._alarm is not None)
+
+    def watch(self, data: Transitions) -> Status:
+        """Take the rows of a dataset in their order; return what is known after the last."""
+        if (data.schema.states, data.schema.actions) != (self.schema.states, self.schema.actions):
+            raise DataError(
+                f"the columns are {[*data.schema.states, *data.schema.actions]}, the controller has "
+                f"{[*self.schema.states, *self.schema.actions]}; give the same in the same order"
+            )
+        linked = linked_rows(data.states, data.next_states, data.episodes)
+        for some in torch.arange(len(data)).split(_AT_ONCE):
+            rows = data.take(some)
+            self._take(
+                (rows.states, rows.actions, rows.rewards, rows.next_states),
+                linked[some.numpy()],
+                rows.terminated.numpy(),
+            )
+        return self.status
+
+    @property
+    def status(self) -> Status:
+        """What is known of the run, the measured against the predicted return included."""
+        return self._status(returns=True, fresh=True)
+
+    @property
+    def shadow(self) -> bool:
+        """Whether another controller acts: as given, else whether most recent actions are another's."""
+        if self._declared_shadow is not None or not len(self._run):
+            return bool(self._declared_shadow)
+        apart = np.abs(self._run["controller"] - self._run["actions"])[-_RECENT:]
+        units = self._model.rows.space.units[self._model.num_states :].numpy()
+        return bool(((apart / units).max(axis=1) > _OTHER_ACTIONS).mean() > 0.5)
+
+    def history(self) -> dict[str, FloatArray]:
+        """Return the rows by name: `step`, `evidence`, `unknown`, then measured and predicted columns.
+
+        A state or the reward has two entries, such as `level` (after the step) and `predicted level`, an
+        action `valve` and `controller valve`. At least the last 50 000 rows are kept.
+        """
+        run = self._run
+        if not len(run):
+            return {}
+        found = {"step": run.dropped + np.arange(1.0, len(run) + 1.0)}
+        found |= {name: run[name] for name in ("evidence", "unknown")}
+        measured = np.column_stack([run["next_states"], run["rewards"]])
+        for k, name in enumerate((*self.schema.states, "reward")):
+            found |= {name: measured[:, k], f"predicted {name}": run["predicted"][:, k]}
+        for k, name in enumerate(self.schema.actions):
+            found |= {name: run["actions"][:, k], f"controller {name}": run["controller"][:, k]}
+        return found
+
+    def _take(self, rows: Row, linked: BoolArray, terminated: BoolArray) -> None:
+        """Test rows and keep them; the first continues the run if its state is the last next state."""
+        run, scores, m = self._run, self._scorer.score(rows), len(linked)
+        if len(run) and not run["terminated"][-1]:
+            linked[0] = np.array_equal(run["next_states"][-1], rows[0][0].numpy())
+        run.append(
+            states=rows[0].numpy(),
+            actions=rows[1].numpy(),
+            rewards=rows[2].numpy(),
+            next_states=rows[3].numpy(),
+            terminated=terminated,
+            linked=linked,
+            controller=self._controller(rows[0]),
+            evidence=np.zeros(m),
+            **scores.columns(),
+        )
+        with_before = slice(-m - LAGS, None)
+        r, shifts = (
+            self._scorer.whiten(run[name][with_before], run["linked"][with_before])[-m:]
+            for name in ("z", "shifts")
+        )
+        allowance = self._scorer.allowance(scores)
+        ranks = self._scorer.ranks(r, allowance)
+        bets = self._detector.factors(shifts, allowance, ranks, scores.unknown < OUTSIDE)
+        run["evidence"][-m:] = [self._count(one) for one in bets]
+
+    def _count(self, bets: FloatArray) -> float:
+        """Take the bets of one step; return the evidence after it, and note an alarm."""
+        self.step += 1
+        self._log_evidence = self._detector.update(bets)
+        if self._alarm is None and self._log_evidence >= math.log(self.threshold):
+            self._alarm = (self._detector.since, self.step)
+        return math.exp(min(self._log_evidence, _LARGEST_LOG))
+
+    def _status(self, *, returns: bool, fresh: bool = False) -> Status:
+        causes, shadow = self._causes(), self._compare(fresh) if self.shadow else None
+        since = max(self._alarm[0] - 1 - self._run.dropped, 0) if self._alarm else 0
+        if returns and (self._earned is None or fresh or self.step >= self._earned[0] + _RETURNS_EVERY):
+            self._earned = (self.step, earnings(self._evaluator, self._acting, self._run, since))
+        earned = self._earned[1] if returns and self._earned else None
+        where = Whereabouts.of(self._run, None if shadow else self._predicted)
+        verdict, reasons = judge(causes, where, earned, shadow=shadow is not None)
+        return Status(
+            step=self.step,
+            verdict=verdict,
+            reasons=reasons,
+            evidence=math.exp(min(self._log_evidence, _LARGEST_LOG)),
+            threshold=self.threshold,
+            change=causes[0] if causes else None,
+            others=causes[1:],
+            whereabouts=where,
+            earnings=earned,
+            shadow=shadow,
+        )
+
+    def _causes(self) -> tuple[Change, ...]:
+        if self._alarm is None:
+            return ()
+        since, found = self._alarm
+        first = max(since - 1 - self._run.dropped, 0)
+        rows = slice(first, first + _CAUSE_ROWS)
+        inside = self._run["unknown"][rows] < OUTSIDE
+        z, shifts, scale = (self._run[name][rows][inside] for name in ("z", "shifts", "scale"))
+        return likely_causes(
+            z,
+            shifts,
+            scale,
+            usual=self._scorer.usual,
+            typical=self._scorer.typical,
+            names=self._scorer.names,
+            schema=self.schema,
+            since=since,
+            found=found,
+        )
+
+    @property
+    def _acting(self) -> Policy:
+        """The controller that acts; another one is imitated by the nearest rows of the run."""
+        if not self.shadow:
+            return self._law
+        s, a, after, r = (
+            torch.as_tensor(self._run[name][-_IMITATED:])
+            for name in ("states", "actions", "next_states", "rewards")
+        )
+        flags = torch.zeros(len(s), dtype=torch.bool)
+        data = Transitions(s, a, r, after, flags, flags, self.schema)
+        return LoggedBehavior(data, self._evaluator.problem.metric)
+
+    def _compare(self, returns: bool) -> Shadow:
+        """Return how far the controller is from the one that acts."""
+        apart = np.abs(self._run["controller"] - self._run["actions"])[-_RECENT:].mean(axis=0)
+        difference = dict(zip(self.schema.actions, apart.tolist(), strict=True))
+        laws = (self._law, self._acting) if returns else ()
+        found = [earnings(self._evaluator, law, self._run) for law in laws]
+        predicted = [None if one is None else one.predicted for one in found] or [None, None]
+        return Shadow(difference, *predicted)
+
+    def _controller(self, states: Tensor) -> FloatArray:
+        return np.asarray(self._law.mode(self.schema.encode(states)).numpy())
+
+    @cached_property
+    def _predicted(self) -> PredictedStates:
+        return PredictedStates.of(self.result)

@@ -1,0 +1,258 @@
+"""One-step predictions against measurements, in units in which held-out rows of the log are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg._typing import BoolArray, FloatArray
+from nopg.errors import DataError
+from nopg.models import LocalModel
+from nopg.models._regression_rows import difference
+from nopg.neighbors import neighbor_search
+
+__all__ = ["LAGS", "Row", "Scorer", "Scores", "linked_rows"]
+
+# Errors below this share of a column's usual step are of no interest.
+_FLOOR = 1e-3
+# Rows of the log that are predicted without their group, in blocks that keep rows in sequence.
+_MOST_ROWS, _BLOCK = 5_000, 100
+# Rows before from which an error is predicted, and the penalty on the coefficients per row.
+LAGS, _RIDGE = 2, 0.01
+# Scores are cut here before they enter a regression or a mean.
+_LARGEST_SCORE = 5.0
+# Where the model is exact, held-out scores count as this large.
+_LEAST_SCORE = 0.01
+# Neighbours whose mean error tells the bias of the model, and the quantile of it to allow for.
+_NEIGHBORS, _QUANTILE = 20, 0.99
+# What else to allow for: standard errors of a prediction, and of the mean of all held-out rows. The first was
+# chosen on development plants (`python -m studies.monitor`).
+_DOUBT, _DEVIATIONS = 0.75, 2.0
+
+Row = tuple[Tensor, Tensor, Tensor, Tensor]
+"""States (m, d_s), actions (m, d_a), rewards (m,) and next states (m, d_s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Rows in units of the model's error; c tested columns: the state columns that vary, then the reward.
+
+    Attributes:
+        predicted: Predicted next states and reward, shape (m, d_s + 1).
+        unknown: Share of each (s, a) outside the log, shape (m,).
+        scale: Size of an ordinary error, shape (m, c).
+        doubt: Standard error of the prediction, over the scale, shape (m, c).
+        z: Measured less predicted, over the scale, shape (m, c).
+        shifts: z by which a fault of size 1 would show: an offset of each column, the relative gain of each
+            action, the offset of each sensor, shape (m, c + d_a + d_s, c).
+    """
+
+    predicted: FloatArray
+    unknown: FloatArray
+    scale: FloatArray
+    doubt: FloatArray
+    z: FloatArray
+    shifts: FloatArray
+
+    def columns(self) -> dict[str, FloatArray]:
+        """Return all arrays by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class Scorer:
+    """Scores rows by the model that trained a controller; calibrated on rows that it has not seen.
+
+    Each row of the log is predicted from the other groups of episodes. What an error owes to those of the
+    two rows before, as sensor noise makes it, is taken off by a regression on these rows.
+
+    Args:
+        model: Model of the plant.
+
+    Attributes:
+        columns: Tested columns; d_s is the reward.
+        usual: Standard deviation of the scores of held-out rows, shape (c,).
+        typical: Median of their sizes, shape (c,).
+        reference: Whitened scores of the held-out rows, sorted by column, shape (n, c).
+        sizes: The same without signs.
+    """
+
+    def __init__(self, model: LocalModel) -> None:
+        rows, data = model.rows, model.data
+        if rows.num_groups < 2:
+            raise DataError("the log has a single row; a monitor needs rows to calibrate its test on")
+        self.model, d_s = model, model.num_states
+        tested = rows.spread[: d_s + (model.reward_function is None)] > 0
+        self.columns = tested.nonzero()[:, 0].tolist()
+        self._reward_noise = 0.0
+        self._without = model.with_parts(
+            torch.cat(
+                [
+                    torch.ones(1, rows.num_groups, dtype=torch.bool),
+                    ~torch.eye(rows.num_groups, dtype=torch.bool),
+                ]
+            )
+        )
+        chosen = _blocks(len(data))
+        log = data.take(chosen)
+        steps: Row = (log.states, log.actions, log.rewards, log.next_states)
+        part = 1 + rows.groups[rows.copies[chosen]]
+        first = self.score(steps, part)
+        if d_s in self.columns:
+            errors = first.z[:, -1] * first.scale[:, -1]
+            self._reward_noise = 1.4826 * float(np.median(np.abs(errors)))
+            first = self.score(steps, part)
+        linked = linked_rows(log.states, log.next_states, log.episodes)
+        self._lags = _autoregression(first.z, linked)
+        self.usual = np.maximum(first.z.std(axis=0), _LEAST_SCORE)
+        self.typical = np.maximum(np.median(np.abs(first.z), axis=0), _LEAST_SCORE)
+        r = self.whiten(first.z, linked)
+        self._bias = _bias(r, rows.space.embed(rows.inputs)[rows.copies[chosen]], part)
+        self._largest = np.quantile(np.abs(r), _QUANTILE, axis=0)
+        self.reference, self.sizes = np.sort(r, axis=0), np.sort(np.abs(r), axis=0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the tested columns."""
+        every = (*self.model.data.schema.states, "reward")
+        return tuple(every[k] for k in self.columns)
+
+    def score(self, rows: Row, part: Tensor | None = None) -> Scores:
+        """Return the scores of rows by the model of all rows, or without some group (m,) of the log."""
+        model, (s, a, r, after) = self.model, rows
+        d_s, m = model.num_states, len(s)
+        x = torch.cat([s, a], dim=1).T.numpy()
+        source = model if part is None else self._without
+        out, slopes = source.step(x, None if part is None else part.numpy())
+        halves, _ = model.step(
+            np.tile(x, model.num_parts - 1),
+            np.arange(1, model.num_parts).repeat(m),
+            slopes=False,
+            noise=False,
+        )
+        apart = halves[: d_s + 1].reshape(d_s + 1, -1, m) - out[: d_s + 1, None]
+        moves = torch.as_tensor(out[:d_s].T)
+        reward = np.clip(out[d_s], *model.reward_clamp)
+        if model.reward_function is not None:
+            reward = model.reward_function(s, a, s + moves).detach().double().numpy()
+        errors = np.column_stack(
+            [
+                difference(model.data.schema, s + moves, after.clone()).numpy(),
+                r.numpy() - reward,
+            ]
+        )
+        noise = np.column_stack([out[-1 - d_s : -1].T, np.full(m, self._reward_noise)])
+        floor = _FLOOR * model.rows.spread[: d_s + 1].numpy()
+        doubt = np.sqrt(np.square(apart).mean(axis=1).T)
+        scale = np.sqrt(noise**2 + doubt**2 + floor**2)[:, self.columns]
+        doubt = doubt[:, self.columns]
+        slope = slopes[self.columns].transpose(2, 1, 0) / scale[:, None]  # (m, d, c)
+        slope[..., [k == d_s for k in self.columns]] = 0.0  # computed from commands and measurements
+        shifts = np.concatenate(
+            [
+                np.broadcast_to(np.eye(len(self.columns)), (m, *2 * (len(self.columns),))),
+                slope[:, d_s:] * a.numpy()[:, :, None],
+                -slope[:, :d_s],
+            ],
+            axis=1,
+        )
+        return Scores(
+            predicted=np.column_stack([(s + moves).numpy(), reward]),
+            unknown=1.0 / (1.0 + np.exp(-out[-1])),
+            scale=scale,
+            doubt=doubt / scale,
+            z=errors[:, self.columns] / scale,
+            shifts=shifts,
+        )
+
+    def whiten(self, values: FloatArray, linked: BoolArray) -> FloatArray:
+        """Return values (m, …, c) less what those of the rows before predict; see `linked_rows`."""
+        out = values.copy()
+        for before, coefficients in zip(_lagged(values, linked), self._lags, strict=True):
+            out -= before @ coefficients
+        return out
+
+    def allowance(self, scores: Scores) -> FloatArray:
+        """Return the mean score (m, c) that the model's own error may cause at each row."""
+        at_place = np.maximum(np.minimum(_DOUBT * scores.doubt, self._largest), self._bias)
+        return np.asarray(at_place + _DEVIATIONS / np.sqrt(len(self.reference)))
+
+    def ranks(self, r: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return ranks in ±1 of whitened scores (m, c) among held-out rows, the allowance taken off.
+
+        For errors upwards, errors downwards, and their size. Under no change each has a mean of at most 0 in
+        its direction.
+        """
+        return _rank(self.reference, r - b), _rank(self.reference, r + b), _rank(self.sizes, np.abs(r) - b)
+
+
+def _rank(reference: FloatArray, values: FloatArray) -> FloatArray:
+    """Return 2F − 1 of values (m, c), F the distribution of sorted columns (n, c), ties by half."""
+    found = np.empty_like(values)
+    for k, column in enumerate(reference.T):
+        below = np.searchsorted(column, values[:, k], side="left")
+        up_to = np.searchsorted(column, values[:, k], side="right")
+        found[:, k] = (below + up_to) / len(column) - 1.0
+    return found
+
+
+def _blocks(count: int) -> Tensor:
+    """Return all rows, or blocks of rows in sequence that are spread over them."""
+    if count <= _MOST_ROWS:
+        return torch.arange(count)
+    begins = torch.linspace(0, count - _BLOCK, _MOST_ROWS // _BLOCK).long()
+    return (begins[:, None] + torch.arange(_BLOCK)).reshape(-1)
+
+
+def linked_rows(states: Tensor, next_states: Tensor, episodes: Tensor | None) -> BoolArray:
+    """Return whether each row continues the row before it, shape (m,)."""
+    goes_on = (states[1:] == next_states[:-1]).all(dim=1)
+    if episodes is not None:
+        goes_on &= episodes[1:] == episodes[:-1]
+    return np.concatenate([[False], goes_on.numpy()])
+
+
+def _lagged(values: FloatArray, linked: BoolArray) -> list[FloatArray]:
+    """Return the values one row before, two rows before, …; 0 where the sequence began later."""
+    found, before, goes_on = list[FloatArray](), values, np.ones(len(values), dtype=bool)
+    for _ in range(LAGS):
+        goes_on = linked & np.concatenate([[True], goes_on[:-1]])
+        before = np.concatenate([np.zeros_like(values[:1]), before[:-1]])
+        found.append(np.where(goes_on.reshape(-1, *[1] * (values.ndim - 1)), before, 0.0))
+    return found
+
+
+def _autoregression(z: FloatArray, linked: BoolArray) -> list[FloatArray]:
+    """Return coefficients (c, c) of each lag by a ridge regression of scores on those before."""
+    cut = np.clip(z, -_LARGEST_SCORE, _LARGEST_SCORE)
+    x, c = np.concatenate(_lagged(cut, linked), axis=1), z.shape[1]
+    gram = x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1]) + 1e-9 * np.eye(x.shape[1])
+    found = np.linalg.solve(gram, x.T @ cut)
+    return [found[lag * c : (lag + 1) * c] for lag in range(LAGS)]
+
+
+def _bias(r: FloatArray, points: Tensor, groups: Tensor) -> FloatArray:
+    """Return the largest mean error at a place, less what is chance, shape (c,).
+
+    Errors at neighbours in other groups have the bias of the model in common, and not the noise.
+    """
+    cut = np.clip(r, -_LARGEST_SCORE, _LARGEST_SCORE)
+    K = min(4 * _NEIGHBORS, len(r))
+    _, near = neighbor_search(points).nearest(points, K)
+    near = near.long()
+    own = (groups[near] == groups[:, None]).numpy()
+    values = np.where(own[:, :, None], np.nan, cut[near.numpy()])
+    count = np.minimum((~own).sum(axis=1), _NEIGHBORS)
+    keep = (np.cumsum(~own, axis=1) <= _NEIGHBORS) & ~own
+    values = np.where(keep[:, :, None], values, 0.0)
+    some = count >= 2
+    if not some.any():
+        return np.zeros(r.shape[1])
+    mean = values[some].sum(axis=1) / count[some, None]
+    square = np.square(values[some]).sum(axis=1) / count[some, None]
+    chance = (square - mean**2) / (count[some, None] - 1)
+    total = np.square(mean).mean(axis=0)
+    share = np.maximum(total - chance.mean(axis=0), 0.0) / np.maximum(total, 1e-300)
+    return np.asarray(np.sqrt(share) * np.quantile(np.abs(mean), _QUANTILE, axis=0))

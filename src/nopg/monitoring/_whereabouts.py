@@ -1,0 +1,121 @@
+"""Where the plant is, compared with the log and with the predicted paths."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from nopg._typing import FloatArray
+from nopg.inspect._wording import share_of
+from nopg.monitoring._table import Table
+from nopg.training import TrainingResult
+
+__all__ = ["OUTSIDE", "PredictedStates", "Whereabouts"]
+
+OUTSIDE = 0.01
+"""A row with a larger unknown share lies outside the log: the plant is not tested there."""
+
+# Rows in which the plant is looked for, and the fewest of them that count.
+_RECENT, _FEWEST = 200, 50
+# Share of recent rows beyond the predicted one at which to look, and to act.
+_SOME, _MOST = 0.2, 0.5
+# Predicted range of a state: quantiles, and a margin as a share of their distance.
+_QUANTILES, _MARGIN = (0.005, 0.995), 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where the plant has been in the last 200 rows.
+
+    Attributes:
+        outside: Share of rows whose state and action the log does not cover.
+        expected: The same share along the predicted paths; None in shadow, where other paths are taken.
+        column: State column that is most often where it was not predicted, or None.
+        beyond: Share of rows in which it is.
+        median: Its median.
+        predicted: Its predicted range.
+    """
+
+    outside: float
+    expected: float | None = None
+    column: str | None = None
+    beyond: float = 0.0
+    median: float = 0.0
+    predicted: tuple[float, float] = (0.0, 0.0)
+
+    @classmethod
+    def of(cls, run: Table, predicted: PredictedStates | None) -> Whereabouts | None:
+        """Return it for recent rows; None for too few. Without predicted states only the log counts."""
+        if len(run) < _FEWEST:
+            return None
+        outside = float((run["unknown"][-_RECENT:] >= OUTSIDE).mean())
+        if predicted is None:
+            return cls(outside)
+        states, low, high = run["states"][-_RECENT:], predicted.low, predicted.high
+        beyond = ((states < low) | (states > high)).mean(axis=0)
+        k = int(beyond.argmax())
+        name = predicted.names[k] if beyond[k] > 0 else None
+        middle = float(np.median(states[:, k]))
+        return cls(
+            outside, predicted.outside, name, float(beyond[k]), middle, (float(low[k]), float(high[k]))
+        )
+
+    @property
+    def left_log(self) -> bool:
+        """Whether most rows lie outside the log."""
+        return self._unexpected > _MOST
+
+    @property
+    def _unexpected(self) -> float:
+        return self.outside - (self.expected or 0.0)
+
+    def reasons(self) -> list[str]:
+        """Return what is unusual, in sentences."""
+        found = []
+        if self._unexpected > _SOME:
+            predicted = "" if self.expected is None else f" (predicted: {share_of(self.expected)})"
+            found.append(
+                f"the plant is where the log has no data in {share_of(self.outside)} of the last "
+                f"rows{predicted}; there the model can neither predict nor test"
+            )
+        if self.column is not None and self.beyond > _SOME:
+            low, high = self.predicted
+            found.append(
+                f"{self.column} is outside its predicted range of {low:.4g} to {high:.4g} in "
+                f"{share_of(self.beyond)} of the last rows (median {self.median:.4g})"
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedStates:
+    """Where the controller was predicted to go.
+
+    Attributes:
+        names: Of the state columns.
+        low: Lowest values (d_s,); −∞ for an angle.
+        high: Highest values (d_s,); ∞ for an angle.
+        outside: Share of the predicted rows outside the log.
+    """
+
+    names: tuple[str, ...]
+    low: FloatArray
+    high: FloatArray
+    outside: float
+
+    @classmethod
+    def of(cls, result: TrainingResult) -> PredictedStates:
+        """Return the range of the predicted paths of a controller."""
+        paths, schema = result.evaluation.paths, result.policy.schema
+        m = paths.returns.shape[1]
+        there = paths.going[:, :m] > 0
+        s, a = paths.states[:, :m][there].numpy(), paths.actions[:, :m][there].numpy()
+        low, high = np.quantile(s, _QUANTILES, axis=0)
+        margin = _MARGIN * (high - low) + 1e-9
+        margin[[name in schema.angles for name in schema.states]] = math.inf
+        x = np.concatenate([s, a], axis=1).T
+        log_odds = result.evaluator.model.step(x, None, slopes=False, noise=False)[0][-1]
+        outside = float((log_odds >= math.log(OUTSIDE / (1 - OUTSIDE))).mean())
+        return cls(schema.states, low - margin, high + margin, outside)
