@@ -120,7 +120,8 @@ def excitation_finding(actions: tuple[ActionExcitation, ...]) -> Finding | None:
         return None
     worst = max(actions, key=lambda action: action.doubt)
     share = share_of(worst.own / worst.spread)
-    own = f"at a given state it varies by {_number(worst.own, worst.unit)}, {share} of its spread"
+    visible = worst.own if worst.own > 1e-9 * worst.spread else 0.0  # less is rounding
+    own = f"at a given state it varies by {_number(visible, worst.unit)}, {share} of its spread"
     if worst.doubt <= _MINOR_DOUBT:
         return graded("excitation", f"{worst.name}: {own}", "", grave=False, minor=True)
     leader = listed(worst.follows) if worst.follows else "the state"
