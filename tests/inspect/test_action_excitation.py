@@ -74,6 +74,20 @@ def test_the_doubt_is_the_standard_error_of_regression() -> None:
     assert found.follows == ("level",)
 
 
+def test_bounds_of_an_action_are_no_excitation_at_other_places() -> None:
+    data = tank_log(0.0)
+    limited = data.actions.clamp(-3.0, 3.0)
+    moved = 0.9 * data.states + torch.tensor([[0.2, 0.1]]) * limited
+    held = Transitions.from_arrays(
+        data.states, limited, data.rewards, moved, episodes=data.episodes, action_names=("valve",)
+    )
+    (found,) = ActionExcitation.of(held)
+    assert found.own < 1e-9
+    finding = excitation_finding((found,))
+    assert finding is not None
+    assert finding.grade is Grade.STOP
+
+
 def test_a_log_without_a_moving_action_has_no_excitation() -> None:
     data = tank_log(0.5)
     still = Transitions.from_arrays(data.states, 0 * data.actions, data.rewards, data.next_states)

@@ -14,6 +14,7 @@ from nopg.inspect._wording import count_of, listed, share_of
 from nopg.models._excitation import Excitation, noise_share
 from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows
+from nopg.neighbors import neighbor_search
 
 __all__ = ["ActionExcitation", "excitation_finding"]
 
@@ -22,6 +23,10 @@ _ROWS = 50_000
 _GRAVE_DOUBT, _MINOR_DOUBT, _AIM = 0.5, 0.15, 0.05
 # An action with a smaller share of its spread at a given state always follows the states.
 _ALWAYS = 0.01
+# Where rows nearby leave a smaller share of what all rows leave, the excitation is elsewhere, as where an
+# action is at its bounds. The doubt about an effect of which nothing is known.
+_ELSEWHERE, _NO_IDEA = 0.5, 10.0
+_PLACES, _ROWS_PER_FEATURE = 200, 3
 # The least share of an action's spread that is advised as the size of a test signal.
 _LEAST_SIZE = 0.1
 # A state whose usual change goes with less than this share of the action's is not named.
@@ -35,7 +40,8 @@ class ActionExcitation:
     Attributes:
         name: The action.
         unit: Its unit, or empty.
-        own: Standard deviation of the action at a given state, what a linear function of the state leaves.
+        own: Standard deviation of the action at a given state: what a linear function of the state leaves,
+            of all rows or, if that is less, of rows nearby.
         spread: Standard deviation of the action in the log.
         follows: State columns that the action goes with, the closest first.
         doubt: Standard error of the effect of a change of the action by its spread while the state is the
@@ -79,7 +85,11 @@ class ActionExcitation:
             place = int(excitation.feature_of(column))
             worst = int(slopes[:, place].argmax())
             spread = float(rows.inputs[:, column].std(correction=0))
-            own, follows = _given_states(rows, states, column)
+            everywhere, follows = _given_states(rows, states, column)
+            own = min(_at_a_place(rows, states, column), everywhere)
+            doubt = float(slopes[worst, place].sqrt())
+            if own < _ELSEWHERE * everywhere:  # what excitation there is lies at other places
+                doubt = min(doubt * everywhere / max(own, 1e-300), _NO_IDEA)
             size = max(loudest * math.sqrt(3.0 / number) / _AIM, _LEAST_SIZE) * spread
             name = data.schema.actions[column - d_s]
             found.append(
@@ -89,7 +99,7 @@ class ActionExcitation:
                     own,
                     spread,
                     tuple(data.schema.states[k] for k in follows),
-                    float(slopes[worst, place].sqrt()),
+                    doubt,
                     data.schema.states[moving[worst]],
                     size,
                     number,
@@ -112,6 +122,18 @@ def _given_states(rows: RegressionRows, states: torch.Tensor, column: int) -> tu
         feature += width
     least = _NAMED * float(y.std(correction=0))
     return own, sorted((k for k in goes_with if goes_with[k] > least), key=lambda k: -goes_with[k])
+
+
+def _at_a_place(rows: RegressionRows, states: torch.Tensor, column: int) -> float:
+    """Return the deviation of an input from linear functions of the states of rows nearby, in the median."""
+    X, y = rows.space.features(rows.inputs, states, 1), rows.inputs[:, column]
+    K = min(_ROWS_PER_FEATURE * (X.shape[1] + 1), len(rows))
+    points = rows.space.embed(rows.inputs, states.double())
+    _, near = neighbor_search(points).nearest(points[rows.sample[:_PLACES]], K)
+    x, target = X[near.long()], y[near.long()][:, :, None]
+    left = target - x @ torch.linalg.lstsq(x, target, driver="gelsd").solution
+    deviation = (left.square().sum(dim=1) / max(K - X.shape[1], 1)).sqrt()
+    return float(deviation.median())
 
 
 def excitation_finding(actions: tuple[ActionExcitation, ...]) -> Finding | None:
