@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from models.test_local_model import curved_log, linear_log
+from models.test_noise import run
 from nopg.bellman import MultistepProblem
 from nopg.bellman._charge import Charge
 from nopg.bellman._held_actions import action_candidates, best_held_actions
@@ -54,6 +55,14 @@ def curved() -> MultistepProblem:
 def noisy() -> MultistepProblem:
     data = linear_log(300, noise=0.3)
     return MultistepProblem.build(LocalModel(data), data.states[:3], 0.9, horizon=4, num_nodes=25)
+
+
+@pytest.fixture(scope="module")
+def measured() -> MultistepProblem:
+    data = run(sensor=0.1, disturbance=0.05, feedback=True)
+    problem = MultistepProblem.build(LocalModel(data), data.states[:3], 0.9, horizon=4, num_nodes=25)
+    assert problem.model.noise.sensors.all()
+    return problem
 
 
 def test_the_equation_is_fulfilled(linear: MultistepProblem) -> None:
@@ -105,7 +114,7 @@ def test_longer_horizons_agree_with_long_rollouts(linear: MultistepProblem) -> N
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("case", ["curved", "noisy"])
+@pytest.mark.parametrize("case", ["curved", "noisy", "measured"])
 def test_the_gradient_agrees_with_central_differences(
     case: str, parts: int, request: pytest.FixtureRequest
 ) -> None:

@@ -20,7 +20,7 @@ from nopg.evaluation._risk import risk_along, share_along
 from nopg.inspect._findings import look, stop
 from nopg.kernels import GaussianKernel
 from nopg.models import ColumnFit
-from nopg.models._residuals import ResidualCheck
+from nopg.models._noise import Noise
 
 
 @dataclass
@@ -136,10 +136,10 @@ def test_the_verdict_by_unknown_mass_error_and_episodes(
 
 def test_a_single_episode_or_a_poor_fit_makes_a_verdict_weak() -> None:
     assert verdict_of(0.0, 0.0, 100.0, episodes=10, alone=True)[0] == "weak"
-    for residuals in (ResidualCheck(("level",), ()), ResidualCheck((), ("level",))):
-        found, reasons = verdict_of(0.0, 0.0, 100.0, episodes=10, residuals=residuals)
-        assert (found, len(reasons)) == ("weak", 1)
-        assert "level" in reasons[0]
+    noise = replace(Noise.independent(1), jumps=("level",))
+    found, reasons = verdict_of(0.0, 0.0, 100.0, episodes=10, noise=noise)
+    assert (found, len(reasons)) == ("weak", 1)
+    assert "level" in reasons[0]
     assert (
         verdict_of(0.0, 0.0, 100.0, episodes=10, poor_fits=[ColumnFit("x", ("x",), 0.4, 0.8, 0.8, 1)])[0]
         == "weak"

@@ -257,6 +257,7 @@ def test_costs_after_the_paths_are_weighted_once_by_the_share_that_goes_on() -> 
     T, m = 2, 1
     path = Rollout(
         states=np.zeros((T + 1, m, 1)),
+        measured=np.zeros((T + 1, m, 1)),
         actions=np.zeros((T, m, 1)),
         rewards=np.zeros((T, m)),
         log_odds=np.zeros((T, m)),

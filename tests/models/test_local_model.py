@@ -154,12 +154,11 @@ def test_a_part_rests_on_its_rows_alone() -> None:
     kept[0, :5] = True
     mine = kept[0][model.rows.groups[model.rows.copies]]
     wild = replace(data, next_states=torch.where(mine[:, None], data.next_states, 50.0 + data.next_states))
-    other = LocalModel.__new__(LocalModel)
-    other.__dict__.update(model.__dict__)
     x = inputs_near(model).T.contiguous().numpy()
     rows = replace(model.rows, targets=RegressionRows.of(wild).targets)
-    charts = [Charts(rows, block.columns, block.shape, Excitation.of(rows)) for block in model._blocks]
-    other._chart_fits = [ChartFit(one, kept) for one in charts]
+    charts = [Charts(rows, block.columns, block.shape, Excitation.of(rows)) for block in model._steps.blocks]
+    other = model.with_parts(kept)
+    other._steps.chart_fits = [ChartFit(one, kept) for one in charts]
     steps = slice(0, 2)
     assert abs(other.step(x, None)[0][steps] - model.with_parts(kept).step(x, None)[0][steps]).max() < 1e-9
 

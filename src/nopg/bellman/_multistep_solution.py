@@ -164,7 +164,7 @@ class MultistepSolution(Solution):
         if problem.noisy:
             starts = starts.repeat(-(-_FEWEST_VISITS // len(starts)), 1)
             rng = generator(problem.seed, "noise of the visits")
-            shape = (T, len(starts), problem.model.num_states)
+            shape = (T, len(starts), 2 * problem.model.num_states)
             noise = torch.randn(shape, generator=rng, dtype=torch.float64).numpy()
         path = rollout(problem.model, lambda f, _: self.policy.mode(f), starts, T, noise=noise)
         weights = gamma ** np.arange(len(path))[:, None] * path.going[:-1]
@@ -197,7 +197,7 @@ class MultistepSolution(Solution):
 
         gamma, v = problem.discount, problem.unknown_value
         T, N, d_s = path.states[:-1].shape
-        states = torch.as_tensor(path.states[:-1].reshape(T * N, d_s)).requires_grad_()
+        states = torch.as_tensor(path.measured[:-1].reshape(T * N, d_s)).requires_grad_()
         noise = problem.action_noise(policy)
         features = problem.model.data.schema.encode(states)
         if noise is None:

@@ -132,10 +132,10 @@ class MultistepTerms(ControlProblem):
 
     @cached_property
     def _noise(self) -> FloatArray | None:
-        """Noise of the plant (H, P·L·N, d_s), the same for every part; None with a single path."""
+        """Noise of plant and sensors (H, P·L·N, 2 d_s), the same for every part; None with a single path."""
         if self.num_paths == 1:
             return None
-        noise: FloatArray = self._normal("noise of the plant", self.model.num_states).numpy()
+        noise: FloatArray = self._normal("noise of the plant", 2 * self.model.num_states).numpy()
         return noise
 
     def _normal(self, purpose: str, columns: int) -> torch.Tensor:

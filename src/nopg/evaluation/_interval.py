@@ -13,7 +13,7 @@ from nopg.evaluation._model_paths import ModelPaths
 from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._wording import listed
 from nopg.models import ColumnFit
-from nopg.models._residuals import ResidualCheck
+from nopg.models._noise import Noise
 
 __all__ = [
     "DEVIATIONS",
@@ -89,7 +89,7 @@ def verdict_of(
     episodes: int,
     alone: bool = False,
     poor_fits: Sequence[ColumnFit] = (),
-    residuals: ResidualCheck | None = None,
+    noise: Noise | None = None,
     findings: Sequence[Finding] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict on an estimate, and the reasons why it is not `ok`.
@@ -100,10 +100,9 @@ def verdict_of(
         return_range: Range of the returns that logged rewards allow.
         episodes: Number of episodes, or of parts or rows that are used as episodes.
         alone: Whether all rows are of one episode.
-        poor_fits: Columns with poor predictions of held-out rows. Sensor noise is one cause; it biases fits
-            alike in all halves, so the standard error does not show it.
-        residuals: What the residuals of one-step predictions are, if not the noise of the plant; halves
-            share what is wrong with them too.
+        poor_fits: Columns with poor predictions of held-out rows. What is missing biases fits alike in all
+            halves, so the standard error does not show it.
+        noise: Of the plant and its sensors; halves share what is wrong with it too.
         findings: Of `describe`. None may say `stop` beside an `ok`; and what the log cannot tell about an
             action explains an unknown mass.
     """
@@ -127,17 +126,12 @@ def verdict_of(
             "; a reward that is known can be given as a function" if poor_fits[-1].name == "reward" else ""
         )
         found.append(
-            f"held-out rows are predicted badly, R²: {named} (log more rows or the columns that are missing, "
-            f"filter noisy sensors{known})"
+            f"held-out rows are predicted badly, R²: {named} (log more rows or the columns that are missing"
+            f"{known})"
         )
-    if residuals and residuals.sensors:
+    if noise and noise.jumps:
         found.append(
-            f"the sensors of {listed(residuals.sensors)} are noisy, and their noise is taken for a "
-            "disturbance of the plant (filter them before logging)"
-        )
-    if residuals and residuals.jumps:
-        found.append(
-            f"{listed(residuals.jumps)} jumps in some rows, as at an end stop, and the model spreads such "
+            f"{listed(noise.jumps)} jumps in some rows, as at an end stop, and the model spreads such "
             "jumps (leave these rows out if the controller stays away from there)"
         )
     for finding in findings:

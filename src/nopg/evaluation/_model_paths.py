@@ -90,7 +90,7 @@ def follow(
     repeats = max(-(-(fewest or _FEWEST_PATHS) // len(problem.starts)), 2) if problem.noisy else 1
     starts = problem.starts.repeat(repeats, 1)
     m = len(starts)
-    noise = _noise(problem, (T, m, model.num_states), num_parts) if problem.noisy else None
+    noise = _noise(problem, (T, m, 2 * model.num_states), num_parts) if problem.noisy else None
     part = np.arange(num_parts).repeat(m)
     path = rollout(
         model, lambda features, _: law.mode(features), starts.repeat(num_parts, 1), T, part=part, noise=noise

@@ -161,7 +161,7 @@ class OfflineEvaluator:
             episodes=self.model.rows.units,
             alone=numbers is not None and bool((numbers == numbers[0]).all()),
             poor_fits=self.model.poor_fits,
-            residuals=self.model.residual_check,
+            noise=self.model.noise,
             findings=self._findings,
         )
         low, high = self.model.return_limits(self.discount)

@@ -33,7 +33,7 @@ class ChartFit:
         self._regressors = charts.regressors.tolist()
         self._units, self._origin = _array(space.units), _array(space.origin)
         self._periods = {k: float(space.periods[k]) for k in space.periods.nonzero()[:, 0].tolist()}
-        self._noise = _array(charts.noise.T)
+        self._total_noise = self._noise = _array(charts.noise.T)
         # b·features = level + Σ gᵢfᵢ + Σ fᵢSᵢⱼfⱼ/2 of the first features: (P, t), (P, q, t), (P, q·t, q).
         P, _, t = everywhere.shape
         q = len(self._regressors) + sum(k in self._periods for k in self._regressors)
@@ -61,6 +61,13 @@ class ChartFit:
         per_unit = charts.uncertainty / (space.units[:, None] * space.units)
         self._unsure = _array(per_unit.permute(1, 2, 0) / TOLERATED)  # (d, d, C), of raw offsets
         self._local = shape.metric.nonzero()[:, 0].tolist()
+
+    def take_off(self, of_sensors: FloatArray) -> None:
+        """Take variances (d_s,) that sensors add to the residuals of state columns off the noise."""
+        variance = np.zeros(len(self.columns))
+        for place, column in enumerate(self.columns):
+            variance[place] = of_sensors[column] if column < len(of_sensors) else 0.0
+        self._noise = np.sqrt(np.maximum(np.square(self._total_noise) - variance[:, None], 0.0))
 
     def predict(
         self, x: FloatArray, part: IntArray | None, *, slopes: bool = True, noise: bool = True

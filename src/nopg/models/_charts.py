@@ -18,6 +18,8 @@ from nopg.neighbors import neighbor_search
 __all__ = ["ChartShape", "Charts", "farthest_points", "kernel_weights"]
 
 _MOST_CHARTS = 2_000
+# Charts within the radius of one; more hardly differ from their neighbours.
+_CHARTS_IN_RADIUS = 30
 # Largest number of entries of the statistics of all groups.
 _LARGEST_STATISTICS = 3e7
 # Rows from which radii are computed; with more rows a chart holds more of them.
@@ -119,7 +121,9 @@ class Charts:
         points = self.space.embed(rows.inputs, shape.metric)
         few = rows.sample[:_MOST_REFERENCE_ROWS]
         p, width = shape.num_coefficients, len(self.columns) + self._global.features.shape[1]
-        most = min(_MOST_CHARTS, max(int(_LARGEST_STATISTICS / (2 * rows.num_groups * p * (p + width))), 50))
+        apart = math.ceil(_CHARTS_IN_RADIUS * len(few) / max(shape.num_neighbors, 1))
+        fitting = int(_LARGEST_STATISTICS / (2 * rows.num_groups * p * (p + width)))
+        most = min(_MOST_CHARTS, max(min(apart, fitting), 50))
         chosen = few[farthest_points(points[few], most)]
         self.centers = rows.inputs[chosen]
         self._points = points[chosen]

@@ -14,7 +14,7 @@ class ColumnFit:
     Attributes:
         name: State column, or "reward".
         inputs: Names of the inputs that it depends on.
-        r_squared: R² on held-out rows; 1 for a constant column.
+        r_squared: R² on held-out rows, the noise of sensors aside; 1 for a constant column.
         error: Root mean squared error on held-out rows, in standard deviations of the column.
         error_of_all_inputs: The same with all inputs in use.
         degree: Degree of the polynomials.

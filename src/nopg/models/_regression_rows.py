@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -157,6 +157,16 @@ class RegressionRows:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def filtered(self, data: Transitions, states: Tensor) -> RegressionRows:
+        """Return the rows with other states (N, d_s) of the log as inputs, and the steps from them."""
+        d_s, before = states.shape[1], states[self.first]
+        inputs = torch.cat([before, self.inputs[:, d_s:]], dim=1)
+        steps = difference(data.schema, before, data.next_states[self.first])
+        targets = torch.cat([steps, self.targets[:, d_s:]], dim=1)
+        spread = torch.where(self.spread > 0, targets.std(dim=0, correction=0), 0.0)
+        space = InputSpace.of(data.schema, inputs)
+        return replace(self, inputs=inputs, targets=targets, space=space, spread=spread)
 
     def rows_of_group(self, group: int) -> Tensor:
         """Return the indices of the rows of the log that belong to a group."""

@@ -45,6 +45,7 @@ class Rollout:
 
     Attributes:
         states: Raw states, the final ones included, shape (T + 1, m, d_s).
+        measured: The same as the sensors give them; the controller acts on these.
         actions: Actions, shape (T, m, d_a).
         rewards: Rewards, shape (T, m).
         costs: Further columns that the model predicts, shape (k, T, m).
@@ -55,6 +56,7 @@ class Rollout:
     """
 
     states: FloatArray
+    measured: FloatArray
     actions: FloatArray
     rewards: FloatArray
     log_odds: FloatArray
@@ -152,26 +154,31 @@ def rollout(
 ) -> Rollout:
     """Return rollouts of a controller on the model; a path that has ended keeps its state.
 
+    The controller acts on measured states, which rewards and the end of the task depend on as well.
+
     Args:
         model: Model of the plant.
         act: The controller.
         states: Raw initial states, shape (m, d_s).
         steps: Largest number of steps; fewer if all paths end.
         part: Part of the model for each path, shape (m,).
-        noise: Standard normal numbers, shape (steps, m, d_s); without them the plant has no noise.
+        noise: Standard normal numbers for disturbances and sensors, shape (steps, m, 2 d_s); without them the
+            plant has no noise.
         slopes: Whether to record derivatives.
     """
     low, high = model.bounds
     d_s, costs = model.num_states, slice(model.num_states + 1, model.num_states + 1 + model.num_costs)
     s, going = np.ascontiguousarray(states.numpy().T), np.ones(len(states), dtype=bool)
     visited, alive = [s], [going]
+    y, seen = s, [s]
     steps_made, tape = list[tuple[FloatArray, ...]](), list[tuple[FloatArray, ...]]()
     for t in range(steps):
-        a = act(model.data.schema.encode(torch.as_tensor(s.T)), t).detach().double().numpy().T
-        out, slope = _step(model, np.concatenate([s, a]), part, going, slopes=slopes, noise=noise is not None)
+        a = act(model.data.schema.encode(torch.as_tensor(y.T)), t).detach().double().numpy().T
+        inputs, measured = np.concatenate([s, a]), None if y is s else np.concatenate([y, a])
+        out, slope = _step(model, inputs, measured, part, going, slopes=slopes, noise=noise is not None)
         wanted = s + out[:d_s]
         if noise is not None:
-            z = model.noise_factor @ noise[t].T
+            z = model.noise.factor @ noise[t, :, :d_s].T
             wanted += out[-1 - d_s : -1] * z
         rewards = np.clip(out[d_s], *model.reward_clamp)
         if slopes:
@@ -181,15 +188,20 @@ def rollout(
             tape.append((by_x, slope[d_s] * (rewards == out[d_s]), slope[-1], slope[costs]))
         steps_made.append((a, rewards, out[-1], out[costs]))
         s = np.where(going, np.clip(wanted, low, high), s)
+        y = s
+        if noise is not None and model.noise.sensors.any():
+            y = s + model.noise.sensors[:, None] * noise[t, :, d_s:].T
         visited.append(s)
+        seen.append(y)
         if not model.termination.never:
-            going = going & ~model.termination.ended(torch.as_tensor(s.T)).numpy()
+            going = going & ~model.termination.ended(torch.as_tensor(y.T)).numpy()
         alive.append(going)
         if not going.any():
             break
     actions, earned, log_odds, spent = (list(column) for column in zip(*steps_made, strict=True))
     path = Rollout(
         states=np.stack(visited).transpose(0, 2, 1),
+        measured=np.stack(seen).transpose(0, 2, 1),
         actions=np.stack(actions).transpose(0, 2, 1),
         rewards=np.stack(earned),
         log_odds=np.stack(log_odds),
@@ -219,13 +231,21 @@ def _with_rewards(path: Rollout, function: RewardFunction) -> Rollout:
 
 
 def _step(
-    model: LocalModel, x: FloatArray, part: IntArray | None, going: BoolArray, *, slopes: bool, noise: bool
+    model: LocalModel,
+    x: FloatArray,
+    measured: FloatArray | None,
+    part: IntArray | None,
+    going: BoolArray,
+    *,
+    slopes: bool,
+    noise: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Return `LocalModel.step` of the paths that have not ended, 0 for the others."""
     if going.all():
-        return model.step(x, part, slopes=slopes, noise=noise)
+        return model.step(x, part, measured=measured, slopes=slopes, noise=noise)
     own = None if part is None else part[going]
-    found = model.step(x[:, going], own, slopes=slopes, noise=noise)
+    seen = None if measured is None else measured[:, going]
+    found = model.step(x[:, going], own, measured=seen, slopes=slopes, noise=noise)
     out, by_x = (np.zeros((*one.shape[:-1], len(going))) for one in found)
     out[..., going], by_x[..., going] = found
     return out, by_x
@@ -234,7 +254,7 @@ def _step(
 def along(path: Rollout, function: RewardFunction, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
     """Return a function of (s, a, s′) along all steps (T, m), and its derivative by (s, a) (T, d, m)."""
     T, m, _ = path.states[:-1].shape
-    parts = [path.states[:-1], path.actions, path.states[1:]]
+    parts = [path.measured[:-1], path.actions, path.measured[1:]]
     s, a, after = (torch.as_tensor(part.reshape(T * m, -1)).requires_grad_(slopes) for part in parts)
     with torch.set_grad_enabled(slopes):
         values = function(s, a, after)

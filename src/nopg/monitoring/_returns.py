@@ -78,7 +78,7 @@ def _predicted(evaluator: OfflineEvaluator, law: Policy, starts: FloatArray, len
     noise = None
     if noisy:
         rng = generator(0, "noise of a watched run")
-        draws = torch.randn(T, n * m, model.num_states, generator=rng, dtype=torch.float64)
+        draws = torch.randn(T, n * m, 2 * model.num_states, generator=rng, dtype=torch.float64)
         noise = draws.repeat(1, P, 1).numpy()
     begin = torch.as_tensor(starts).repeat(P * n, 1)
     part = np.arange(P).repeat(n * m)

@@ -143,7 +143,9 @@ class Scorer:
                 r.numpy() - reward,
             ]
         )
-        noise = np.column_stack([out[-1 - d_s : -1].T, np.full(m, self._reward_noise)])
+        noise = np.column_stack(
+            [np.sqrt(out[-1 - d_s : -1].T ** 2 + model.noise.in_steps), np.full(m, self._reward_noise)]
+        )
         floor = _FLOOR * model.rows.spread[: d_s + 1].numpy()
         doubt = np.sqrt(np.square(apart).mean(axis=1).T)
         scale = np.sqrt(noise**2 + doubt**2 + floor**2)[:, self.columns]

@@ -1,0 +1,223 @@
+"""The residuals of one-step predictions, divided into disturbances of the plant and noise of its sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from scipy import optimize
+from torch import Tensor
+
+from nopg._typing import BoolArray, FloatArray
+from nopg.data import Transitions
+from nopg.models._kalman import SteadyFilter
+from nopg.models._regression_rows import difference
+
+__all__ = ["Noise", "filtered_states"]
+
+# Rows that noise is estimated from: blocks of successive ones.
+_MOST_ROWS, _ROWS_IN_BLOCK, _FEWEST_PAIRS = 4_000, 100, 30
+# A residual is a jump beyond this many standard deviations; normal noise has 3 in 10⁷ there.
+_JUMP, _MANY_JUMPS = 5.0, 5e-3
+# Standard deviation of normal noise over the median of its size.
+_NORMAL = 1.4826
+# Residuals are cut at this many standard deviations before they are correlated.
+_CUT = 3.0
+# Noise below this share of a column's variance has no effect on returns.
+_SMALL_NOISE = 1e-2
+# A column forgets its own past where its next value depends less on it: noise of its sensor is then no
+# different from a disturbance.
+_LEAST_MEMORY = 0.2
+# Standard deviations of the correlation of unrelated residuals below which no sensor noise is seen.
+_SIGNIFICANT = 3.0
+# Around its first estimate, the share of sensors in the residuals is searched this far, with so many trials.
+_SEARCHED, _TRIALS = 0.3, 8
+# Disturbances are at least this share of what sensors add to a residual, as no model is exact.
+_LEAST_DISTURBANCE = 0.01
+_ROWS_AT_ONCE = 20_000
+
+
+class _Step(Protocol):
+    @property
+    def displacement(self) -> Tensor: ...
+
+    @property
+    def noise(self) -> Tensor: ...
+
+    @property
+    def displacement_slope(self) -> Tensor: ...
+
+
+Predict = Callable[[Tensor, Tensor], _Step]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noise:
+    """What the residuals of one-step predictions consist of.
+
+    A disturbance w stays in the plant, noise v of a sensor does not. With J = ∂s′/∂s, the residual of a step
+    is w + v′ − Jv, so successive residuals have the covariance −JR, where R is that of v.
+
+    Attributes:
+        sensors: Standard deviation of the noise of each sensor, shape (d_s,).
+        in_steps: Variance that it adds to the residual of each column, shape (d_s,).
+        disturbances: Covariance of the disturbances, shape (d_s, d_s).
+        factor: Cholesky factor of their correlation.
+        jacobian: Mean of J over the log, shape (d_s, d_s).
+        jumps: Columns with rare large residuals, such as impacts. A rollout spreads them over places where
+            none occur.
+    """
+
+    sensors: FloatArray
+    in_steps: FloatArray
+    disturbances: FloatArray
+    factor: FloatArray
+    jacobian: FloatArray
+    jumps: tuple[str, ...] = ()
+
+    @classmethod
+    def independent(cls, columns: int) -> Noise:
+        """Return independent disturbances of the plant, seen by perfect sensors."""
+        none, eye = np.zeros(columns), np.eye(columns)
+        return cls(none, none, np.diag(none), eye, eye)
+
+    @classmethod
+    def of(cls, data: Transitions, predict: Predict, spread: Tensor) -> Noise:
+        """Return the noise of a log.
+
+        Args:
+            data: The log.
+            predict: Returns the prediction of a step at states (m, d_s) and actions (m, d_a).
+            spread: Standard deviation of each column's step, shape (d_s,).
+        """
+        rows, d_s = data.take(_blocks(len(data))), len(spread)
+        found = predict(rows.states, rows.actions)
+        residuals = difference(rows.schema, rows.states, rows.next_states) - found.displacement
+        visible = residuals.square().mean(dim=0) > _SMALL_NOISE * spread.square()
+        # From filtered states, charts leave less noise than is in the residuals of measured ones.
+        size = found.noise.clamp(min=1e-300)
+        size = size * (_NORMAL * (residuals.abs() / size).median(dim=0).values).clamp(min=1.0)
+        jumps = ((residuals.abs() > _JUMP * size).double().mean(dim=0) > _MANY_JUMPS) & visible
+
+        scale = torch.where(spread > 0, spread, 1.0)
+        cut = residuals.clamp(min=-_CUT * size, max=_CUT * size) / scale
+        J = torch.eye(d_s, dtype=torch.float64) + found.displacement_slope.mean(dim=0)[:, :d_s]
+        split = _Split(cut, J * scale / scale[:, None], _linked(rows))
+        R = np.zeros(d_s) if jumps.any() else split.sensors(visible.numpy())
+        units = np.outer(scale, scale)
+        return cls(
+            sensors=np.sqrt(R) * scale.numpy(),
+            in_steps=np.diag(split.of_sensors(R) * units).copy(),
+            disturbances=split.disturbances(R) * units,
+            factor=_correlation_factor(split.disturbances(R), split.total),
+            jacobian=J.numpy(),
+            jumps=tuple(data.schema.states[column] for column in jumps.nonzero()[:, 0].tolist()),
+        )
+
+
+class _Split:
+    """Residuals e (n, d) of steps with J (d, d), to be divided into w + v′ − Jv."""
+
+    def __init__(self, residuals: Tensor, J: Tensor, linked: Tensor) -> None:
+        self._residuals, self._J, self.J, self._linked = residuals, J, J.numpy(), linked.double()
+        self.total: FloatArray = (residuals.T @ residuals / len(residuals)).numpy()
+        self._settled = linked & linked.roll(1) & linked.roll(2)
+
+    def of_sensors(self, R: FloatArray) -> FloatArray:
+        """Return the covariance (d, d) of v′ − Jv for variances (d,) of v."""
+        found: FloatArray = np.diag(R) + (self.J * R) @ self.J.T
+        return found
+
+    def disturbances(self, R: FloatArray) -> FloatArray:
+        """Return the covariance (d, d) that is left for w."""
+        values, vectors = np.linalg.eigh(self.total - self.of_sensors(R))
+        found: FloatArray = vectors @ (np.maximum(values, 0.0)[:, None] * vectors.T)
+        return found
+
+    def sensors(self, visible: BoolArray) -> FloatArray:
+        """Return the variances (d,) of v: the likeliest near those by successive residuals."""
+        pairs = self._linked.nonzero()[:, 0]
+        if len(pairs) < _FEWEST_PAIRS:
+            return np.zeros(len(self.J))
+        shared = -(self._residuals[pairs] * self._residuals[pairs - 1]).mean(dim=0).numpy()
+        memory, total = np.diag(self.J), np.diag(self.total)
+        seen = visible & (memory > _LEAST_MEMORY) & (shared > _SIGNIFICANT / len(pairs) ** 0.5 * total)
+        most = total / (1.0 + memory**2)
+        R = np.where(seen, np.minimum(shared / np.maximum(memory, _LEAST_MEMORY), most), 0.0)
+        for column in np.flatnonzero(seen):
+            unit = np.eye(len(R))[column] * most[column]
+            rest, share = R - R * (unit > 0), R[column] / most[column]
+            found = optimize.minimize_scalar(
+                lambda x, rest=rest, unit=unit: self._unlikeliness(rest + x * unit),
+                bounds=(max(share - _SEARCHED, 0.0), min(share + _SEARCHED, 1.0)),
+                method="bounded",
+                options={"maxiter": _TRIALS, "xatol": 0.01},
+            )
+            R = rest + found.x * unit
+        return R
+
+    def _unlikeliness(self, R: FloatArray) -> float:
+        """Return twice the negative mean log-likelihood of the innovations, up to a constant."""
+        scale = np.sqrt(np.maximum(np.diag(self.total), 1e-300))
+        units, floor = np.outer(scale, scale), _LEAST_DISTURBANCE * np.diag(self.of_sensors(R) / scale**2)
+        J = self.J * scale / scale[:, None]
+        filtering = SteadyFilter.of(J, self.disturbances(R) / units + np.diag(floor), np.diag(R / scale**2))
+        residuals = self._residuals / torch.as_tensor(scale)
+        _, innovations = filtering.errors(residuals, torch.as_tensor(J), self._linked)
+        some = innovations[self._settled].numpy()
+        weighted = np.linalg.solve(filtering.ahead, some.T)
+        return float(np.linalg.slogdet(filtering.ahead)[1] + (some.T * weighted).sum() / len(some))
+
+
+def filtered_states(data: Transitions, predict: Predict, noise: Noise) -> Tensor:
+    """Return the states (n, d_s) of a log by a Kalman filter.
+
+    A fit on noisy states has slopes that are too small. The error of a filtered state does not depend on that
+    state, nor on an action that was computed from measurements. The regression of the next measurement on
+    filtered states and actions is therefore without that bias, also for a log in closed loop.
+    """
+    d_s = data.states.shape[1]
+    scale = np.sqrt(noise.in_steps + np.diag(noise.disturbances))
+    scale = np.where(scale > 0, scale, 1.0)
+    units, floor = np.outer(scale, scale), _LEAST_DISTURBANCE * np.diag(noise.in_steps / scale**2)
+    J = noise.jacobian * scale / scale[:, None]
+    filtering = SteadyFilter.of(J, noise.disturbances / units + floor, np.diag((noise.sensors / scale) ** 2))
+    missed, slopes = torch.empty_like(data.states), data.states.new_empty(len(data), d_s, d_s)
+    unit, eye = torch.as_tensor(scale), torch.eye(d_s, dtype=torch.float64)
+    for some in torch.arange(len(data)).split(_ROWS_AT_ONCE):
+        found = predict(data.states[some], data.actions[some])
+        apart = difference(data.schema, data.states[some], data.next_states[some])
+        missed[some] = (apart - found.displacement) / unit
+        slopes[some] = eye + found.displacement_slope[:, :, :d_s] * unit / unit[:, None]
+    error, _ = filtering.errors(missed, slopes, _linked(data).double())
+    return data.states - error * unit
+
+
+def _linked(data: Transitions) -> Tensor:
+    """Return whether each row continues the one before it, shape (n,)."""
+    linked = torch.zeros(len(data), dtype=torch.bool)
+    linked[1:] = (data.next_states[:-1] == data.states[1:]).all(dim=1)
+    return linked
+
+
+def _blocks(count: int) -> Tensor:
+    """Return the indices of blocks of successive rows, evenly spaced."""
+    if count <= _MOST_ROWS:
+        return torch.arange(count)
+    number = _MOST_ROWS // _ROWS_IN_BLOCK
+    first = torch.arange(number) * (count - _ROWS_IN_BLOCK) // (number - 1)
+    return (first[:, None] + torch.arange(_ROWS_IN_BLOCK)).reshape(-1)
+
+
+def _correlation_factor(covariance: FloatArray, total: FloatArray) -> FloatArray:
+    """Return the Cholesky factor of a correlation; a variance that is small in the total has none."""
+    variance = np.diag(covariance)
+    known = variance > _SMALL_NOISE * np.diag(total) + 1e-18
+    deviation = np.sqrt(np.where(known, variance, 1.0))
+    correlation = np.where(np.outer(known, known), covariance / np.outer(deviation, deviation), 0.0)
+    np.fill_diagonal(correlation, 1.0)
+    factor: FloatArray = np.linalg.cholesky((1.0 - 1e-6) * correlation + 1e-6 * np.eye(len(variance)))
+    return factor

@@ -1,0 +1,273 @@
+"""One step of the plant: charts of all columns, the noise around them and the unknown share."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nopg._typing import FloatArray, IntArray
+from nopg.data import Transitions
+from nopg.models._chart_fit import ChartFit
+from nopg.models._chart_selection import HeldOutFit
+from nopg.models._charts import Charts, ChartShape
+from nopg.models._excitation import Excitation, GlobalUncertainty
+from nopg.models._limits import input_range
+from nopg.models._noise import Noise, filtered_states
+from nopg.models._regression_rows import RegressionRows, difference
+
+__all__ = ["OneStep", "Prediction"]
+
+# Log-odds of the unknown share: at the centre of a chart, and their slope by δ², δ the distance to the
+# nearest charts in radii. Within a radius almost nothing is unknown, at three radii almost everything. The
+# variance of a prediction, where slopes are uncertain, adds to δ².
+_LOG_ODDS_INSIDE, _LOG_ODDS_SLOPE = math.log(1e-4), 2.0
+# How often states are filtered and steps fitted again, and how far from the second time on: a stiff fit leads
+# to a filter after which the next is loose, and the reverse.
+_FILTERINGS, _DAMPING = 3, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The prediction of one step.
+
+    Attributes:
+        displacement: s′ − s, shape (m, d_s).
+        reward: r, shape (m,).
+        noise: Standard deviation of the measured displacement, sensors included, shape (m, d_s).
+        unknown: Share of each (s, a) outside the support of the data, shape (m,).
+        displacement_slope: Derivative of the displacement by (s, a), shape (m, d_s, d_s + d_a).
+        reward_slope: Derivative of the reward, shape (m, d_s + d_a).
+    """
+
+    displacement: Tensor
+    reward: Tensor
+    noise: Tensor
+    unknown: Tensor
+    displacement_slope: Tensor
+    reward_slope: Tensor
+
+
+class OneStep:
+    """Displacement, reward and costs at any (s, a) by charts, from all rows and from parts of them.
+
+    Where sensors are noisy, steps are fitted from filtered states. Rewards and costs are those of measured
+    states.
+
+    Args:
+        data: The log.
+        rows: Its rows, as measured.
+        fits: Shapes of all columns.
+        left_out: A column that is not predicted.
+        kept: Parts (P, G) of the groups.
+
+    Attributes:
+        rows: Rows of the steps: states as measured, or filtered.
+        blocks: Charts, by shape.
+        noise: Of the plant and of its sensors.
+    """
+
+    def __init__(
+        self,
+        data: Transitions,
+        rows: RegressionRows,
+        fits: Sequence[HeldOutFit],
+        kept: Tensor,
+        *,
+        left_out: int | None = None,
+    ) -> None:
+        self.num_states = data.states.shape[1]
+        self.num_costs = rows.targets.shape[1] - self.num_states - 1
+        self._fits, self._left_out = fits, left_out
+        self._place(rows)
+        self.fit(kept)
+        self._measure_noise(data)
+        self._filter(data, kept)
+
+    def _place(self, rows: RegressionRows, seen: list[Charts] | None = None) -> None:
+        """Set the charts of the steps of some rows, and those of all other columns unless they are given."""
+        self.rows, excitation = rows, Excitation.of(rows)
+        blocks = list(seen or ())
+        for columns, shape in _by_shape(self._fits, self._left_out):
+            some = columns if seen is None else [column for column in columns if column < self.num_states]
+            if some:
+                blocks.append(Charts(rows, some, shape, excitation))
+        self.blocks = blocks
+        self._range = input_range(rows, self._relevant_inputs())
+        linear = [(one.shape.global_degree, one.unexplained) for one in blocks if not one.shape.is_local]
+        self._unsure = GlobalUncertainty(rows, linear)
+        self.noise = Noise.independent(self.num_states)
+        self._of_sensors: FloatArray = np.zeros(self.num_states)
+
+    def _relevant_inputs(self) -> Tensor:
+        """Return whether a column that varies depends on an input, shape (d,)."""
+        used = [fit.shape.used for k, fit in enumerate(self._fits) if self.rows.spread[k] > 0]
+        nothing = torch.zeros(self.rows.inputs.shape[1], dtype=torch.bool)
+        return torch.stack([nothing, *used]).any(dim=0) if self._left_out is None else ~nothing
+
+    def _filter(self, data: Transitions, kept: Tensor) -> None:
+        """Fit the steps from filtered states, where sensors are noisy."""
+        if not self.noise.sensors.any():
+            return
+        measured, others, states = self.rows, self._others(), data.states
+        for number in range(_FILTERINGS):
+            filtered = filtered_states(data, self.predict, self.noise)
+            apart = difference(data.schema, states, filtered)
+            states = states + (apart if number == 0 else _DAMPING * apart)
+            self._place(measured.filtered(data, states), others)
+            self.fit(kept if number == _FILTERINGS - 1 else kept[:1])
+            self._measure_noise(data)
+            if not self.noise.sensors.any():
+                break
+        else:
+            return
+        self._place(measured)  # the sensors turned out to be good
+        self.fit(kept)
+        self._measure_noise(data)
+
+    def _others(self) -> list[Charts]:
+        """Return the charts of rewards and costs."""
+        found = []
+        for one in self.blocks:
+            some = [column for column in one.columns if column >= self.num_states]
+            if some == one.columns:
+                found.append(one)
+            elif some:
+                found.append(Charts(self.rows, some, one.shape, Excitation.of(self.rows)))
+        return found
+
+    def _measure_noise(self, data: Transitions) -> None:
+        """Set the noise, and take that of sensors off the residuals of the charts."""
+        self.noise = Noise.of(data, self.predict, self.rows.spread[: self.num_states])
+        if self.noise.sensors.any():
+            left = np.diag(self.noise.disturbances)
+            self._of_sensors = np.maximum(self._variances() - left, 0.0)
+            self._take_off_sensors()
+
+    def _variances(self) -> FloatArray:
+        """Return the mean residual variance of the state columns, shape (d_s,)."""
+        found = np.zeros(self.num_states)
+        for charts in self.blocks:
+            for place, column in enumerate(charts.columns):
+                if column < self.num_states:
+                    found[column] = float(charts.noise[:, place].square().mean())
+        return found
+
+    def _take_off_sensors(self) -> None:
+        for fit in self.chart_fits:
+            fit.take_off(self._of_sensors)
+
+    def fit(self, kept: Tensor) -> None:
+        """Fit parts (P, G) of the groups."""
+        self.kept = kept
+        self.chart_fits = [ChartFit(charts, kept) for charts in self.blocks]
+        self._take_off_sensors()
+
+    def with_parts(self, kept: Tensor) -> OneStep:
+        """Return a copy, fitted to other parts (P, G) of the groups."""
+        one = copy.copy(self)
+        one.fit(kept)
+        return one
+
+    @property
+    def noise_share(self) -> float:
+        """The largest share of noise, sensors included, in the one-step variance of a state column."""
+        spread = self.rows.spread[: self.num_states].numpy()
+        shares = self._variances()[spread > 0] / spread[spread > 0] ** 2
+        return float(shares.max(initial=0.0))
+
+    def predict(self, states: Tensor, actions: Tensor, part: Tensor | None = None) -> Prediction:
+        """Return the prediction of one step from raw states (m, d_s) under actions (m, d_a).
+
+        Args:
+            states: Raw states.
+            actions: Actions.
+            part: Part of the model for each row, shape (m,); part 0, all rows of the log, if not given.
+        """
+        inputs = torch.cat([states, actions], dim=1).T.numpy()
+        out, slopes = self.step(inputs, None if part is None else part.numpy())
+        d_s = self.num_states
+        y, dy = torch.as_tensor(out.T), torch.as_tensor(slopes.transpose(2, 0, 1))
+        return Prediction(
+            displacement=y[:, :d_s],
+            reward=y[:, d_s],
+            noise=(y[:, -1 - d_s : -1].square() + torch.as_tensor(self.noise.in_steps)).sqrt(),
+            unknown=torch.sigmoid(y[:, -1]),
+            displacement_slope=dy[:, :d_s],
+            reward_slope=dy[:, d_s],
+        )
+
+    def step(
+        self,
+        inputs: FloatArray,
+        part: IntArray | None,
+        *,
+        measured: FloatArray | None = None,
+        slopes: bool = True,
+        noise: bool = True,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return displacement, reward, costs, disturbance and log-odds of the unknown share at inputs (d, m).
+
+        They are rows of an array (2 d_s + k + 2, m) for k costs. The second is their derivative by the
+        inputs, shape (2 d_s + k + 2, d, m). Disturbances are 0 and slopes are empty if not requested. Rewards
+        and costs are those of measured inputs (d, m), where these differ.
+        """
+        d, m = inputs.shape
+        d_s, first_noise = self.num_states, self.num_states + 1 + self.num_costs
+        num_rows = first_noise + d_s + 1
+        out, by_x = np.zeros((num_rows, m)), np.zeros((num_rows if slopes else 0, d, m))
+        farthest, farthest_slope = np.zeros(m), np.zeros((d, m))
+        for fit in self.chart_fits:
+            found, slope = self._found(fit, inputs, measured, part, slopes=slopes, noise=noise)
+            t = len(fit.columns)
+            spread = [first_noise + column for column in fit.columns if column < d_s and noise]
+            out[fit.columns], out[spread] = found[:t], found[t : t + len(spread)]  # states come first
+            farther = found[-1] > farthest
+            farthest = np.where(farther, found[-1], farthest)
+            if slope is not None:
+                by_x[fit.columns], by_x[spread] = slope[:t], slope[t : t + len(spread)]
+                farthest_slope = np.where(farther, slope[-1], farthest_slope)
+        low, high, margin = self._range
+        beyond = (inputs - np.clip(inputs, low, high)) / margin
+        unsure, unsure_slope = self._unsure.at(inputs, slopes=slopes)
+        out[-1] = _LOG_ODDS_INSIDE + _LOG_ODDS_SLOPE * (farthest + np.square(beyond).sum(axis=0) + unsure)
+        if slopes:
+            by_x[-1] = _LOG_ODDS_SLOPE * (farthest_slope + 2.0 * beyond / margin + unsure_slope)
+        return out, by_x
+
+    def _found(
+        self,
+        fit: ChartFit,
+        inputs: FloatArray,
+        measured: FloatArray | None,
+        part: IntArray | None,
+        *,
+        slopes: bool,
+        noise: bool,
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return `ChartFit.predict`, rewards and costs at measured inputs."""
+        later = [place for place, column in enumerate(fit.columns) if column >= self.num_states]
+        if measured is None or not later:
+            return fit.predict(inputs, part, slopes=slopes, noise=noise)
+        seen, seen_slope = fit.predict(measured, part, slopes=slopes, noise=noise)
+        if len(later) == len(fit.columns):
+            return seen, seen_slope
+        found, slope = fit.predict(inputs, part, slopes=slopes, noise=noise)
+        found[later] = seen[later]
+        if slope is not None and seen_slope is not None:
+            slope[later] = seen_slope[later]
+        return found, slope
+
+
+def _by_shape(fits: Sequence[HeldOutFit], left_out: int | None) -> list[tuple[list[int], ChartShape]]:
+    """Return the targets of each shape, with the shape; the target `left_out` is not predicted."""
+    found: dict[tuple[object, ...], tuple[list[int], ChartShape]] = {}
+    for target, fit in enumerate(fits):
+        if target != left_out:
+            found.setdefault(fit.shape.key, ([], fit.shape))[0].append(target)
+    return list(found.values())
