@@ -14,6 +14,7 @@ from models.test_local_model import linear_log
 from nopg.data import Transitions
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
 from nopg.evaluation._behavior import LoggedBehavior, logged_returns
+from nopg.evaluation._held_out import HeldOutErrors
 from nopg.evaluation._interval import lower_return, standard_error, verdict_of
 from nopg.evaluation._model_paths import ModelPaths, _end_rewards
 from nopg.evaluation._risk import risk_along, share_along
@@ -39,6 +40,7 @@ def paths_of(
     repeats: int = 1,
     states: torch.Tensor | None = None,
     stays: float = 1.0,
+    held_out: float = 0.0,
 ) -> ModelPaths:
     """Return paths with these returns (P, m) through states (T + 1, P·m), which never end."""
     values = torch.tensor(returns, dtype=torch.float64)
@@ -62,6 +64,7 @@ def paths_of(
         goes_on=ones[0],
         num_parts=P,
         repeats=repeats,
+        held_out=HeldOutErrors(held_out, 0.0, 10),
         solution=cast(Any, None),
     )
 
@@ -109,14 +112,23 @@ def test_a_gain_has_an_interval_of_1_96_errors_and_a_normal_probability() -> Non
     assert gain.probability_better == pytest.approx(0.5 * (1 + math.erf(2 / 1.3 / math.sqrt(2))))
 
 
+def test_the_error_of_a_gain_counts_what_held_out_rows_say_of_the_difference() -> None:
+    one, other = (
+        OfflineEvaluation(0.0, (0.0, 0.0), 0.0, 0.0, 0.0, "ok", (), paths_of([[2.0], [2.0]], held_out=bias))
+        for bias in (5.0, 2.0)
+    )
+    gain = object.__new__(OfflineEvaluator).difference(one, other)
+    assert gain.interval == pytest.approx((-1.96 * 3, 1.96 * 3))
+
+
 # Verdicts
 
 
 @pytest.mark.parametrize(
     ("unknown", "error", "episodes", "verdict"),
     [
-        (0.01, 5.0, 6, "ok"),
-        (0.011, 5.0, 6, "weak"),
+        (0.05, 5.0, 6, "ok"),
+        (0.051, 5.0, 6, "weak"),
         (0.2, 5.0, 6, "weak"),
         (0.201, 5.0, 6, "not identifiable"),
         (0.01, 5.1, 6, "weak"),

@@ -33,7 +33,7 @@ _FINEST = 0.01
 # The log shows the end of a task to half a step, to all halves alike.
 _HALF_A_STEP = 0.5
 # Limits of the unknown mass, and of the standard error over the range of returns that logged rewards allow.
-_WEAK_UNKNOWN, NO_UNKNOWN = 0.01, 0.2
+_WEAK_UNKNOWN, NO_UNKNOWN = 0.05, 0.2
 _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
 _FEWEST_EPISODES = 6
 
@@ -47,19 +47,18 @@ def standard_error(values: torch.Tensor, paths: ModelPaths, *, floor: bool = Fal
     Args:
         values: Values of every part and path, shape (P, m): all rows first, then the halves.
         paths: The paths.
-        floor: Whether the values are returns, whose error is at least their resolution, and counts that the
-            end of a task is known to a step.
+        floor: Whether the values are returns, whose error is at least their resolution, and counts what
+            held-out rows say of it and that the end of a task is known to a step.
     """
     value, *halves = values.mean(dim=1).tolist()
     if not halves:
         return math.inf
     apart = math.sqrt(sum((half - value) ** 2 for half in halves) / len(halves))
     error = math.hypot(INFLATION * apart, _chance_error(values[0], paths.repeats))
-    return (
-        max(math.hypot(error, _HALF_A_STEP * float(paths.end_rewards[0].mean())), resolution(value))
-        if floor
-        else error
-    )
+    if not floor:
+        return error
+    ends = _HALF_A_STEP * float(paths.end_rewards[0].mean())
+    return max(math.hypot(error, ends, paths.held_out.bias), resolution(value))
 
 
 def resolution(value: float) -> float:

@@ -13,6 +13,7 @@ from nopg._typing import FloatArray
 from nopg.bellman import MultistepProblem
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.bellman._nodes import Nodes
+from nopg.evaluation._held_out import HeldOutErrors, held_out_errors
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Policy
 from nopg.policies._deterministic import Mode
@@ -46,6 +47,7 @@ class ModelPaths:
         goes_on: The share that has not ended after the last step, shape (P·m,).
         num_parts: P.
         repeats: How often every start is repeated.
+        held_out: What errors of the model on held-out rows would change in the return.
         solution: Of the equation whose values are the tails.
     """
 
@@ -64,6 +66,7 @@ class ModelPaths:
     goes_on: torch.Tensor
     num_parts: int
     repeats: int
+    held_out: HeldOutErrors
     solution: MultistepSolution
 
 
@@ -125,8 +128,19 @@ def follow(
         goes_on=torch.as_tensor(path.going[-1]),
         num_parts=num_parts,
         repeats=repeats,
+        held_out=_held_out(problem, solution, path, m),
         solution=solution,
     )
+
+
+def _held_out(problem: MultistepProblem, solution: MultistepSolution, path: Rollout, m: int) -> HeldOutErrors:
+    """Return the errors along the first m paths; after them, those along them continue."""
+    gamma, T = problem.discount, len(path)
+    weights = gamma ** np.arange(T)[:, None] * path.going[:-1, :m]
+    later = gamma**T / (1.0 - gamma) * path.going[-1, :m].sum()
+    weights = weights * (1.0 + later / max(float(weights.sum()), 1e-300)) / m
+    states, actions = (torch.as_tensor(one[:T, :m].reshape(T * m, -1)) for one in (path.states, path.actions))
+    return held_out_errors(problem.model, solution, states, actions, torch.as_tensor(weights.reshape(-1)))
 
 
 def _noise(problem: MultistepProblem, shape: tuple[int, int, int], num_parts: int) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -89,7 +90,8 @@ class OfflineEvaluator:
         """Return how much more the first earns than the second."""
         apart = one.paths.returns - other.paths.returns
         mean = float(apart[0].mean())
-        error = max(standard_error(apart, one.paths), 1e-12 * abs(mean), 1e-300)
+        biased = one.held_out.bias - other.held_out.bias
+        error = max(math.hypot(standard_error(apart, one.paths), biased), 1e-12 * abs(mean), 1e-300)
         half = DEVIATIONS * error
         return Difference(mean, (mean - half, mean + half), float(special.ndtr(mean / error)))
 

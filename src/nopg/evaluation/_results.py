@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nopg.evaluation._behavior import LoggedReturns
+from nopg.evaluation._held_out import HeldOutErrors
 from nopg.evaluation._interval import Verdict
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.inspect._wording import chance
@@ -21,7 +22,8 @@ class OfflineEvaluation:
         expected_return: The discounted return to expect from the starts of the task.
         interval: Where it lies in 95 of 100 datasets, if the verdict is `ok`. Its lower end counts leaving
             the data as worth the least; both stay within the returns that the logged rewards make possible.
-        standard_error: Of the expected return, from halves of the episodes and the noise of the plant.
+        standard_error: Of the expected return: from halves of the episodes, the noise of the plant and errors
+            on held-out episodes.
         unknown_mass: The discounted probability of leaving the data.
         pessimistic_return: The return if leaving the data is as bad as anything that was ever logged.
         verdict: `ok`, `weak` or `not identifiable`.
@@ -37,6 +39,11 @@ class OfflineEvaluation:
     verdict: Verdict
     reasons: tuple[str, ...]
     paths: ModelPaths
+
+    @property
+    def held_out(self) -> HeldOutErrors:
+        """What errors of the model on episodes that it has not seen would change in the return."""
+        return self.paths.held_out
 
     def __repr__(self) -> str:
         low, high = self.interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from nopg.data import Transitions
 from nopg.models._chart_selection import select_shapes
 from nopg.models._column_fit import ColumnFit
 from nopg.models._config import LocalModelConfig
+from nopg.models._held_out_rows import HeldOutRows
 from nopg.models._limits import highest_reward, lowest_mean_reward, state_bounds
 from nopg.models._model import RewardFunction
 from nopg.models._noise import Noise
@@ -88,6 +90,7 @@ class LocalModel:
     def with_parts(self, kept: Tensor) -> LocalModel:
         """Return a copy of the model, fitted to other parts (P, G) of the groups."""
         model = copy.copy(self)
+        model.__dict__.pop("held_out", None)
         model._steps = self._steps.with_parts(kept)  # noqa: SLF001 (a copy of this one)
         return model
 
@@ -160,6 +163,11 @@ class LocalModel:
         """The learned columns whose R² on held-out rows is low."""
         learned = self.num_states + (self.reward_function is None)
         return tuple(fit for fit in self.column_fits[:learned] if fit.r_squared < _LEAST_R_SQUARED)
+
+    @cached_property
+    def held_out(self) -> HeldOutRows:
+        """Rows of the log, predicted without their group of episodes."""
+        return HeldOutRows.of(self)
 
     @property
     def noise_share(self) -> float:

@@ -83,6 +83,7 @@ def _verdict(report: ReportContent) -> str:
         },
     )
     why = f"Verdict on the policy: {policy.verdict} ({VERDICTS[policy.verdict]}){_reasons(policy)}."
+    why += f" Held out: {str(policy.held_out).replace('-', '−')}."
     if logged.reasons:
         why += f" Verdict on the logged behaviour: {logged.verdict}{_reasons(logged)}."
     return found + note(why)

@@ -17,7 +17,8 @@ VERDICTS = {
 }
 LIMITS = (
     "The interval is no guarantee. Its width comes from models that are fitted to halves of the episodes, "
-    "and was calibrated on plants whose true returns are known. With few episodes it is itself uncertain.",
+    "times a factor of 1.3 that is empirical, and from errors on episodes that the model had not seen. It "
+    "was calibrated on plants whose true returns are known. With few episodes it is itself uncertain.",
     "The lower end of the interval counts leaving the data as the worst that was logged, for ever. That is a "
     "cautious number, not a lower bound: the plant may do worse than anything in the log.",
     "The unknown mass says how much of the return's weight lies outside the data. It does not find every "

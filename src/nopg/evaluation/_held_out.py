@@ -1,0 +1,119 @@
+"""What errors of the model on held-out episodes would change in the return of a controller."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import stats
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from nopg._seeding import generator
+from nopg.bellman._multistep_solution import MultistepSolution
+from nopg.models import LocalModel
+
+__all__ = ["HeldOutErrors", "held_out_errors"]
+
+# Rows of the log that stand for a state of a path, and draws of the noise around a prediction.
+_NEAREST, _DRAWS = 8, 6
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutErrors:
+    """What a controller earns more than predicted, as far as held-out rows can tell.
+
+    The true return exceeds that of a model by Σ γᵗδ along the true paths, where δ = r − r̂ + γ(V(s′) − V(ŝ′))
+    is what a step brings more than predicted, in reward and in the value V of where it leads. Here δ is that
+    of logged rows, predicted without their group of episodes, and paths are those of the model: each of their
+    states is stood for by the nearest rows.
+
+    Attributes:
+        bias: Σ γᵗδ.
+        standard_error: Of the bias, from groups of episodes.
+        groups: Number of groups.
+    """
+
+    bias: float
+    standard_error: float
+    groups: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % of the bias by Student's t over the groups, which are independent if episodes are."""
+        quantile = float(stats.t.ppf(0.975, self.groups - 1)) if self.groups > 1 else math.inf
+        half = quantile * self.standard_error
+        return self.bias - half, self.bias + half
+
+    def __str__(self) -> str:
+        """The bias in a sentence that says what it rests on."""
+        if self.groups < 2:
+            return "there are no held-out episodes"
+        low, high = self.interval
+        return (
+            f"errors on episodes that the model had not seen would change the return by {self.bias:+.3g}, "
+            f"95 % [{low:+.3g}, {high:+.3g}] by Student's t over {self.groups} groups of episodes, if errors "
+            "where the controller goes are like those of the nearest rows"
+        )
+
+
+def held_out_errors(
+    model: LocalModel,
+    solution: MultistepSolution,
+    states: Tensor,
+    actions: Tensor,
+    weights: Tensor,
+) -> HeldOutErrors:
+    """Return the errors along paths.
+
+    Args:
+        model: Of the plant.
+        solution: The equation under the controller, whose values are V.
+        states: States of the paths, shape (m, d_s).
+        actions: Actions there, shape (m, d_a).
+        weights: γᵗ of each, over the number of paths, shape (m,).
+    """
+    rows = model.held_out
+    if len(torch.unique(rows.groups)) < 2:
+        return HeldOutErrors(0.0, math.inf, 1)
+    gained = rows.reward_errors + solution.problem.discount * _more_value(model, solution)
+    space = model.rows.space
+    tree = cKDTree(space.embed(rows.inputs).numpy())
+    count = min(_NEAREST, len(rows.inputs))
+    _, near = tree.query(space.embed(torch.cat([states, actions], dim=1)).numpy(), k=range(1, count + 1))
+    share = np.bincount(near.ravel(), np.repeat(weights.numpy() / count, count), len(rows.inputs))
+    groups, number = rows.groups.numpy(), int(rows.groups.max()) + 1
+    of_group = np.bincount(groups, share * gained.numpy(), number)
+    weight = np.bincount(groups, share, number)
+    bias = float(of_group.sum())
+    apart = of_group - bias * weight / max(float(weight.sum()), 1e-300)
+    error = math.sqrt(float(np.square(apart).sum()) * number / (number - 1))
+    return HeldOutErrors(bias, error, number)
+
+
+def _more_value(model: LocalModel, solution: MultistepSolution) -> Tensor:
+    """Return V(s′) − E V(ŝ′) of held-out rows (n,), ŝ′ as the sensors would give it; 0 after an end."""
+    rows, bold = model.held_out, solution.without_leaving()
+    nodes = solution.problem.nodes
+
+    def value(states: Tensor) -> Tensor:
+        between = nodes.interpolate(states)
+        return between.values(bold.values[0][between.near])
+
+    def predicted(states: Tensor) -> Tensor:
+        found = value(states)
+        return found if model.termination.never else torch.where(model.termination.ended(states), 0.0, found)
+
+    measured = torch.where(rows.terminated, 0.0, value(rows.next_states))
+    if not solution.problem.noisy:
+        return measured - predicted(rows.predicted)
+    rng = generator(solution.problem.seed, "noise of held-out rows")
+    factor, sensors = (torch.as_tensor(part) for part in (model.noise.factor, model.noise.sensors))
+    mean = torch.zeros_like(measured)
+    for _ in range(_DRAWS):
+        w, v = torch.randn(2, *rows.predicted.shape, generator=rng, dtype=torch.float64)
+        noise = (w @ factor.T) * rows.disturbances + v * sensors
+        mean += 0.5 * (predicted(rows.predicted + noise) + predicted(rows.predicted - noise))
+    return measured - mean / _DRAWS

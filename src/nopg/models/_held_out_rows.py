@@ -1,0 +1,68 @@
+"""Rows of the log as the model predicts them from the other groups of episodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from nopg.models._local_model import LocalModel
+
+__all__ = ["HeldOutRows"]
+
+_MOST_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOutRows:
+    """Rows predicted by a model that has not seen their group.
+
+    Attributes:
+        inputs: (s, a) of the model's rows, shape (n, d).
+        groups: The group of each row, shape (n,).
+        next_states: Measured, shape (n, d_s).
+        terminated: Whether the row ended the task, shape (n,).
+        reward_errors: Logged less predicted reward, shape (n,).
+        predicted: Next states, shape (n, d_s).
+        disturbances: Standard deviation of the plant around them, shape (n, d_s).
+    """
+
+    inputs: Tensor
+    groups: Tensor
+    next_states: Tensor
+    terminated: Tensor
+    reward_errors: Tensor
+    predicted: Tensor
+    disturbances: Tensor
+
+    @classmethod
+    def of(cls, model: LocalModel) -> HeldOutRows:
+        """Return at most 2 000 distinct rows of the log of a model."""
+        rows, d_s, G = model.rows, model.num_states, model.rows.num_groups
+        some = rows.sample[:_MOST_ROWS]
+        log = model.data.take(rows.first[some])
+        every, own = torch.ones(1, G, dtype=torch.bool), torch.eye(G, dtype=torch.bool)
+        without = model.with_parts(torch.cat([every, ~own]))
+        inputs, measured = rows.inputs[some], torch.cat([log.states, log.actions], dim=1)
+        out, _ = without.step(
+            inputs.T.contiguous().numpy(),
+            (1 + rows.groups[some]).numpy(),
+            measured=measured.T.contiguous().numpy(),
+            slopes=False,
+        )
+        errors = log.rewards - torch.as_tensor(np.clip(out[d_s], *model.reward_clamp))
+        if model.reward_function is not None:
+            errors = torch.zeros_like(errors)
+        return cls(
+            inputs=inputs,
+            groups=rows.groups[some],
+            next_states=log.next_states,
+            terminated=log.terminated,
+            reward_errors=errors,
+            predicted=inputs[:, :d_s] + torch.as_tensor(out[:d_s].T),
+            disturbances=torch.as_tensor(out[-1 - d_s : -1].T),
+        )

@@ -1,0 +1,71 @@
+"""What errors on held-out episodes would change in the return."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from models.test_local_model import linear_log
+from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
+from nopg.evaluation._held_out import HeldOutErrors
+
+
+def rest(states: torch.Tensor) -> torch.Tensor:
+    return -0.2 * states[:, :1]
+
+
+def evaluated(*, reward: float = 0.0, push: float = 0.0, noise: float = 0.0) -> OfflineEvaluation:
+    """Return an evaluation whose held-out rows earned and moved more than the model has learned."""
+    data = linear_log(400, noise=noise)
+    evaluator = OfflineEvaluator(data, 0.9)
+    held_out = evaluator.model.held_out
+    moved = held_out.next_states.clone()
+    moved[:, 0] += push
+    evaluator.model.__dict__["held_out"] = replace(
+        held_out, reward_errors=held_out.reward_errors + reward, next_states=moved
+    )
+    return evaluator.evaluate(rest)
+
+
+def test_an_exact_model_has_no_errors_on_held_out_rows() -> None:
+    assert abs(evaluated().held_out.bias) < 1e-6
+
+
+def test_a_reward_that_is_higher_than_predicted_counts_for_all_time() -> None:
+    found = evaluated(reward=0.3).held_out
+    assert found.bias == pytest.approx(0.3 / (1 - 0.9), rel=1e-6)
+    assert found.standard_error < 1e-6
+
+
+def test_a_push_counts_by_the_value_of_where_it_leads() -> None:
+    plain, one, other = (evaluated(push=push) for push in (0.0, 0.02, -0.02))
+    values = plain.paths.solution.without_leaving()
+    nodes, rows = values.problem.nodes, plain.paths.solution.problem.model.held_out
+    between = nodes.interpolate(rows.next_states)
+    assert one.held_out.bias * other.held_out.bias < 0
+    steepest = float(between.slopes(values.values[0][between.near]).abs().max())
+    assert abs(one.held_out.bias) < 10 * 0.02 * steepest
+
+
+def test_the_bias_widens_the_interval() -> None:
+    plain, biased = evaluated(), evaluated(reward=0.3)
+    assert plain.standard_error < 1.0
+    assert biased.standard_error == pytest.approx(3.0, rel=1e-6)  # halves of an exact model agree
+    assert biased.expected_return == plain.expected_return
+
+
+def test_chance_alone_is_within_the_error_of_the_bias() -> None:
+    found = evaluated(noise=0.3).held_out
+    assert found.standard_error > 0
+    low, high = found.interval
+    assert low < 0 < high
+
+
+def test_the_interval_of_the_bias_is_students() -> None:
+    found = HeldOutErrors(1.0, 0.5, 10)
+    assert found.interval == pytest.approx((1 - 2.262157 * 0.5, 1 + 2.262157 * 0.5), rel=1e-6)
+    assert "10 groups of episodes" in str(found)
+    assert str(HeldOutErrors(0.0, math.inf, 1)) == "there are no held-out episodes"
