@@ -152,7 +152,7 @@ class LocalModel:
 
     def _r_squared(self, column: int) -> float:
         variance = float(self.rows.spread[column]) ** 2
-        of_sensors = self.noise.in_steps[column] if column < self.num_states else 0.0
+        of_sensors = float(self.noise.in_steps[column]) if column < self.num_states else 0.0
         if variance <= of_sensors:
             return 1.0
         share = of_sensors / variance
