@@ -1,9 +1,9 @@
-"""False alarms and delays of `nopg.Monitor`: `python -m studies.monitor [--plants NAMES] [--logs 0-2]`.
+"""False alarms and delays of `nopg.Monitor`: `python -m studies.monitor [--role report] [--logs 0-2]`.
 
 Each log trains a controller, which then runs on the true plant, episode after episode. False alarms: 10 000
 steps of the unchanged plant. Delays: after 600 steps of the unchanged plant, an actuator loses a fifth of its
 gain, one sensor is off by ¼ standard deviation of its logged states, or the last moving column is pushed by ¼
-standard deviation of its logged steps, in every step. Constants of the monitor were chosen on these
+standard deviation of its logged steps, in every step. Constants of the monitor were chosen on the
 development plants.
 """
 
@@ -40,7 +40,15 @@ _HEALTHY_RUNS, _FAULT_RUNS = 7, 4
 # Length of an episode of the run; the pendulum swings up twice in 200 steps.
 _EPISODES = {"two-tanks": 60, "lqr": 30, "stochastic-pendulum": 100, "cart-pole": 500}
 # The sensor that goes wrong; nothing depends on the position of the cart, so no step tells its offset.
-_SENSORS = {"two-tanks": "lower", "lqr": "x1", "stochastic-pendulum": "angle", "cart-pole": "angle"}
+_SENSORS = {
+    "two-tanks": "lower",
+    "lqr": "x1",
+    "stochastic-pendulum": "angle",
+    "cart-pole": "angle",
+    "reactor": "temperature",
+    "four-tanks": "level1",
+    "motor": "speed",
+}
 _KINDS = {"gain": "gain", "sensor": "sensor", "disturbance": "offset"}
 _FAULTS = {"gain": "gain −20 %", "sensor": "sensor offset", "disturbance": "disturbance"}
 
@@ -251,13 +259,14 @@ def _row(name: str, records: list[Record]) -> list[str]:
 def main() -> None:
     """Run the study and print its page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plants", nargs="*", default=list(_EPISODES))
+    parser.add_argument("--role", choices=("development", "report"), default="development")
+    parser.add_argument("--plants", nargs="*", help="instead of all plants of the role")
     parser.add_argument("--logs", default="0-2", help="such as 0-2")
     parser.add_argument("--table-only", action="store_true")
     given = parser.parse_args()
     first, _, last = given.logs.partition("-")
     if not given.table_only:
-        for name in given.plants:
+        for name in given.plants or [name for name in _SENSORS if BENCHMARKS[name].role == given.role]:
             for log in range(int(first), int(last or first) + 1):
                 append(measure(name, log))
     say(page([*{record.run: record for record in read(study=_STUDY)}.values()]))

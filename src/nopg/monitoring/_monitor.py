@@ -21,7 +21,7 @@ from nopg.monitoring._returns import Earnings, earnings
 from nopg.monitoring._scores import LAGS, Row, Scorer, linked_rows
 from nopg.monitoring._status import Shadow, Status, judge
 from nopg.monitoring._table import Table
-from nopg.monitoring._whereabouts import OUTSIDE, PredictedStates, Whereabouts
+from nopg.monitoring._whereabouts import PredictedStates, Whereabouts
 from nopg.policies import Policy
 from nopg.training import TrainingResult, load
 
@@ -212,7 +212,7 @@ class Monitor:
         )
         allowance = self._scorer.allowance(scores)
         ranks = self._scorer.ranks(r, allowance)
-        bets = self._detector.factors(shifts, allowance, ranks, scores.unknown < OUTSIDE)
+        bets = self._detector.factors(shifts, allowance, ranks, ~scores.outside)
         run["evidence"][-m:] = [self._count(one) for one in bets]
 
     def _count(self, bets: FloatArray) -> float:
@@ -250,7 +250,7 @@ class Monitor:
         since, found = self._alarm
         first = max(since - 1 - self._run.dropped, 0)
         rows = slice(first, first + _CAUSE_ROWS)
-        inside = self._run["unknown"][rows] < OUTSIDE
+        inside = ~self._run["outside"][rows]
         z, shifts, scale = (self._run[name][rows][inside] for name in ("z", "shifts", "scale"))
         return likely_causes(
             z,
@@ -291,4 +291,4 @@ class Monitor:
 
     @cached_property
     def _predicted(self) -> PredictedStates:
-        return PredictedStates.of(self.result)
+        return PredictedStates.of(self.result, self._scorer)

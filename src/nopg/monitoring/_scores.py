@@ -12,9 +12,10 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.errors import DataError
 from nopg.models import LocalModel
 from nopg.models._regression_rows import difference
+from nopg.monitoring._slope_errors import SlopeErrors
 from nopg.neighbors import neighbor_search
 
-__all__ = ["LAGS", "Row", "Scorer", "Scores", "linked_rows"]
+__all__ = ["LAGS", "OUTSIDE", "Row", "Scorer", "Scores", "linked_rows"]
 
 # Errors below this share of a column's usual step are of no interest.
 _FLOOR = 1e-3
@@ -32,6 +33,9 @@ _NEIGHBORS, _QUANTILE = 20, 0.99
 # chosen on development plants (`python -m studies.monitor`).
 _DOUBT, _DEVIATIONS = 0.75, 2.0
 
+OUTSIDE = 0.01
+"""A row with a larger unknown share lies outside the log: the plant is not tested there."""
+
 Row = tuple[Tensor, Tensor, Tensor, Tensor]
 """States (m, d_s), actions (m, d_a), rewards (m,) and next states (m, d_s)."""
 
@@ -43,8 +47,11 @@ class Scores:
     Attributes:
         predicted: Predicted next states and reward, shape (m, d_s + 1).
         unknown: Share of each (s, a) outside the log, shape (m,).
+        outside: Whether the log shows too little to test the plant there: no data, or slopes so uncertain
+            that they make a larger error in a state than all else, shape (m,).
         scale: Size of an ordinary error, shape (m, c).
-        doubt: Standard error of the prediction, over the scale, shape (m, c).
+        doubt: Standard error of the prediction, over the scale, shape (m, c): among models of parts of the
+            log, or by slopes that the log does not show, whichever is larger.
         z: Measured less predicted, over the scale, shape (m, c).
         shifts: z by which a fault of size 1 would show: an offset of each column, the relative gain of each
             action, the offset of each sensor, shape (m, c + d_a + d_s, c).
@@ -52,12 +59,13 @@ class Scores:
 
     predicted: FloatArray
     unknown: FloatArray
+    outside: BoolArray
     scale: FloatArray
     doubt: FloatArray
     z: FloatArray
     shifts: FloatArray
 
-    def columns(self) -> dict[str, FloatArray]:
+    def columns(self) -> dict[str, FloatArray | BoolArray]:
         """Return all arrays by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -86,7 +94,7 @@ class Scorer:
         self.model, d_s = model, model.num_states
         tested = rows.spread[: d_s + (model.reward_function is None)] > 0
         self.columns = tested.nonzero()[:, 0].tolist()
-        self._reward_noise = 0.0
+        self._reward_noise, self._slope_errors = 0.0, SlopeErrors(model)
         self._without = model.with_parts(
             torch.cat(
                 [
@@ -110,7 +118,6 @@ class Scorer:
         self.typical = np.maximum(np.median(np.abs(first.z), axis=0), _LEAST_SCORE)
         r = self.whiten(first.z, linked)
         self._bias = _bias(r, rows.space.embed(rows.inputs)[rows.copies[chosen]], part)
-        self._largest = np.quantile(np.abs(r), _QUANTILE, axis=0)
         self.reference, self.sizes = np.sort(r, axis=0), np.sort(np.abs(r), axis=0)
 
     @property
@@ -134,7 +141,7 @@ class Scorer:
         )
         apart = halves[: d_s + 1].reshape(d_s + 1, -1, m) - out[: d_s + 1, None]
         moves = torch.as_tensor(out[:d_s].T)
-        reward = np.clip(out[d_s], *model.reward_clamp)
+        reward = out[d_s]
         if model.reward_function is not None:
             reward = model.reward_function(s, a, s + moves).detach().double().numpy()
         errors = np.column_stack(
@@ -147,9 +154,11 @@ class Scorer:
             [np.sqrt(out[-1 - d_s : -1].T ** 2 + model.noise.in_steps), np.full(m, self._reward_noise)]
         )
         floor = _FLOOR * model.rows.spread[: d_s + 1].numpy()
-        doubt = np.sqrt(np.square(apart).mean(axis=1).T)
-        scale = np.sqrt(noise**2 + doubt**2 + floor**2)[:, self.columns]
-        doubt = doubt[:, self.columns]
+        among_parts, by_slopes = np.sqrt(np.square(apart).mean(axis=1).T), self._slope_errors.at(x)
+        ordinary = np.sqrt(noise**2 + among_parts**2 + floor**2)
+        doubt = np.maximum(among_parts, by_slopes)[:, self.columns]
+        scale = np.sqrt((noise**2 + floor**2)[:, self.columns] + doubt**2)
+        unknown = 1.0 / (1.0 + np.exp(-out[-1]))
         slope = slopes[self.columns].transpose(2, 1, 0) / scale[:, None]  # (m, d, c)
         slope[..., [k == d_s for k in self.columns]] = 0.0  # computed from commands and measurements
         shifts = np.concatenate(
@@ -162,7 +171,8 @@ class Scorer:
         )
         return Scores(
             predicted=np.column_stack([(s + moves).numpy(), reward]),
-            unknown=1.0 / (1.0 + np.exp(-out[-1])),
+            unknown=unknown,
+            outside=(unknown >= OUTSIDE) | (by_slopes > ordinary)[:, :d_s].any(axis=1),
             scale=scale,
             doubt=doubt / scale,
             z=errors[:, self.columns] / scale,
@@ -178,7 +188,7 @@ class Scorer:
 
     def allowance(self, scores: Scores) -> FloatArray:
         """Return the mean score (m, c) that the model's own error may cause at each row."""
-        at_place = np.maximum(np.minimum(_DOUBT * scores.doubt, self._largest), self._bias)
+        at_place = np.maximum(_DOUBT * scores.doubt, self._bias)
         return np.asarray(at_place + _DEVIATIONS / np.sqrt(len(self.reference)))
 
     def ranks(self, r: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

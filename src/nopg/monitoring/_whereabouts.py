@@ -6,21 +6,22 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from nopg._typing import FloatArray
 from nopg.inspect._wording import share_of
+from nopg.monitoring._scores import Scorer
 from nopg.monitoring._table import Table
 from nopg.training import TrainingResult
 
-__all__ = ["OUTSIDE", "PredictedStates", "Whereabouts"]
-
-OUTSIDE = 0.01
-"""A row with a larger unknown share lies outside the log: the plant is not tested there."""
+__all__ = ["PredictedStates", "Whereabouts"]
 
 # Rows in which the plant is looked for, and the fewest of them that count.
 _RECENT, _FEWEST = 200, 50
 # Share of recent rows beyond the predicted one at which to look, and to act.
 _SOME, _MOST = 0.2, 0.5
+# Rows of predicted paths that are scored.
+_PREDICTED = 2_000
 # Predicted range of a state: quantiles, and a margin as a share of their distance.
 _QUANTILES, _MARGIN = (0.005, 0.995), 0.1
 
@@ -30,7 +31,7 @@ class Whereabouts:
     """Where the plant has been in the last 200 rows.
 
     Attributes:
-        outside: Share of rows whose state and action the log does not cover.
+        outside: Share of rows at which the log does not show what the plant does.
         expected: The same share along the predicted paths; None in shadow, where other paths are taken.
         column: State column that is most often where it was not predicted, or None.
         beyond: Share of rows in which it is.
@@ -50,7 +51,7 @@ class Whereabouts:
         """Return it for recent rows; None for too few. Without predicted states only the log counts."""
         if len(run) < _FEWEST:
             return None
-        outside = float((run["unknown"][-_RECENT:] >= OUTSIDE).mean())
+        outside = float(run["outside"][-_RECENT:].mean())
         if predicted is None:
             return cls(outside)
         states, low, high = run["states"][-_RECENT:], predicted.low, predicted.high
@@ -77,8 +78,9 @@ class Whereabouts:
         if self._unexpected > _SOME:
             predicted = "" if self.expected is None else f" (predicted: {share_of(self.expected)})"
             found.append(
-                f"the plant is where the log has no data in {share_of(self.outside)} of the last "
-                f"rows{predicted}; there the model can neither predict nor test"
+                "the plant is where the log has no data, or gets other actions than those that followed such "
+                f"states in the log, in {share_of(self.outside)} of the last rows{predicted}; there the "
+                "model can neither predict nor test"
             )
         if self.column is not None and self.beyond > _SOME:
             low, high = self.predicted
@@ -106,7 +108,7 @@ class PredictedStates:
     outside: float
 
     @classmethod
-    def of(cls, result: TrainingResult) -> PredictedStates:
+    def of(cls, result: TrainingResult, scorer: Scorer) -> PredictedStates:
         """Return the range of the predicted paths of a controller."""
         paths, schema = result.evaluation.paths, result.policy.schema
         m = paths.returns.shape[1]
@@ -115,7 +117,7 @@ class PredictedStates:
         low, high = np.quantile(s, _QUANTILES, axis=0)
         margin = _MARGIN * (high - low) + 1e-9
         margin[[name in schema.angles for name in schema.states]] = math.inf
-        x = np.concatenate([s, a], axis=1).T
-        log_odds = result.evaluator.model.step(x, None, slopes=False, noise=False)[0][-1]
-        outside = float((log_odds >= math.log(OUTSIDE / (1 - OUTSIDE))).mean())
-        return cls(schema.states, low - margin, high + margin, outside)
+        some = torch.linspace(0, len(s) - 1, min(len(s), _PREDICTED)).long()
+        rows = (torch.as_tensor(s)[some], torch.as_tensor(a)[some])
+        outside = scorer.score((*rows, torch.zeros(len(some), dtype=torch.float64), rows[0])).outside
+        return cls(schema.states, low - margin, high + margin, float(outside.mean()))

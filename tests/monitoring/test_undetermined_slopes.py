@@ -1,0 +1,100 @@
+"""What the log could not tell, as its actions followed the states, is no change of the plant."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from monitoring.feedback_runs import GAIN, feedback_run, trained_on_feedback
+from nopg import LocalModel, Transitions
+from nopg.monitoring import Monitor, Status
+from nopg.monitoring._scores import Scorer
+from nopg.monitoring._slope_errors import SlopeErrors
+
+
+@cache
+def monitor_of(dither: float, bend: float = 0.0) -> Monitor:
+    return Monitor(trained_on_feedback(dither, bend=bend), shadow=False)
+
+
+def watched(monitor: Monitor, seed: int, *, rows: int = 500, **run: float) -> Status:
+    monitor.reset()
+    return monitor.watch(feedback_run(rows, seed=seed, **run))
+
+
+# In 10 000 steps the bound on the probability of an alarm is 5 %. A uniform step up to b has a
+# standard deviation of b/√3. Under exact feedback nothing but rounding is left.
+@pytest.mark.parametrize(
+    ("logged", "dither", "bend"),
+    [(0.0, 0.01, 0.0), (0.0, 0.1, 0.0), (0.0, 1.0, 0.0), (0.0, 0.1, 0.1), (0.02, 0.1, 0.0), (0.02, 0.1, 0.1)],
+)
+def test_other_actions_than_a_log_under_feedback_has_raise_no_alarm(
+    logged: float, dither: float, bend: float
+) -> None:
+    assert watched(monitor_of(logged, bend), 0, rows=10_000, dither=dither, bend=bend).change is None
+
+
+def test_rows_with_such_actions_count_as_outside_the_log() -> None:
+    status = watched(monitor_of(0.0), 0, dither=0.1)
+    assert status.whereabouts is not None
+    assert status.whereabouts.outside > 0.8
+    assert status.verdict == "retrain"
+    assert "other actions than those that followed such states in the log" in status.reasons[0]
+
+
+def test_rows_with_the_actions_of_the_feedback_are_tested() -> None:
+    monitor = monitor_of(0.0)
+    unchanged = watched(monitor, 0, dither=0.0)
+    assert unchanged.whereabouts is not None
+    assert (unchanged.verdict, unchanged.whereabouts.outside < 0.05) == ("keep", True)
+    assert watched(monitor, 0, dither=0.0, gain=0.5).change is not None
+
+
+@pytest.mark.parametrize("logged", [0.02, 1.0])
+def test_half_the_gain_is_found_under_a_dither_that_the_log_contains(logged: float) -> None:
+    monitor = monitor_of(logged)
+    changes = [watched(monitor, seed, dither=logged, gain=0.5).change for seed in range(5)]
+    assert all(change is not None and change.found <= 200 for change in changes)
+    if logged == 1.0:
+        assert {change.kind for change in changes if change is not None} == {"gain"}
+
+
+def errors_at(model: LocalModel, further: float) -> np.ndarray:
+    s = model.data.states[:50]
+    x = torch.cat([s, s @ GAIN.T + further], dim=1).T.numpy()
+    return np.asarray(SlopeErrors(model).at(x) / model.rows.spread.numpy())
+
+
+def test_errors_by_slopes_are_those_of_a_regression_with_a_wide_prior() -> None:
+    model = LocalModel(feedback_run(600, seed=1000, dither=0.5))
+    block = next(block for block in model._steps.blocks if 0 in block.columns)
+    assert not block.shape.is_local
+    x = model.rows.inputs
+    X = (x - x.mean(dim=0)) / x.std(dim=0, correction=0)
+    further = X.clone()
+    further[:, 2] += 3.0
+    residual = x.new_tensor(float(block.noise[0, block.columns.index(0)]) / float(model.rows.spread[0]))
+    covariance = torch.linalg.inv(X.T @ X / residual**2 + torch.eye(3, dtype=torch.float64) / 10.0**2)
+    expected = torch.einsum("mi,ij,mj->m", further, covariance, further).sqrt() * model.rows.spread[0]
+    raw = further * x.std(dim=0, correction=0) + x.mean(dim=0)
+    assert SlopeErrors(model).at(raw.T.numpy())[:, 0] == pytest.approx(expected.numpy(), rel=1e-6)
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.1])
+def test_errors_by_slopes_grow_with_the_distance_from_exact_feedback(bend: float) -> None:
+    model = LocalModel(feedback_run(600, seed=1000, dither=0.0, bend=bend))
+    assert any(block.shape.is_local for block in model._steps.blocks) == (bend > 0)
+    at, near, far = (np.median(errors_at(model, further)[:, 1]) for further in (0.0, 0.1, 1.0))
+    assert at < 0.1
+    assert 8.0 < far / near < 12.0
+    unit = float(model.rows.space.units[2])
+    assert 1.0 / unit < far < 20.0 / unit  # nothing is known: a prior of ten spreads per unit
+
+
+def test_a_reward_above_the_highest_logged_one_is_no_error() -> None:
+    x = torch.cat([torch.linspace(0.3, 2.0, 100), -torch.linspace(0.3, 2.0, 100)]).double()[:, None]
+    noise = 0.1 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    scorer = Scorer(LocalModel(Transitions.from_arrays(x, 0 * x, -(x[:, 0] ** 2), 0.9 * x + noise)))
+    none = torch.zeros(1, 1, dtype=torch.float64)
+    assert abs(scorer.score((none, none, none[0], none)).z[0, -1]) < 0.1
