@@ -78,7 +78,8 @@ def advise(
     now = OfflineEvaluator(data, discount, reward=reward)
     compared, today = _Comparison(now, policy, actions, states, rows=rows, seed=seed), now.evaluate(policy)
     found = [compared.experiment(one, today) for one in FAMILY]
-    return Advice(tuple(sorted(found, key=_rank)), today, _notes(states))
+    ranked = sorted(found, key=lambda one: (_runs_blind(one, today), *_rank(one)))
+    return Advice(tuple(ranked), today, _notes(states))
 
 
 class _Comparison:
@@ -182,6 +183,15 @@ class _Comparison:
 
 def _by_name(names: tuple[str, ...], values: torch.Tensor) -> dict[str, float]:
     return dict(zip(names, values.tolist(), strict=True))
+
+
+def _runs_blind(one: Experiment, today: OfflineEvaluation) -> bool:
+    """Return whether nothing shows that an experiment holds the plant; such ones come after the others.
+
+    Predicted paths are worth little where the verdict is `not identifiable`; the log shows what today's
+    controller does.
+    """
+    return today.verdict == "not identifiable" and one.base != "today's controller"
 
 
 def _rank(one: Experiment) -> tuple[bool, int, float]:

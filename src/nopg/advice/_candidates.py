@@ -42,7 +42,7 @@ FAMILY = (
     Candidate("the policy", 0.2, hold=5),
     Candidate("the policy", 0.05, starts="least known"),
     Candidate("the policy", 0.2, starts="least known"),
-    Candidate("a constant action", 0.1, hold=10),
+    Candidate("a constant action", 0.5),
     Candidate("a constant action", 0.4, hold=3),
     Candidate("a constant action", 0.4, starts="least known"),
 )

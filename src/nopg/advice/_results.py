@@ -134,6 +134,7 @@ class Advice:
     Attributes:
         experiments: By predicted verdict, then by the width of the interval times the unknown mass, counted
             from 1 % on. Those that are predicted to leave the bounds of the states often come last.
+            While the policy is not identifiable, those with today's controller come first.
         today: The evaluation of the policy with the log as it is.
         notes: What limits the advice.
     """
