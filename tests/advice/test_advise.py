@@ -135,6 +135,20 @@ def test_an_experiment_that_excites_the_action_ranks_above_one_that_does_not(adv
     assert excited.verdict == "ok"
 
 
+def test_today_s_controller_comes_first_while_the_policy_is_not_identifiable() -> None:
+    family = (
+        Candidate("the policy", 0.2),
+        Candidate("a constant action", 0.4),
+        Candidate("today's controller", 0.01),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_advise, "FAMILY", family)
+        found = nopg.advise(cart_log(), lambda states: 2.0 * feedback(states), DISCOUNT, rows=80)
+    assert found.today.verdict == "not identifiable"
+    assert found.best.base == "today's controller"
+    assert found.best.unknown_mass > found.experiments[1].unknown_mass
+
+
 def test_experiments_that_often_leave_the_bounds_of_the_states_come_last() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
