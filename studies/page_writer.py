@@ -14,7 +14,7 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-_STUDIES = ("calibration", "excitation", "monitor")
+_STUDIES = ("advice", "calibration", "excitation", "monitor")
 PAGES = ("benchmark", "reproduction", "baselines", "performance", *_STUDIES, *MEASUREMENTS)
 """All pages; `promise` is the picture of the README alone."""
 
@@ -36,6 +36,10 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         from studies.calibration.page import page as calibration_page
 
         text = calibration_page(read(folder, "calibration"))
+    elif name == "advice":
+        from studies.advice import page as advice_page
+
+        text = advice_page(last_of_each(read(folder, "advice")))
     elif name == "excitation":
         from studies.excitation import page as excitation_page
 

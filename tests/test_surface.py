@@ -26,6 +26,7 @@ PUBLIC_NAMES = [
     "TrainingResult",
     "Transitions",
     "__version__",
+    "advise",
     "compare",
     "describe",
     "evaluate_offline",

@@ -1,11 +1,11 @@
 """Offline reinforcement learning in closed form.
 
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
-`evaluate_offline` and `compare` say what any controller will do, `load` brings back one that was
-saved, `Monitor` watches it run. These packages are public too: `nopg.data`, `nopg.data.io`, `nopg.kernels`,
-`nopg.neighbors`, `nopg.linalg`, `nopg.models`, `nopg.bellman`, `nopg.policies`, `nopg.training`,
-`nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`, `nopg.deploy` (a saved controller runs
-without torch), `nopg.monitoring` and `nopg.envs`.
+`evaluate_offline` and `compare` say what any controller will do, `advise` which experiment would tell more,
+`load` brings back one that was saved, `Monitor` watches it run. These packages are public too: `nopg.data`,
+`nopg.data.io`, `nopg.kernels`, `nopg.neighbors`, `nopg.linalg`, `nopg.models`, `nopg.bellman`,
+`nopg.policies`, `nopg.training`, `nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`,
+`nopg.deploy` (a saved controller runs without torch), `nopg.monitoring`, `nopg.advice` and `nopg.envs`.
 
 Names are imported when they are first used, so that what needs no torch does not import it.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nopg._version import __version__
 
 if TYPE_CHECKING:
+    from nopg.advice import advise
     from nopg.data import Schema, Transitions
     from nopg.data.io import from_dataframe, read_csv, read_parquet
     from nopg.evaluation import compare, evaluate_offline
@@ -36,6 +37,7 @@ __all__ = [
     "TrainingResult",
     "Transitions",
     "__version__",
+    "advise",
     "compare",
     "describe",
     "evaluate_offline",
@@ -58,6 +60,7 @@ _HOMES = {
     "TrainingConfig": "training",
     "TrainingResult": "training",
     "Transitions": "data",
+    "advise": "advice",
     "compare": "evaluation",
     "describe": "inspect",
     "evaluate_offline": "evaluation",

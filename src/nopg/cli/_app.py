@@ -8,6 +8,7 @@ import typer
 
 from nopg._version import __version__
 from nopg.cli import _screen
+from nopg.cli._advise import advise
 from nopg.cli._compare import compare
 from nopg.cli._describe import describe
 from nopg.cli._evaluate import evaluate
@@ -32,7 +33,7 @@ app = typer.Typer(
     "Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-for command in (describe, fit, evaluate, compare, plot, report, export, monitor, info):
+for command in (describe, fit, evaluate, compare, advise, plot, report, export, monitor, info):
     app.command()(_screen.guarded(expand_options(command)))
 
 
