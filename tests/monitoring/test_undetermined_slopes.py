@@ -98,3 +98,16 @@ def test_a_reward_above_the_highest_logged_one_is_no_error() -> None:
     scorer = Scorer(LocalModel(Transitions.from_arrays(x, 0 * x, -(x[:, 0] ** 2), 0.9 * x + noise)))
     none = torch.zeros(1, 1, dtype=torch.float64)
     assert abs(scorer.score((none, none, none[0], none)).z[0, -1]) < 0.1
+
+
+def test_a_nearly_exact_column_is_not_charged_with_the_noise_of_another() -> None:
+    rng = torch.Generator().manual_seed(1)
+    x = 4 * torch.rand(600, 3, generator=rng, dtype=torch.float64) - 2
+    noise = torch.randn(600, 2, generator=rng, dtype=torch.float64) * torch.tensor([0.002, 0.02])
+    s, a = x[:, :2], x[:, 2:]
+    after = s + (1.5 * x[:, :1] + x[:, 1:2]).sin() * a + noise
+    model = LocalModel(Transitions.from_arrays(s, a, 0 * x[:, 0], after))
+    assert any({0, 1} <= set(block.columns) and block.shape.is_local for block in model._steps.blocks)
+    between = 0.5 * (x[:200] + x[200:400])  # not at the centres of charts
+    typical = model.predict(between[:, :2], between[:, 2:]).noise.mean(dim=0).numpy()
+    assert (SlopeErrors(model).at(between.T.numpy())[:, :2] < 0.5 * typical).all()
