@@ -40,7 +40,7 @@ _LOG_ROWS, _STEPS, _DISCOUNT = 200, 25, 0.95
 _ROUND, _MOST_ROWS = 100, 2_000
 # Experiments may go this far from the middle of the starts, in half-widths of their range.
 _REACH = 2.0
-_TRUE_EPISODES = 400
+_TRUE_EPISODES, _LOGS = 400, 5
 
 Control = Callable[[Any], Any]
 
@@ -249,6 +249,11 @@ def page(records: Sequence[Record]) -> str:
     for record in records:
         groups.setdefault((record.benchmark, record.method), []).append(record)
     lines += [_line(*key, found) for key, found in groups.items()]
+    if min(map(len, groups.values())) < _LOGS:
+        lines += [
+            "",
+            f"{_LOGS} logs of each plant are planned; the run was stopped before, for want of time.",
+        ]
     lines += ["", "The aim is half the rows of random experiments or fewer:", ""]
     for plant in dict.fromkeys(name for name, _ in groups):
         a, r = (statistics.median(_rows_needed(groups[plant, method])) for method in _METHODS)
@@ -289,7 +294,7 @@ def _choices(records: Sequence[Record]) -> list[str]:
 def main() -> None:
     """Make the runs without a record and print them."""
     parser = argparse.ArgumentParser(prog="python -m studies.advice", description=__doc__)
-    parser.add_argument("--logs", type=int, default=5)
+    parser.add_argument("--logs", type=int, default=_LOGS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
