@@ -82,15 +82,22 @@ def test_the_allowance_is_three_quarters_of_the_standard_error_and_two_of_the_he
     scorer._bias = np.zeros(len(scorer.columns))
     doubtful = replace(scores, doubt=np.full_like(scores.doubt, 0.4))
     assert scorer.allowance(doubtful)[:, 0] == pytest.approx(0.75 * 0.4 + 2 / np.sqrt(1_000))
+    very = replace(scores, doubt=np.full_like(scores.doubt, 1e9))
+    largest = np.quantile(np.abs(scorer.reference[:, 0]), 0.99)
+    assert scorer.allowance(very)[:, 0] == pytest.approx(largest + 2 / np.sqrt(1_000))
 
 
-def test_the_allowance_is_not_smaller_where_the_held_out_rows_are_predicted_exactly() -> None:
+def test_held_out_errors_do_not_limit_the_allowance_for_slopes_that_the_log_does_not_show() -> None:
     data = walk(1_000, sensor=0.0, process=0.0)
     scorer = Scorer(LocalModel(data))
     scores = scorer.score((data.states, data.actions, data.rewards, data.next_states))
     assert scorer.sizes[-1].max() < 1e-3
-    doubtful = replace(scores, doubt=np.full_like(scores.doubt, 0.4))
-    assert scorer.allowance(doubtful)[:, 0] == pytest.approx(0.75 * 0.4 + 2 / np.sqrt(1_000))
+    shown, not_shown = (
+        replace(scores, doubt=one, by_slopes=0.4 - one)
+        for one in (np.full_like(scores.doubt, 0.4), np.zeros_like(scores.doubt))
+    )
+    assert scorer.allowance(shown)[:, 0] == pytest.approx(2 / np.sqrt(1_000), abs=1e-3)
+    assert scorer.allowance(not_shown)[:, 0] == pytest.approx(0.75 * 0.4 + 2 / np.sqrt(1_000))
 
 
 def test_noise_that_depends_on_the_place_is_scaled_away() -> None:

@@ -111,3 +111,28 @@ def test_a_nearly_exact_column_is_not_charged_with_the_noise_of_another() -> Non
     between = 0.5 * (x[:200] + x[200:400])  # not at the centres of charts
     typical = model.predict(between[:, :2], between[:, 2:]).noise.mean(dim=0).numpy()
     assert (SlopeErrors(model).at(between.T.numpy())[:, :2] < 0.5 * typical).all()
+
+
+class _Given:
+    """Errors by slopes that are a share of the spread of each column."""
+
+    def __init__(self, share: float, model: LocalModel) -> None:
+        self._values = share * model.rows.spread[: model.num_states + 1].numpy()
+
+    def at(self, x: np.ndarray) -> np.ndarray:
+        return np.tile(self._values, (x.shape[1], 1))
+
+
+@pytest.mark.parametrize(
+    ("share", "noise", "outside"), [(0.09, 0, 0), (0.11, 0, 1), (0.11, 0.3, 0), (0.5, 0.3, 1)]
+)
+def test_rows_are_outside_where_slopes_make_an_error_above_a_tenth_of_a_step_and_above_the_noise(
+    share: float, noise: float, outside: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = torch.Generator().manual_seed(2)
+    s, a = (torch.randn(300, 1, generator=rng, dtype=torch.float64) for _ in range(2))
+    w = noise * torch.randn(300, 1, generator=rng, dtype=torch.float64)
+    scorer = Scorer(LocalModel(Transitions.from_arrays(s, a, 0 * s[:, 0], s + a + w)))
+    monkeypatch.setattr(scorer, "_slope_errors", _Given(share, scorer.model))
+    scores = scorer.score((s[:20], a[:20], 0 * s[:20, 0], (s + a)[:20]))
+    assert scores.outside.tolist() == [bool(outside)] * 20

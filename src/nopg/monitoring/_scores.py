@@ -35,6 +35,9 @@ _DOUBT, _DEVIATIONS = 0.75, 2.0
 
 OUTSIDE = 0.01
 """A row with a larger unknown share lies outside the log: the plant is not tested there."""
+# So does one at which slopes that the log does not show make a larger error than this share of a state's
+# usual step, and a larger one than all else. Smaller ones matter little, and count in the scale.
+_OPEN = 0.1
 
 Row = tuple[Tensor, Tensor, Tensor, Tensor]
 """States (m, d_s), actions (m, d_a), rewards (m,) and next states (m, d_s)."""
@@ -47,11 +50,11 @@ class Scores:
     Attributes:
         predicted: Predicted next states and reward, shape (m, d_s + 1).
         unknown: Share of each (s, a) outside the log, shape (m,).
-        outside: Whether the log shows too little to test the plant there: no data, or slopes so uncertain
-            that they make a larger error in a state than all else, shape (m,).
+        outside: Whether the log shows too little to test the plant there, shape (m,).
         scale: Size of an ordinary error, shape (m, c).
-        doubt: Standard error of the prediction, over the scale, shape (m, c): among models of parts of the
-            log, or by slopes that the log does not show, whichever is larger.
+        doubt: Standard error of the prediction among models of parts of the log, over the scale, shape
+            (m, c).
+        by_slopes: The same by slopes that the log does not show, on which all its parts agree, shape (m, c).
         z: Measured less predicted, over the scale, shape (m, c).
         shifts: z by which a fault of size 1 would show: an offset of each column, the relative gain of each
             action, the offset of each sensor, shape (m, c + d_a + d_s, c).
@@ -62,6 +65,7 @@ class Scores:
     outside: BoolArray
     scale: FloatArray
     doubt: FloatArray
+    by_slopes: FloatArray
     z: FloatArray
     shifts: FloatArray
 
@@ -118,6 +122,7 @@ class Scorer:
         self.typical = np.maximum(np.median(np.abs(first.z), axis=0), _LEAST_SCORE)
         r = self.whiten(first.z, linked)
         self._bias = _bias(r, rows.space.embed(rows.inputs)[rows.copies[chosen]], part)
+        self._largest = np.quantile(np.abs(r), _QUANTILE, axis=0)
         self.reference, self.sizes = np.sort(r, axis=0), np.sort(np.abs(r), axis=0)
 
     @property
@@ -153,11 +158,11 @@ class Scorer:
         noise = np.column_stack(
             [np.sqrt(out[-1 - d_s : -1].T ** 2 + model.noise.in_steps), np.full(m, self._reward_noise)]
         )
-        floor = _FLOOR * model.rows.spread[: d_s + 1].numpy()
-        among_parts, by_slopes = np.sqrt(np.square(apart).mean(axis=1).T), self._slope_errors.at(x)
-        ordinary = np.sqrt(noise**2 + among_parts**2 + floor**2)
-        doubt = np.maximum(among_parts, by_slopes)[:, self.columns]
-        scale = np.sqrt((noise**2 + floor**2)[:, self.columns] + doubt**2)
+        spread = model.rows.spread[: d_s + 1].numpy()
+        floor = _FLOOR * spread
+        doubt, by_slopes = np.sqrt(np.square(apart).mean(axis=1).T), self._slope_errors.at(x)
+        ordinary = np.maximum(np.sqrt(noise**2 + doubt**2 + floor**2), _OPEN * spread)
+        scale = np.sqrt(noise**2 + np.maximum(doubt, by_slopes) ** 2 + floor**2)[:, self.columns]
         unknown = 1.0 / (1.0 + np.exp(-out[-1]))
         slope = slopes[self.columns].transpose(2, 1, 0) / scale[:, None]  # (m, d, c)
         slope[..., [k == d_s for k in self.columns]] = 0.0  # computed from commands and measurements
@@ -174,7 +179,8 @@ class Scorer:
             unknown=unknown,
             outside=(unknown >= OUTSIDE) | (by_slopes > ordinary)[:, :d_s].any(axis=1),
             scale=scale,
-            doubt=doubt / scale,
+            doubt=doubt[:, self.columns] / scale,
+            by_slopes=by_slopes[:, self.columns] / scale,
             z=errors[:, self.columns] / scale,
             shifts=shifts,
         )
@@ -188,7 +194,9 @@ class Scorer:
 
     def allowance(self, scores: Scores) -> FloatArray:
         """Return the mean score (m, c) that the model's own error may cause at each row."""
-        at_place = np.maximum(_DOUBT * scores.doubt, self._bias)
+        # Held-out errors bound the first; they do not tell of slopes that the log does not show.
+        of_parts = np.minimum(_DOUBT * scores.doubt, self._largest)
+        at_place = np.maximum(np.maximum(of_parts, _DOUBT * scores.by_slopes), self._bias)
         return np.asarray(at_place + _DEVIATIONS / np.sqrt(len(self.reference)))
 
     def ranks(self, r: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
