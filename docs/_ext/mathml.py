@@ -13,6 +13,7 @@ from sphinx.writers.html5 import HTML5Translator
 _ACCENT = re.compile(r'<mover accent="true">\s*<mi>(\w)</mi>\s*<mo stretchy="false">(.)</mo>\s*</mover>')
 _COMBINING = {
     "\N{MODIFIER LETTER CIRCUMFLEX ACCENT}": "\N{COMBINING CIRCUMFLEX ACCENT}",
+    "\N{MODIFIER LETTER MACRON}": "\N{COMBINING MACRON}",
     "~": "\N{COMBINING TILDE}",
 }
 
