@@ -41,6 +41,7 @@ def paths_of(
     states: torch.Tensor | None = None,
     stays: float = 1.0,
     held_out: float = 0.0,
+    end_reward: float = 0.0,
 ) -> ModelPaths:
     """Return paths with these returns (P, m) through states (T + 1, P·m), which never end."""
     values = torch.tensor(returns, dtype=torch.float64)
@@ -48,14 +49,14 @@ def paths_of(
     places = torch.zeros(2, P * m, dtype=torch.float64) if states is None else states
     T = len(places) - 1
     ones = torch.ones(T, P * m, dtype=torch.float64)
-    return ModelPaths(
+    paths = ModelPaths(
         returns=values,
         pessimistic=values if pessimistic is None else torch.full_like(values, pessimistic),
         unknown=torch.zeros_like(values),
         states=places[:-1, :, None],
         actions=0 * ones[..., None],
         rewards=0 * ones,
-        end_rewards=torch.zeros(P, m),
+        end_rewards=torch.full((P, m), end_reward),
         costs=torch.zeros(0, P, m),
         left=stays * ones,
         going=ones,
@@ -64,9 +65,10 @@ def paths_of(
         goes_on=ones[0],
         num_parts=P,
         repeats=repeats,
-        held_out=HeldOutErrors(held_out, 0.0, 10),
         solution=cast(Any, None),
     )
+    vars(paths)["held_out"] = HeldOutErrors(held_out, 0.0, 10)
+    return paths
 
 
 def plain(count: int) -> Transitions:
@@ -277,8 +279,7 @@ def test_what_a_log_cannot_tell_explains_the_unknown_mass() -> None:
 
 
 def test_the_end_of_a_task_is_known_to_half_a_step() -> None:
-    still = paths_of([[10.0], [10.0], [10.0]])
-    ends = replace(still, end_rewards=torch.full((3, 1), 4.0, dtype=torch.float64))
+    ends = paths_of([[10.0], [10.0], [10.0]], end_reward=4.0)
     assert standard_error(ends.returns, ends, floor=True) == pytest.approx(2.0)
 
 

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.models import ColumnFit, LocalModel
 from nopg.models._chart_fit import ChartFit
@@ -18,6 +19,11 @@ from nopg.models._regression_rows import RegressionRows, design, difference
 
 A = torch.tensor([[0.9, 0.1], [-0.2, 1.05]], dtype=torch.float64)
 B = torch.tensor([[0.3], [0.5]], dtype=torch.float64)
+
+
+def stepped(model: LocalModel, x: FloatArray) -> FloatArray:
+    """Return all numbers that a model predicts at inputs (d, m)."""
+    return model.steps.step(x, None)[0]
 
 
 def linear_log(rows: int = 200, *, noise: float = 0.0, seed: int = 0, episodes: int = 10) -> Transitions:
@@ -95,12 +101,12 @@ def test_inputs_that_a_column_does_not_need_are_dropped(curved: LocalModel) -> N
 def test_derivatives_agree_with_central_differences(curved: LocalModel, part: int | None) -> None:
     x = inputs_near(curved).T.contiguous().numpy()
     parts = None if part is None else torch.full((x.shape[1],), part).numpy()
-    _, slopes = curved.step(x, parts)
+    _, slopes = curved.steps.step(x, parts)
     for column in range(x.shape[0]):
         up, down = x.copy(), x.copy()
         up[column] += 1e-6
         down[column] -= 1e-6
-        numeric = (curved.step(up, parts)[0] - curved.step(down, parts)[0]) / 2e-6
+        numeric = (curved.steps.step(up, parts)[0] - curved.steps.step(down, parts)[0]) / 2e-6
         apart = abs(numeric - slopes[:, column])
         # A step across the edge of a chart's box has no derivative; hardly any does that.
         assert (apart < 1e-5 * (1 + abs(numeric))).mean() > 0.97
@@ -118,7 +124,7 @@ def test_every_row_twice_says_the_same_as_weights_of_two() -> None:
     twice = data.take(torch.arange(120).repeat_interleave(2))
     weighted = replace(data, weights=torch.full((120,), 2.0, dtype=torch.float64))
     x = inputs_near(LocalModel(data)).T.contiguous().numpy()
-    plain, doubled, heavy = (LocalModel(one).step(x, None)[0] for one in (data, twice, weighted))
+    plain, doubled, heavy = (stepped(LocalModel(one), x) for one in (data, twice, weighted))
     assert abs(doubled - heavy).max() < 1e-8
     assert abs(plain - heavy).max() < 1e-8
 
@@ -127,7 +133,7 @@ def test_weights_count() -> None:
     data = linear_log(120, noise=0.2)
     heavier = replace(data, weights=torch.linspace(0.1, 5.0, 120, dtype=torch.float64))
     x = inputs_near(LocalModel(data)).T.contiguous().numpy()
-    assert abs(LocalModel(data).step(x, None)[0] - LocalModel(heavier).step(x, None)[0]).max() > 1e-4
+    assert abs(stepped(LocalModel(data), x) - stepped(LocalModel(heavier), x)).max() > 1e-4
 
 
 def test_statistics_of_groups_add_up() -> None:
@@ -156,11 +162,11 @@ def test_a_part_rests_on_its_rows_alone() -> None:
     wild = replace(data, next_states=torch.where(mine[:, None], data.next_states, 50.0 + data.next_states))
     x = inputs_near(model).T.contiguous().numpy()
     rows = replace(model.rows, targets=RegressionRows.of(wild).targets)
-    charts = [Charts(rows, block.columns, block.shape, Excitation.of(rows)) for block in model._steps.blocks]
+    charts = [Charts(rows, block.columns, block.shape, Excitation.of(rows)) for block in model.steps.blocks]
     other = model.with_parts(kept)
-    other._steps.chart_fits = [ChartFit(one, kept) for one in charts]
+    other.steps.chart_fits = [ChartFit(one, kept) for one in charts]
     steps = slice(0, 2)
-    assert abs(other.step(x, None)[0][steps] - model.with_parts(kept).step(x, None)[0][steps]).max() < 1e-9
+    assert abs(stepped(other, x)[steps] - stepped(model.with_parts(kept), x)[steps]).max() < 1e-9
 
 
 def test_the_number_of_charts_is_bounded() -> None:
@@ -220,7 +226,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     data = linear_log(100, noise=0.1)
     shuffled = data.take(torch.randperm(100, generator=torch.Generator().manual_seed(3)))
     x = inputs_near(LocalModel(data)).T.contiguous().numpy()
-    assert abs(LocalModel(data).step(x, None)[0] - LocalModel(shuffled).step(x, None)[0]).max() < 1e-8
+    assert abs(stepped(LocalModel(data), x) - stepped(LocalModel(shuffled), x)).max() < 1e-8
 
 
 @settings(max_examples=10, deadline=None)
@@ -250,14 +256,14 @@ def test_the_derivative_of_a_quadratic_fit_holds_with_angles_and_parts() -> None
     model = LocalModel(data)
     assert model.column_fits[-1].degree == 2
     x, part = inputs_near(model, 6).T.contiguous().numpy(), np.array([0, 2, 1, 1, 0, 2])
-    out, slopes = model.step(x, part)
+    out, slopes = model.steps.step(x, part)
     for column in range(len(x)):
         moved = [x.copy(), x.copy()]
         moved[0][column] += 1e-6
         moved[1][column] -= 1e-6
-        up, down = (model.step(one, part)[0] for one in moved)
+        up, down = (model.steps.step(one, part)[0] for one in moved)
         assert slopes[3, column] == pytest.approx((up[3] - down[3]) / 2e-6, abs=1e-5)
-    plain, none = model.step(x, part, slopes=False, noise=False)
+    plain, none = model.steps.step(x, part, slopes=False, noise=False)
     assert plain[:4] == pytest.approx(out[:4], abs=1e-12)
     assert none.size == 0
 

@@ -143,7 +143,7 @@ def test_a_reward_that_is_given_is_evaluated_and_not_fitted() -> None:
     moves, rewarding, _ = path.slopes
     direct = np.array([1.0, 0.0, -2.0])[None, :, None]
     assert rewarding == pytest.approx(direct + 3.0 * moves[:, 1], rel=1e-9)
-    assert 2 not in [column for fit in model._steps.chart_fits for column in fit.columns]
+    assert 2 not in [column for fit in model.steps.chart_fits for column in fit.columns]
 
 
 def test_slopes_of_actions_agree_with_differences(linear: LocalModel) -> None:

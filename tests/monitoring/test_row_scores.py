@@ -8,7 +8,8 @@ import torch
 
 from nopg import LocalModel, Transitions
 from nopg._seeding import generator
-from nopg.monitoring._scores import Scorer, linked_rows
+from nopg.data._sequences import continuing_rows
+from nopg.monitoring._scores import Scorer
 
 
 def walk(rows: int, *, sensor: float, process: float, seed: int = 0) -> Transitions:
@@ -30,17 +31,11 @@ def walk(rows: int, *, sensor: float, process: float, seed: int = 0) -> Transiti
     )
 
 
-def test_a_row_continues_the_one_before_if_it_begins_where_that_ended() -> None:
-    states, after = torch.tensor([[0.0], [1.0], [5.0], [6.0]]), torch.tensor([[1.0], [2.0], [6.0], [7.0]])
-    assert linked_rows(states, after, None).tolist() == [False, True, False, True]
-    assert linked_rows(states, after, torch.tensor([0, 1, 1, 1])).tolist() == [False, False, False, True]
-
-
 def test_sensor_noise_correlates_errors_and_whitening_takes_that_off() -> None:
     data = walk(1_000, sensor=0.3, process=0.05)
     scorer = Scorer(LocalModel(data))
     z = scorer.score((data.states, data.actions, data.rewards, data.next_states)).z
-    linked = linked_rows(data.states, data.next_states, data.episodes)
+    linked = continuing_rows(data).numpy()
     r = scorer.whiten(z, linked)
 
     def correlation(values: np.ndarray) -> float:

@@ -68,7 +68,7 @@ def errors_at(model: LocalModel, further: float) -> np.ndarray:
 
 def test_errors_by_slopes_are_those_of_a_regression_with_a_wide_prior() -> None:
     model = LocalModel(feedback_run(600, seed=1000, dither=0.5))
-    block = next(block for block in model._steps.blocks if 0 in block.columns)
+    block = next(block for block in model.steps.blocks if 0 in block.columns)
     assert not block.shape.is_local
     x = model.rows.inputs
     X = (x - x.mean(dim=0)) / x.std(dim=0, correction=0)
@@ -84,7 +84,7 @@ def test_errors_by_slopes_are_those_of_a_regression_with_a_wide_prior() -> None:
 @pytest.mark.parametrize("bend", [0.0, 0.1])
 def test_errors_by_slopes_grow_with_the_distance_from_exact_feedback(bend: float) -> None:
     model = LocalModel(feedback_run(600, seed=1000, dither=0.0, bend=bend))
-    assert any(block.shape.is_local for block in model._steps.blocks) == (bend > 0)
+    assert any(block.shape.is_local for block in model.steps.blocks) == (bend > 0)
     at, near, far = (np.median(errors_at(model, further)[:, 1]) for further in (0.0, 0.1, 1.0))
     assert at < 0.1
     assert 8.0 < far / near < 12.0
@@ -107,7 +107,7 @@ def test_a_nearly_exact_column_is_not_charged_with_the_noise_of_another() -> Non
     s, a = x[:, :2], x[:, 2:]
     after = s + (1.5 * x[:, :1] + x[:, 1:2]).sin() * a + noise
     model = LocalModel(Transitions.from_arrays(s, a, 0 * x[:, 0], after))
-    assert any({0, 1} <= set(block.columns) and block.shape.is_local for block in model._steps.blocks)
+    assert any({0, 1} <= set(block.columns) and block.shape.is_local for block in model.steps.blocks)
     between = 0.5 * (x[:200] + x[200:400])  # not at the centres of charts
     typical = model.predict(between[:, :2], between[:, 2:]).noise.mean(dim=0).numpy()
     assert (SlopeErrors(model).at(between.T.numpy())[:, :2] < 0.5 * typical).all()

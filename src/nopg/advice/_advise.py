@@ -17,7 +17,7 @@ from nopg.errors import ArgumentError
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
 from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
-from nopg.evaluation._interval import _WEAK_UNKNOWN
+from nopg.evaluation._interval import WEAK_UNKNOWN
 from nopg.inspect._wording import listed
 from nopg.models import RewardFunction
 
@@ -199,7 +199,7 @@ def _rank(one: Experiment) -> tuple[bool, int, float]:
 
     The interval alone would not do: where all logged rewards are alike it is narrow whatever is unknown.
     """
-    return one.too_far, _VERDICTS.index(one.verdict), one.width * max(one.unknown_mass, _WEAK_UNKNOWN)
+    return one.too_far, _VERDICTS.index(one.verdict), one.width * max(one.unknown_mass, WEAK_UNKNOWN)
 
 
 def _notes(states: Box) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nopg.cli._data import _bounds
+from nopg.cli._data import parse_bounds
 from nopg.cli._log import has_data, read_log
 from nopg.cli._options import AsJson, Log, Run
 from nopg.cli._screen import ERR, evaluation_values, print_json, show
@@ -49,7 +49,7 @@ def advise(
     if log is None and not has_data(run):
         raise ArgumentError(f"{run} was saved without its data; give a log of its plant with --log")
     data = result.evaluator.data if log is None else read_log(log, run, result)
-    bounds = dict(_bounds(text) for text in bound or [])
+    bounds = dict(parse_bounds(text) for text in bound or [])
     found = compare_experiments(
         data,
         result.policy,

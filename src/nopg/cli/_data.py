@@ -16,7 +16,7 @@ from nopg.errors import ArgumentError, DataError
 if TYPE_CHECKING:
     from nopg.data import Transitions
 
-__all__ = ["DataOptions"]
+__all__ = ["DataOptions", "parse_bounds"]
 
 
 def _column(text: str, *names: str) -> Any:
@@ -110,7 +110,7 @@ class DataOptions:
         settings: dict[str, Any] = {
             "angles": _angles(self.angle or []),
             "units": dict(_pair(text, "--unit level=m") for text in self.unit or []),
-            "bounds": dict(_bounds(text) for text in self.bound or []),
+            "bounds": dict(parse_bounds(text) for text in self.bound or []),
             "invalid": "drop" if self.drop_invalid else "raise",
         }
         data = self._read(
@@ -168,7 +168,7 @@ def _angles(texts: Sequence[str]) -> dict[str, float]:
     return angles
 
 
-def _bounds(text: str) -> tuple[str, tuple[float, float]]:
+def parse_bounds(text: str) -> tuple[str, tuple[float, float]]:
     form = "--bound valve=0:1"
     name, interval = _pair(text, form)
     low, colon, high = interval.partition(":")

@@ -18,6 +18,7 @@ from nopg.models._noise import Noise
 __all__ = [
     "DEVIATIONS",
     "NO_UNKNOWN",
+    "WEAK_UNKNOWN",
     "Verdict",
     "lower_return",
     "resolution",
@@ -33,7 +34,7 @@ _FINEST = 0.01
 # The log shows the end of a task to half a step, to all halves alike.
 _HALF_A_STEP = 0.5
 # Limits of the unknown mass, and of the standard error over the range of returns that logged rewards allow.
-_WEAK_UNKNOWN, NO_UNKNOWN = 0.05, 0.2
+WEAK_UNKNOWN, NO_UNKNOWN = 0.05, 0.2
 _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
 _FEWEST_EPISODES = 6
 
@@ -113,7 +114,7 @@ def verdict_of(
         found.append("a single episode, whose tenths are used as episodes")
     elif episodes < _FEWEST_EPISODES:
         found.append(f"halves of {episodes} episodes tell little about the error")
-    if unknown > _WEAK_UNKNOWN:
+    if unknown > WEAK_UNKNOWN:
         found.append(f"{unknown:.0%} of the return's weight lies outside the data")
     if relative > _WEAK_ERROR:
         found.append(
@@ -136,7 +137,7 @@ def verdict_of(
     for finding in findings:
         if finding.grade is Grade.STOP:
             found.append(f"{finding.what} ({finding.advice[0].lower()}{finding.advice[1:]})")
-        elif finding.topic == "excitation" and finding.grade is Grade.LOOK and unknown > _WEAK_UNKNOWN:
+        elif finding.topic == "excitation" and finding.grade is Grade.LOOK and unknown > WEAK_UNKNOWN:
             found.append(finding.what)
     if unknown > NO_UNKNOWN or relative > _NO_ERROR or episodes == 1:
         return "not identifiable", tuple(found)

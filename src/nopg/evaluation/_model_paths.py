@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -47,7 +48,6 @@ class ModelPaths:
         goes_on: The share that has not ended after the last step, shape (P·m,).
         num_parts: P.
         repeats: How often every start is repeated.
-        held_out: What errors of the model on held-out rows would change in the return.
         solution: Of the equation whose values are the tails.
     """
 
@@ -66,8 +66,20 @@ class ModelPaths:
     goes_on: torch.Tensor
     num_parts: int
     repeats: int
-    held_out: HeldOutErrors
     solution: MultistepSolution
+
+    @cached_property
+    def held_out(self) -> HeldOutErrors:
+        """What errors of the model on held-out rows would change in the return.
+
+        They are those along the paths of part 0. After these paths, the errors along them continue.
+        """
+        problem, (T, _, d_s), m = self.solution.problem, self.states.shape, self.returns.shape[1]
+        weights = problem.discount ** torch.arange(T)[:, None] * self.going[:, :m]
+        later = problem.discount**T / (1.0 - problem.discount) * self.goes_on[:m].sum()
+        weights = weights * (1.0 + later / weights.sum().clamp(min=1e-300)) / m
+        states, actions = self.states[:, :m].reshape(-1, d_s), self.actions[:, :m].flatten(end_dim=1)
+        return held_out_errors(problem.model, self.solution, states, actions, weights.reshape(-1))
 
 
 def follow(
@@ -128,19 +140,8 @@ def follow(
         goes_on=torch.as_tensor(path.going[-1]),
         num_parts=num_parts,
         repeats=repeats,
-        held_out=_held_out(problem, solution, path, m),
         solution=solution,
     )
-
-
-def _held_out(problem: MultistepProblem, solution: MultistepSolution, path: Rollout, m: int) -> HeldOutErrors:
-    """Return the errors along the first m paths; after them, those along them continue."""
-    gamma, T = problem.discount, len(path)
-    weights = gamma ** np.arange(T)[:, None] * path.going[:-1, :m]
-    later = gamma**T / (1.0 - gamma) * path.going[-1, :m].sum()
-    weights = weights * (1.0 + later / max(float(weights.sum()), 1e-300)) / m
-    states, actions = (torch.as_tensor(one[:T, :m].reshape(T * m, -1)) for one in (path.states, path.actions))
-    return held_out_errors(problem.model, solution, states, actions, torch.as_tensor(weights.reshape(-1)))
 
 
 def _noise(problem: MultistepProblem, shape: tuple[int, int, int], num_parts: int) -> FloatArray:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-import torch
 from scipy import special
 
 from nopg.bellman import MultistepProblem
@@ -102,12 +101,10 @@ class OfflineEvaluator:
         so leaving one out needs no second regression. The most influential come first.
         """
         rows, law = self.model.rows, PolicyLaw.of(policy, self.data.schema)
-        G = rows.num_groups
-        if G == 1:
+        if rows.num_groups == 1:
             return ()
-        kept = torch.cat([torch.ones(1, G, dtype=torch.bool), ~torch.eye(G, dtype=torch.bool)])
-        problem = self.problem.replace(model=self.model.with_parts(kept))
-        whole, *without = follow(problem, law, num_parts=G + 1).returns.mean(dim=1).tolist()
+        problem = self.problem.replace(model=self.model.without_groups())
+        whole, *without = follow(problem, law, num_parts=rows.num_groups + 1).returns.mean(dim=1).tolist()
         found = [
             (tuple(rows.rows_of_group(group).tolist()), whole - rest) for group, rest in enumerate(without)
         ]

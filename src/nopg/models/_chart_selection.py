@@ -31,6 +31,8 @@ _ENOUGH = 1e-6
 _LARGEST_ERROR = 4.0
 # Factor by which the error must fall to keep an input or a distance of its own.
 _WORTH_IT = 0.95
+# Least radius, in units of the inputs.
+_TINY = 1e-9
 # Factor by which the error of a target may grow with the shape of another target.
 _SHARED = 1.01
 # Rows around a held-out one whose residuals are compared with its own, and the least rank correlation of both
@@ -101,6 +103,11 @@ class _Inputs:
     used: Tensor
     metric: Tensor
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """A hashable value, equal for equal inputs."""
+        return tuple(self.used.tolist()), tuple(self.metric.tolist())
+
     def dropped(self, column: int) -> _Inputs:
         used, metric = self.used.clone(), self.metric.clone()
         used[column], metric[column] = False, 0.0
@@ -136,9 +143,17 @@ class _Search:
     """Predictions of the rows of each group from the other groups, for many shapes."""
 
     def __init__(self, rows: RegressionRows) -> None:
-        self.rows = rows
-        self._known = rows.sample[:_ROWS_KNOWN]
-        self._held_out = rows.sample[:_ROWS_HELD_OUT]
+        known = rows.sample[:_ROWS_KNOWN]
+        self.rows = replace(
+            rows,
+            inputs=rows.inputs[known],
+            targets=rows.targets[known],
+            weights=rows.weights[known],
+            groups=rows.groups[known],
+            sample=torch.arange(len(known)),
+            first=rows.first[known],
+        )
+        self._tried: dict[tuple[object, ...], dict[ChartShape, list[float]]] = {}
         self._scale = torch.where(rows.spread > 0, rows.spread, 1.0)
         self.unexplained: dict[ChartShape, list[float]] = {}
         self._uneven: dict[ChartShape, list[float]] = {}
@@ -149,12 +164,14 @@ class _Search:
 
     def least(self, inputs: _Inputs, target: int) -> float:
         """Return the least error of a target over a few shapes."""
-        return min(errors[target] for errors in self.errors(inputs, final=False).values())
+        if inputs.key not in self._tried:
+            self._tried[inputs.key] = self.errors(inputs, final=False)
+        return min(errors[target] for errors in self._tried[inputs.key].values())
 
     def errors(self, inputs: _Inputs, *, final: bool) -> dict[ChartShape, list[float]]:
         """Return the error of each target for every candidate shape."""
         rows, found = self.rows, dict[ChartShape, list[float]]()
-        held_out = self._held_out if final else self._held_out[:_ROWS_HELD_OUT_IN_SEARCH]
+        held_out = rows.sample[: _ROWS_HELD_OUT if final else _ROWS_HELD_OUT_IN_SEARCH]
         squared, near = self._neighbors(inputs, held_out)
         if near.shape[1] == 0:
             alone = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf)
@@ -168,9 +185,9 @@ class _Search:
             found[shape] = wrong.clamp(max=1.0).mean(dim=0).tolist()
             self.unexplained[shape] = wrong.clamp(max=_LARGEST_ERROR).mean(dim=0).tolist()
 
-        apart = rows.space.offsets(rows.inputs[held_out][:, None], rows.inputs[near])
         regressors = inputs.used.nonzero()[:, 0]
-        local = inputs.metric[regressors]
+        apart = rows.space.offsets(rows.inputs[held_out][:, None], rows.inputs[near])[:, :, regressors]
+        local, phi = inputs.metric[regressors], {degree: design(apart, degree) for degree in (1, 2)}
         weights = rows.weights[near]
         missed = {g: self._residuals(inputs, held_out, near, g) for g in (1, 2)}
         for g, (around, truth) in missed.items():
@@ -188,11 +205,11 @@ class _Search:
                 continue
             radius = squared[:, K - 1 : K].sqrt() * (1.0 + 1e-6)
             kappa = kernel_weights(squared[:, :K], radius) * weights[:, :K]
-            scale = torch.where(local > 0, local / radius.clamp(min=1e-300), 1.0)
-            phi = design(apart[:, :K][:, :, regressors] * scale[:, None], degree)
-            weighted = phi * kappa[:, :, None]
-            gram, moment = weighted.mT @ phi, weighted.mT @ residuals[:, :K]
-            total = gram[:, 0, 0, None]
+            weighted = phi[degree][:, :K] * kappa[:, :, None]
+            gram, moment = weighted.mT @ phi[degree][:, :K], weighted.mT @ residuals[:, :K]
+            # Penalties are those of offsets in radii.
+            units = design(torch.where(local > 0, local / radius.clamp(min=_TINY), 1.0), degree)[:, :, None]
+            gram, moment, total = gram * units * units.mT, moment * units, gram[:, 0, 0, None]
             for ridge in ridges:
                 penalty = torch.diag_embed(((ridge + 1e-9) * total).expand(-1, p))
                 level = torch.linalg.solve(gram + penalty, moment)[:, 0]
@@ -219,12 +236,11 @@ class _Search:
         """Return squared distances and indices (m, K) of the nearest rows of other groups."""
         rows = self.rows
         points = rows.space.embed(rows.inputs, inputs.metric)
-        squared = torch.cdist(points[held_out], points[self._known]).square()
-        own = rows.groups[held_out][:, None] == rows.groups[self._known]
-        squared = squared.masked_fill(own, math.inf)
+        squared = torch.cdist(points[held_out], points).square()
+        own = rows.groups[held_out][:, None] == rows.groups
         most = min(_MOST_NEIGHBORS, int((~own).sum(dim=1).min()))
-        squared, near = squared.topk(most, dim=1, largest=False)
-        return squared, self._known[near]
+        squared, near = squared.masked_fill(own, math.inf).topk(most, dim=1, largest=False)
+        return squared, near
 
     def _residuals(
         self, inputs: _Inputs, held_out: Tensor, near: Tensor, degree: int
@@ -233,9 +249,8 @@ class _Search:
         rows = self.rows
         whole = GlobalFit.of(rows, inputs.used, degree, list(range(rows.targets.shape[1])))
         fits = whole.coefficients(~torch.eye(rows.num_groups, dtype=torch.bool))
-        mine, X = fits[rows.groups[held_out]], whole.features  # (m, q, t), (n, q)
-        left = rows.targets[near] - X[near] @ mine
-        return left, rows.targets[held_out] - torch.einsum("mq,mqt->mt", X[held_out], mine)
+        left, own = rows.targets - whole.features @ fits, rows.groups[held_out]  # (G, n, t), (m,)
+        return left[own[:, None], near], left[own, held_out]
 
 
 def _best(errors: dict[ChartShape, list[float]], target: int) -> ChartShape:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -168,12 +168,12 @@ class Charts:
             self.high[some] = torch.where(inside, offsets, -math.inf).amax(dim=1)
             phi = design(offsets, self.shape.degree)
             y = targets[near]
-            for g, (weights, (gram, moment)) in itertools.product(
-                range(G), zip((kappa, wide), self.statistics, strict=True)
-            ):
-                weighted = phi * (weights * (rows.groups[near] == g))[:, :, None]
-                gram[g, some] = weighted.mT @ phi
-                moment[g, some] = weighted.mT @ y
+            for g, (mine, there) in enumerate(_members(rows.groups[near], wide > 0, G)):
+                own_phi, own_y = phi[mine], y[mine]
+                for weights, (gram, moment) in zip((kappa, wide), self.statistics, strict=True):
+                    weighted = own_phi * (weights[mine] * there)[:, :, None]
+                    gram[g, some] = weighted.mT @ own_phi
+                    moment[g, some] = weighted.mT @ own_y
             narrow, broad = (
                 self._residual_variance(phi, y, weights, some=some, fit=global_fit, statistics=statistics)
                 for weights, statistics in zip((kappa, wide), self.statistics, strict=True)
@@ -283,6 +283,27 @@ def farthest_points(points: Tensor, count: int, *, kept: int = 0) -> Tensor:
         chosen[number] = distance.argmax()
         distance = torch.minimum(distance, (points - points[chosen[number]]).square().sum(dim=1))
     return chosen
+
+
+def _members(
+    groups: Tensor, inside: Tensor, num_groups: int
+) -> Iterator[tuple[tuple[Tensor, Tensor], Tensor]]:
+    """Yield for each group the indices (c, 1), (c, k) of its rows inside charts, and whether there is one.
+
+    Args:
+        groups: The group of each row near each chart, shape (c, K).
+        inside: Whether the row is inside, shape (c, K).
+        num_groups: G.
+    """
+    groups = torch.where(inside, groups, num_groups)
+    order, charts = groups.argsort(dim=1, stable=True), torch.arange(len(groups))[:, None]
+    begin = torch.zeros(len(groups), 1, dtype=torch.long)
+    for g in range(num_groups):
+        count = (groups == g).sum(dim=1, keepdim=True)
+        place = torch.arange(int(count.max()))
+        there = place < count
+        yield (charts, order[charts, torch.where(there, begin + place, 0)]), there
+        begin = begin + count
 
 
 def _chunks(counts: Tensor, coefficients: int) -> list[Tensor]:

@@ -42,13 +42,11 @@ class HeldOutRows:
     @classmethod
     def of(cls, model: LocalModel) -> HeldOutRows:
         """Return at most 2 000 distinct rows of the log of a model."""
-        rows, d_s, G = model.rows, model.num_states, model.rows.num_groups
+        rows, d_s = model.rows, model.num_states
         some = rows.sample[:_MOST_ROWS]
         log = model.data.take(rows.first[some])
-        every, own = torch.ones(1, G, dtype=torch.bool), torch.eye(G, dtype=torch.bool)
-        without = model.with_parts(torch.cat([every, ~own]))
         inputs, measured = rows.inputs[some], torch.cat([log.states, log.actions], dim=1)
-        out, _ = without.step(
+        out, _ = model.without_groups().steps.step(
             inputs.T.contiguous().numpy(),
             (1 + rows.groups[some]).numpy(),
             measured=measured.T.contiguous().numpy(),

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from nopg._seeding import generator
-from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.models._chart_selection import select_shapes
 from nopg.models._column_fit import ColumnFit
@@ -44,6 +43,9 @@ class LocalModel:
         reward: The reward function, if it is known; otherwise it is fitted like a state column.
         costs: Further columns to predict, shape (n, k).
         seed: Random seed of the halves.
+
+    Attributes:
+        steps: One step of the plant, by all parts.
     """
 
     Config = LocalModelConfig
@@ -63,7 +65,7 @@ class LocalModel:
         self.state_space = rows.space.first(self.num_states)
         self.fits = select_shapes(rows)
         left_out = None if reward is None else self.num_states
-        self._steps = OneStep(data, rows, self.fits, _halves(rows.num_groups, seed), left_out=left_out)
+        self.steps = OneStep(data, rows, self.fits, _halves(rows.num_groups, seed), left_out=left_out)
         self.termination = TerminationRule.of(data, self.state_space)
         rewards = data.rewards
         if reward is not None:
@@ -80,19 +82,26 @@ class LocalModel:
     @property
     def rows(self) -> RegressionRows:
         """Rows of the steps: distinct rows of the log, states filtered where sensors are noisy."""
-        return self._steps.rows
+        return self.steps.rows
 
     @property
     def noise(self) -> Noise:
         """The noise of the plant and of its sensors."""
-        return self._steps.noise
+        return self.steps.noise
 
     def with_parts(self, kept: Tensor) -> LocalModel:
         """Return a copy of the model, fitted to other parts (P, G) of the groups."""
         model = copy.copy(self)
         model.__dict__.pop("held_out", None)
-        model._steps = self._steps.with_parts(kept)  # noqa: SLF001 (a copy of this one)
+        model.steps = self.steps.with_parts(kept)
         return model
+
+    def without_groups(self) -> LocalModel:
+        """Return a copy whose part 0 is fitted to all rows and part 1 + g to all but group g."""
+        G = self.rows.num_groups
+        return self.with_parts(
+            torch.cat([torch.ones(1, G, dtype=torch.bool), ~torch.eye(G, dtype=torch.bool)])
+        )
 
     def steps_to_move(self, distance: float) -> float:
         """Return the number of steps in which the median logged step moves this many standard deviations."""
@@ -126,12 +135,12 @@ class LocalModel:
     @property
     def num_parts(self) -> int:
         """Number of fits: one to all rows, and those to halves."""
-        return len(self._steps.kept)
+        return len(self.steps.kept)
 
     @property
     def num_charts(self) -> int:
         """Number of charts of all predicted columns."""
-        return sum(len(charts.centers) for charts in self._steps.blocks)
+        return sum(len(charts.centers) for charts in self.steps.blocks)
 
     @property
     def column_fits(self) -> tuple[ColumnFit, ...]:
@@ -172,23 +181,11 @@ class LocalModel:
     @property
     def noise_share(self) -> float:
         """The largest share of noise, sensors included, in the one-step variance of a state column."""
-        return self._steps.noise_share
+        return self.steps.noise_share
 
     def predict(self, states: Tensor, actions: Tensor, part: Tensor | None = None) -> Prediction:
         """Return the prediction of one step; see `OneStep.predict`."""
-        return self._steps.predict(states, actions, part)
-
-    def step(
-        self,
-        inputs: FloatArray,
-        part: IntArray | None,
-        *,
-        measured: FloatArray | None = None,
-        slopes: bool = True,
-        noise: bool = True,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return all predicted numbers and their slopes; see `OneStep.step`."""
-        return self._steps.step(inputs, part, measured=measured, slopes=slopes, noise=noise)
+        return self.steps.predict(states, actions, part)
 
 
 def _halves(num_groups: int, seed: int) -> Tensor:

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
+from nopg.data._sequences import continuing_rows, spaced_blocks
 from nopg.models._kalman import SteadyFilter
 from nopg.models._regression_rows import difference
 
 __all__ = ["Noise", "filtered_states"]
 
-# Rows that noise is estimated from: blocks of successive ones.
-_MOST_ROWS, _ROWS_IN_BLOCK, _FEWEST_PAIRS = 4_000, 100, 30
+# Rows that noise is estimated from.
+_MOST_ROWS, _FEWEST_PAIRS = 4_000, 30
 # A residual is a jump beyond this many standard deviations; normal noise has 3 in 10⁷ there.
 _JUMP, _MANY_JUMPS = 5.0, 5e-3
 # Standard deviation of normal noise over the median of its size.
@@ -93,7 +94,7 @@ class Noise:
             predict: Returns the prediction of a step at states (m, d_s) and actions (m, d_a).
             spread: Standard deviation of each column's step, shape (d_s,).
         """
-        rows, d_s = data.take(_blocks(len(data))), len(spread)
+        rows, d_s = data.take(spaced_blocks(len(data), _MOST_ROWS)), len(spread)
         found = predict(rows.states, rows.actions)
         residuals = difference(rows.schema, rows.states, rows.next_states) - found.displacement
         visible = residuals.square().mean(dim=0) > _SMALL_NOISE * spread.square()
@@ -105,7 +106,7 @@ class Noise:
         scale = torch.where(spread > 0, spread, 1.0)
         cut = residuals.clamp(min=-_CUT * size, max=_CUT * size) / scale
         J = torch.eye(d_s, dtype=torch.float64) + found.displacement_slope.mean(dim=0)[:, :d_s]
-        split = _Split(cut, J * scale / scale[:, None], _linked(rows))
+        split = _Split(cut, J * scale / scale[:, None], continuing_rows(rows))
         R = np.zeros(d_s) if jumps.any() else split.sensors(visible.numpy())
         units = np.outer(scale, scale)
         return cls(
@@ -162,9 +163,8 @@ class _Split:
     def _unlikeliness(self, R: FloatArray) -> float:
         """Return twice the negative mean log-likelihood of the innovations, up to a constant."""
         scale = np.sqrt(np.maximum(np.diag(self.total), 1e-300))
-        units, floor = np.outer(scale, scale), _LEAST_DISTURBANCE * np.diag(self.of_sensors(R) / scale**2)
-        J = self.J * scale / scale[:, None]
-        filtering = SteadyFilter.of(J, self.disturbances(R) / units + np.diag(floor), np.diag(R / scale**2))
+        in_steps = np.diag(self.of_sensors(R))
+        J, filtering = _steady_filter(self.J, self.disturbances(R), in_steps, R, scale)
         residuals = self._residuals / torch.as_tensor(scale)
         _, innovations = filtering.errors(residuals, torch.as_tensor(J), self._linked)
         some = innovations[self._settled].numpy()
@@ -182,9 +182,7 @@ def filtered_states(data: Transitions, predict: Predict, noise: Noise) -> Tensor
     d_s = data.states.shape[1]
     scale = np.sqrt(noise.in_steps + np.diag(noise.disturbances))
     scale = np.where(scale > 0, scale, 1.0)
-    units, floor = np.outer(scale, scale), _LEAST_DISTURBANCE * np.diag(noise.in_steps / scale**2)
-    J = noise.jacobian * scale / scale[:, None]
-    filtering = SteadyFilter.of(J, noise.disturbances / units + floor, np.diag((noise.sensors / scale) ** 2))
+    _, filtering = _steady_filter(noise.jacobian, noise.disturbances, noise.in_steps, noise.sensors**2, scale)
     missed, slopes = torch.empty_like(data.states), data.states.new_empty(len(data), d_s, d_s)
     unit, eye = torch.as_tensor(scale), torch.eye(d_s, dtype=torch.float64)
     for some in torch.arange(len(data)).split(_ROWS_AT_ONCE):
@@ -192,24 +190,26 @@ def filtered_states(data: Transitions, predict: Predict, noise: Noise) -> Tensor
         apart = difference(data.schema, data.states[some], data.next_states[some])
         missed[some] = (apart - found.displacement) / unit
         slopes[some] = eye + found.displacement_slope[:, :, :d_s] * unit / unit[:, None]
-    error, _ = filtering.errors(missed, slopes, _linked(data).double())
+    error, _ = filtering.errors(missed, slopes, continuing_rows(data).double())
     return data.states - error * unit
 
 
-def _linked(data: Transitions) -> Tensor:
-    """Return whether each row continues the one before it, shape (n,)."""
-    linked = torch.zeros(len(data), dtype=torch.bool)
-    linked[1:] = (data.next_states[:-1] == data.states[1:]).all(dim=1)
-    return linked
+def _steady_filter(
+    J: FloatArray, disturbances: FloatArray, in_steps: FloatArray, R: FloatArray, scale: FloatArray
+) -> tuple[FloatArray, SteadyFilter]:
+    """Return J and the filter in units (d,) of the residuals.
 
-
-def _blocks(count: int) -> Tensor:
-    """Return the indices of blocks of successive rows, evenly spaced."""
-    if count <= _MOST_ROWS:
-        return torch.arange(count)
-    number = _MOST_ROWS // _ROWS_IN_BLOCK
-    first = torch.arange(number) * (count - _ROWS_IN_BLOCK) // (number - 1)
-    return (first[:, None] + torch.arange(_ROWS_IN_BLOCK)).reshape(-1)
+    Args:
+        J: ∂s′/∂s, shape (d, d).
+        disturbances: Covariance of w, shape (d, d).
+        in_steps: Variance (d,) that sensors add to residuals.
+        R: Variances (d,) of v.
+        scale: The units.
+    """
+    scaled = J * scale / scale[:, None]
+    least = np.diag(_LEAST_DISTURBANCE * in_steps / scale**2)
+    Q = disturbances / np.outer(scale, scale) + least
+    return scaled, SteadyFilter.of(scaled, Q, np.diag(R / scale**2))
 
 
 def _correlation_factor(covariance: FloatArray, total: FloatArray) -> FloatArray:

@@ -80,8 +80,7 @@ def design(offsets: Tensor, degree: int) -> Tensor:
     """Return 1, the offsets (…, d) and, of degree 2, their products, shape (…, p)."""
     columns = [offsets.new_ones(*offsets.shape[:-1], 1), offsets]
     if degree == 2:
-        one, other = torch.triu_indices(offsets.shape[-1], offsets.shape[-1])
-        columns.append(offsets[..., one] * offsets[..., other])
+        columns += [offsets[..., k : k + 1] * offsets[..., k:] for k in range(offsets.shape[-1])]
     return torch.cat(columns, dim=-1)
 
 

@@ -240,12 +240,12 @@ def _step(
     slopes: bool,
     noise: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return `LocalModel.step` of the paths that have not ended, 0 for the others."""
+    """Return `OneStep.step` of the paths that have not ended, 0 for the others."""
     if going.all():
-        return model.step(x, part, measured=measured, slopes=slopes, noise=noise)
+        return model.steps.step(x, part, measured=measured, slopes=slopes, noise=noise)
     own = None if part is None else part[going]
     seen = None if measured is None else measured[:, going]
-    found = model.step(x[:, going], own, measured=seen, slopes=slopes, noise=noise)
+    found = model.steps.step(x[:, going], own, measured=seen, slopes=slopes, noise=noise)
     out, by_x = (np.zeros((*one.shape[:-1], len(going))) for one in found)
     out[..., going], by_x[..., going] = found
     return out, by_x

@@ -12,13 +12,14 @@ from torch import Tensor
 
 from nopg._typing import ArrayLike, BoolArray, FloatArray, as_tensor
 from nopg.data import Transitions
+from nopg.data._sequences import continuing_rows
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.monitoring._cause import Change, likely_causes
 from nopg.monitoring._detector import Detector
 from nopg.monitoring._returns import Earnings, earnings
-from nopg.monitoring._scores import LAGS, Row, Scorer, linked_rows
+from nopg.monitoring._scores import LAGS, Row, Scorer
 from nopg.monitoring._status import Shadow, Status, judge
 from nopg.monitoring._table import Table
 from nopg.monitoring._whereabouts import PredictedStates, Whereabouts
@@ -147,7 +148,7 @@ class Monitor:
                 f"the columns are {[*data.schema.states, *data.schema.actions]}, the controller has "
                 f"{[*self.schema.states, *self.schema.actions]}; give the same in the same order"
             )
-        linked = linked_rows(data.states, data.next_states, data.episodes)
+        linked = continuing_rows(data).numpy()
         for some in torch.arange(len(data)).split(_AT_ONCE):
             rows = data.take(some)
             self._take(

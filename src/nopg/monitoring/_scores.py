@@ -9,18 +9,19 @@ import torch
 from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
+from nopg.data._sequences import continuing_rows, spaced_blocks
 from nopg.errors import DataError
 from nopg.models import LocalModel
 from nopg.models._regression_rows import difference
 from nopg.monitoring._slope_errors import SlopeErrors
 from nopg.neighbors import neighbor_search
 
-__all__ = ["LAGS", "OUTSIDE", "Row", "Scorer", "Scores", "linked_rows"]
+__all__ = ["LAGS", "OUTSIDE", "Row", "Scorer", "Scores"]
 
 # Errors below this share of a column's usual step are of no interest.
 _FLOOR = 1e-3
-# Rows of the log that are predicted without their group, in blocks that keep rows in sequence.
-_MOST_ROWS, _BLOCK = 5_000, 100
+# Rows of the log that are predicted without their group.
+_MOST_ROWS = 5_000
 # Rows before from which an error is predicted, and the penalty on the coefficients per row.
 LAGS, _RIDGE = 2, 0.01
 # Scores are cut here before they enter a regression or a mean.
@@ -99,15 +100,8 @@ class Scorer:
         tested = rows.spread[: d_s + (model.reward_function is None)] > 0
         self.columns = tested.nonzero()[:, 0].tolist()
         self._reward_noise, self._slope_errors = 0.0, SlopeErrors(model)
-        self._without = model.with_parts(
-            torch.cat(
-                [
-                    torch.ones(1, rows.num_groups, dtype=torch.bool),
-                    ~torch.eye(rows.num_groups, dtype=torch.bool),
-                ]
-            )
-        )
-        chosen = _blocks(len(data))
+        self._without = model.without_groups()
+        chosen = spaced_blocks(len(data), _MOST_ROWS)
         log = data.take(chosen)
         steps: Row = (log.states, log.actions, log.rewards, log.next_states)
         part = 1 + rows.groups[rows.copies[chosen]]
@@ -116,7 +110,7 @@ class Scorer:
             errors = first.z[:, -1] * first.scale[:, -1]
             self._reward_noise = 1.4826 * float(np.median(np.abs(errors)))
             first = self.score(steps, part)
-        linked = linked_rows(log.states, log.next_states, log.episodes)
+        linked = continuing_rows(log).numpy()
         self._lags = _autoregression(first.z, linked)
         self.usual = np.maximum(first.z.std(axis=0), _LEAST_SCORE)
         self.typical = np.maximum(np.median(np.abs(first.z), axis=0), _LEAST_SCORE)
@@ -137,8 +131,8 @@ class Scorer:
         d_s, m = model.num_states, len(s)
         x = torch.cat([s, a], dim=1).T.numpy()
         source = model if part is None else self._without
-        out, slopes = source.step(x, None if part is None else part.numpy())
-        halves, _ = model.step(
+        out, slopes = source.steps.step(x, None if part is None else part.numpy())
+        halves, _ = model.steps.step(
             np.tile(x, model.num_parts - 1),
             np.arange(1, model.num_parts).repeat(m),
             slopes=False,
@@ -186,7 +180,7 @@ class Scorer:
         )
 
     def whiten(self, values: FloatArray, linked: BoolArray) -> FloatArray:
-        """Return values (m, …, c) less what those of the rows before predict; see `linked_rows`."""
+        """Return values (m, …, c) less what those of the rows before predict; see `continuing_rows`."""
         out = values.copy()
         for before, coefficients in zip(_lagged(values, linked), self._lags, strict=True):
             out -= before @ coefficients
@@ -216,22 +210,6 @@ def _rank(reference: FloatArray, values: FloatArray) -> FloatArray:
         up_to = np.searchsorted(column, values[:, k], side="right")
         found[:, k] = (below + up_to) / len(column) - 1.0
     return found
-
-
-def _blocks(count: int) -> Tensor:
-    """Return all rows, or blocks of rows in sequence that are spread over them."""
-    if count <= _MOST_ROWS:
-        return torch.arange(count)
-    begins = torch.linspace(0, count - _BLOCK, _MOST_ROWS // _BLOCK).long()
-    return (begins[:, None] + torch.arange(_BLOCK)).reshape(-1)
-
-
-def linked_rows(states: Tensor, next_states: Tensor, episodes: Tensor | None) -> BoolArray:
-    """Return whether each row continues the row before it, shape (m,)."""
-    goes_on = (states[1:] == next_states[:-1]).all(dim=1)
-    if episodes is not None:
-        goes_on &= episodes[1:] == episodes[:-1]
-    return np.concatenate([[False], goes_on.numpy()])
 
 
 def _lagged(values: FloatArray, linked: BoolArray) -> list[FloatArray]:

@@ -28,7 +28,7 @@ class SlopeErrors:
         self._spread = model.rows.spread[: model.num_states + 1].numpy()
         self._designs = {
             column: _design(charts, place)
-            for charts in model._steps.blocks  # noqa: SLF001 (no public name)
+            for charts in model.steps.blocks
             for place, column in enumerate(charts.columns)
             if column < len(self._spread)
         }
