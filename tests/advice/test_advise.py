@@ -109,6 +109,13 @@ def test_a_step_of_the_test_signal_is_held_for_its_rows() -> None:
     assert float(steps.abs().max()) <= 2.0
 
 
+def test_steps_of_the_test_signal_are_up_or_down_by_its_size() -> None:
+    signal = TestSignal(torch.tensor([2.0, 0.5]).double(), 1, torch.Generator().manual_seed(0))
+    drawn = signal.added_to(lambda states: torch.zeros(len(states), 2).double(), torch.zeros(400, 1))
+    assert torch.equal(drawn.abs(), torch.tensor([2.0, 0.5]).double().expand(400, 2))
+    assert (drawn.mean(dim=0).abs() < torch.tensor([0.3, 0.08])).all()
+
+
 def test_new_rows_are_new_episodes_and_the_starts_stay_those_of_the_log() -> None:
     data, new = cart_log(), cart_log(seed=1)
     both = append(data, new)

@@ -41,7 +41,7 @@ def test_experiments_are_printed_drawn_and_given_as_json(tank: Path, tmp_path: P
     assert picture.exists()
     values = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     assert len(values["experiments"]) == 2
-    assert values["experiments"][0]["sizes"]["valve"] in {0.05, 0.2}
+    assert values["experiments"][0]["sizes"]["valve"] in {0.1, 0.5}
     assert values["notes"] == []
 
 

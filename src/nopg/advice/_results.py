@@ -31,7 +31,7 @@ class Experiment:
     Attributes:
         base: What acts beneath the test signal.
         constant: The actions of `a constant action`, by name; else empty.
-        sizes: Largest step of the test signal to either side, by action, in the unit of the action.
+        sizes: Step of the test signal up or down, by action, in the unit of the action.
         share: The same as a share of the range of every action.
         hold: Number of rows for which a step is held.
         starts: Where episodes begin: in the usual starts of the log, or where the policy's paths are least
@@ -96,7 +96,7 @@ class Experiment:
         held = "a new one in every row" if self.hold == 1 else f"each held for {self.hold} rows"
         where = "the usual starts" if self.starts == "usual" else "where the policy's paths are least known"
         return (
-            f"Run {constant or self.base} with random steps of up to {steps}, {held}, from {where}: "
+            f"Run {constant or self.base} with random steps of {steps}, {held}, from {where}: "
             f"{count_of(len(self.initial_states), 'episode')} of {self.steps} rows, {self.rows} rows in all"
         )
 
