@@ -8,7 +8,7 @@ import torch
 
 from nopg import LocalModel, Transitions
 from nopg._seeding import generator
-from nopg.data._sequences import continuing_rows
+from nopg.data._episodes import continuing_rows
 from nopg.monitoring._scores import Scorer
 
 

@@ -21,7 +21,6 @@ TOLERATED = 0.25
 _LEAST_NOISE = 1e-3
 # Standard deviation of a slope that nothing is known of, in spreads of the target per unit of the input.
 _ANY_SLOPE = 10.0
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +59,9 @@ class Excitation:
 
         Targets are in units of their spread. A coefficient that the log does not show has a wide prior.
         """
-        eye = torch.eye(len(self.center), dtype=torch.float64)
-        each = self.information / noise[:, None, None] + eye / _ANY_SLOPE**2
-        total: Tensor = torch.linalg.inv(each).sum(dim=0)
+        values, vectors = torch.linalg.eigh(self.information)
+        each = 1.0 / (values.clamp(min=0.0) / noise[:, None] + 1.0 / _ANY_SLOPE**2)
+        total: Tensor = (vectors * each.sum(dim=0)) @ vectors.T
         return total
 
     def feature_of(self, column: int) -> int:
@@ -147,8 +146,8 @@ def local_uncertainty(prior: Tensor, gram: Tensor, noise: Tensor) -> Tensor:
     """
     # (V⁻¹ + S/σ²)⁻¹ = L (I + L'SL/σ²)⁻¹ L' with V = LL' needs no inverse of a singular V.
     eye = torch.eye(prior.shape[1], dtype=torch.float64)
-    largest = prior.diagonal(dim1=1, dim2=2).amax(dim=1)[:, None, None]
-    factor = torch.linalg.cholesky(prior + (_ROUNDING + _ROUNDING * largest) * eye)
+    values, vectors = torch.linalg.eigh(prior)
+    factor = vectors * values.clamp(min=0.0).sqrt()[:, None]
     inner = eye + factor.mT @ gram @ factor / noise[:, None, None]
     found: Tensor = factor @ torch.linalg.solve(inner, factor.mT)
     return found

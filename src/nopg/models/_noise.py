@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
-from nopg.data._sequences import continuing_rows, spaced_blocks
+from nopg.data._episodes import continuing_rows, spaced_blocks
 from nopg.models._kalman import SteadyFilter
 from nopg.models._regression_rows import difference
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nopg._typing import ArrayLike, BoolArray, FloatArray, as_tensor
 from nopg.data import Transitions
-from nopg.data._sequences import continuing_rows
+from nopg.data._episodes import continuing_rows
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw

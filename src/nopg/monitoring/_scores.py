@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
-from nopg.data._sequences import continuing_rows, spaced_blocks
+from nopg.data._episodes import continuing_rows, spaced_blocks
 from nopg.errors import DataError
 from nopg.models import LocalModel
 from nopg.models._regression_rows import difference

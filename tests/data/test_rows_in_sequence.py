@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from nopg import Transitions
-from nopg.data._sequences import continuing_rows, spaced_blocks
+from nopg.data._episodes import continuing_rows, spaced_blocks
 
 
 def test_a_row_continues_the_one_before_if_it_begins_where_that_ended() -> None:
