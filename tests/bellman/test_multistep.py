@@ -279,6 +279,12 @@ def test_amid_the_nodes_a_linear_value_is_reproduced() -> None:
     assert here.values(line[here.near]).tolist() == pytest.approx([0.06 + 1.23, 1.0 - 0.666], abs=5e-3)
 
 
+def test_without_visited_states_nodes_cover_the_logged_ones(linear: MultistepProblem) -> None:
+    nowhere = torch.zeros(0, linear.model.num_states, dtype=torch.float64)
+    plain = Nodes.covering(linear.model, 20)
+    assert torch.equal(Nodes.covering(linear.model, 20, nowhere).states, plain.states)
+
+
 def test_nodes_cover_what_a_controller_visits(linear: MultistepProblem) -> None:
     visited = torch.tensor([[5.0, 5.0], [5.1, 5.0]], dtype=torch.float64)
     nodes = Nodes.covering(linear.model, 20, visited)

@@ -87,11 +87,11 @@ class Nodes:
         Args:
             model: Whose log it is.
             count: The most nodes.
-            visited: States (v, d_s) where a controller goes; half of the nodes then cover these.
+            visited: States (v, d_s) where a controller goes; half of the nodes then cover these, if any.
         """
         data, few = model.data, model.rows.first[model.rows.sample[:_MOST_CANDIDATES]]
         logged = torch.cat([data.states[few], data.next_states[few][~data.terminated[few]]])
-        if visited is None:
+        if visited is None or len(visited) == 0:
             return cls(_cover(logged, model.state_space, count), model.state_space)
         mine = _cover(visited, model.state_space, count // 2)
         return cls(_cover(torch.cat([mine, logged]), model.state_space, count, len(mine)), model.state_space)

@@ -1,0 +1,202 @@
+"""Formulas of named columns, as in a reward or a region: read by Python's parser, and nothing else is run."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from nopg.errors import ArgumentError
+
+__all__ = ["Condition", "Expression"]
+
+_BINARY: Mapping[type[ast.AST], Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
+    {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.Div: operator.truediv,
+        ast.Pow: torch.pow,
+    }
+)
+_FUNCTIONS: Mapping[str, tuple[int, Callable[..., Tensor]]] = MappingProxyType(
+    {
+        "abs": (1, torch.abs),
+        "min": (2, torch.minimum),
+        "max": (2, torch.maximum),
+        "sqrt": (1, torch.sqrt),
+        "exp": (1, torch.exp),
+        "log": (1, torch.log),
+        "sin": (1, torch.sin),
+        "cos": (1, torch.cos),
+        "tanh": (1, torch.tanh),
+    }
+)
+_COMPARED = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE})
+# A margin of 0 that counts as inside.
+_AT_EDGE = 1e-30
+_MOST_NODES = 200
+_QUOTED = re.compile(r"`([^`]*)`")
+_UNDERSTOOD = "numbers, + - * / **, abs, min, max, sqrt, exp, log, sin, cos, tanh, comparisons, and, or, not"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How far a condition is met: a comparison is the difference of its sides, positive where it holds.
+
+    `and` is the smaller and `or` the larger of two margins.
+    """
+
+    margin: Tensor
+
+    @classmethod
+    def compared(cls, op: ast.AST, left: Tensor, right: Tensor) -> Condition:
+        """Return a comparison; on its edge ≤ and ≥ hold."""
+        apart = right - left if isinstance(op, (ast.Lt, ast.LtE)) else left - right
+        equal_holds = isinstance(op, (ast.LtE, ast.GtE))
+        return cls(torch.where(apart == 0, _AT_EDGE, apart) if equal_holds else apart)
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(torch.minimum(self.margin, other.margin))
+
+    def __or__(self, other: Condition) -> Condition:
+        return Condition(torch.maximum(self.margin, other.margin))
+
+    def __invert__(self) -> Condition:
+        return Condition(torch.where(self.margin == 0, _AT_EDGE, -self.margin))
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A formula of columns by name; a name that is no word of Python is quoted: `` `level [m]` ``.
+
+    A condition counts as 1 where it holds and as 0 elsewhere, if something is computed from it.
+
+    Attributes:
+        text: The formula.
+        what: What it is, for errors: "the region", "the reward".
+        names: The columns in it, in the order of their appearance.
+
+    Example:
+        >>> cost = Expression("(level - 1) ** 2 + 10 * (`flow [l/s]` > 2)", "the cost")
+        >>> cost.names
+        ('level', 'flow [l/s]')
+        >>> cost({"level": torch.tensor([1.0, 3.0]), "flow [l/s]": torch.tensor([3.0, 0.0])}).tolist()
+        [10.0, 4.0]
+    """
+
+    text: str
+    what: str = "the expression"
+    names: tuple[str, ...] = field(init=False)
+    _tree: ast.AST = field(init=False, repr=False, compare=False)
+    _quoted: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        quoted = tuple(dict.fromkeys(_QUOTED.findall(self.text)))
+        plain = _QUOTED.sub(lambda found: f"__{quoted.index(found.group(1))}", self.text.strip())
+        try:
+            tree = ast.parse(plain, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            reason = error.msg if isinstance(error, SyntaxError) else error
+            raise ArgumentError(f"{self.what} {self.text!r} cannot be read: {reason}") from None
+        if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
+            raise ArgumentError(f"{self.what} is too long an expression; give a function instead")
+        object.__setattr__(self, "_tree", tree)
+        object.__setattr__(self, "_quoted", quoted)
+        called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called]
+        found.sort(key=lambda node: (node.lineno, node.col_offset))
+        object.__setattr__(self, "names", tuple(dict.fromkeys(self._name(node.id) for node in found)))
+
+    def value(self, columns: Mapping[str, Tensor]) -> Tensor | Condition:
+        """Return the value of the formula for columns by name, all of one shape."""
+        if missing := [name for name in self.names if name not in columns]:
+            raise ArgumentError(
+                f"{missing[0]!r} in {self.what} {self.text!r} is not known; there are {sorted(columns)}"
+            )
+        return self._value(self._tree, columns)
+
+    def __call__(self, columns: Mapping[str, Tensor]) -> Tensor:
+        """Return the numbers of the formula, in the shape of the columns."""
+        found = _as_number(self.value(columns))
+        return found.expand(next(iter(columns.values())).shape) if columns else found
+
+    def _name(self, name: str) -> str:
+        """Return the name of a column as it is in the data."""
+        number = name.removeprefix("__")
+        return self._quoted[int(number)] if name != number and number.isdigit() else name
+
+    def _value(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Tensor | Condition:
+        """Return the value of a part: a condition or a number."""
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return ~self._condition(operand, columns)
+            case ast.BoolOp(op=op, values=values):
+                parts = [self._condition(part, columns) for part in values]
+                return reduce(operator.and_ if isinstance(op, ast.And) else operator.or_, parts)
+            case ast.Compare(left=left, ops=ops, comparators=others) if {type(op) for op in ops} <= _COMPARED:
+                terms = [self._number(part, columns) for part in (left, *others)]
+                if all(term.ndim == 0 for term in terms):
+                    raise ArgumentError(f"{ast.unparse(node)!r} compares numbers alone")
+                pairs = zip(ops, terms, terms[1:], strict=False)
+                return reduce(operator.and_, [Condition.compared(op, one, other) for op, one, other in pairs])
+        return self._computed(node, columns)
+
+    def _computed(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Tensor:
+        """Return the number that a part is; no other kinds of parts are understood."""
+        match node:
+            case ast.Constant(value=int() | float() as given) if not isinstance(given, bool):
+                return self._constant(given)
+            case ast.Name(id=name):
+                return columns[self._name(name)]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                one, other = self._number(left, columns), self._number(right, columns)
+                if isinstance(op, ast.Div) and other.ndim == 0 and other == 0:
+                    raise ArgumentError(f"{self.what} {self.text!r} divides by zero")
+                return _BINARY[type(op)](one, other)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self._number(operand, columns)
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+                return self._call(name, [self._number(part, columns) for part in arguments])
+        raise ArgumentError(
+            f"{ast.unparse(node)!r} is not understood in {self.what}; use names of columns, {_UNDERSTOOD}; "
+            "or give a function"
+        )
+
+    def _number(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Tensor:
+        return _as_number(self._value(node, columns))
+
+    def _condition(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Condition:
+        found = self._value(node, columns)
+        if not isinstance(found, Condition):
+            raise ArgumentError(f"{ast.unparse(node)!r} is no condition; compare it with something")
+        return found
+
+    def _constant(self, given: float) -> Tensor:
+        try:
+            value = float(given)
+        except OverflowError:
+            value = math.inf
+        if not math.isfinite(value):
+            raise ArgumentError(f"a number in {self.what} is too large; the largest is about 1e308")
+        return torch.tensor(value, dtype=torch.float64)
+
+    def _call(self, name: str, arguments: list[Tensor]) -> Tensor:
+        count, function = _FUNCTIONS[name]
+        if len(arguments) != count:
+            plural = "s" if count > 1 else ""
+            raise ArgumentError(f"{name} in {self.what} takes {count} argument{plural}, not {len(arguments)}")
+        return function(*arguments)
+
+
+def _as_number(value: Tensor | Condition) -> Tensor:
+    """Return a condition as 1 or 0, anything else as it is."""
+    return (value.margin > 0).double() if isinstance(value, Condition) else value
