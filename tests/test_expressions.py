@@ -42,6 +42,13 @@ def test_names_are_those_of_columns_not_of_functions() -> None:
     assert Expression("abs(b) + a * abs(b)").names == ("b", "a")
 
 
+def test_next_and_diff_of_a_column_are_columns_of_that_name() -> None:
+    found = Expression("next(a) - diff(`b c`) + a")
+    assert found.names == ("next(a)", "diff(b c)", "a")
+    columns = {"next(a)": torch.tensor([5.0]), "diff(b c)": torch.tensor([2.0]), "a": torch.tensor([1.0])}
+    assert found(columns).tolist() == [4.0]
+
+
 def test_a_condition_tells_how_far_it_is_met() -> None:
     found = Expression("level > 1 and valve < 0").value(COLUMNS)
     assert isinstance(found, Condition)
@@ -71,6 +78,8 @@ def test_the_gradient_of_a_formula_is_that_of_torch() -> None:
         ("1 < 2", "compares numbers alone"),
         ("level and valve", "no condition"),
         ("abs(level, valve)", "takes 1 argument, not 2"),
+        ("next(level + 1)", "not understood"),
+        ("diff(level)", "'diff\\(level\\)' in the reward"),
         ("+".join(["level"] * 300), "too long"),
         ("(" * 300 + "level" + ")" * 300, "cannot be read"),
         ("", "cannot be read"),

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 from nopg.errors import DataError
 
-__all__ = ["Columns"]
+__all__ = ["NO_REWARD", "Columns"]
+
+NO_REWARD = "0"
+"""The formula of a reward that nobody has given yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class Columns:
         angles: Period of every angular state column, by name.
         units: Declared units, by column name; "reward" may have one too.
         bounds: Declared lowest and highest values, by name of a state or action column.
+        reward: The reward as a formula of the columns, where it is one.
     """
 
     states: tuple[str, ...]
@@ -28,6 +32,7 @@ class Columns:
     angles: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    reward: str | None = None
 
     def __post_init__(self) -> None:
         self._check_angles()

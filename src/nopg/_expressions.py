@@ -6,7 +6,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from types import MappingProxyType
@@ -78,7 +78,8 @@ class Condition:
 class Expression:
     """A formula of columns by name; a name that is no word of Python is quoted: `` `level [m]` ``.
 
-    A condition counts as 1 where it holds and as 0 elsewhere, if something is computed from it.
+    A condition counts as 1 where it holds and as 0 elsewhere, if something is computed from it. `next(level)`
+    and `diff(level)` are columns of that name.
 
     Attributes:
         text: The formula.
@@ -111,10 +112,7 @@ class Expression:
             raise ArgumentError(f"{self.what} is too long an expression; give a function instead")
         object.__setattr__(self, "_tree", tree)
         object.__setattr__(self, "_quoted", quoted)
-        called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called]
-        found.sort(key=lambda node: (node.lineno, node.col_offset))
-        object.__setattr__(self, "names", tuple(dict.fromkeys(self._name(node.id) for node in found)))
+        object.__setattr__(self, "names", tuple(dict.fromkeys(self._columns(tree))))
 
     def value(self, columns: Mapping[str, Tensor]) -> Tensor | Condition:
         """Return the value of the formula for columns by name, all of one shape."""
@@ -129,10 +127,25 @@ class Expression:
         found = _as_number(self.value(columns))
         return found.expand(next(iter(columns.values())).shape) if columns else found
 
-    def _name(self, name: str) -> str:
-        """Return the name of a column as it is in the data."""
-        number = name.removeprefix("__")
-        return self._quoted[int(number)] if name != number and number.isdigit() else name
+    def _columns(self, node: ast.AST) -> Iterator[str]:
+        """Yield the columns in a part, in the order of their appearance."""
+        match node:
+            case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
+                yield self._name(node)
+            case _:
+                parts = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+                for part in parts:
+                    yield from self._columns(part)
+
+    def _name(self, node: ast.AST) -> str:
+        """Return the name of a column as it is in the data, `next(level)` for such a part."""
+        match node:
+            case ast.Call(func=ast.Name(id=function), args=[argument]):
+                return f"{function}({self._name(argument)})"
+            case ast.Name(id=name):
+                number = name.removeprefix("__")
+                return self._quoted[int(number)] if name != number and number.isdigit() else name
+        raise AssertionError(node)
 
     def _value(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Tensor | Condition:
         """Return the value of a part: a condition or a number."""
@@ -155,8 +168,8 @@ class Expression:
         match node:
             case ast.Constant(value=int() | float() as given) if not isinstance(given, bool):
                 return self._constant(given)
-            case ast.Name(id=name):
-                return columns[self._name(name)]
+            case ast.Name():
+                return columns[self._name(node)]
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 one, other = self._number(left, columns), self._number(right, columns)
                 if isinstance(op, ast.Div) and other.ndim == 0 and other == 0:
@@ -164,6 +177,8 @@ class Expression:
                 return _BINARY[type(op)](one, other)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self._number(operand, columns)
+            case ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
+                return columns[self._name(node)]
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
                 return self._call(name, [self._number(part, columns) for part in arguments])
         raise ArgumentError(

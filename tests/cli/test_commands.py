@@ -62,6 +62,16 @@ def test_describe_prints_what_to_correct(tank: Path) -> None:
     assert "Coverage" in out
 
 
+def test_a_first_look_needs_no_reward_and_a_formula_is_one(tank: Path) -> None:
+    roles = ("--state", "level", "--action", "valve")
+    code, out, _ = run("describe", tank, *roles)
+    assert code == 0
+    assert "no reward is given" in out
+    code, out, _ = run("describe", tank, *roles, "--cost", "(level - 1)**2")
+    assert code == 0
+    assert "no reward is given" not in out
+
+
 def test_describe_speaks_json_alone(tank: Path, tmp_path: Path) -> None:
     code, out, document = run("describe", tank, *COLUMNS, "--json", "--figure", tmp_path / "look.png")
     assert code == 0
@@ -131,7 +141,11 @@ def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["describe", "TANK"], "say which are which with --state, --action, --reward or --cost"),
+        (["describe", "TANK"], "say which are which with --state, --action"),
+        (
+            ["fit", "TANK", "--state", "level", "--action", "valve", *BRIEF, "-o", "x"],
+            "say which are which with --reward or --cost",
+        ),
         (["describe", "missing.csv", *COLUMNS], "there is no file missing.csv"),
         (["describe", "TANK", *COLUMNS, "--reward", "cost"], "name one of them"),
         (["describe", "TANK", "--state", "depth", "--action", "valve", "--cost", "cost"], "depth"),
@@ -145,7 +159,7 @@ def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path,
         (["evaluate", "FITTED", "--env", "nopg/Pendulum-v0"], "an observation has 1 numbers (level)"),
         (["plot", "FITTED", "--column", "depth"], "depth"),
         (["plot", "FITTED", "--hold", "depth"], "write --hold speed=0"),
-        (["report", "FITTED", "--region", "depth > 1"], "'depth' is not understood"),
+        (["report", "FITTED", "--region", "depth > 1"], "'depth' in the region 'depth > 1' is not known"),
         (["plot", "nowhere"], "there is no saved controller at nowhere"),
     ],
 )

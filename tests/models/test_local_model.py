@@ -15,7 +15,7 @@ from nopg.models import ColumnFit, LocalModel
 from nopg.models._chart_fit import ChartFit
 from nopg.models._charts import Charts, ChartShape, kernel_weights
 from nopg.models._excitation import Excitation
-from nopg.models._regression_rows import RegressionRows, design, difference
+from nopg.models._regression_rows import RegressionRows, design
 
 A = torch.tensor([[0.9, 0.1], [-0.2, 1.05]], dtype=torch.float64)
 B = torch.tensor([[0.3], [0.5]], dtype=torch.float64)
@@ -218,7 +218,7 @@ def test_differences_take_the_short_way_round() -> None:
     data = curved_log(5)
     start = torch.tensor([[3.0, 0.0, 0.0]], dtype=torch.float64)
     end = torch.tensor([[-3.0, 1.0, 0.0]], dtype=torch.float64)
-    found = difference(data.schema, start, end)[0].tolist()
+    found = data.schema.difference(start, end)[0].tolist()
     assert found == pytest.approx([2 * math.pi - 6.0, 1.0, 0.0])
 
 

@@ -95,7 +95,7 @@ class MultistepTerms(ControlProblem):
 
     def settings(self) -> dict[str, Any]:
         """Return plain values from which the same problem is built on the same data."""
-        if self.model.reward_function is not None:
+        if self.model.reward_function not in (None, self.model.data.reward_function):
             raise ArgumentError(
                 "a result whose reward is a function cannot be saved with its data, since functions are not "
                 "saved; save with data=False"

@@ -87,6 +87,7 @@ def _columns(fields: Fields) -> Columns:
             fields.numbers("angles"),
             {name: units.text(name) for name in units.names},
             {name: bounds.interval(name) for name in bounds.names},
+            fields.text("reward") if fields.has("reward") else None,
         )
     except DataError as error:
         raise BundleError(f"{fields.place}: {error}") from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nopg._columns import NO_REWARD
 from nopg.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -58,8 +59,11 @@ class DataOptions:
     ]
     state: Annotated[list[str] | None, _column("State column; repeat for each.", "--state", "-s")] = None
     action: Annotated[list[str] | None, _column("Action column; repeat for each.", "--action", "-a")] = None
-    reward: Annotated[str | None, _column("Reward column.", "--reward", "-r")] = None
-    cost: Annotated[str | None, _column("Cost column; the reward is its negative.")] = None
+    reward: Annotated[
+        str | None,
+        _column("Reward column, or a formula such as '-(level - 1)**2 - 0.1*valve**2'.", "--reward", "-r"),
+    ] = None
+    cost: Annotated[str | None, _column("Cost column, or a formula; the reward is its negative.")] = None
     next_state: Annotated[
         list[str] | None,
         _column("Next-state column, in the order of the states. Default: the state of the next row."),
@@ -93,8 +97,13 @@ class DataOptions:
         ),
     ] = None
 
-    def read(self) -> Transitions:
-        """Return the transitions of the file or of the Minari dataset."""
+    def read(self, *, needs_reward: bool = True) -> Transitions:
+        """Return the transitions of the file or of the Minari dataset.
+
+        Args:
+            needs_reward: Whether a CSV file is refused if neither reward nor cost are given; else the reward
+                is the formula `NO_REWARD`.
+        """
         if self.reward is not None and self.cost is not None:
             raise ArgumentError("a reward and a cost are given; name one of them")
         roles = {
@@ -116,10 +125,14 @@ class DataOptions:
         data = self._read(
             {name: value for name, value in roles.items() if value},
             {name: value for name, value in settings.items() if value},
+            needs_reward=needs_reward,
         )
-        return data if self.cost is None else replace(data, rewards=-data.rewards)
+        if self.cost is None:
+            return data
+        formula = data.schema.reward
+        return replace(data, rewards=-data.rewards) if formula is None else data.with_reward(f"-({formula})")
 
-    def _read(self, roles: dict[str, Any], settings: dict[str, Any]) -> Transitions:
+    def _read(self, roles: dict[str, Any], settings: dict[str, Any], *, needs_reward: bool) -> Transitions:
         from nopg.data import io
 
         if self.data.startswith("minari:"):
@@ -138,6 +151,8 @@ class DataOptions:
             return io.read_npz(path, **_keys(roles), **settings)
         if not path.exists():
             raise DataError(f"there is no file {path}; give a CSV, Parquet, HDF5 or NPZ file, or minari:ID")
+        if not needs_reward:
+            roles = {"reward": NO_REWARD} | roles
         if missing := [name for name in ("states", "actions", "reward") if name not in roles]:
             options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
             raise ArgumentError(

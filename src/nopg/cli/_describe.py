@@ -28,12 +28,14 @@ def describe(
 ) -> None:
     """Check logged data before training: ranges, episodes, coverage, and what to correct.
 
+    A first look at a CSV file needs no reward.
+
     Example: `nopg describe tank.csv --state level --action valve --cost cost --time t`
     """
     from nopg.inspect import Grade
     from nopg.inspect import describe as describe_data
 
-    found = describe_data(data.read())
+    found = describe_data(data.read(needs_reward=False))
     if as_json:
         print_json(found.to_dict())
     else:

@@ -29,6 +29,7 @@ class Schema(Columns):
         angles: Period of every angular state column, by name.
         units: Declared units of columns, by name; "reward" may have one too.
         bounds: Declared lowest and highest values of state and action columns, by name.
+        reward: The reward as a formula of the columns, where it is one.
 
     Example:
         >>> schema = Schema(("angle", "speed"), ("torque",), {"angle": 2 * math.pi})
@@ -79,6 +80,21 @@ class Schema(Columns):
                 columns.append(features[..., k])
                 k += 1
         return torch.stack(columns, dim=-1)
+
+    def difference(self, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+        """Return end − start of raw states (…, d_s), angles the short way round.
+
+        Example:
+            >>> schema = Schema(("angle", "speed"), ("torque",), {"angle": 360.0})
+            >>> schema.difference(torch.tensor([[350.0, 1.0]]), torch.tensor([[10.0, 3.0]]))
+            tensor([[20.,  2.]])
+        """
+        apart = end - start
+        for k, name in enumerate(self.states):
+            if name in self.angles:
+                period = self.angles[name]
+                apart[..., k] -= period * (apart[..., k] / period).round()
+        return apart
 
 
 def resolve_angles(

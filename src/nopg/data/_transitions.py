@@ -10,6 +10,7 @@ import torch
 
 from nopg._typing import ArrayLike
 from nopg.data._condense import Cells, condensing_scale
+from nopg.data._reward import RewardFormula
 from nopg.data._schema import Schema, name_columns, resolve_angles
 from nopg.data._validation import (
     Invalid,
@@ -68,7 +69,7 @@ class Transitions:
         cls,
         states: ArrayLike,
         actions: ArrayLike,
-        rewards: ArrayLike,
+        rewards: ArrayLike | str,
         next_states: ArrayLike,
         *,
         terminated: ArrayLike | None = None,
@@ -88,7 +89,7 @@ class Transitions:
         Args:
             states: One row per transition; a vector is one column.
             actions: The actions that were applied, one row per transition.
-            rewards: One number per transition.
+            rewards: One number per transition, or the reward as a formula; see `with_reward`.
             next_states: The state each transition led to, never inferred from the next row.
             terminated: Flags of transitions that ended the task; False everywhere if absent.
             truncated: Flags of transitions after which only the recording ended; terminated goes first.
@@ -103,6 +104,7 @@ class Transitions:
             invalid: Refuse rows with NaN or infinities, or drop them.
         """
         s, a = as_matrix("states", states), as_matrix("actions", actions)
+        formula, rewards = (rewards, np.zeros(len(s))) if isinstance(rewards, str) else (None, rewards)
         ends, cuts = as_flags("terminated", terminated, len(s)), as_flags("truncated", truncated, len(s))
         rows = {
             "states": s,
@@ -122,7 +124,8 @@ class Transitions:
         starts = None if initial_states is None else as_starts(initial_states, s.shape[1])
         finite = finite_rows({name: values.numpy() for name, values in rows.items()}, names, invalid)
         data = cls(**rows | {"truncated": cuts & ~ends}, schema=schema, initial_states=starts)
-        return data if finite.all() else data.take(torch.as_tensor(finite))
+        data = data if finite.all() else data.take(torch.as_tensor(finite))
+        return data if formula is None else data.with_reward(formula)
 
     def __len__(self) -> int:
         return len(self.states)
@@ -168,6 +171,37 @@ class Transitions:
             return self.states
         _, first = np.unique(self.episodes.numpy(), return_index=True)
         return self.states[torch.as_tensor(first)]
+
+    @property
+    def reward_function(self) -> RewardFormula | None:
+        """The reward as a function of states, actions and next states, where it is a formula."""
+        return None if self.schema.reward is None else RewardFormula(self.schema.reward, self.schema)
+
+    def with_reward(self, formula: str) -> Transitions:
+        """Return the dataset with another reward, which models then compute and need not learn.
+
+        Args:
+            formula: Such as `"-(level - 1) ** 2 - 0.1 * valve ** 2"`: names of states and actions,
+                `next(level)` for the state that a step led to, `diff(level)` for its change in the step,
+                numbers, + - * / **, abs, min, max, sqrt, exp, log, sin, cos, tanh, and conditions, which
+                count as 1 or 0. A name that is no word is quoted: `` `level [m]` ``.
+
+        Example:
+            >>> data = Transitions.from_arrays([0.0, 1.0], [1.0, -1.0], [0.0, 0.0], [1.0, 0.5],
+            ...                                state_names=["level"], action_names=["valve"])
+            >>> data.with_reward("-next(level) ** 2 - 10 * (valve > 0)").rewards.tolist()
+            [-11.0, -0.25]
+        """
+        found = replace(self, schema=replace(self.schema, reward=formula))
+        function = found.reward_function
+        assert function is not None
+        rewards = function(self.states, self.actions, self.next_states)
+        if not bool((finite := rewards.isfinite()).all()):
+            row = int((~finite).nonzero()[0])
+            raise DataError(
+                f"the reward {formula!r} is {float(rewards[row])} at row {row}; check its columns"
+            )
+        return replace(found, rewards=rewards.clone())
 
     def starting_at(self, initial_states: ArrayLike) -> Transitions:
         """Return the dataset with declared starts: raw states (n₀, d_s), or one state (d_s,)."""

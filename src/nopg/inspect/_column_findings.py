@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nopg._columns import NO_REWARD
 from nopg.inspect._columns import FEW_LEVELS, NEAR_CONSTANT, Column
 from nopg.inspect._findings import Finding, graded, look, ok, stop
 from nopg.inspect._wording import count_of, listed, share_of
@@ -11,14 +12,22 @@ from nopg.inspect._wording import count_of, listed, share_of
 __all__ = ["column_findings"]
 
 
-def column_findings(columns: Sequence[Column], num_terminated: int) -> list[Finding | None]:
-    """Return the findings about the columns: states, actions, the reward as the last."""
+def column_findings(
+    columns: Sequence[Column], num_terminated: int, formula: str | None
+) -> list[Finding | None]:
+    """Return the findings about the columns: states, actions, the reward as the last.
+
+    Args:
+        columns: Of the log.
+        num_terminated: Number of rows that end the task.
+        formula: Of the reward, where it is one.
+    """
     inputs = columns[:-1]
     return [
         _constant(inputs),
         _far(columns),
         _angles(columns),
-        _reward(columns[-1], num_terminated),
+        _reward(columns[-1], num_terminated, formula),
         _at_bounds([column for column in columns if column.role == "action"]),
         _outside([column for column in columns if column.declared]),
     ]
@@ -80,8 +89,10 @@ def _angles(columns: Sequence[Column]) -> Finding:
     return look(topic, shown, f"If it is an angle, declare it with its period: {period}")
 
 
-def _reward(reward: Column, num_terminated: int) -> Finding:
+def _reward(reward: Column, num_terminated: int, formula: str | None) -> Finding:
     topic = "reward"
+    if formula == NO_REWARD:
+        return look(topic, "no reward is given", "Say what is good: --reward '-(level - 1)**2', or a column")
     if not reward.constant:
         return ok(topic, f"between {reward.low:.4g} and {reward.high:.4g}")
     if num_terminated:

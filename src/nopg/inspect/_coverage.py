@@ -156,6 +156,7 @@ def _without(data: Transitions, constant: Sequence[str]) -> Transitions:
             states=tuple(schema.states[k] for k in s),
             actions=tuple(schema.actions[k] for k in a),
             **details,
+            reward=None,
         ),
         initial_states=None if data.initial_states is None else data.initial_states[:, s],
     )

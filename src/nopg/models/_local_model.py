@@ -40,7 +40,8 @@ class LocalModel:
 
     Args:
         data: The transitions.
-        reward: The reward function, if it is known; otherwise it is fitted like a state column.
+        reward: The reward function, if it is known and no formula of the data; else it is fitted like a
+            state column.
         costs: Further columns to predict, shape (n, k).
         seed: Random seed of the halves.
 
@@ -58,6 +59,7 @@ class LocalModel:
         costs: Tensor | None = None,
         seed: int = 0,
     ) -> None:
+        reward = data.reward_function if reward is None else reward
         self.data, self.reward_function = data, reward
         self.num_costs = 0 if costs is None else costs.shape[1]
         rows = RegressionRows.of(data, costs)

@@ -15,7 +15,6 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
 from nopg.data._episodes import continuing_rows, spaced_blocks
 from nopg.models._kalman import SteadyFilter
-from nopg.models._regression_rows import difference
 
 __all__ = ["Noise", "filtered_states"]
 
@@ -96,7 +95,7 @@ class Noise:
         """
         rows, d_s = data.take(spaced_blocks(len(data), _MOST_ROWS)), len(spread)
         found = predict(rows.states, rows.actions)
-        residuals = difference(rows.schema, rows.states, rows.next_states) - found.displacement
+        residuals = rows.schema.difference(rows.states, rows.next_states) - found.displacement
         visible = residuals.square().mean(dim=0) > _SMALL_NOISE * spread.square()
         # From filtered states, charts leave less noise than is in the residuals of measured ones.
         size = found.noise.clamp(min=1e-300)
@@ -187,7 +186,7 @@ def filtered_states(data: Transitions, predict: Predict, noise: Noise) -> Tensor
     unit, eye = torch.as_tensor(scale), torch.eye(d_s, dtype=torch.float64)
     for some in torch.arange(len(data)).split(_ROWS_AT_ONCE):
         found = predict(data.states[some], data.actions[some])
-        apart = difference(data.schema, data.states[some], data.next_states[some])
+        apart = data.schema.difference(data.states[some], data.next_states[some])
         missed[some] = (apart - found.displacement) / unit
         slopes[some] = eye + found.displacement_slope[:, :, :d_s] * unit / unit[:, None]
     error, _ = filtering.errors(missed, slopes, continuing_rows(data).double())

@@ -19,7 +19,7 @@ from nopg.models._charts import Charts, ChartShape
 from nopg.models._excitation import Excitation, GlobalUncertainty
 from nopg.models._limits import input_range
 from nopg.models._noise import Noise, filtered_states
-from nopg.models._regression_rows import RegressionRows, difference
+from nopg.models._regression_rows import RegressionRows
 
 __all__ = ["OneStep", "Prediction"]
 
@@ -117,7 +117,7 @@ class OneStep:
         measured, others, states = self.rows, self._others(), data.states
         for number in range(_FILTERINGS):
             filtered = filtered_states(data, self.predict, self.noise)
-            apart = difference(data.schema, states, filtered)
+            apart = data.schema.difference(states, filtered)
             states = states + (apart if number == 0 else _DAMPING * apart)
             self._place(measured.filtered(data, states), others)
             self.fit(kept if number == _FILTERINGS - 1 else kept[:1])

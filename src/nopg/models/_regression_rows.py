@@ -12,7 +12,7 @@ from torch import Tensor
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 
-__all__ = ["InputSpace", "RegressionRows", "design", "difference"]
+__all__ = ["InputSpace", "RegressionRows", "design"]
 
 # Number of groups: statistics of any half of them, or of all but one, are sums over groups.
 _NUM_GROUPS = 10
@@ -131,7 +131,7 @@ class RegressionRows:
         few = data.take(first)
         inputs = torch.cat([few.states, few.actions], dim=1)
         space = InputSpace.of(data.schema, inputs)
-        steps = difference(data.schema, few.states, few.next_states)
+        steps = data.schema.difference(few.states, few.next_states)
         further = torch.zeros(count, 0, dtype=torch.float64) if costs is None else costs[first]
         targets = torch.cat([steps, few.rewards[:, None], further], dim=1)
         spread = targets.std(dim=0, correction=0)
@@ -161,7 +161,7 @@ class RegressionRows:
         """Return the rows with other states (N, d_s) of the log as inputs, and the steps from them."""
         d_s, before = states.shape[1], states[self.first]
         inputs = torch.cat([before, self.inputs[:, d_s:]], dim=1)
-        steps = difference(data.schema, before, data.next_states[self.first])
+        steps = data.schema.difference(before, data.next_states[self.first])
         targets = torch.cat([steps, self.targets[:, d_s:]], dim=1)
         spread = torch.where(self.spread > 0, targets.std(dim=0, correction=0), 0.0)
         space = InputSpace.of(data.schema, inputs)
@@ -170,16 +170,6 @@ class RegressionRows:
     def rows_of_group(self, group: int) -> Tensor:
         """Return the indices of the rows of the log that belong to a group."""
         return (self.groups[self.copies] == group).nonzero()[:, 0]
-
-
-def difference(schema: Schema, start: Tensor, end: Tensor) -> Tensor:
-    """Return end − start of raw states (…, d_s), angles the short way round."""
-    apart = end - start
-    for column, name in enumerate(schema.states):
-        if name in schema.angles:
-            period = schema.angles[name]
-            apart[..., column] -= period * (apart[..., column] / period).round()
-    return apart
 
 
 def _split_episodes(owners: Tensor) -> tuple[Tensor, int]:

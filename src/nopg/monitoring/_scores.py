@@ -12,7 +12,6 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.data._episodes import continuing_rows, spaced_blocks
 from nopg.errors import DataError
 from nopg.models import LocalModel
-from nopg.models._regression_rows import difference
 from nopg.monitoring._slope_errors import SlopeErrors
 from nopg.neighbors import neighbor_search
 
@@ -145,7 +144,7 @@ class Scorer:
             reward = model.reward_function(s, a, s + moves).detach().double().numpy()
         errors = np.column_stack(
             [
-                difference(model.data.schema, s + moves, after.clone()).numpy(),
+                model.data.schema.difference(s + moves, after.clone()).numpy(),
                 r.numpy() - reward,
             ]
         )

@@ -42,6 +42,7 @@ def run_fingerprint(
     schema = data.schema
     arrays = (data.states, data.actions, data.rewards, data.next_states, data.terminated, data.truncated)
     columns = {"states": schema.states, "actions": schema.actions, "angles": dict(schema.angles)}
+    columns |= {} if schema.reward is None else {"reward": schema.reward}
     trained = {name: getattr(training, name) for name in ("start", "updates", "learning_rate", "seed")}
     return {
         "data": fingerprint((*arrays, data.episodes, data.weights)),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg._columns import Columns
 from nopg.bellman import Certificate, ControlProblem, Solution
 from nopg.bellman._arrays import float_array, whole_array
 from nopg.bundles import Bundle, open_bundle, read_controller
@@ -58,7 +59,7 @@ def _load(bundle: Bundle) -> TrainingResult:
             "with nopg.deploy.load, and the same data can be trained on again"
         )
     columns = saved.columns
-    schema = Schema(columns.states, columns.actions, columns.angles, columns.units, columns.bounds)
+    schema = Schema(*(getattr(columns, field.name) for field in fields(Columns)))
     policy = policy_from(saved.policy, _as_tensors(saved.parameters))
     _check_policy(policy, schema)
     start = _start_support(numbers, schema)
@@ -213,7 +214,7 @@ def _data(columns: Tensors, schema: Schema) -> Transitions:
     for name, dimensions in (("initial_states", 2), ("weights", 1)):
         if name in columns:
             extra[name] = float_array(columns, name, dimensions)
-    return Transitions.from_arrays(
+    data = Transitions.from_arrays(
         float_array(columns, "states", 2),
         float_array(columns, "actions", 2),
         float_array(columns, "rewards", 1),
@@ -225,6 +226,7 @@ def _data(columns: Tensors, schema: Schema) -> Transitions:
         bounds=schema.bounds,
         **extra,
     )
+    return replace(data, schema=schema)
 
 
 def _tensors(bundle: Bundle, name: str) -> dict[str, torch.Tensor]:

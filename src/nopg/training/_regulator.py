@@ -9,7 +9,6 @@ import torch
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
-from nopg.models._regression_rows import difference
 
 __all__ = ["LinearQuadraticFit", "Regulator"]
 
@@ -78,7 +77,7 @@ class LinearQuadraticFit:
         w = np.ones(len(data)) if data.weights is None else data.weights.numpy()
         s, d_s = data.schema.decode(data.features).numpy(), data.states.shape[1]
         z, mean, unit = _standardized(np.concatenate([s, data.actions.numpy()], axis=1), w)
-        steps = difference(data.schema, data.states, data.next_states).numpy() / unit[:d_s]
+        steps = data.schema.difference(data.states, data.next_states).numpy() / unit[:d_s]
         going = ~data.terminated.numpy()
         if not going.any():
             return None

@@ -164,6 +164,7 @@ def _schema(schema: Schema) -> dict[str, Any]:
         "angles": dict(schema.angles),
         "units": dict(schema.units),
         "bounds": {name: list(bounds) for name, bounds in schema.bounds.items()},
+        **({} if schema.reward is None else {"reward": schema.reward}),
     }
 
 

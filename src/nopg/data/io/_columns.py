@@ -55,7 +55,7 @@ def record(
         source=source,
         states=states,
         actions=actions,
-        rewards=columns.numbers(roles.reward),
+        rewards=np.zeros(len(states)) if roles.reward is None else columns.numbers(roles.reward),
         names=name_columns(roles.state_names, roles.action_names, widths, f"{source}: "),
         next_states=None if roles.next_states is None else columns.matrix(roles.next_states),
         terminated=terminated,
@@ -65,6 +65,7 @@ def record(
         weights=None if roles.weight is None else columns.numbers(roles.weight),
         file_starts=file_starts,
         new_episodes_from=new_episodes_from,
+        formula=roles.formula,
     )
 
 

@@ -38,7 +38,8 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
         columns: The roles:
 
             - `states`, `actions`: names of the columns, as lists.
-            - `reward`: name of the column.
+            - `reward`: name of the column, or a formula of states and actions; see
+              `Transitions.with_reward`.
             - `next_states`: names in the order of `states`, or "shift" to use the next row in any case.
             - `terminated`, `truncated`: names of the flags: the task ended, only the recording ended.
             - `episode`: the column with the number or the name of the episode.

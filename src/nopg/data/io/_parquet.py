@@ -137,7 +137,7 @@ def _completed(columns: Columns, metadata: Any, source: str) -> dict[str, Any]:
         return dict(columns)
     known = load(described, source)
     del known["connected"]
-    return complete({**known, "reward": "reward"}, columns)
+    return complete({**known, "reward": known["reward"] or "reward"}, columns)
 
 
 def _group_sizes(fragments: Sequence[Any], roles: Roles) -> list[list[int]]:

@@ -34,7 +34,7 @@ class Recording:
         source: Name of the recording in errors: a file, "the table".
         states: Shape (n, d_s), NaN where nothing was recorded; likewise the other numbers.
         actions: Shape (n, d_a).
-        rewards: Shape (n,).
+        rewards: Shape (n,); 0 where the reward is a formula.
         names: Names of the state columns, and of the action columns.
         next_states: Shape (n, d_s), or None: then the next row of the episode holds them.
         terminated: Shape (n,), or None where no such flag was logged.
@@ -44,6 +44,7 @@ class Recording:
         weights: Number of transitions that each row counts for, shape (n,), or None.
         file_starts: Rows at which another file starts.
         new_episodes_from: The first number of an episode whose number is not in the log.
+        formula: The reward as a formula of states and actions, or None.
     """
 
     source: str
@@ -59,6 +60,7 @@ class Recording:
     weights: Floats | None = None
     file_starts: tuple[int, ...] = ()
     new_episodes_from: int = 0
+    formula: str | None = None
 
     def __post_init__(self) -> None:
         check_rows(self.per_row, f"{self.source}: ")

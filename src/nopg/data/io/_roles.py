@@ -64,13 +64,14 @@ class Keys(Columns, total=False):
 class Roles:
     """The columns (or keys) of every role; None where a role is not filled.
 
-    `done` is a column that says "ended" without saying how. Without next states, rows are shifted. Without
-    names, the columns of a matrix get the default ones.
+    `done` is a column that says "ended" without saying how. A reward that is no column is a formula. Without
+    next states, rows are shifted. Without names, the columns of a matrix get the default ones.
     """
 
     states: tuple[str, ...]
     actions: tuple[str, ...]
-    reward: str
+    reward: str | None
+    formula: str | None
     next_states: tuple[str, ...] | None
     terminated: str | None
     truncated: str | None
@@ -84,8 +85,8 @@ class Roles:
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold real numbers."""
-        weight = () if self.weight is None else (self.weight,)
-        return (*self.states, *self.actions, self.reward, *(self.next_states or ()), *weight)
+        single = (name for name in (self.reward, self.weight) if name is not None)
+        return (*self.states, *self.actions, *(self.next_states or ()), *single)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -118,7 +119,7 @@ def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Col
     actions = _listed("actions", columns.get("actions"), source)
     reward = columns.get("reward")
     if not isinstance(reward, str):
-        raise DataError(f"{source}: reward is {reward!r}; name the column that holds it")
+        raise DataError(f"{source}: reward is {reward!r}; name the column that holds it, or give a formula")
     following = columns.get("next_states")
     usual = [f"next_{name}" for name in states]
     if following is None and set(usual) <= {*available} - {*actions, reward, columns.get("weight")}:
@@ -182,7 +183,10 @@ def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) ->
         if found["done"] is not None and found["truncated"] is None:
             hint = "if time limits set it too, give terminated=… and truncated=…"
             _log.warning("%s: column %r is taken as terminated; %s", source, found["done"], hint)
-    lists = ("states", "actions", "reward", "next_states", "time", "weight", "state_names", "action_names")
+    lists = ("states", "actions", "next_states", "time", "weight", "state_names", "action_names")
+    reward = given["reward"]
+    is_column = reward in available or reward.isidentifier()
+    found |= {"reward": reward if is_column else None, "formula": None if is_column else reward}
     roles = Roles(**{name: given.get(name) for name in lists}, **found)  # type: ignore[arg-type]
     if missing := [name for name in roles.needed if name not in available]:
         close = difflib.get_close_matches(missing[0], available, n=1)
