@@ -183,8 +183,8 @@ class Transitions:
         Args:
             formula: Such as `"-(level - 1) ** 2 - 0.1 * valve ** 2"`: names of states and actions,
                 `next(level)` for the state that a step led to, `diff(level)` for its change in the step,
-                numbers, + - * / **, abs, min, max, sqrt, exp, log, sin, cos, tanh, and conditions, which
-                count as 1 or 0. A name that is no word is quoted: `` `level [m]` ``.
+                numbers, `+ - * / **`, abs, min, max, sqrt, exp, log, sin, cos, tanh, and conditions, which
+                count as 1 or 0. A name that is no word stands between backquotes.
 
         Example:
             >>> data = Transitions.from_arrays([0.0, 1.0], [1.0, -1.0], [0.0, 0.0], [1.0, 0.5],
