@@ -72,6 +72,17 @@ def test_a_first_look_needs_no_reward_and_a_formula_is_one(tank: Path) -> None:
     assert "no reward is given" not in out
 
 
+def test_fit_shows_names_as_they_are_and_no_r_squared_of_a_formula(tank: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(tank.read_text().replace("level", "level [m]"))
+    roles = ("--state", "level [m]", "--action", "valve", "--cost", "(`level [m]` - 1)**2")
+    code, out, _ = run("fit", log, *roles, *BRIEF, "-o", tmp_path / "run")
+    assert code == 0
+    line = next(line for line in out.splitlines() if line.startswith("held-out"))
+    assert "level [m] " in line
+    assert "reward" not in line
+
+
 def test_describe_speaks_json_alone(tank: Path, tmp_path: Path) -> None:
     code, out, document = run("describe", tank, *COLUMNS, "--json", "--figure", tmp_path / "look.png")
     assert code == 0

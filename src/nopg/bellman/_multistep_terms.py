@@ -84,7 +84,7 @@ class MultistepTerms(ControlProblem):
     @property
     def note(self) -> str:
         """How well held-out rows are predicted."""
-        fits = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in self.model.column_fits)
+        fits = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in self.model.learned_fits)
         return f"held-out R² {fits}"
 
     @property

@@ -181,7 +181,8 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     rows["leaves the data"] = f"{100 * result.unknown_mass:.2f} % of the time, discounted"
     rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"
     if result.problem.multistep:
-        rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in result.column_fits)
+        fits = result.evaluator.model.learned_fits
+        rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits)
     rows["model"] = result.problem.description
     rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s"
     rows["saved"] = str(out)

@@ -87,7 +87,7 @@ def print_rows(rows: Mapping[str, str]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(Text(name), Text(value))  # names of columns may look like markup
     OUT.print(table)
 
 

@@ -161,6 +161,11 @@ class LocalModel:
             for k, (name, fit) in enumerate(zip((*schema.states, "reward"), self.fits, strict=False))
         )
 
+    @property
+    def learned_fits(self) -> tuple[ColumnFit, ...]:
+        """The fits of the columns that are learned: a reward that is a function or a formula is not."""
+        return self.column_fits[: self.num_states + (self.reward_function is None)]
+
     def _r_squared(self, column: int) -> float:
         variance = float(self.rows.spread[column]) ** 2
         of_sensors = float(self.noise.in_steps[column]) if column < self.num_states else 0.0
@@ -172,8 +177,7 @@ class LocalModel:
     @property
     def poor_fits(self) -> tuple[ColumnFit, ...]:
         """The learned columns whose R² on held-out rows is low."""
-        learned = self.num_states + (self.reward_function is None)
-        return tuple(fit for fit in self.column_fits[:learned] if fit.r_squared < _LEAST_R_SQUARED)
+        return tuple(fit for fit in self.learned_fits if fit.r_squared < _LEAST_R_SQUARED)
 
     @cached_property
     def held_out(self) -> HeldOutRows:
