@@ -168,7 +168,7 @@ class Expression:
         match node:
             case ast.Constant(value=int() | float() as given) if not isinstance(given, bool):
                 return self._constant(given)
-            case ast.Name():
+            case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
                 return columns[self._name(node)]
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 one, other = self._number(left, columns), self._number(right, columns)
@@ -177,8 +177,6 @@ class Expression:
                 return _BINARY[type(op)](one, other)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self._number(operand, columns)
-            case ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
-                return columns[self._name(node)]
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
                 return self._call(name, [self._number(part, columns) for part in arguments])
         raise ArgumentError(
