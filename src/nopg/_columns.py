@@ -5,13 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
 
 from nopg.errors import DataError
 
-__all__ = ["NO_REWARD", "Columns"]
+__all__ = ["NO_REWARD", "Columns", "Derived", "Exogenous"]
 
 NO_REWARD = "0"
 """The formula of a reward that nobody has given yet."""
+
+Exogenous = Literal["hold", "log"]
+"""What a rollout assumes of a column that no action moves: it stays, or it moves as in the log."""
+
+
+class Derived(NamedTuple):
+    """A state column that is computed from others, not measured.
+
+    Attributes:
+        initial: Formula of its value in the first row: numbers and measured columns.
+        update: Formula of its next value: columns and actions of the step, `next(level)` of measured ones.
+    """
+
+    initial: str
+    update: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +41,10 @@ class Columns:
         units: Declared units, by column name; "reward" may have one too.
         bounds: Declared lowest and highest values, by name of a state or action column.
         reward: The reward as a formula of the columns, where it is one.
+        derived: The columns that are computed from others, by name: the last of the states, in their order.
+        exogenous: The state columns that no action moves, by name: set-points, weather.
+        interval: Time between two rows in seconds, where it is known.
+        hold: Number of steps for which a missing value of a measured column is replaced by its last one.
     """
 
     states: tuple[str, ...]
@@ -33,11 +53,27 @@ class Columns:
     units: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     reward: str | None = None
+    derived: Mapping[str, Derived] = field(default_factory=dict)
+    exogenous: Mapping[str, Exogenous] = field(default_factory=dict)
+    interval: float | None = None
+    hold: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check_angles()
         self._check_units()
         self._check_bounds()
+        self._check_roles()
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of the state columns that are not computed from others: those of an observation."""
+        return self.states[: len(self.states) - len(self.derived)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without the fields that nobody has set."""
+        always = ("states", "actions", "angles", "units", "bounds")
+        values = {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
+        return {name: value for name, value in values.items() if name in always or value not in (None, {})}
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -82,3 +118,29 @@ class Columns:
                 raise DataError(
                     f"the bounds of {name!r} are {bounds!r}; give (lowest, highest), e.g. (-1.0, 1.0)"
                 )
+
+    def _check_roles(self) -> None:
+        if (last := self.states[len(self.states) - len(self.derived) :]) != tuple(self.derived):
+            raise DataError(f"the derived columns are {list(self.derived)}; the last states are {list(last)}")
+        for what, named in (("exogenous", self.exogenous), ("held", self.hold)):
+            for name in named:
+                if name not in self.measured:
+                    raise DataError(
+                        f"{name!r} is declared as {what}, but the measured states are {list(self.measured)}"
+                    )
+        for name, kind in self.exogenous.items():
+            if kind not in get_args(Exogenous):
+                known = " or ".join(map(repr, get_args(Exogenous)))
+                raise DataError(f"the exogenous column {name!r} is {kind!r} in rollouts; give {known}")
+        for name, steps in self.hold.items():
+            if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+                raise DataError(f"a missing {name!r} is held for {steps!r} steps; give a whole number from 1")
+        if self.interval is not None and not (math.isfinite(self.interval) and self.interval > 0):
+            raise DataError(f"the sampling interval is {self.interval} s; give a positive number")
+
+
+def _plain(value: Any) -> Any:
+    """Return tuples as lists, and mappings as dictionaries."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return list(value) if isinstance(value, tuple) else value

@@ -6,38 +6,43 @@ import ast
 import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from nopg.errors import ArgumentError
 
-__all__ = ["Condition", "Expression"]
+__all__ = ["Array", "Condition", "Expression"]
 
-_BINARY: Mapping[type[ast.AST], Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
+Array = Any
+"""A numpy array or a torch tensor; a formula is computed by the library of its columns."""
+
+_BINARY: Mapping[type[ast.AST], Callable[[Array, Array], Array]] = MappingProxyType(
     {
         ast.Add: operator.add,
         ast.Sub: operator.sub,
         ast.Mult: operator.mul,
         ast.Div: operator.truediv,
-        ast.Pow: torch.pow,
+        ast.Pow: operator.pow,
     }
 )
-_FUNCTIONS: Mapping[str, tuple[int, Callable[..., Tensor]]] = MappingProxyType(
+# Number of arguments, and the name that numpy and torch both have.
+_FUNCTIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
-        "abs": (1, torch.abs),
-        "min": (2, torch.minimum),
-        "max": (2, torch.maximum),
-        "sqrt": (1, torch.sqrt),
-        "exp": (1, torch.exp),
-        "log": (1, torch.log),
-        "sin": (1, torch.sin),
-        "cos": (1, torch.cos),
-        "tanh": (1, torch.tanh),
+        "abs": (1, "abs"),
+        "min": (2, "minimum"),
+        "max": (2, "maximum"),
+        "sqrt": (1, "sqrt"),
+        "exp": (1, "exp"),
+        "log": (1, "log"),
+        "sin": (1, "sin"),
+        "cos": (1, "cos"),
+        "tanh": (1, "tanh"),
     }
 )
 _COMPARED = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE})
@@ -55,23 +60,23 @@ class Condition:
     `and` is the smaller and `or` the larger of two margins.
     """
 
-    margin: Tensor
+    margin: Array
 
     @classmethod
-    def compared(cls, op: ast.AST, left: Tensor, right: Tensor) -> Condition:
+    def compared(cls, op: ast.AST, left: Array, right: Array) -> Condition:
         """Return a comparison; on its edge ≤ and ≥ hold."""
         apart = right - left if isinstance(op, (ast.Lt, ast.LtE)) else left - right
         equal_holds = isinstance(op, (ast.LtE, ast.GtE))
-        return cls(torch.where(apart == 0, _AT_EDGE, apart) if equal_holds else apart)
+        return cls(_library(apart).where(apart == 0, _AT_EDGE, apart) if equal_holds else apart)
 
     def __and__(self, other: Condition) -> Condition:
-        return Condition(torch.minimum(self.margin, other.margin))
+        return Condition(_library(self.margin).minimum(self.margin, other.margin))
 
     def __or__(self, other: Condition) -> Condition:
-        return Condition(torch.maximum(self.margin, other.margin))
+        return Condition(_library(self.margin).maximum(self.margin, other.margin))
 
     def __invert__(self) -> Condition:
-        return Condition(torch.where(self.margin == 0, _AT_EDGE, -self.margin))
+        return Condition(_library(self.margin).where(self.margin == 0, _AT_EDGE, -self.margin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ class Expression:
         >>> cost = Expression("(level - 1) ** 2 + 10 * (`flow [l/s]` > 2)", "the cost")
         >>> cost.names
         ('level', 'flow [l/s]')
-        >>> cost({"level": torch.tensor([1.0, 3.0]), "flow [l/s]": torch.tensor([3.0, 0.0])}).tolist()
+        >>> cost({"level": np.array([1.0, 3.0]), "flow [l/s]": np.array([3.0, 0.0])}).tolist()
         [10.0, 4.0]
     """
 
@@ -114,18 +119,22 @@ class Expression:
         object.__setattr__(self, "_quoted", quoted)
         object.__setattr__(self, "names", tuple(dict.fromkeys(self._columns(tree))))
 
-    def value(self, columns: Mapping[str, Tensor]) -> Tensor | Condition:
+    def value(self, columns: Mapping[str, Array]) -> Array | Condition:
         """Return the value of the formula for columns by name, all of one shape."""
         if missing := [name for name in self.names if name not in columns]:
             raise ArgumentError(
                 f"{missing[0]!r} in {self.what} {self.text!r} is not known; there are {sorted(columns)}"
             )
-        return self._value(self._tree, columns)
+        with np.errstate(all="ignore"):
+            return self._value(self._tree, columns)
 
-    def __call__(self, columns: Mapping[str, Tensor]) -> Tensor:
+    def __call__(self, columns: Mapping[str, Array]) -> Array:
         """Return the numbers of the formula, in the shape of the columns."""
         found = _as_number(self.value(columns))
-        return found.expand(next(iter(columns.values())).shape) if columns else found
+        if not columns:
+            return found
+        one = next(iter(columns.values()))
+        return _library(one).broadcast_to(found, one.shape)
 
     def _columns(self, node: ast.AST) -> Iterator[str]:
         """Yield the columns in a part, in the order of their appearance."""
@@ -147,7 +156,7 @@ class Expression:
                 return self._quoted[int(number)] if name != number and number.isdigit() else name
         raise AssertionError(node)
 
-    def _value(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Tensor | Condition:
+    def _value(self, node: ast.AST, columns: Mapping[str, Array]) -> Array | Condition:
         """Return the value of a part: a condition or a number."""
         match node:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -163,11 +172,11 @@ class Expression:
                 return reduce(operator.and_, [Condition.compared(op, one, other) for op, one, other in pairs])
         return self._computed(node, columns)
 
-    def _computed(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Tensor:
+    def _computed(self, node: ast.AST, columns: Mapping[str, Array]) -> Array:
         """Return the number that a part is; no other kinds of parts are understood."""
         match node:
             case ast.Constant(value=int() | float() as given) if not isinstance(given, bool):
-                return self._constant(given)
+                return self._constant(given, columns)
             case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
                 return columns[self._name(node)]
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
@@ -184,32 +193,41 @@ class Expression:
             "or give a function"
         )
 
-    def _number(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Tensor:
+    def _number(self, node: ast.AST, columns: Mapping[str, Array]) -> Array:
         return _as_number(self._value(node, columns))
 
-    def _condition(self, node: ast.AST, columns: Mapping[str, Tensor]) -> Condition:
+    def _condition(self, node: ast.AST, columns: Mapping[str, Array]) -> Condition:
         found = self._value(node, columns)
         if not isinstance(found, Condition):
             raise ArgumentError(f"{ast.unparse(node)!r} is no condition; compare it with something")
         return found
 
-    def _constant(self, given: float) -> Tensor:
+    def _constant(self, given: float, columns: Mapping[str, Array]) -> Array:
         try:
             value = float(given)
         except OverflowError:
             value = math.inf
         if not math.isfinite(value):
             raise ArgumentError(f"a number in {self.what} is too large; the largest is about 1e308")
-        return torch.tensor(value, dtype=torch.float64)
+        library = _library(*columns.values())
+        return library.asarray(value, dtype=library.float64)
 
-    def _call(self, name: str, arguments: list[Tensor]) -> Tensor:
+    def _call(self, name: str, arguments: list[Array]) -> Array:
         count, function = _FUNCTIONS[name]
         if len(arguments) != count:
             plural = "s" if count > 1 else ""
             raise ArgumentError(f"{name} in {self.what} takes {count} argument{plural}, not {len(arguments)}")
-        return function(*arguments)
+        return getattr(_library(*arguments), function)(*arguments)
 
 
-def _as_number(value: Tensor | Condition) -> Tensor:
+def _as_number(value: Array | Condition) -> Array:
     """Return a condition as 1 or 0, anything else as it is."""
-    return (value.margin > 0).double() if isinstance(value, Condition) else value
+    if not isinstance(value, Condition):
+        return value
+    return (value.margin > 0) * _library(value.margin).ones_like(value.margin)
+
+
+def _library(*values: Array) -> ModuleType:
+    """Return torch if a value is a tensor, else numpy: a controller at runtime has no torch."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and any(isinstance(one, torch.Tensor) for one in values) else np

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 
 from nopg import Transitions
-from nopg.data._episodes import continuing_rows, spaced_blocks
+from nopg.data._episodes import spaced_blocks
 
 
 def test_a_row_continues_the_one_before_if_it_begins_where_that_ended() -> None:
     states, after = [0.0, 1.0, 5.0, 6.0], [1.0, 2.0, 6.0, 7.0]
     data = Transitions.from_arrays(states, [0.0] * 4, [0.0] * 4, after)
-    assert continuing_rows(data).tolist() == [False, True, False, True]
+    assert data.continues.tolist() == [False, True, False, True]
     data = Transitions.from_arrays(states, [0.0] * 4, [0.0] * 4, after, episodes=[0, 1, 1, 1])
-    assert continuing_rows(data).tolist() == [False, False, False, True]
+    assert data.continues.tolist() == [False, False, False, True]
 
 
 def test_blocks_are_spread_over_all_rows() -> None:

@@ -8,7 +8,6 @@ import torch
 
 from nopg import LocalModel, Transitions
 from nopg._seeding import generator
-from nopg.data._episodes import continuing_rows
 from nopg.monitoring._scores import Scorer
 
 
@@ -35,7 +34,7 @@ def test_sensor_noise_correlates_errors_and_whitening_takes_that_off() -> None:
     data = walk(1_000, sensor=0.3, process=0.05)
     scorer = Scorer(LocalModel(data))
     z = scorer.score((data.states, data.actions, data.rewards, data.next_states)).z
-    linked = continuing_rows(data).numpy()
+    linked = data.continues.numpy()
     r = scorer.whiten(z, linked)
 
     def correlation(values: np.ndarray) -> float:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg._columns import Columns
+from nopg._columns import Columns, Derived, Exogenous
 from nopg.bundles._bundle import Array, Bundle
 from nopg.bundles._fields import Fields
-from nopg.errors import BundleError, DataError
+from nopg.errors import ArgumentError, BundleError, DataError
 
 __all__ = ["CONTROLLER", "WEIGHTS", "SavedController", "SavedSupport", "read_controller"]
 
 CONTROLLER, WEIGHTS = "controller.json", "controller.safetensors"
 """Its members."""
 
+T = TypeVar("T")
 Numbers = npt.NDArray[np.float64]
 
 
@@ -88,9 +89,26 @@ def _columns(fields: Fields) -> Columns:
             {name: units.text(name) for name in units.names},
             {name: bounds.interval(name) for name in bounds.names},
             fields.text("reward") if fields.has("reward") else None,
+            _derived(fields),
+            cast(dict[str, Exogenous], _optional(fields, "exogenous", Fields.text)),
+            fields.number("interval") if fields.has("interval") else None,
+            _optional(fields, "hold", Fields.integer),
         )
-    except DataError as error:
+    except (DataError, ArgumentError) as error:
         raise BundleError(f"{fields.place}: {error}") from None
+
+
+def _optional(fields: Fields, name: str, read: Callable[[Fields, str], T]) -> dict[str, T]:
+    """Return an object of values of one type by name; empty if there is none."""
+    inner = fields.object(name) if fields.has(name) else Fields({}, fields.place)
+    return {key: read(inner, key) for key in inner.names}
+
+
+def _derived(fields: Fields) -> dict[str, Derived]:
+    found = _optional(fields, "derived", Fields.texts)
+    if wrong := [name for name, formulas in found.items() if len(formulas) != 2]:
+        raise BundleError(f"{fields.place}: the column {wrong[0]!r} needs two formulas, initial and update")
+    return {name: Derived(*formulas) for name, formulas in found.items()}
 
 
 def _parameters(arrays: Mapping[str, Array], bundle: Bundle) -> dict[str, Array]:

@@ -10,7 +10,7 @@ import torch
 
 from nopg.data._transitions import Transitions
 
-__all__ = ["contiguous_runs", "continuing_rows", "episode_rows", "spaced_blocks"]
+__all__ = ["contiguous_runs", "episode_rows", "spaced_blocks"]
 
 
 def contiguous_runs(data: Transitions) -> list[slice]:
@@ -53,21 +53,6 @@ def episode_rows(data: Transitions) -> tuple[torch.Tensor, ...]:
     _, lengths = torch.unique(data.episodes, return_counts=True)
     rows: tuple[torch.Tensor, ...] = data.episodes.argsort(stable=True).split(lengths.tolist())
     return rows
-
-
-def continuing_rows(data: Transitions) -> torch.Tensor:
-    """Return whether each row continues the row before it, shape (n,).
-
-    Example:
-        >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [1.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0])
-        >>> continuing_rows(data).tolist()
-        [False, True, False]
-    """
-    found = torch.zeros(len(data), dtype=torch.bool)
-    found[1:] = (data.next_states[:-1] == data.states[1:]).all(dim=1)
-    if data.episodes is not None:
-        found[1:] &= data.episodes[1:] == data.episodes[:-1]
-    return found
 
 
 def spaced_blocks(count: int, most: int, length: int = 100) -> torch.Tensor:

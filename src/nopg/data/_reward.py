@@ -61,4 +61,5 @@ class RewardFormula:
         )
         named |= {f"next({name})": next_states[:, k] for k, name in enumerate(names)}
         named |= {f"diff({name})": apart[:, k] for k, name in enumerate(names)}
-        return self._expression(named)
+        rewards: Tensor = self._expression(named)
+        return rewards

@@ -30,6 +30,10 @@ class Schema(Columns):
         units: Declared units of columns, by name; "reward" may have one too.
         bounds: Declared lowest and highest values of state and action columns, by name.
         reward: The reward as a formula of the columns, where it is one.
+        derived: The columns that are computed from others, by name: the last of the states, in their order.
+        exogenous: The state columns that no action moves, by name: set-points, weather.
+        interval: Time between two rows in seconds, where it is known.
+        hold: Number of steps for which a missing value of a measured column is replaced by its last one.
 
     Example:
         >>> schema = Schema(("angle", "speed"), ("torque",), {"angle": 2 * math.pi})

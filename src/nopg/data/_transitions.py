@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike
 from nopg.data._condense import Cells, condensing_scale
+from nopg.data._derive import derived_schema, derived_states
 from nopg.data._reward import RewardFormula
 from nopg.data._schema import Schema, name_columns, resolve_angles
 from nopg.data._validation import (
@@ -163,6 +165,21 @@ class Transitions:
         return tuple(name for name, column in self._columns()[:-1] if bool((column == column[0]).all()))
 
     @property
+    def continues(self) -> torch.Tensor:
+        """Whether each row continues the row before it in its episode, shape (n,).
+
+        Example:
+            >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [1.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0])
+            >>> data.continues.tolist()
+            [False, True, False]
+        """
+        found = torch.zeros(len(self), dtype=torch.bool)
+        found[1:] = (self.next_states[:-1] == self.states[1:]).all(dim=1)
+        if self.episodes is not None:
+            found[1:] &= self.episodes[1:] == self.episodes[:-1]
+        return found
+
+    @property
     def starts(self) -> torch.Tensor:
         """States the task starts in: as declared, else the first row of every episode, else every state."""
         if self.initial_states is not None:
@@ -202,6 +219,66 @@ class Transitions:
                 f"the reward {formula!r} is {float(rewards[row])} at row {row}; check its columns"
             )
         return replace(found, rewards=rewards.clone())
+
+    def derive(
+        self,
+        *,
+        lags: Mapping[str, int] | None = None,
+        differences: Sequence[str] = (),
+        integrals: Mapping[str, str] | None = None,
+    ) -> Transitions:
+        """Return the dataset with further state columns that are computed from others.
+
+        They travel with a controller: models and rollouts compute them, as does the controller at runtime.
+        Rows without enough rows before them in their episode are dropped. A start has lags of its own
+        value, an action before it counts as the mean logged one, and integrals begin with 0.
+
+        Args:
+            lags: Number of earlier values of a state or action, by name: `{"valve": 2}` adds `valve_lag1`
+                and `valve_lag2`.
+            differences: States whose last change is a column: `level_diff`.
+            integrals: Sums over time of formulas, by name: `{"total": "level - setpoint"}`. Times are in
+                seconds if the sampling interval is known, else in steps.
+
+        Example:
+            >>> data = Transitions.from_arrays([1.0, 2.0, 4.0], [0.5, 0.6, 0.7], [0.0] * 3, [2.0, 4.0, 8.0],
+            ...                                state_names=["level"], action_names=["valve"])
+            >>> late = data.derive(lags={"valve": 1}, integrals={"total": "level - 1"})
+            >>> late.schema.states
+            ('level', 'valve_lag1', 'total')
+            >>> late.states.tolist()
+            [[2.0, 0.5, 0.0], [4.0, 0.6, 1.0]]
+        """
+        names = self.schema.actions
+        rest = dict(zip(names, self.actions.mean(dim=0).tolist(), strict=True))
+        schema = derived_schema(self.schema, rest, lags or {}, differences, integrals or {})
+        if schema == self.schema:
+            return self
+        derived, width = DerivedColumns.of(schema), len(schema.measured)
+        follows = self.continues.numpy()
+        measured, following = (part[:, :width].numpy() for part in (self.states, self.next_states))
+        actions = self.actions.numpy()
+        states, place = derived_states(derived, measured, actions, follows)
+        after = derived.following(states, actions, following)
+        after[:-1][follows[1:]] = states[1:][follows[1:]]
+        keeps = place >= derived.depth
+        if not keeps.any():
+            raise DataError(
+                f"no row has {derived.depth} rows before it in its episode; use fewer lags, or declare the "
+                "episodes and next states such that rows follow each other"
+            )
+        starts = self.initial_states if self.initial_states is not None else self.starts
+        every_state_starts = self.initial_states is None and self.episodes is None
+        found = replace(
+            self,
+            states=torch.as_tensor(states),
+            next_states=torch.as_tensor(after),
+            schema=schema,
+            initial_states=None
+            if every_state_starts
+            else torch.as_tensor(derived.first(starts[:, :width].numpy())),
+        )
+        return found.take(torch.as_tensor(keeps))
 
     def starting_at(self, initial_states: ArrayLike) -> Transitions:
         """Return the dataset with declared starts: raw states (n₀, d_s), or one state (d_s,)."""

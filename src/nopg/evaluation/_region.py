@@ -65,7 +65,8 @@ def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Ten
         found = expression.value({name: states[..., k] for k, name in enumerate(schema.states)})
         if not isinstance(found, Condition):
             raise ArgumentError(f"the region {region!r} is no condition on the states {list(schema.states)}")
-        return found.margin
+        inside: torch.Tensor = found.margin
+        return inside
 
     margin(torch.zeros(1, len(schema.states), dtype=torch.float64))  # report a wrong name at once
     return margin

@@ -151,12 +151,12 @@ def _without(data: Transitions, constant: Sequence[str]) -> Transitions:
         states=data.states[:, s],
         actions=data.actions[:, a],
         next_states=data.next_states[:, s],
-        schema=replace(
-            schema,
-            states=tuple(schema.states[k] for k in s),
-            actions=tuple(schema.actions[k] for k in a),
-            **details,
-            reward=None,
+        schema=Schema(
+            tuple(schema.states[k] for k in s),
+            tuple(schema.actions[k] for k in a),
+            details["angles"],
+            details["units"],
+            details["bounds"],
         ),
         initial_states=None if data.initial_states is None else data.initial_states[:, s],
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
-from nopg.data._episodes import continuing_rows, spaced_blocks
+from nopg.data._episodes import spaced_blocks
 from nopg.models._kalman import SteadyFilter
 
 __all__ = ["Noise", "filtered_states"]
@@ -105,7 +105,7 @@ class Noise:
         scale = torch.where(spread > 0, spread, 1.0)
         cut = residuals.clamp(min=-_CUT * size, max=_CUT * size) / scale
         J = torch.eye(d_s, dtype=torch.float64) + found.displacement_slope.mean(dim=0)[:, :d_s]
-        split = _Split(cut, J * scale / scale[:, None], continuing_rows(rows))
+        split = _Split(cut, J * scale / scale[:, None], rows.continues)
         R = np.zeros(d_s) if jumps.any() else split.sensors(visible.numpy())
         units = np.outer(scale, scale)
         return cls(
@@ -189,7 +189,7 @@ def filtered_states(data: Transitions, predict: Predict, noise: Noise) -> Tensor
         apart = data.schema.difference(data.states[some], data.next_states[some])
         missed[some] = (apart - found.displacement) / unit
         slopes[some] = eye + found.displacement_slope[:, :, :d_s] * unit / unit[:, None]
-    error, _ = filtering.errors(missed, slopes, continuing_rows(data).double())
+    error, _ = filtering.errors(missed, slopes, data.continues.double())
     return data.states - error * unit
 
 

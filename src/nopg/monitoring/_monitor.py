@@ -12,7 +12,6 @@ from torch import Tensor
 
 from nopg._typing import ArrayLike, BoolArray, FloatArray, as_tensor
 from nopg.data import Transitions
-from nopg.data._episodes import continuing_rows
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
@@ -148,7 +147,7 @@ class Monitor:
                 f"the columns are {[*data.schema.states, *data.schema.actions]}, the controller has "
                 f"{[*self.schema.states, *self.schema.actions]}; give the same in the same order"
             )
-        linked = continuing_rows(data).numpy()
+        linked = data.continues.numpy()
         for some in torch.arange(len(data)).split(_AT_ONCE):
             rows = data.take(some)
             self._take(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
-from nopg.data._episodes import continuing_rows, spaced_blocks
+from nopg.data._episodes import spaced_blocks
 from nopg.errors import DataError
 from nopg.models import LocalModel
 from nopg.monitoring._slope_errors import SlopeErrors
@@ -109,7 +109,7 @@ class Scorer:
             errors = first.z[:, -1] * first.scale[:, -1]
             self._reward_noise = 1.4826 * float(np.median(np.abs(errors)))
             first = self.score(steps, part)
-        linked = continuing_rows(log).numpy()
+        linked = log.continues.numpy()
         self._lags = _autoregression(first.z, linked)
         self.usual = np.maximum(first.z.std(axis=0), _LEAST_SCORE)
         self.typical = np.maximum(np.median(np.abs(first.z), axis=0), _LEAST_SCORE)
@@ -179,7 +179,7 @@ class Scorer:
         )
 
     def whiten(self, values: FloatArray, linked: BoolArray) -> FloatArray:
-        """Return values (m, …, c) less what those of the rows before predict; see `continuing_rows`."""
+        """Return values (m, …, c) less what those of the rows before predict; see `Transitions.continues`."""
         out = values.copy()
         for before, coefficients in zip(_lagged(values, linked), self._lags, strict=True):
             out -= before @ coefficients

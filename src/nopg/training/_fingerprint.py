@@ -41,13 +41,12 @@ def run_fingerprint(
     """
     schema = data.schema
     arrays = (data.states, data.actions, data.rewards, data.next_states, data.terminated, data.truncated)
-    columns = {"states": schema.states, "actions": schema.actions, "angles": dict(schema.angles)}
-    columns |= {} if schema.reward is None else {"reward": schema.reward}
+    columns = {name: value for name, value in schema.to_dict().items() if name != "units"}
     trained = {name: getattr(training, name) for name in ("start", "updates", "learning_rate", "seed")}
     return {
         "data": fingerprint((*arrays, data.episodes, data.weights)),
         "rows": len(data),
-        "columns": str(columns | {"bounds": dict(schema.bounds)}),
+        "columns": str(columns),
         "initial_states": fingerprint([starts]),
         **{name: _plain(value) for name, value in {**model.identity(), **trained, **settings}.items()},
     }

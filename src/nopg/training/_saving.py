@@ -17,7 +17,7 @@ from nopg._ranks import current_ranks
 from nopg.bellman import ControlProblem, Solution
 from nopg.bundles._controller import CONTROLLER, WEIGHTS
 from nopg.bundles._writing import write_bundle
-from nopg.data import Schema, Transitions
+from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.models._sharing import whole_data
 from nopg.models._state_support import CondensedSupport
@@ -102,7 +102,7 @@ def save_result(
         path,
         documents={
             CONTROLLER: {
-                "schema": _schema(result.policy.schema),
+                "schema": result.policy.schema.to_dict(),
                 "policy": described,
                 "support": {"prior_mass": support.prior_mass},
             },
@@ -154,17 +154,6 @@ def _history(updates: Sequence[Update]) -> dict[str, torch.Tensor]:
             [getattr(update, part.name) for update in updates], dtype=torch.float64
         )
         for part in fields(Update)
-    }
-
-
-def _schema(schema: Schema) -> dict[str, Any]:
-    return {
-        "states": list(schema.states),
-        "actions": list(schema.actions),
-        "angles": dict(schema.angles),
-        "units": dict(schema.units),
-        "bounds": {name: list(bounds) for name, bounds in schema.bounds.items()},
-        **({} if schema.reward is None else {"reward": schema.reward}),
     }
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from nopg._columns import Derived
 from nopg.data._transitions import Transitions
 from nopg.errors import DataError
 
@@ -20,12 +21,7 @@ def dump(data: Transitions) -> str:
     return json.dumps(
         {
             "version": 1,
-            "states": data.schema.states,
-            "actions": data.schema.actions,
-            "angles": dict(data.schema.angles),
-            "units": dict(data.schema.units),
-            "bounds": {name: list(bounds) for name, bounds in data.schema.bounds.items()},
-            "reward": data.schema.reward,
+            **data.schema.to_dict(),
             "initial_states": None if starts is None else starts.tolist(),
             "connected": data.episodes is not None,
             "weighted": data.weights is not None,
@@ -44,6 +40,10 @@ def load(text: str | bytes, source: str) -> dict[str, Any]:
             "units": {str(name): str(unit) for name, unit in known["units"].items()},
             "bounds": {str(name): (float(low), float(high)) for name, (low, high) in known["bounds"].items()},
             "reward": known.get("reward"),
+            "derived": {str(name): Derived(*one) for name, one in known.get("derived", {}).items()},
+            "exogenous": dict(known.get("exogenous", {})),
+            "interval": known.get("interval"),
+            "hold": dict(known.get("hold", {})),
             "initial_states": known["initial_states"],
             "weight": "weight" if known.get("weighted") else None,
             "connected": bool(known["connected"]),

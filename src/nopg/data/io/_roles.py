@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack, cast
 
+from nopg._columns import Derived, Exogenous
 from nopg._typing import ArrayLike
 from nopg.errors import DataError
 
@@ -34,6 +35,10 @@ class Settings(TypedDict, total=False):
     angles: Mapping[str, float] | Sequence[str | int] | None
     units: Mapping[str, str] | None
     bounds: Mapping[str, tuple[float, float]] | None
+    derived: Mapping[str, Derived] | None
+    exogenous: Mapping[str, Exogenous] | None
+    interval: float | None
+    hold: Mapping[str, int] | None
     initial_states: ArrayLike | None
     invalid: Literal["raise", "drop"]
     gap_factor: float

@@ -35,6 +35,10 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
         resolve_angles(settings.get("angles"), recording.names[0]),
         dict(settings.get("units") or {}),
         dict(settings.get("bounds") or {}),
+        derived=dict(settings.get("derived") or {}),
+        exogenous=dict(settings.get("exogenous") or {}),
+        interval=settings.get("interval"),
+        hold=dict(settings.get("hold") or {}),
     )
     assemble = _shifted if recording.next_states is None else _logged
     invalid = settings.get("invalid", "raise")

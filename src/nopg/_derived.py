@@ -1,0 +1,121 @@
+"""Columns that are computed from others: lags, differences, integrals, as one affine map of the last step."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nopg._columns import Columns
+from nopg._expressions import Expression
+from nopg.errors import DataError
+
+__all__ = ["DerivedColumns"]
+
+Numbers = npt.NDArray[np.float64]
+_NEXT = re.compile(r"next\((.*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedColumns:
+    """The derived columns d of states (x, d) with x measured.
+
+    In the first row d = k₀ + B₀x; after a step from (x, d) by the action a to x′,
+    d′ = k + A_s(x, d) + A_a·a + A_n·x′. Log, rollouts, runtime and exports compute nothing else.
+
+    Attributes:
+        columns: All columns.
+        constants: k₀ and k, both (k,).
+        initial: B₀, shape (k, d_x).
+        by_state: A_s, shape (k, d_s).
+        by_action: A_a, shape (k, d_a).
+        by_next: A_n, shape (k, d_x).
+        depths: Number of rows, for each column, after which it does not depend on its formula in the first
+            row; 0 of an integral, whose first value counts as right.
+
+    Example:
+        >>> from nopg._columns import Derived
+        >>> late, total = Derived("level", "level"), Derived("0", "sum + 60 * (level - 2)")
+        >>> derived = DerivedColumns.of(
+        ...     Columns(("level", "late", "sum"), ("valve",), derived={"late": late, "sum": total}))
+        >>> derived.first(np.array([3.0]))
+        array([3., 3., 0.])
+        >>> derived.following(np.array([3.0, 3.0, 0.0]), np.array([1.0]), np.array([5.0]))
+        array([ 5.,  3., 60.])
+    """
+
+    columns: Columns
+    constants: tuple[Numbers, Numbers]
+    initial: Numbers
+    by_state: Numbers
+    by_action: Numbers
+    by_next: Numbers
+    depths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, columns: Columns) -> DerivedColumns:
+        """Return the derived columns of columns; a formula that is not affine is refused."""
+        measured, states, actions = columns.measured, columns.states, columns.actions
+        known = (*states, *actions, *(f"next({name})" for name in measured))
+        firsts, updates = [], []
+        for name, (first, update) in columns.derived.items():
+            what = f"the derived column {name!r}"
+            firsts.append(_affine(Expression(first, what), measured))
+            updates.append(_affine(Expression(update, what), known))
+        num, ends = len(firsts), [len(states), len(states) + len(actions)]
+        of_step = np.array([slopes for _, slopes in updates]).reshape(num, len(known))
+        by_state, by_action, by_next = np.split(of_step, ends, axis=1)
+        return cls(
+            columns,
+            (np.array([constant for constant, _ in firsts]), np.array([constant for constant, _ in updates])),
+            np.array([slopes for _, slopes in firsts]).reshape(num, len(measured)),
+            by_state,
+            by_action,
+            by_next,
+            _depths(columns),
+        )
+
+    @property
+    def depth(self) -> int:
+        """Number of rows after which all derived columns are right."""
+        return max(self.depths, default=0)
+
+    def first(self, measured: Numbers) -> Numbers:
+        """Return the states (…, d_s) of first rows with measured columns (…, d_x)."""
+        return np.concatenate([measured, self.constants[0] + measured @ self.initial.T], axis=-1)
+
+    def following(self, states: Numbers, actions: Numbers, measured: Numbers) -> Numbers:
+        """Return the states (…, d_s) after steps from states (…, d_s) by actions (…, d_a)."""
+        parts = states @ self.by_state.T + actions @ self.by_action.T + measured @ self.by_next.T
+        return np.concatenate([measured, self.constants[1] + parts], axis=-1)
+
+
+def _affine(expression: Expression, names: tuple[str, ...]) -> tuple[float, Numbers]:
+    """Return the constant and the coefficients (d,) of an affine formula; others are refused."""
+    what, text = expression.what, expression.text
+    if unknown := [name for name in expression.names if name not in names]:
+        raise DataError(f"{unknown[0]!r} in {what} = {text!r} is not known there; known are {list(names)}")
+    points = np.concatenate([np.zeros((1, len(names))), np.eye(len(names))])
+    probes = np.random.default_rng(0).normal(size=(4, len(names)))
+    points = np.concatenate([points, probes, 1e3 * probes])
+    values = expression(dict(zip(names, points.T, strict=True)))
+    constant, slopes = float(values[0]), np.asarray(values[1 : 1 + len(names)] - values[0])
+    fitted = constant + points @ slopes
+    if not np.allclose(values, fitted, rtol=1e-9, atol=1e-9 * (1.0 + abs(constant))):
+        raise DataError(f"{what} = {text!r} is no sum of columns times numbers; write it as one")
+    return constant, slopes
+
+
+def _depths(columns: Columns) -> tuple[int, ...]:
+    """Return the depth of each derived column; one that depends on a later one is refused."""
+    depths: dict[str, int] = {}
+    for name, one in columns.derived.items():
+        used = {_NEXT.sub(r"\1", found) for found in Expression(one.update).names}
+        if later := used & {*columns.derived} - {*depths, name}:
+            raise DataError(f"the derived column {name!r} depends on {sorted(later)}; place it after them")
+        depths[name] = (
+            0 if name in used else max((depths[found] + 1 for found in used & {*depths}), default=1)
+        )
+    return tuple(depths.values())
