@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from nopg.errors import DataError
 
 __all__ = ["DerivedColumns"]
 
-Numbers = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.floating[Any]]  # nopg._typing needs torch
 _NEXT = re.compile(r"next\((.*)\)")
 
 
@@ -47,11 +48,11 @@ class DerivedColumns:
     """
 
     columns: Columns
-    constants: tuple[Numbers, Numbers]
-    initial: Numbers
-    by_state: Numbers
-    by_action: Numbers
-    by_next: Numbers
+    constants: tuple[FloatArray, FloatArray]
+    initial: FloatArray
+    by_state: FloatArray
+    by_action: FloatArray
+    by_next: FloatArray
     depths: tuple[int, ...]
 
     @classmethod
@@ -82,17 +83,17 @@ class DerivedColumns:
         """Number of rows after which all derived columns are right."""
         return max(self.depths, default=0)
 
-    def first(self, measured: Numbers) -> Numbers:
+    def first(self, measured: FloatArray) -> FloatArray:
         """Return the states (…, d_s) of first rows with measured columns (…, d_x)."""
         return np.concatenate([measured, self.constants[0] + measured @ self.initial.T], axis=-1)
 
-    def following(self, states: Numbers, actions: Numbers, measured: Numbers) -> Numbers:
+    def following(self, states: FloatArray, actions: FloatArray, measured: FloatArray) -> FloatArray:
         """Return the states (…, d_s) after steps from states (…, d_s) by actions (…, d_a)."""
         parts = states @ self.by_state.T + actions @ self.by_action.T + measured @ self.by_next.T
         return np.concatenate([measured, self.constants[1] + parts], axis=-1)
 
 
-def _affine(expression: Expression, names: tuple[str, ...]) -> tuple[float, Numbers]:
+def _affine(expression: Expression, names: tuple[str, ...]) -> tuple[float, FloatArray]:
     """Return the constant and the coefficients (d,) of an affine formula; others are refused."""
     what, text = expression.what, expression.text
     if unknown := [name for name in expression.names if name not in names]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from nopg._columns import Derived
-from nopg._derived import DerivedColumns, Numbers
+from nopg._derived import DerivedColumns
+from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data._schema import Schema
 from nopg.errors import ArgumentError, DataError
 
@@ -65,8 +65,8 @@ def derived_schema(
 
 
 def derived_states(
-    derived: DerivedColumns, measured: Numbers, actions: Numbers, follows: npt.NDArray[np.bool_]
-) -> tuple[Numbers, npt.NDArray[np.int64]]:
+    derived: DerivedColumns, measured: FloatArray, actions: FloatArray, follows: BoolArray
+) -> tuple[FloatArray, IntArray]:
     """Return the states (n, d_s) of rows, and the number of rows before each in its run, shape (n,).
 
     Args:
@@ -94,7 +94,7 @@ def derived_states(
     return states, place
 
 
-def _accumulated(first: Numbers, added: Numbers, memory: float, place: npt.NDArray[np.int64]) -> Numbers:
+def _accumulated(first: FloatArray, added: FloatArray, memory: float, place: IntArray) -> FloatArray:
     """Return d with d = first at the beginning of a run, and later memory · (d before) + added."""
     found = first.tolist()
     for row, (extra, step) in enumerate(zip(added.tolist(), place.tolist(), strict=True)):

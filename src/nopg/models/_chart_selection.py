@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,6 +22,8 @@ _ROWS_KNOWN = 4_000
 _SIZES, _RIDGES = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0), (1e-6, 1e-4, 1e-2, 1e-1, 1.0)
 _FEW_SIZES, _FEW_RIDGES = (3.0, 10.0), (1e-4, 1e-1)
 _MOST_NEIGHBORS = 240
+# With more inputs charts are local in few of them, and no polynomial is of degree 2.
+_MANY_INPUTS, _MOST_SCHEDULING = 8, 3
 # Candidate factors of the weight of an input in distances; 0 makes the fit global in that input.
 _FACTORS = (0.0, 0.3, 3.0)
 # Errors within this factor of the least, or below the threshold, are equal: the simpler shape is selected.
@@ -57,18 +60,29 @@ class HeldOutFit:
     r_squared: float
 
 
-def select_shapes(rows: RegressionRows) -> list[HeldOutFit]:
-    """Return the fit of each target; targets that are fitted as well by the same shape share it."""
+def select_shapes(rows: RegressionRows, left_out: Sequence[int] = ()) -> list[HeldOutFit]:
+    """Return the fit of each target; targets that are fitted as well by the same shape share it.
+
+    Args:
+        rows: Inputs and targets.
+        left_out: Targets that need no fit; theirs is exact.
+    """
     search = _Search(rows)
     varies = rows.inputs.amax(dim=0) > rows.inputs.amin(dim=0)
-    plain = _Inputs(varies, varies.double())
+    many = int(varies.sum()) > _MANY_INPUTS
+    plain = _Inputs(varies, torch.zeros_like(varies, dtype=torch.float64) if many else varies.double())
     base = search.errors(plain, final=True)
     tried, found = [base], list[HeldOutFit]()
+    exact = HeldOutFit(ChartShape(plain.used, plain.metric, 1, 0, math.inf), 0.0, 0.0, 1.0)
     for target in range(rows.targets.shape[1]):
+        if target in left_out:
+            found.append(exact)
+            continue
         alone = _best(base, target)
         reference = base[alone][target]
         floor = _NEGLIGIBLE if alone.is_local else _ENOUGH
-        mine = _own_inputs(search, plain, target, floor, exact=reference <= floor)
+        local = _scheduling(search, plain, target, floor) if many else plain
+        mine = _own_inputs(search, local, target, floor, exact=reference <= floor)
         if mine is not plain:
             tried.append(search.errors(mine, final=True))
             own = _best(tried[-1], target)
@@ -77,7 +91,8 @@ def select_shapes(rows: RegressionRows) -> list[HeldOutFit]:
         if not alone.is_local and search.uneven(alone, target):
             alone = _best({shape: tried[-1][shape] for shape in tried[-1] if shape.is_local} or base, target)
         error = min(errors[alone][target] for errors in tried if alone in errors)
-        others = [fit.shape for fit in found if fit.shape.is_local or not alone.is_local]
+        others = [fit.shape for k, fit in enumerate(found) if k not in left_out]
+        others = [shape for shape in others if shape.is_local or not alone.is_local]
         shared = _as_good(tried, others, target, error)
         shape, error = shared or (alone, error)
         found.append(HeldOutFit(shape, error, reference, 1.0 - search.unexplained[shape][target]))
@@ -113,10 +128,27 @@ class _Inputs:
         used[column], metric[column] = False, 0.0
         return _Inputs(used, metric)
 
+    def local_in(self, column: int) -> _Inputs:
+        metric = self.metric.clone()
+        metric[column] = 1.0
+        return _Inputs(self.used, metric)
+
     def scaled(self, column: int, factor: float) -> _Inputs:
         metric = self.metric.clone()
         metric[column] *= factor
         return _Inputs(self.used, metric)
+
+
+def _scheduling(search: _Search, plain: _Inputs, target: int, floor: float) -> _Inputs:
+    """Return inputs of which a few are local, found one by one; charts are linear in all others."""
+    best, least = plain, max(search.least(plain, target), floor)
+    for _ in range(_MOST_SCHEDULING):
+        tried = [best.local_in(column) for column in best.used.nonzero()[:, 0].tolist()]
+        errors = [max(search.least(one, target), floor) for one in tried]
+        if min(errors) > _WORTH_IT * least:
+            break
+        best, least = tried[errors.index(min(errors))], min(errors)
+    return best
 
 
 def _own_inputs(search: _Search, plain: _Inputs, target: int, floor: float, *, exact: bool) -> _Inputs:
@@ -186,22 +218,26 @@ class _Search:
             self.unexplained[shape] = wrong.clamp(max=_LARGEST_ERROR).mean(dim=0).tolist()
 
         regressors = inputs.used.nonzero()[:, 0]
+        degrees = (1, 2) if len(regressors) <= _MANY_INPUTS else (1,)
         apart = rows.space.offsets(rows.inputs[held_out][:, None], rows.inputs[near])[:, :, regressors]
-        local, phi = inputs.metric[regressors], {degree: design(apart, degree) for degree in (1, 2)}
+        local, phi = inputs.metric[regressors], {degree: design(apart, degree) for degree in degrees}
         weights = rows.weights[near]
-        missed = {g: self._residuals(inputs, held_out, near, g) for g in (1, 2)}
+        missed = {g: self._residuals(inputs, held_out, near, g) for g in degrees}
         for g, (around, truth) in missed.items():
             everywhere = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf, g)
             note(everywhere, truth)
             self._uneven[everywhere] = self._unevenness(around, truth).tolist()
+        if not bool((inputs.metric > 0).any()):
+            return found
         sizes, ridges = (_SIZES, _RIDGES) if final else (_FEW_SIZES, _FEW_RIDGES)
-        plans = itertools.product((1,), (1, 2), sizes)
-        for g, degree, size in (*plans, *((2, 1, size) for size in _FEW_SIZES if final)):
+        plans = [*itertools.product((1,), degrees, sizes)]
+        plans += [(2, 1, size) for size in _FEW_SIZES if final and 2 in degrees]
+        for g, degree, size in plans:
             residuals, truth = missed[g]
             shape = ChartShape(inputs.used, inputs.metric, degree, 0, 0.0, g)
             p = shape.num_coefficients
             K = math.ceil(size * p)
-            if near.shape[1] < K or K > _MOST_NEIGHBORS:
+            if near.shape[1] < K:
                 continue
             radius = squared[:, K - 1 : K].sqrt() * (1.0 + 1e-6)
             kappa = kernel_weights(squared[:, :K], radius) * weights[:, :K]
@@ -238,7 +274,8 @@ class _Search:
         points = rows.space.embed(rows.inputs, inputs.metric)
         squared = torch.cdist(points[held_out], points).square()
         own = rows.groups[held_out][:, None] == rows.groups
-        most = min(_MOST_NEIGHBORS, int((~own).sum(dim=1).min()))
+        wanted = max(_MOST_NEIGHBORS, math.ceil(_FEW_SIZES[-1] * (1 + int(inputs.used.sum()))))
+        most = min(wanted, int((~own).sum(dim=1).min()))
         squared, near = squared.masked_fill(own, math.inf).topk(most, dim=1, largest=False)
         return squared, near
 

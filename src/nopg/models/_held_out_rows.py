@@ -55,12 +55,15 @@ class HeldOutRows:
         errors = log.rewards - torch.as_tensor(np.clip(out[d_s], *model.reward_clamp))
         if model.reward_function is not None:
             errors = torch.zeros_like(errors)
+        predicted = inputs[:, :d_s] + torch.as_tensor(out[:d_s].T)
+        exogenous = torch.as_tensor(model.steps.known.exogenous)
+        predicted[:, exogenous] = log.next_states[:, exogenous]  # moved by nothing that a model predicts
         return cls(
             inputs=inputs,
             groups=rows.groups[some],
             next_states=log.next_states,
             terminated=log.terminated,
             reward_errors=errors,
-            predicted=inputs[:, :d_s] + torch.as_tensor(out[:d_s].T),
+            predicted=predicted,
             disturbances=torch.as_tensor(out[-1 - d_s : -1].T),
         )

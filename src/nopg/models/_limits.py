@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from nopg._typing import FloatArray
+from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
 from nopg.models._regression_rows import RegressionRows
 
@@ -29,20 +29,29 @@ def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
     margin = _STATE_MARGIN * (high - low)
     low, high = low - margin, high + margin
     for column, name in enumerate(schema.states):
-        if name in schema.angles:
+        if name in schema.angles or name in schema.derived:
             low[column], high[column] = -math.inf, math.inf
+        elif name in schema.exogenous:
+            low[column], high[column] = seen[:, column].min(), seen[:, column].max()
         elif name in schema.bounds:
             low[column], high[column] = schema.bounds[name]
     return low[:, None].numpy(), high[:, None].numpy()
 
 
-def input_range(rows: RegressionRows, relevant: Tensor) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the logged minimum, maximum and the margin of each input (d, 1); an angle has no limits."""
+def input_range(
+    rows: RegressionRows, relevant: Tensor, past: BoolArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the logged minimum, maximum and the margin of each input (d, 1).
+
+    An angle has no limits, nor has a state column that holds past values alone, `past` (d_s,): these were
+    compared with their limits when they were present.
+    """
     low, high = rows.inputs.amin(dim=0), rows.inputs.amax(dim=0)
     share = torch.where(relevant, _MARGIN, _IRRELEVANT_MARGIN)
     margin = torch.where(high > low, share * (high - low), rows.space.units)
-    angle = rows.space.periods > 0
-    low, high = torch.where(angle, -math.inf, low), torch.where(angle, math.inf, high)
+    free = rows.space.periods > 0
+    free[: len(past)] |= torch.as_tensor(past)
+    low, high = torch.where(free, -math.inf, low), torch.where(free, math.inf, high)
     return low[:, None].numpy(), high[:, None].numpy(), margin[:, None].numpy()
 
 

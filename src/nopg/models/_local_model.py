@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +17,7 @@ from nopg.models._chart_selection import select_shapes
 from nopg.models._column_fit import ColumnFit
 from nopg.models._config import LocalModelConfig
 from nopg.models._held_out_rows import HeldOutRows
+from nopg.models._known_columns import KnownColumns
 from nopg.models._limits import highest_reward, lowest_mean_reward, state_bounds
 from nopg.models._model import RewardFunction
 from nopg.models._noise import Noise
@@ -64,10 +67,13 @@ class LocalModel:
         self.num_costs = 0 if costs is None else costs.shape[1]
         rows = RegressionRows.of(data, costs)
         self.num_states, self.num_actions = data.states.shape[1], data.actions.shape[1]
-        self.state_space = rows.space.first(self.num_states)
-        self.fits = select_shapes(rows)
-        left_out = None if reward is None else self.num_states
-        self.steps = OneStep(data, rows, self.fits, _halves(rows.num_groups, seed), left_out=left_out)
+        known = KnownColumns.of(data)
+        space = rows.space.first(self.num_states)
+        self.state_space = replace(space, units=known.weighted_units(space.units, data.schema))
+        left_out = [*np.flatnonzero(known.all).tolist(), *([] if reward is None else [self.num_states])]
+        self.fits = select_shapes(rows, left_out)
+        kept = _halves(rows.num_groups, seed)
+        self.steps = OneStep(data, rows, self.fits, known, kept, knows_reward=reward is not None)
         self.termination = TerminationRule.of(data, self.state_space)
         rewards = data.rewards
         if reward is not None:
@@ -163,8 +169,9 @@ class LocalModel:
 
     @property
     def learned_fits(self) -> tuple[ColumnFit, ...]:
-        """The fits of the columns that are learned: a reward that is a function or a formula is not."""
-        return self.column_fits[: self.num_states + (self.reward_function is None)]
+        """The fits of the columns that are learned: neither formulas nor exogenous."""
+        known = [*self.steps.known.all, self.reward_function is not None]
+        return tuple(fit for fit, one in zip(self.column_fits, known, strict=True) if not one)
 
     def _r_squared(self, column: int) -> float:
         variance = float(self.rows.spread[column]) ** 2

@@ -15,6 +15,7 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
 from nopg.data._episodes import spaced_blocks
 from nopg.models._kalman import SteadyFilter
+from nopg.models._known_columns import KnownColumns
 
 __all__ = ["Noise", "filtered_states"]
 
@@ -85,17 +86,20 @@ class Noise:
         return cls(none, none, np.diag(none), eye, eye)
 
     @classmethod
-    def of(cls, data: Transitions, predict: Predict, spread: Tensor) -> Noise:
+    def of(cls, data: Transitions, predict: Predict, spread: Tensor, known: KnownColumns) -> Noise:
         """Return the noise of a log.
 
         Args:
             data: The log.
             predict: Returns the prediction of a step at states (m, d_s) and actions (m, d_a).
             spread: Standard deviation of each column's step, shape (d_s,).
+            known: Columns that are not learned. With lags of measured columns, which hold sensor noise as
+                well, no noise is ascribed to sensors.
         """
         rows, d_s = data.take(spaced_blocks(len(data), _MOST_ROWS)), len(spread)
         found = predict(rows.states, rows.actions)
         residuals = rows.schema.difference(rows.states, rows.next_states) - found.displacement
+        residuals[:, torch.as_tensor(known.all)] = 0.0
         visible = residuals.square().mean(dim=0) > _SMALL_NOISE * spread.square()
         # From filtered states, charts leave less noise than is in the residuals of measured ones.
         size = found.noise.clamp(min=1e-300)
@@ -105,8 +109,10 @@ class Noise:
         scale = torch.where(spread > 0, spread, 1.0)
         cut = residuals.clamp(min=-_CUT * size, max=_CUT * size) / scale
         J = torch.eye(d_s, dtype=torch.float64) + found.displacement_slope.mean(dim=0)[:, :d_s]
+        J[known.num_measured :] = 0.0  # formulas of measured values are known, whatever the plant does
+        lagged = known.derived.by_state[:, : known.num_measured].any() and known.past.any()
         split = _Split(cut, J * scale / scale[:, None], rows.continues)
-        R = np.zeros(d_s) if jumps.any() else split.sensors(visible.numpy())
+        R = np.zeros(d_s) if jumps.any() or lagged else split.sensors(visible.numpy())
         units = np.outer(scale, scale)
         return cls(
             sensors=np.sqrt(R) * scale.numpy(),

@@ -17,6 +17,7 @@ from nopg.models._chart_fit import ChartFit
 from nopg.models._chart_selection import HeldOutFit
 from nopg.models._charts import Charts, ChartShape
 from nopg.models._excitation import Excitation, GlobalUncertainty
+from nopg.models._known_columns import KnownColumns
 from nopg.models._limits import input_range
 from nopg.models._noise import Noise, filtered_states
 from nopg.models._regression_rows import RegressionRows
@@ -63,8 +64,9 @@ class OneStep:
         data: The log.
         rows: Its rows, as measured.
         fits: Shapes of all columns.
-        left_out: A column that is not predicted.
+        known: State columns that are not learned.
         kept: Parts (P, G) of the groups.
+        knows_reward: Whether the reward is not predicted.
 
     Attributes:
         rows: Rows of the steps: states as measured, or filtered.
@@ -77,13 +79,16 @@ class OneStep:
         data: Transitions,
         rows: RegressionRows,
         fits: Sequence[HeldOutFit],
+        known: KnownColumns,
         kept: Tensor,
         *,
-        left_out: int | None = None,
+        knows_reward: bool = False,
     ) -> None:
         self.num_states = data.states.shape[1]
         self.num_costs = rows.targets.shape[1] - self.num_states - 1
-        self._fits, self._left_out = fits, left_out
+        self._fits, self.known, self._knows_reward = fits, known, knows_reward
+        self._left_out = {*np.flatnonzero(known.all).tolist()}
+        self._left_out |= {self.num_states} if knows_reward else set()
         self._place(rows)
         self.fit(kept)
         self._measure_noise(data)
@@ -98,7 +103,7 @@ class OneStep:
             if some:
                 blocks.append(Charts(rows, some, shape, excitation))
         self.blocks = blocks
-        self._range = input_range(rows, self._relevant_inputs())
+        self._range = input_range(rows, self._relevant_inputs(), self.known.past)
         linear = [(one.shape.global_degree, one.unexplained) for one in blocks if not one.shape.is_local]
         self._unsure = GlobalUncertainty(rows, linear)
         self.noise = Noise.independent(self.num_states)
@@ -106,9 +111,10 @@ class OneStep:
 
     def _relevant_inputs(self) -> Tensor:
         """Return whether a column that varies depends on an input, shape (d,)."""
-        used = [fit.shape.used for k, fit in enumerate(self._fits) if self.rows.spread[k] > 0]
+        learned = [k for k in range(len(self._fits)) if k not in self._left_out and self.rows.spread[k] > 0]
         nothing = torch.zeros(self.rows.inputs.shape[1], dtype=torch.bool)
-        return torch.stack([nothing, *used]).any(dim=0) if self._left_out is None else ~nothing
+        used = torch.stack([nothing, *(self._fits[k].shape.used for k in learned)]).any(dim=0)
+        return ~nothing if self._knows_reward else used
 
     def _filter(self, data: Transitions, kept: Tensor) -> None:
         """Fit the steps from filtered states, where sensors are noisy."""
@@ -143,7 +149,7 @@ class OneStep:
 
     def _measure_noise(self, data: Transitions) -> None:
         """Set the noise, and take that of sensors off the residuals of the charts."""
-        self.noise = Noise.of(data, self.predict, self.rows.spread[: self.num_states])
+        self.noise = Noise.of(data, self.predict, self.rows.spread[: self.num_states], self.known)
         if self.noise.sensors.any():
             left = np.diag(self.noise.disturbances)
             self._of_sensors = np.maximum(self._variances() - left, 0.0)
@@ -179,7 +185,7 @@ class OneStep:
         """The largest share of noise, sensors included, in the one-step variance of a state column."""
         spread = self.rows.spread[: self.num_states].numpy()
         shares = self._variances()[spread > 0] / spread[spread > 0] ** 2
-        return float(shares.max(initial=0.0))
+        return float(shares.max(initial=1.0 if self.known.moves else 0.0))
 
     def predict(self, states: Tensor, actions: Tensor, part: Tensor | None = None) -> Prediction:
         """Return the prediction of one step from raw states (m, d_s) under actions (m, d_a).
@@ -238,7 +244,19 @@ class OneStep:
         out[-1] = _LOG_ODDS_INSIDE + _LOG_ODDS_SLOPE * (farthest + np.square(beyond).sum(axis=0) + unsure)
         if slopes:
             by_x[-1] = _LOG_ODDS_SLOPE * (farthest_slope + 2.0 * beyond / margin + unsure_slope)
+        self._add_known(inputs, out, by_x if slopes else None)
         return out, by_x
+
+    def _add_known(self, inputs: FloatArray, out: FloatArray, by_x: FloatArray | None) -> None:
+        """Set the displacement of derived columns, and its derivative, in place."""
+        d_s, own = self.num_states, np.arange(self.num_states)
+        out[:d_s] += inputs[:d_s]
+        self.known.complete(out[:d_s], inputs[:d_s], inputs[d_s:])
+        out[:d_s] -= inputs[:d_s]
+        if by_x is not None:
+            by_x[own, own] += 1.0
+            self.known.complete_slopes(by_x[:d_s])
+            by_x[own, own] -= 1.0
 
     def _found(
         self,
@@ -264,10 +282,10 @@ class OneStep:
         return found, slope
 
 
-def _by_shape(fits: Sequence[HeldOutFit], left_out: int | None) -> list[tuple[list[int], ChartShape]]:
-    """Return the targets of each shape, with the shape; the target `left_out` is not predicted."""
+def _by_shape(fits: Sequence[HeldOutFit], left_out: set[int]) -> list[tuple[list[int], ChartShape]]:
+    """Return the targets of each shape, with the shape; some targets are not predicted."""
     found: dict[tuple[object, ...], tuple[list[int], ChartShape]] = {}
     for target, fit in enumerate(fits):
-        if target != left_out:
+        if target not in left_out:
             found.setdefault(fit.shape.key, ([], fit.shape))[0].append(target)
     return list(found.values())

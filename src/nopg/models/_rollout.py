@@ -167,6 +167,7 @@ def rollout(
         slopes: Whether to record derivatives.
     """
     low, high = model.bounds
+    known = model.steps.known
     d_s, costs = model.num_states, slice(model.num_states + 1, model.num_states + 1 + model.num_costs)
     s, going = np.ascontiguousarray(states.numpy().T), np.ones(len(states), dtype=bool)
     visited, alive = [s], [going]
@@ -180,17 +181,23 @@ def rollout(
         if noise is not None:
             z = model.noise.factor @ noise[t, :, :d_s].T
             wanted += out[-1 - d_s : -1] * z
+            known.move(wanted, s, noise[t, :, :d_s].T)
         rewards = np.clip(out[d_s], *model.reward_clamp)
         if slopes:
             by_x = slope[:d_s] if noise is None else slope[:d_s] + slope[-1 - d_s : -1] * z[:, None]
             by_x[np.arange(d_s), np.arange(d_s)] += 1.0
             by_x *= ((wanted >= low) & (wanted <= high))[:, None]
+            known.complete_slopes(by_x)
             tape.append((by_x, slope[d_s] * (rewards == out[d_s]), slope[-1], slope[costs]))
         steps_made.append((a, rewards, out[-1], out[costs]))
-        s = np.where(going, np.clip(wanted, low, high), s)
-        y = s
+        after = np.clip(wanted, low, high)
+        seen_after = after
         if noise is not None and model.noise.sensors.any():
-            y = s + model.noise.sensors[:, None] * noise[t, :, d_s:].T
+            seen_after = after + model.noise.sensors[:, None] * noise[t, :, d_s:].T
+        known.complete(seen_after, y, a)  # of what is measured
+        after[known.num_measured :] = seen_after[known.num_measured :]
+        exact, s = seen_after is after, np.where(going, after, s)
+        y = s if exact else np.where(going, seen_after, y)
         visited.append(s)
         seen.append(y)
         if not model.termination.never:

@@ -97,6 +97,7 @@ class Scorer:
             raise DataError("the log has a single row; a monitor needs rows to calibrate its test on")
         self.model, d_s = model, model.num_states
         tested = rows.spread[: d_s + (model.reward_function is None)] > 0
+        tested[:d_s] &= ~torch.as_tensor(model.steps.known.all)
         self.columns = tested.nonzero()[:, 0].tolist()
         self._reward_noise, self._slope_errors = 0.0, SlopeErrors(model)
         self._without = model.without_groups()

@@ -1,0 +1,128 @@
+"""Derived and exogenous columns in a model: computed along rollouts, never learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from nopg._typing import FloatArray
+from nopg.data import Transitions
+from nopg.models import LocalModel
+from nopg.models._chart_selection import select_shapes
+from nopg.models._known_columns import ExogenousMoves, KnownColumns
+from nopg.models._regression_rows import RegressionRows
+from nopg.models._rollout import rollout
+
+_DELAY = 3
+
+
+def _tank(rows: int = 400, *, noise: float = 0.0, seed: int = 0) -> Transitions:
+    """Return the log of a level that follows the valve of three steps ago, and a set-point that steps."""
+    rng = np.random.default_rng(seed)
+    valve, level = rng.uniform(-1, 1, rows + 1), np.zeros(rows + 1)
+    setpoint = rng.uniform(-1, 1, rows // 25 + 2).repeat(25)[: rows + 1]
+    for t in range(rows):
+        late = valve[t - _DELAY] if t >= _DELAY else 0.0
+        level[t + 1] = 0.9 * level[t] + 0.3 * late + noise * rng.normal()
+    states = np.column_stack([level, setpoint])
+    data = Transitions.from_arrays(
+        *(states[:-1], valve[:-1], "-(level - setpoint) ** 2", states[1:]),
+        state_names=["level", "setpoint"],
+        action_names=["valve"],
+        episodes=np.zeros(rows),
+    )
+    data = replace(data, schema=replace(data.schema, exogenous={"setpoint": "log"}))
+    return data.derive(lags={"valve": _DELAY}, integrals={"total": "level - setpoint"})
+
+
+@pytest.fixture(scope="module")
+def model() -> LocalModel:
+    return LocalModel(_tank())
+
+
+def test_only_measured_columns_that_actions_move_are_learned(model: LocalModel) -> None:
+    assert [fit.name for fit in model.learned_fits] == ["level"]
+    assert model.learned_fits[0].r_squared == pytest.approx(1.0)
+    assert model.learned_fits[0].inputs == ("level", "valve_lag3")
+
+
+def test_a_step_predicts_derived_columns_exactly(model: LocalModel) -> None:
+    data = model.data
+    found = data.states + model.predict(data.states, data.actions).displacement
+    derived = slice(len(data.schema.measured), None)
+    torch.testing.assert_close(found[:, derived], data.next_states[:, derived], rtol=0, atol=1e-12)
+
+
+def test_lags_and_integrals_along_a_rollout_are_earlier_values(model: LocalModel) -> None:
+    path = rollout(model, lambda features, t: 0.1 * t - features[:, :1], model.data.states[:5], 8)
+    s, a = path.states, path.actions
+    np.testing.assert_allclose(s[1:, :, 2], a[..., 0], rtol=0, atol=0)
+    np.testing.assert_allclose(s[3:, :, 4], a[:-2, :, 0], rtol=0, atol=0)
+    np.testing.assert_allclose(np.diff(s[..., 5], axis=0), s[:-1, :, 0] - s[:-1, :, 1], atol=1e-12)
+    np.testing.assert_allclose(s[..., 1], np.broadcast_to(s[0, :, 1], s.shape[:2]))  # held without noise
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_slopes_along_rollouts_are_those_of_finite_differences(noisy: bool) -> None:
+    model = LocalModel(_tank(noise=0.05))
+    start, gain = model.data.states[10:11].clone(), torch.tensor([[-0.5, 0.3, 0.1, 0.0, -0.2, 0.05]]).double()
+    steps, rng = 6, np.random.default_rng(3)
+    noise = rng.normal(size=(steps, 1, 12)) if noisy else None
+
+    def end(first: torch.Tensor) -> FloatArray:
+        found: FloatArray = rollout(model, lambda f, _: f @ gain.T, first, steps, noise=noise).states[-1, 0]
+        return found
+
+    path = rollout(model, lambda f, _: f @ gain.T, start, steps, noise=noise, slopes=True)
+    assert path.slopes is not None
+    total = np.eye(6)
+    for by_x in path.slopes[0][..., 0]:
+        total = (by_x[:, :6] + by_x[:, 6:] @ gain.numpy()) @ total
+    for k in (0, 2, 4, 5):  # a change of the set-point may draw another row of the log
+        shift = torch.zeros_like(start)
+        shift[0, k] = 1e-6
+        numeric = (end(start + shift) - end(start - shift)) / 2e-6
+        np.testing.assert_allclose(total[:, k], numeric, atol=1e-6)
+
+
+def test_an_exogenous_column_moves_as_rows_with_similar_values_did() -> None:
+    values = np.arange(1000.0)
+    moves = ExogenousMoves(0, values, np.where(values < 500, 1.0, -1.0))
+    normal = np.random.default_rng(0).normal(size=2000)
+    assert set(moves.draw(np.full(2000, 100.0), normal)) == {1.0}
+    assert set(moves.draw(np.full(2000, 900.0), normal)) == {-1.0}
+    assert abs(moves.draw(np.full(2000, 500.0), normal).mean()) < 0.1  # both, evenly
+
+
+def test_a_rollout_with_noise_moves_the_set_point_within_the_log(model: LocalModel) -> None:
+    noise = np.random.default_rng(0).normal(size=(100, 40, 12))
+    path = rollout(model, lambda f, _: 0.0 * f[:, :1], model.data.states[:40], 100, noise=noise)
+    setpoint, logged = path.states[..., 1], model.data.states[:, 1]
+    assert float(logged.min()) <= setpoint.min() < setpoint.max() <= float(logged.max())
+    moved = (np.diff(setpoint, axis=0) != 0).mean()
+    assert moved == pytest.approx(1 / 25, abs=0.015)
+
+
+def test_all_lags_of_a_column_count_as_one_in_distances(model: LocalModel) -> None:
+    known = KnownColumns.of(model.data)
+    units = known.weighted_units(torch.ones(6, dtype=torch.float64), model.data.schema)
+    torch.testing.assert_close(units, torch.tensor([1, 1, 3**0.5, 3**0.5, 3**0.5, 1], dtype=torch.float64))
+
+
+def test_charts_of_many_columns_are_local_in_the_one_that_schedules() -> None:
+    rng = np.random.default_rng(0)
+    s = rng.uniform(-1, 1, (3000, 20))
+    a = rng.uniform(-1, 1, (3000, 1))
+    after = s.copy()
+    after[:, 0] += 0.3 * a[:, 0] * np.sin(3 * s[:, 1]) + 0.1 * s[:, 7]
+    data = Transitions.from_arrays(s, a, np.zeros(3000), after)
+    rows = RegressionRows.of(data)
+    fit = select_shapes(rows, left_out=range(1, 21))[0]
+    local = fit.shape.metric.nonzero()[:, 0].tolist()
+    assert fit.shape.is_local
+    assert 1 in local
+    assert len(local) <= 3
+    assert fit.r_squared > 0.9
