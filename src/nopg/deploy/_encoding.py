@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
+from nopg._stream import as_numbers
 from nopg.errors import ObservationError
 
-__all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "as_numbers", "feature_map"]
+__all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "feature_map"]
 
 Numbers = npt.NDArray[np.float64]
 
@@ -43,6 +44,11 @@ class Encoding:
 
     def __init__(self, columns: Columns) -> None:
         self._names, self._map = columns.states, feature_map(columns)
+        self._what, self._advice = "an observation", ""
+        if columns.derived:
+            measured = columns.measured
+            self._what = "a state with its derived columns"
+            self._advice = f"; use stream() to act on observations of {len(measured)} ({', '.join(measured)})"
         self._without_angles = not columns.angles
 
     def states(self, observation: npt.ArrayLike) -> Numbers:
@@ -52,8 +58,8 @@ class Encoding:
             raise ObservationError(f"an observation is made of numbers, and {observation!r} is not")
         if values.ndim not in {1, 2} or values.shape[-1] != len(self._names):
             raise ObservationError(
-                f"an observation has {len(self._names)} numbers ({', '.join(self._names)}), "
-                f"this one has shape {values.shape}"
+                f"{self._what} has {len(self._names)} numbers ({', '.join(self._names)}), "
+                f"this one has shape {values.shape}{self._advice}"
             )
         return values.reshape(-1, len(self._names))
 
@@ -75,15 +81,6 @@ class Encoding:
         if not np.isfinite(features).all():
             raise ObservationError("an angle is so large that it has no direction")
         return features
-
-
-def as_numbers(values: npt.ArrayLike) -> Numbers | None:
-    """Return an array of real numbers, or None for other types."""
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError):  # rows of different lengths
-        return None
-    return array.astype(np.float64, copy=False) if array.dtype.kind in "fiu" else None
 
 
 def action_limits(columns: Columns, action_range: tuple[Numbers, Numbers] | None) -> tuple[Numbers, Numbers]:
