@@ -12,7 +12,7 @@ from nopg._columns import Columns
 from nopg._state_step import Memory, StateStep
 from nopg.errors import ArgumentError, ObservationError
 
-__all__ = ["GAP_FACTOR", "ControllerStream", "StateStream", "as_numbers"]
+__all__ = ["GAP_FACTOR", "ControllerStream", "StateStream", "as_numbers", "wrong_shape"]
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -238,6 +238,16 @@ class ControllerStream:
     def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
         """Continue from the memory of another stream of the same controller."""
         self.states.load_state_dict(values)
+
+
+def wrong_shape(columns: Columns, shape: tuple[int, ...]) -> str:
+    """Return what is wrong with states of a shape, and what to do where some columns are derived."""
+    names, measured = columns.states, columns.measured
+    what, advice = "an observation", ""
+    if columns.derived:
+        what = "a state with its derived columns"
+        advice = f"; use stream() to act on observations of {len(measured)} ({', '.join(measured)})"
+    return f"{what} has {len(names)} numbers ({', '.join(names)}), this one has shape {shape}{advice}"
 
 
 def as_numbers(values: npt.ArrayLike) -> Numbers | None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
-from nopg._stream import as_numbers
+from nopg._stream import as_numbers, wrong_shape
 from nopg.errors import ObservationError
 
 __all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "feature_map"]
@@ -43,12 +43,7 @@ class Encoding:
     """
 
     def __init__(self, columns: Columns) -> None:
-        self._names, self._map = columns.states, feature_map(columns)
-        self._what, self._advice = "an observation", ""
-        if columns.derived:
-            measured = columns.measured
-            self._what = "a state with its derived columns"
-            self._advice = f"; use stream() to act on observations of {len(measured)} ({', '.join(measured)})"
+        self._columns, self._names, self._map = columns, columns.states, feature_map(columns)
         self._without_angles = not columns.angles
 
     def states(self, observation: npt.ArrayLike) -> Numbers:
@@ -57,10 +52,7 @@ class Encoding:
         if values is None:
             raise ObservationError(f"an observation is made of numbers, and {observation!r} is not")
         if values.ndim not in {1, 2} or values.shape[-1] != len(self._names):
-            raise ObservationError(
-                f"{self._what} has {len(self._names)} numbers ({', '.join(self._names)}), "
-                f"this one has shape {values.shape}{self._advice}"
-            )
+            raise ObservationError(wrong_shape(self._columns, values.shape))
         return values.reshape(-1, len(self._names))
 
     def features(self, states: Numbers) -> Numbers:
