@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from nopg._stream import ControllerStream, StateStream
 from nopg.deploy._controller import RuntimeController, load
 from nopg.deploy._guard import Decision, GuardedController
 
@@ -11,10 +12,12 @@ if TYPE_CHECKING:
     from nopg.deploy._onnx import OnnxExport, to_onnx
 
 __all__ = [
+    "ControllerStream",
     "Decision",
     "GuardedController",
     "OnnxExport",
     "RuntimeController",
+    "StateStream",
     "contract_schema",
     "load",
     "to_onnx",

@@ -7,6 +7,8 @@ import os
 import numpy as np
 import numpy.typing as npt
 
+from nopg._state_step import has_memory
+from nopg._stream import GAP_FACTOR, ControllerStream, StateStream
 from nopg.bundles import SavedController, open_bundle, read_controller
 from nopg.deploy._encoding import Encoding, Numbers, action_limits
 from nopg.deploy._policies import policy_of
@@ -32,6 +34,9 @@ class RuntimeController:
     several (m, d_s). An observation of another shape, or with a number that is not finite, raises
     `ObservationError`.
 
+    Where the columns have a memory (derived columns, or missing values that are held), `stream` acts on
+    measurements, and the other methods take whole states, such as `controller.stream().states` gives them.
+
     Args:
         saved: The controller as read from a bundle.
 
@@ -47,6 +52,20 @@ class RuntimeController:
         self._encoding, self._policy = Encoding(saved.columns), policy_of(saved)
         self._support = RuntimeSupport(saved.support)
         self.low, self.high = action_limits(saved.columns, self._policy.action_range)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether a state depends on more than the present measurements; `stream` keeps the rest."""
+        return has_memory(self.columns)
+
+    def stream(self, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> ControllerStream:
+        """Return the controller with a memory of its own, which acts on measurements step by step.
+
+        Args:
+            batch: Number of plants that run side by side; one without rows if absent.
+            gap_factor: Number of sampling intervals after which the memory starts anew.
+        """
+        return ControllerStream(self, StateStream(self.columns, batch=batch, gap_factor=gap_factor))
 
     def __call__(self, observation: npt.ArrayLike) -> Numbers:
         """Return the action (d_a,) at an observation (d_s,), or actions (m, d_a) at observations (m, d_s).
@@ -73,14 +92,6 @@ class RuntimeController:
         """Return both from one evaluation."""
         mass = self._support.mass(self._features(observation)).reshape(np.shape(observation)[:-1])
         return mass, self._support.unknown(mass)
-
-    def one_observation(self, observation: npt.ArrayLike) -> Numbers:
-        """Return an observation as numbers (d_s,), finite or not; a batch or another shape is refused."""
-        states = self._encoding.states(observation)
-        if np.ndim(observation) != 1:
-            raise ObservationError(f"one observation has shape ({states.shape[1]},), this one is a batch")
-        one: Numbers = states[0]
-        return one
 
     def _features(self, observation: npt.ArrayLike) -> Numbers:
         return self._encoding.features(self._encoding.states(observation))

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
+from nopg._stream import as_numbers, wrong_shape
 from nopg.errors import ObservationError
 
-__all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "as_numbers", "feature_map"]
+__all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "feature_map"]
 
 Numbers = npt.NDArray[np.float64]
 
@@ -42,7 +43,7 @@ class Encoding:
     """
 
     def __init__(self, columns: Columns) -> None:
-        self._names, self._map = columns.states, feature_map(columns)
+        self._columns, self._names, self._map = columns, columns.states, feature_map(columns)
         self._without_angles = not columns.angles
 
     def states(self, observation: npt.ArrayLike) -> Numbers:
@@ -51,10 +52,7 @@ class Encoding:
         if values is None:
             raise ObservationError(f"an observation is made of numbers, and {observation!r} is not")
         if values.ndim not in {1, 2} or values.shape[-1] != len(self._names):
-            raise ObservationError(
-                f"an observation has {len(self._names)} numbers ({', '.join(self._names)}), "
-                f"this one has shape {values.shape}"
-            )
+            raise ObservationError(wrong_shape(self._columns, values.shape))
         return values.reshape(-1, len(self._names))
 
     def features(self, states: Numbers) -> Numbers:
@@ -75,15 +73,6 @@ class Encoding:
         if not np.isfinite(features).all():
             raise ObservationError("an angle is so large that it has no direction")
         return features
-
-
-def as_numbers(values: npt.ArrayLike) -> Numbers | None:
-    """Return an array of real numbers, or None for other types."""
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError):  # rows of different lengths
-        return None
-    return array.astype(np.float64, copy=False) if array.dtype.kind in "fiu" else None
 
 
 def action_limits(columns: Columns, action_range: tuple[Numbers, Numbers] | None) -> tuple[Numbers, Numbers]:

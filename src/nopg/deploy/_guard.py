@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from nopg._stream import GAP_FACTOR, StateStream, as_numbers
 from nopg.deploy._controller import RuntimeController
-from nopg.deploy._encoding import Numbers, as_numbers
+from nopg.deploy._encoding import Numbers
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
 __all__ = ["MOST_UNKNOWN", "Decision", "Fallback", "GuardedController"]
@@ -19,7 +20,7 @@ MOST_UNKNOWN = 0.5
 """Default limit on the unknown share of a state, which means S ≥ β."""
 
 Fallback = Callable[[Numbers], npt.ArrayLike]
-"""Maps an observation (d_s,), with NaN where a sensor failed, to an action (d_a,)."""
+"""Maps an observation (d_x,) as it was measured, with NaN where a sensor failed, to an action (d_a,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class Decision:
 
     Attributes:
         action: Shape (d_a,).
-        unknown: β/(β + S) of the observation; 1 if a number in it is not finite.
-        support: S of the observation; 0 if a number in it is not finite.
+        unknown: β/(β + S) of the state; 1 if a number in it is not finite.
+        support: S of the state; 0 if a number in it is not finite.
         source: The controller that gave the action, before the limits.
     """
 
@@ -47,12 +48,16 @@ class GuardedController:
     fallback, `act` raises `NoActionError` for an unknown state, because the safe action depends on the plant.
     An observation of another shape is a programming error and always raises `ObservationError`.
 
+    An observation has the measured columns; the guard keeps the memory that derived columns and held values
+    need, with the actions after fallback and limits. `states` holds it: see `StateStream` for start-ups.
+
     Args:
         controller: From `nopg.deploy.load`.
         fallback: A trusted controller, such as the one that logged the data: observation in, action out.
         most_unknown: The largest unknown share at which the learned controller acts.
         max_change: The largest change of an action per step: one number, or one per action. It also holds
             for the fallback, to protect the actuator.
+        gap_factor: Number of sampling intervals after which the memory of derived columns starts anew.
 
     Example:
         >>> from nopg._columns import Columns
@@ -78,12 +83,14 @@ class GuardedController:
         fallback: Fallback | None = None,
         most_unknown: float = MOST_UNKNOWN,
         max_change: npt.ArrayLike | None = None,
+        gap_factor: float = GAP_FACTOR,
     ) -> None:
         if not 0.0 <= most_unknown <= 1.0:
             raise ArgumentError(f"most_unknown is {most_unknown}; it is a share, give a number in [0, 1]")
         if fallback is not None and not callable(fallback):  # checked before it is needed
             raise ArgumentError(f"the fallback is {fallback!r}; give a function from observation to action")
         self.controller, self.fallback, self.most_unknown = controller, fallback, float(most_unknown)
+        self.states = StateStream(controller.columns, gap_factor=gap_factor)
         self._count = len(controller.columns.actions)
         self._max_change = None if max_change is None else self._changes(max_change)
         self._applied: Numbers | None = None
@@ -94,25 +101,56 @@ class GuardedController:
         return None if self._applied is None else self._applied.copy()
 
     def reset(self, applied: npt.ArrayLike | None = None) -> None:
-        """Clear the last action before a new run.
+        """Clear the last action and the memory before a new run.
 
         Args:
-            applied: The current action (d_a,) of the plant. Without it, max_change does not limit the first.
+            applied: The current action (d_a,) of the plant, with which lags of actions begin. Without it,
+                max_change does not limit the first.
         """
-        self._applied = None
-        if applied is not None:
-            action = self._action(applied)
-            if action is None:
-                raise ArgumentError(f"the action applied is {applied!r}; give {self._count} finite numbers")
-            self._applied = action.copy()
+        self._applied = None if applied is None else self._checked(applied)
+        self.states.reset(self._applied)
 
-    def act(self, observation: npt.ArrayLike) -> Decision:
-        """Return the action to apply at an observation (d_s,), and store it as the last action."""
-        state = self.controller.one_observation(observation)
+    def act(
+        self,
+        observation: npt.ArrayLike,
+        applied: npt.ArrayLike | None = None,
+        time: float | None = None,
+    ) -> Decision:
+        """Return the action to apply at an observation (d_x,), and store it as the last action.
+
+        Args:
+            observation: The measured columns, NaN where a value is missing.
+            applied: The action (d_a,) that the plant received since the last step, where it is not the last
+                one returned; also the reference of max_change.
+            time: When it was measured, in seconds on any clock.
+        """
+        received = None if applied is None else self._checked(applied)
+        state = self.states.update(observation, received, time)
+        self.states.record(None)  # if there is no action
+        self._applied = self._applied if received is None else received
         support, unknown, learned = self._learned(state)
-        action = self._limited(self._fallback_action(state, unknown) if learned is None else learned)
+        if learned is None:
+            action = self._limited(self._fallback_action(observation, state, unknown))
+        else:
+            action = self._limited(learned)
         self._applied = action.copy()
+        self.states.record(action)
         return Decision(action, unknown, support, "fallback" if learned is None else "learned")
+
+    def state_dict(self) -> dict[str, Numbers]:
+        """Return the memory as arrays: that of `states`, and the last action, NaN before the first."""
+        last = np.full(self._count, np.nan) if self._applied is None else self._applied.copy()
+        return {**self.states.state_dict(), "last_action": last}
+
+    def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
+        """Continue from the memory of another guard of the same controller."""
+        if "last_action" not in values:
+            raise ArgumentError(f"the memory of a guard has a last_action, this one has {sorted(values)}")
+        last = as_numbers(values["last_action"])
+        if last is None or last.shape != (self._count,):
+            raise ArgumentError(f"last_action is {values['last_action']!r}; give {self._count} numbers")
+        self.states.load_state_dict({name: one for name, one in values.items() if name != "last_action"})
+        self._applied = last.copy() if np.isfinite(last).all() else None
 
     def _learned(self, state: Numbers) -> tuple[float, float, Numbers | None]:
         """Return support, unknown share and the action of the policy, None above the limit."""
@@ -122,13 +160,13 @@ class GuardedController:
         except ObservationError:  # the shape was checked, so a number is not finite
             return 0.0, 1.0, None
 
-    def _fallback_action(self, state: Numbers, unknown: float) -> Numbers:
+    def _fallback_action(self, observation: npt.ArrayLike, state: Numbers, unknown: float) -> Numbers:
         if self.fallback is None:
             raise NoActionError(
                 f"the state {state.tolist()} is outside the data (unknown share {unknown:.3g}, limit "
                 f"{self.most_unknown:g}) and there is no fallback; give one, or stop the plant"
             )
-        given = self.fallback(state.copy())
+        given = self.fallback(np.array(observation, dtype=np.float64))
         action = self._action(given)
         if action is None:
             raise NoActionError(f"the fallback gave {given!r}, not {self._count} finite numbers")
@@ -138,6 +176,12 @@ class GuardedController:
         if self._applied is not None and self._max_change is not None:
             action = np.clip(action, self._applied - self._max_change, self._applied + self._max_change)
         return np.clip(action, self.controller.low, self.controller.high)
+
+    def _checked(self, applied: npt.ArrayLike) -> Numbers:
+        action = self._action(applied)
+        if action is None:
+            raise ArgumentError(f"the action applied is {applied!r}; give {self._count} finite numbers")
+        return action.copy()
 
     def _action(self, values: npt.ArrayLike) -> Numbers | None:
         """Return finite numbers (d_a,), or None for other values."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from nopg.envs._agents import StepTest, UniformAgent
 from nopg.envs._cart_pole import CartPole
+from nopg.envs._closed_loop import ControlLaw
 from nopg.envs._collect import collect, collect_grid, collect_uniform
 from nopg.envs._demonstrations import synthetic_demonstrations
 from nopg.envs._environment import Environment
@@ -12,7 +13,7 @@ from nopg.envs._frame_skip import FrameSkip
 from nopg.envs._lqr import LQR
 from nopg.envs._mountain_car import MountainCar
 from nopg.envs._pendulum import Pendulum
-from nopg.envs._simulate import ControlLaw, Trajectories, simulate
+from nopg.envs._simulate import Trajectories, simulate
 from nopg.envs._two_tanks import TwoTanks, level_controller
 
 if TYPE_CHECKING:

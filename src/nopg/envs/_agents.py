@@ -9,8 +9,8 @@ from typing import Self, final
 import torch
 
 from nopg._typing import as_tensor
+from nopg.envs._closed_loop import ControlLaw
 from nopg.envs._environment import Environment
-from nopg.envs._simulate import ControlLaw
 from nopg.errors import ArgumentError
 
 __all__ = ["RandomAgent", "StepTest", "UniformAgent"]

@@ -7,9 +7,10 @@ import torch
 from nopg._seeding import generator
 from nopg.data import Schema, Transitions
 from nopg.envs._agents import RandomAgent
+from nopg.envs._closed_loop import ControlLaw
 from nopg.envs._environment import Environment
 from nopg.envs._frame_skip import FrameSkip
-from nopg.envs._simulate import ControlLaw, simulate
+from nopg.envs._simulate import simulate
 from nopg.errors import ArgumentError
 from nopg.policies import Policy
 

@@ -1,19 +1,16 @@
 """Simulated episodes of a controller, and their transitions."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from nopg._typing import ArrayLike, as_tensor
 from nopg.data import Transitions
+from nopg.envs._closed_loop import ClosedLoop, ControlLaw
 from nopg.envs._environment import Environment
 from nopg.errors import ArgumentError
 
-__all__ = ["ControlLaw", "Trajectories", "discounted_sums", "simulate"]
-
-ControlLaw = Callable[[torch.Tensor], ArrayLike]
-"""Maps raw states (m, d_s) to actions (m, d_a)."""
+__all__ = ["Trajectories", "discounted_sums", "simulate"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -111,7 +108,8 @@ def simulate(
     Args:
         environment: The plant.
         controller: Maps raw states (m, d_s) to actions (m, d_a), as a tensor or an array. It is called with
-            all m episodes until all have terminated; its actions in terminated ones are ignored.
+            all m episodes until all have terminated; its actions in terminated ones are ignored. A
+            trained controller with derived columns gets the measured ones and keeps its own memory.
         steps: T, the length of an episode that does not terminate, at least 1.
         initial_states: One row (m, d_s) per episode; drawn from the environment if absent.
         num_episodes: m, where the environment draws the initial states.
@@ -139,11 +137,12 @@ def simulate(
 
     states[0] = start
     alive = torch.ones(m, dtype=torch.bool)
+    law, a = ClosedLoop(controller, environment.state_names, m), None
     with torch.no_grad():
         for t in range(steps):
             s = states[t]
             # A copy, so that the controller cannot change the record.
-            a = environment.applied(_checked(controller(s.clone()), (m, d_a), t, alive))
+            a = environment.applied(_checked(law(s.clone(), a), (m, d_a), t, alive))
             s_next = environment.step(s, a)
 
             actions[t] = torch.where(alive[:, None], a, 0.0)

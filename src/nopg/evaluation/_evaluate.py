@@ -12,6 +12,7 @@ from nopg._seeding import generator
 from nopg._typing import as_tensor
 from nopg.data import Schema
 from nopg.envs import ControlLaw, Environment, simulate
+from nopg.envs._closed_loop import ClosedLoop
 from nopg.envs._simulate import discounted_sums
 from nopg.errors import ArgumentError
 from nopg.evaluation._control_law import control_law
@@ -91,10 +92,12 @@ def _run(env: Any, policy: Any, episodes: int, steps: int, seed: int) -> Evaluat
     lengths = torch.zeros(episodes, dtype=torch.int64)
     for episode in range(episodes):
         observation, _ = env.reset(seed=seed if episode == 0 else None)
+        loop, applied = ClosedLoop(law, states, 1), None
         for t in range(steps):
-            action = as_tensor(law(as_tensor(np.asarray(observation))[None]))[0]
+            action = as_tensor(loop(as_tensor(np.asarray(observation))[None], applied))[0]
             given = action.numpy().astype(env.action_space.dtype)
-            observation, reward, terminated, truncated, _ = env.step(given)
+            observation, reward, terminated, truncated, info = env.step(given)
+            applied = as_tensor(info.get("applied_action", given))[None]
             rewards[t, episode], lengths[episode] = float(reward), t + 1
             if terminated or truncated:
                 break

@@ -8,6 +8,8 @@ from typing import Any, overload
 import numpy as np
 import torch
 
+from nopg._state_step import has_memory
+from nopg._stream import GAP_FACTOR, ControllerStream, StateStream, wrong_shape
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.data import Schema
 from nopg.errors import DataError
@@ -19,6 +21,8 @@ __all__ = ["Controller"]
 @dataclass(frozen=True)
 class Controller:
     """A policy with the columns it was trained on.
+
+    A state holds derived columns too, if the data have some; `stream` computes them from measurements.
 
     Attributes:
         policy: Acts on state features.
@@ -41,10 +45,7 @@ class Controller:
         states = as_tensor(observation)
         columns = len(self.schema.states)
         if states.ndim not in {1, 2} or states.shape[-1] != columns:
-            raise DataError(
-                f"an observation has {columns} numbers ({', '.join(self.schema.states)}), "
-                f"this one has shape {tuple(states.shape)}"
-            )
+            raise DataError(wrong_shape(self.schema, tuple(states.shape)))
         with torch.no_grad():
             actions = self.policy.mode(self.schema.encode(states.reshape(-1, columns)))
         actions = actions[0] if states.ndim == 1 else actions
@@ -57,6 +58,35 @@ class Controller:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[FloatArray, Any]:
-        """Return the action and no state of its own, as Stable-Baselines3 asks (`evaluate_policy`)."""
-        del episode_start, deterministic
-        return np.asarray(self(np.asarray(observation))), state
+        """Return the action and the memory, None without one, as Stable-Baselines3 asks (`evaluate_policy`).
+
+        Args:
+            observation: The measured columns of one environment (d_x,), or of several (m, d_x).
+            state: The memory that the last call returned.
+            episode_start: Flags (m,) of environments that have just been reset.
+            deterministic: Not used; a stochastic policy acts by its mean.
+        """
+        del deterministic
+        seen = np.asarray(observation)
+        if not self.has_memory:
+            return np.asarray(self(seen)), state
+        stream = self.stream(batch=None if seen.ndim == 1 else len(seen))
+        if state is not None:
+            stream.load_state_dict(state)
+        if episode_start is not None and np.any(episode_start):
+            stream.reset(rows=None if seen.ndim == 1 else np.asarray(episode_start, dtype=bool))
+        return stream.act(seen), stream.state_dict()
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether a state depends on more than the present measurements; `stream` keeps the rest."""
+        return has_memory(self.schema)
+
+    def stream(self, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> ControllerStream:
+        """Return the controller with a memory of its own, which acts on measurements step by step.
+
+        Args:
+            batch: Number of plants that run side by side; one without rows if absent.
+            gap_factor: Number of sampling intervals after which the memory starts anew.
+        """
+        return ControllerStream(self, StateStream(self.schema, batch=batch, gap_factor=gap_factor))

@@ -1,0 +1,259 @@
+"""Measurements as they come, turned into states, and a controller that acts on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nopg._columns import Columns
+from nopg._state_step import Memory, StateStep
+from nopg.errors import ArgumentError, ObservationError
+
+__all__ = ["GAP_FACTOR", "ControllerStream", "StateStream", "as_numbers", "wrong_shape"]
+
+Numbers = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+GAP_FACTOR = 5.0
+"""Number of sampling intervals after which a stream starts anew, as a log is cut there."""
+
+
+class StateStream:
+    """The states of a plant from its measurements, step by step.
+
+    A state holds the measured columns, then the derived ones (lags, differences, integrals) as in the log of
+    the training. A missing measurement is NaN and is replaced by the last one for the number of steps that
+    its column declares (`hold`); after that it stays NaN, on which no controller may act.
+
+    The memory starts anew at the first step, after `reset`, after a measurement was missing for longer than
+    its hold, and after a time of more than `gap_factor` sampling intervals (or when a clock goes back). Lags
+    of measured columns then have the present value and integrals 0. Lags of actions have the action applied
+    last where it is known: given to `update` or `reset`, or recorded before a measurement failed. Elsewhere
+    they have the constant of their formula, the mean logged action.
+
+    Args:
+        columns: Of the controller.
+        batch: Number of plants that run side by side; measurements and states are then rows.
+        gap_factor: Number of sampling intervals that are a gap; `math.inf` for none.
+
+    Attributes:
+        started: Where the last step started anew: shape () or (batch,).
+
+    Example:
+        >>> from nopg._columns import Derived
+        >>> stream = StateStream(Columns(("level", "level_lag1", "valve_lag1"), ("valve",), hold={"level": 1},
+        ...     derived={"level_lag1": Derived("level", "level"), "valve_lag1": Derived("0.5", "valve")}))
+        >>> stream.update([3.0]).tolist()
+        [3.0, 3.0, 0.5]
+        >>> stream.update([4.0], applied=[0.7]).tolist()
+        [4.0, 3.0, 0.7]
+        >>> stream.update([float("nan")], applied=[0.8]).tolist()
+        [4.0, 4.0, 0.8]
+        >>> stream.update([float("nan")], applied=[0.9]).tolist()
+        [nan, nan, nan]
+        >>> stream.update([5.0], applied=[0.6]).tolist(), bool(stream.started)
+        ([5.0, 5.0, 0.6], True)
+    """
+
+    def __init__(self, columns: Columns, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> None:
+        if not gap_factor >= 1.0:  # NaN included
+            raise ArgumentError(f"gap_factor is {gap_factor}; give 1 or more, such as {GAP_FACTOR:g}")
+        if batch is not None and batch < 1:
+            raise ArgumentError(f"batch is {batch}; give the number of plants, or nothing for one")
+        self.columns, self._step = columns, StateStep.of(columns)
+        self._gap = np.inf if columns.interval is None else gap_factor * columns.interval
+        self._shape: tuple[int, ...] = () if batch is None else (batch,)
+        self._memory, self._times = self._step.start(self._shape), np.full(self._shape, np.nan)
+        self._recorded, self.started = True, np.ones(self._shape, dtype=np.bool_)
+
+    @property
+    def state(self) -> Numbers:
+        """The last state, (d_s,) or (batch, d_s); NaN before the first step."""
+        return self._memory.state.copy()
+
+    @property
+    def applied(self) -> Numbers:
+        """The action applied since the last state, (d_a,) or (batch, d_a); NaN where it is not known."""
+        return self._memory.applied.copy()
+
+    def update(
+        self,
+        measured: npt.ArrayLike,
+        applied: npt.ArrayLike | None = None,
+        time: npt.ArrayLike | None = None,
+    ) -> Numbers:
+        """Return the state (d_s,) at measurements (d_x,), or the states (batch, d_s) of all plants.
+
+        Args:
+            measured: The measured columns, NaN where a value is missing.
+            applied: The action that the plant received since the last step, NaN where it is not known; by
+                default the recorded one.
+            time: When the values were measured, in seconds on any clock.
+        """
+        values, memory = self._measured(measured), self._memory
+        times = np.full(self._shape, np.nan) if time is None else self._numbers(time, (), "the time")
+        memory = self._cleared(memory, self._after_gap(times))
+        if applied is not None:
+            memory = memory._replace(applied=self._action(applied))
+        elif (
+            self._step.needs_actions
+            and not self._recorded
+            and self._step.continues(memory._replace(applied=np.zeros_like(memory.applied))).any()
+        ):
+            raise ArgumentError(
+                "the states depend on the actions, and the one applied since the last step is not known; "
+                f"give applied=({', '.join(self.columns.actions)})"
+            )
+        state, age, self.started = self._step(memory, values)
+        self._memory = Memory(state, np.full_like(memory.applied, np.nan), age)
+        self._times, self._recorded = times, False
+        return state.copy()
+
+    def record(self, action: npt.ArrayLike | None) -> None:
+        """Store the action that follows the last state, the default of `applied` in the next step.
+
+        Args:
+            action: Shape (d_a,) or (batch, d_a); None or NaN if it is not known.
+        """
+        given = np.full_like(self._memory.applied, np.nan) if action is None else self._action(action)
+        self._memory, self._recorded = self._memory._replace(applied=given), True
+
+    def reset(self, applied: npt.ArrayLike | None = None, *, rows: npt.ArrayLike | None = None) -> None:
+        """Start anew at the next step.
+
+        Args:
+            applied: The present action of the plant, with which lags of actions then begin.
+            rows: Which plants start anew, numbers or flags; all if absent.
+        """
+        chosen = np.ones(self._shape, dtype=np.bool_)
+        if rows is not None and self._shape:
+            chosen[...] = False
+            chosen[np.asarray(rows)] = True
+        elif rows is not None:
+            raise ArgumentError(f"rows is {rows!r}, but there is one plant; leave rows out")
+        start = self._step.start(self._shape)
+        if applied is not None:
+            start = start._replace(applied=self._action(applied))
+        if rows is None:
+            self._memory, self._times = start, np.full(self._shape, np.nan)
+            self._recorded, self.started = True, chosen
+            return
+        kept = zip(start, self._memory, strict=True)
+        self._memory = Memory(*(np.where(chosen[..., None], new, old) for new, old in kept))
+        self._times = np.where(chosen, np.nan, self._times)
+
+    def state_dict(self) -> dict[str, Numbers]:
+        """Return the memory as arrays."""
+        return {name: part.copy() for name, part in (*self._memory._asdict().items(), ("time", self._times))}
+
+    def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
+        """Continue from the memory of another stream of the same columns."""
+        own = self.state_dict()
+        if {*values} != {*own}:
+            raise ArgumentError(f"the memory of a stream has {sorted(own)}, this one has {sorted(values)}")
+        found = {name: as_numbers(value) for name, value in values.items()}
+        for name, part in found.items():
+            if part is None or part.shape != own[name].shape:
+                got = "no numbers" if part is None else f"shape {part.shape}"
+                raise ArgumentError(f"{name} of a memory has {got}; this stream needs {own[name].shape}")
+        parts = {name: np.array(part) for name, part in found.items()}
+        self._times = parts.pop("time")
+        self._memory, self._recorded = Memory(**parts), True
+
+    def _after_gap(self, times: Numbers) -> Flags:
+        with np.errstate(invalid="ignore"):
+            step = times - self._times
+            return np.asarray((step > self._gap) | (step < 0))
+
+    def _cleared(self, memory: Memory, where: Flags) -> Memory:
+        if not where.any():
+            return memory
+        parts = zip(self._step.start(self._shape), memory, strict=True)
+        return Memory(*(np.where(where[..., None], new, old) for new, old in parts))
+
+    def _measured(self, measured: npt.ArrayLike) -> Numbers:
+        names, values = self.columns.measured, as_numbers(measured)
+        if values is None:
+            raise ObservationError(f"an observation is made of numbers, and {measured!r} is not")
+        if values.shape != (*self._shape, len(names)):
+            each = f" for each of {self._shape[0]} plants" if self._shape else ""
+            raise ObservationError(
+                f"an observation has {len(names)} numbers ({', '.join(names)}){each}, this one has shape "
+                f"{values.shape}"
+            )
+        return values
+
+    def _action(self, action: npt.ArrayLike) -> Numbers:
+        return self._numbers(action, (len(self.columns.actions),), "the action applied")
+
+    def _numbers(self, given: npt.ArrayLike, size: tuple[int, ...], what: str) -> Numbers:
+        """Return numbers (…, *size), one row repeated for all plants; NaN but no infinities."""
+        values, shape = as_numbers(given), (*self._shape, *size)
+        if values is None or values.shape not in {size, shape} or np.isinf(values).any():
+            raise ArgumentError(f"{what} is {given!r}; give finite numbers of shape {shape}")
+        return np.array(np.broadcast_to(values, shape))
+
+
+class ControllerStream:
+    """A controller that acts on measurements, step by step; from `controller.stream()`.
+
+    Args:
+        controller: From states (d_s,) or (m, d_s) to actions, numpy in and out.
+        states: The stream of its columns.
+
+    Attributes:
+        states: The memory, with `state`, `started` and `applied`.
+    """
+
+    def __init__(self, controller: Callable[[Numbers], Any], states: StateStream) -> None:
+        self._controller, self.states = controller, states
+
+    def act(
+        self,
+        measured: npt.ArrayLike,
+        applied: npt.ArrayLike | None = None,
+        time: npt.ArrayLike | None = None,
+    ) -> Numbers:
+        """Return the action at measurements; the arguments are those of `StateStream.update`.
+
+        `applied` is needed only where the plant received another action than the last one returned.
+        """
+        state = self.states.update(measured, applied, time)
+        self.states.record(None)  # if the controller refuses the state
+        action: Numbers = np.asarray(self._controller(state), dtype=np.float64)
+        self.states.record(action)
+        return action
+
+    def reset(self, applied: npt.ArrayLike | None = None, *, rows: npt.ArrayLike | None = None) -> None:
+        """Start anew at the next step; see `StateStream.reset`."""
+        self.states.reset(applied, rows=rows)
+
+    def state_dict(self) -> dict[str, Numbers]:
+        """Return the memory as arrays."""
+        return self.states.state_dict()
+
+    def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
+        """Continue from the memory of another stream of the same controller."""
+        self.states.load_state_dict(values)
+
+
+def wrong_shape(columns: Columns, shape: tuple[int, ...]) -> str:
+    """Return what is wrong with states of a shape, and what to do where some columns are derived."""
+    names, measured = columns.states, columns.measured
+    what, advice = "an observation", ""
+    if columns.derived:
+        what = "a state with its derived columns"
+        advice = f"; use stream() to act on observations of {len(measured)} ({', '.join(measured)})"
+    return f"{what} has {len(names)} numbers ({', '.join(names)}), this one has shape {shape}{advice}"
+
+
+def as_numbers(values: npt.ArrayLike) -> Numbers | None:
+    """Return an array of real numbers, or None for other types."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # rows of different lengths
+        return None
+    return array.astype(np.float64, copy=False) if array.dtype.kind in "fiu" else None

@@ -1,0 +1,123 @@
+"""Controllers with derived columns in environments: what they see, and what they are told was applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from stable_baselines3.common.evaluation import evaluate_policy
+
+from nopg._columns import Derived
+from nopg._stream import StateStream
+from nopg.data import Schema
+from nopg.envs import LQR, Pendulum, collect, simulate
+from nopg.envs._gymnasium import GymnasiumEnvironment
+from nopg.errors import DataError, ObservationError
+from nopg.evaluation import evaluate
+from nopg.policies import LinearPolicy
+from nopg.training import Controller
+
+
+def late(measured: tuple[str, ...] = ("angle", "velocity"), gain: float = 3.0) -> Controller:
+    """Return torque = gain·velocity − ½·angle_lag1 − 0.2·torque_lag1 − 0.1·torque_lag2 on some columns."""
+    derived = {
+        "angle_lag1": Derived("angle", "angle"),
+        "torque_lag1": Derived("0.25", "torque"),
+        "torque_lag2": Derived("0.25", "torque_lag1"),
+    }
+    schema = Schema((*measured, *derived), ("torque",), derived=derived)
+    weights = {"velocity": gain, "angle_lag1": -0.5, "torque_lag1": -0.2, "torque_lag2": -0.1}
+    return Controller(LinearPolicy([[weights.get(name, 0.0) for name in schema.states]]), schema)
+
+
+def test_a_simulation_feeds_measured_columns_and_the_clipped_actions_through_the_memory() -> None:
+    controller, plant = late(), Pendulum()
+    starts = torch.tensor([[0.1, 0.0], [3.0, 1.0], [-1.0, 2.0]], dtype=torch.float64)
+    runs = simulate(plant, controller, steps=40, initial_states=starts)
+    assert bool((runs.actions.abs() == 2.0).any())  # clipped, so that the memory has to know
+    s, a = runs.states, runs.actions[..., 0]
+    for t in range(40):
+        angle = s[max(t - 1, 0), :, 0]
+        one = a[t - 1] if t >= 1 else torch.full((3,), 0.25, dtype=torch.float64)
+        two = a[t - 2] if t >= 2 else torch.full((3,), 0.25, dtype=torch.float64)
+        wanted = 3.0 * s[t, :, 1] - 0.5 * angle - 0.2 * one - 0.1 * two
+        torch.testing.assert_close(a[t], wanted.clamp(-2.0, 2.0), rtol=0, atol=1e-12)
+
+
+def test_every_simulation_begins_with_an_empty_memory() -> None:
+    controller = late()
+    runs = [simulate(Pendulum(), controller, steps=20).actions for _ in range(2)]
+    assert torch.equal(*runs)
+
+
+def test_a_plant_may_have_more_columns_than_the_controller_measures() -> None:
+    controller = late(("angle",), gain=0.0)
+    runs = simulate(Pendulum(), controller, steps=10, initial_states=[[0.5, 1.0]])
+    assert float(runs.actions[1, 0, 0]) == pytest.approx(
+        -0.5 * 0.5 - 0.2 * float(runs.actions[0, 0, 0]) - 0.1 * 0.25
+    )
+    with pytest.raises(ObservationError, match=r"3 numbers \(angle, velocity, speed\) for each of 1 plants"):
+        simulate(LQR(), late(("angle", "velocity", "speed")), steps=3)
+
+
+def test_a_log_is_collected_by_such_a_controller() -> None:
+    data = collect(Pendulum(), late(), episodes=2, steps=15, seed=0)
+    assert data.schema.states == ("angle", "velocity")
+    assert len(data) == 30
+
+
+def test_ours_and_gymnasium_give_the_same_returns_by_the_same_controller() -> None:
+    controller, plant = late(), Pendulum(start="upright")
+    ours = evaluate(controller, plant, episodes=1, steps=50, seed=0)
+
+    class Wrapped(gymnasium.Wrapper):
+        """An environment that hides ours, so that it is stepped one by one."""
+
+        @property
+        def unwrapped(self) -> Any:
+            return object()
+
+    theirs = evaluate(controller, Wrapped(GymnasiumEnvironment(plant)), episodes=2, steps=50, seed=0)
+    assert theirs.returns.tolist() == pytest.approx([ours.mean] * 2, abs=1e-9)
+
+
+def test_predict_carries_the_memory_as_stable_baselines_does() -> None:
+    controller = late()
+    stream = StateStream(controller.schema, batch=2)
+    memory, rng = None, np.random.default_rng(0)
+    for t in range(12):
+        seen, begins = rng.normal(size=(2, 2)), np.array([t == 0, t in (0, 5)])
+        stream.reset(rows=begins)
+        states = stream.update(seen)
+        actions, memory = controller.predict(seen, memory, begins)
+        np.testing.assert_allclose(actions, np.asarray(controller(states)), rtol=0, atol=1e-12)
+        stream.record(actions)
+    one, memory = controller.predict(np.array([0.1, 0.2]))
+    two, _ = controller.predict(np.array([0.1, 0.2]), memory)
+    assert one.shape == two.shape == (1,)
+    assert one != two
+
+
+def test_stable_baselines_evaluates_a_controller_with_a_memory() -> None:
+    plant = Pendulum(start="upright")
+    env = gymnasium.wrappers.TimeLimit(GymnasiumEnvironment(plant), 30)
+    returns, _ = evaluate_policy(late(gain=0.1), env, n_eval_episodes=2, warn=False)  # type: ignore[arg-type]
+    # The actions stay within their limits, so that what is given is what is applied.
+    assert returns == pytest.approx(evaluate(late(gain=0.1), plant, episodes=1, steps=30, seed=0).mean)
+
+
+def test_measured_columns_alone_are_no_state_and_the_error_says_what_to_do() -> None:
+    with pytest.raises(DataError, match=r"use stream\(\) to act on observations of 2 \(angle, velocity\)"):
+        late()([0.1, 0.2])
+
+
+def test_a_controller_without_a_memory_is_called_as_before() -> None:
+    plant = LQR()
+    schema = Schema(plant.state_names, plant.action_names)
+    controller = Controller(LinearPolicy([[-0.2, -0.1]] * len(plant.action_names)), schema)
+    assert not controller.has_memory
+    runs = [simulate(plant, law, steps=10) for law in (controller, controller.__call__)]
+    assert torch.equal(runs[0].states, runs[1].states)
