@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from nopg._expressions import Expression
+from nopg._units import check_units
 from nopg.data._derive import lag_name
 from nopg.data._schema import Schema
 from nopg.errors import DataError
@@ -30,7 +31,8 @@ class RewardFormula:
 
     Names are columns in the row of the action. `next(level)` is the state that the step led to, and
     `diff(level)` its change in the step, an angle's the short way round. `diff(valve)` of an action is its
-    change since the step before, which needs its lag among the states; see `actions_before`.
+    change since the step before, which needs its lag among the states; see `actions_before`. Quantities of
+    different declared units are not added or compared; see `check_units`.
 
     Attributes:
         text: The formula.
@@ -64,6 +66,7 @@ class RewardFormula:
                     f"{list(states)}, the actions {list(actions)}. Make it a state, or compute the reward as "
                     "a column"
                 )
+        check_units(self._expression, self.schema.units)
 
     def __call__(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
         """Return the reward (m,) of steps from raw states (m, d_s) by actions (m, d_a)."""
