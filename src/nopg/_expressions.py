@@ -50,6 +50,7 @@ _COMPARED = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE})
 _AT_EDGE = 1e-30
 _MOST_NODES = 200
 _QUOTED = re.compile(r"`([^`]*)`")
+_PLACE = re.compile(r"\b__(\d+)\b")
 _UNDERSTOOD = "numbers, + - * / **, abs, min, max, sqrt, exp, log, sin, cos, tanh, comparisons, and, or, not"
 
 
@@ -136,21 +137,30 @@ class Expression:
         one = next(iter(columns.values()))
         return _library(one).broadcast_to(found, one.shape)
 
+    @property
+    def tree(self) -> ast.AST:
+        """The formula as Python's parser reads it; `column` and `part` name what is in it."""
+        return self._tree
+
+    def part(self, node: ast.AST) -> str:
+        """Return the text of a part of the tree."""
+        return _PLACE.sub(lambda found: f"`{self._quoted[int(found.group(1))]}`", ast.unparse(node))
+
     def _columns(self, node: ast.AST) -> Iterator[str]:
         """Yield the columns in a part, in the order of their appearance."""
         match node:
             case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
-                yield self._name(node)
+                yield self.column(node)
             case _:
                 parts = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
                 for part in parts:
                     yield from self._columns(part)
 
-    def _name(self, node: ast.AST) -> str:
+    def column(self, node: ast.AST) -> str:
         """Return the name of a column as it is in the data, `next(level)` for such a part."""
         match node:
             case ast.Call(func=ast.Name(id=function), args=[argument]):
-                return f"{function}({self._name(argument)})"
+                return f"{function}({self.column(argument)})"
             case ast.Name(id=name):
                 number = name.removeprefix("__")
                 return self._quoted[int(number)] if name != number and number.isdigit() else name
@@ -178,7 +188,7 @@ class Expression:
             case ast.Constant(value=int() | float() as given) if not isinstance(given, bool):
                 return self._constant(given, columns)
             case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
-                return columns[self._name(node)]
+                return columns[self.column(node)]
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 one, other = self._number(left, columns), self._number(right, columns)
                 if isinstance(op, ast.Div) and other.ndim == 0 and other == 0:

@@ -49,7 +49,7 @@ def test_next_is_where_a_step_led_and_diff_the_short_way_round() -> None:
     ("formula", "message"),
     [
         ("-pressure ** 2", "'pressure' in the reward .* is neither a state nor an action"),
-        ("-diff(valve) ** 2", "needs the action before"),
+        ("-diff(valve) ** 2", "no row has 1 rows before it"),
         ("log(level - 5)", "is nan at row 0"),
     ],
 )
@@ -103,3 +103,75 @@ def test_a_saved_controller_keeps_the_formula(tmp_path: Path) -> None:
     assert again.evaluator.model.reward_function is not None
     low, high = result.evaluation.interval
     assert again.evaluator.evaluate(again.policy).interval == pytest.approx((low, high), rel=1e-9)
+
+
+def moving_tank(reward: str, **settings: Any) -> Transitions:
+    """Return two episodes of a tank, row after row."""
+    rng = np.random.default_rng(3)
+    valve, level = rng.uniform(-1.0, 1.0, 60), np.empty(61)
+    level[0] = 0.2
+    for k in range(60):
+        level[k + 1] = 0.9 * level[k] + 0.3 * valve[k]
+    return Transitions.from_arrays(
+        level[:-1],
+        valve,
+        reward,
+        level[1:],
+        episodes=[0] * 30 + [1] * 30,
+        state_names=["level"],
+        action_names=["valve"],
+        **settings,
+    )
+
+
+def test_diff_of_an_action_is_its_change_since_the_row_before_in_the_episode() -> None:
+    data = moving_tank("-(level ** 2) - diff(valve) ** 2")
+    logged = moving_tank("-(level ** 2)")
+    assert data.schema.states == ("level", "valve_lag1")
+    rows = torch.tensor([k for k in range(60) if k % 30])
+    change = logged.actions[rows, 0] - logged.actions[rows - 1, 0]
+    wanted = -(logged.states[rows, 0] ** 2) - change**2
+    assert torch.allclose(data.rewards, wanted, rtol=0, atol=1e-14)  # the last bit of a power
+
+
+def test_a_lag_that_is_there_already_is_not_added_again() -> None:
+    late = moving_tank("-(level ** 2)").derive(lags={"valve": 2})
+    again = late.with_reward("-diff(valve) ** 2")
+    assert again.schema.states == late.schema.states
+    assert len(again) == len(late)
+
+
+def test_a_measured_column_with_the_name_of_a_lag_is_not_taken_for_it() -> None:
+    with pytest.raises(DataError, match="'valve_lag1' already"):
+        Transitions.from_arrays(
+            np.zeros((3, 1)),
+            np.zeros((3, 1)),
+            "-diff(valve) ** 2",
+            np.zeros((3, 1)),
+            state_names=["valve_lag1"],
+            action_names=["valve"],
+        )
+
+
+def test_the_change_of_an_action_survives_a_file_and_declared_starts(tmp_path: Path) -> None:
+    data = moving_tank("-diff(valve) ** 2", initial_states=[[0.5]])
+    mean = float(moving_tank("level * 1").actions.mean())
+    assert data.starts.tolist() == [[0.5, pytest.approx(mean)]]
+    write_parquet(data, tmp_path / "tank.parquet")
+    again = read_parquet(tmp_path / "tank.parquet")
+    assert again.schema == data.schema
+    assert torch.equal(again.rewards, data.rewards)
+    frame = pd.DataFrame({"level": np.arange(5.0), "valve": [0.0, 1.0, 3.0, 6.0, 10.0]})
+    read = from_dataframe(
+        frame, states=["level"], actions=["valve"], reward="-diff(valve)**1", initial_states=[[2.0]]
+    )
+    assert read.rewards.tolist() == [-1.0, -2.0, -3.0]
+    assert read.starts.shape == (1, 2)
+
+
+def test_the_change_of_an_action_is_exact_along_rollouts() -> None:
+    evaluator = OfflineEvaluator(moving_tank("-diff(valve) ** 2"), 0.9)
+    paths = evaluator.evaluate(lambda states: -0.5 * states[:, :1]).paths
+    part = paths.returns.shape[1]
+    lag, valve = paths.states[:, :part, 1], paths.actions[:, :part, 0]
+    assert torch.allclose(paths.rewards[:, :part], -((valve - lag) ** 2), rtol=0, atol=1e-12)

@@ -31,17 +31,20 @@ def cases() -> Iterator[tuple[str, bool, bool]]:
 
 def controller(kind: str, *, angles: bool, bounds: bool) -> TrainingResult:
     """Return a result whose policy is of this kind; bounds are narrower than what the policy asks for."""
-    base = trained(angles)
+    base = trained(angles, bounds)
     schema: Schema = base.policy.schema
-    policy = policy_of_kind(kind, base.data)
+    policy = policy_of_kind(kind, trained(angles, False).data)
     declared = {schema.actions[0]: (-0.3, 0.2)} if bounds else {}
     return replace(base, policy=Controller(policy, replace(schema, bounds=declared)))
 
 
 @cache
-def trained(angles: bool) -> TrainingResult:
-    """Return a short training on a pendulum, or on two columns with two actions."""
+def trained(angles: bool, bounds: bool = False) -> TrainingResult:
+    """Return a short training on a pendulum, or on two columns with two actions; small ones with bounds."""
     data = collect_uniform(Pendulum(), 300, seed=4) if angles else _drift()
+    if bounds:
+        scale = torch.tensor([0.1, 1.0][: data.actions.shape[1]], dtype=torch.float64)
+        data = replace(data, actions=data.actions * scale)
     return optimize(data, 0.9, model="paper", config=TrainingConfig(updates=1, seed=1, progress=False))
 
 

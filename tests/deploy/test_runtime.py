@@ -79,10 +79,10 @@ def test_limits_are_the_bounds_declared_else_the_range_of_the_policy_else_none(t
 
 def test_an_open_bound_is_saved_and_read(tmp_path: Path) -> None:
     one = controller("linear", angles=False, bounds=False)
-    schema = replace(one.policy.schema, bounds={"feed": (0.0, np.inf)})
+    schema = replace(one.policy.schema, bounds={"feed": (-1.0, np.inf)})
     path = replace(one, policy=replace(one.policy, schema=schema)).save(tmp_path / "one")
     assert runtime.load(path).high[0] == np.inf
-    assert nopg.load(path).policy.schema.bounds == {"feed": (0.0, np.inf)}
+    assert nopg.load(path).policy.schema.bounds == {"feed": (-1.0, np.inf)}
 
 
 @pytest.mark.parametrize(

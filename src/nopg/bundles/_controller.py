@@ -19,6 +19,9 @@ __all__ = ["CONTROLLER", "WEIGHTS", "SavedController", "SavedSupport", "read_con
 CONTROLLER, WEIGHTS = "controller.json", "controller.safetensors"
 """Its members."""
 
+# Share of the logged range that may lie outside the bounds.
+_ROUNDING = 1e-6
+
 T = TypeVar("T")
 Numbers = npt.NDArray[np.float64]
 
@@ -62,14 +65,17 @@ class SavedController:
 def read_controller(bundle: Bundle) -> SavedController:
     """Return the columns, the policy and the support of a bundle.
 
-    Columns and support are checked against each other; the parameters are checked when the policy is built.
+    Columns and support are checked against each other, as are declared bounds and logged actions; the
+    parameters are checked when the policy is built.
     """
     fields, arrays = bundle.document(CONTROLLER), bundle.arrays(WEIGHTS)
-    columns = _columns(fields.object("schema"))
+    columns, parameters = _columns(fields.object("schema")), _parameters(arrays, bundle)
+    logged = _optional(fields, "logged", Fields.interval) or _range_of(parameters, columns.actions)
+    _check_bounds(columns, logged, fields.place)
     return SavedController(
         columns,
         fields.object("policy").values,
-        _parameters(arrays, bundle),
+        parameters,
         _support(fields.object("support"), arrays, len(columns.features), bundle),
         f"{bundle.path}: {CONTROLLER}",
     )
@@ -117,6 +123,29 @@ def _parameters(arrays: Mapping[str, Array], bundle: Bundle) -> dict[str, Array]
         if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
             raise bundle.container.refuse(WEIGHTS, f"holds numbers that are not finite in policy.{name}")
     return found
+
+
+def _range_of(parameters: Mapping[str, Array], actions: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    """Return the range of a network, by action; in bundles without the logged one it is the same."""
+    for prefix in ("", "mean."):
+        center, radius = (parameters.get(f"{prefix}action_range.{name}") for name in ("center", "radius"))
+        if center is not None and radius is not None and center.shape == radius.shape == (len(actions),):
+            ends = zip(center - radius, center + radius, strict=True)
+            return {name: (float(low), float(high)) for name, (low, high) in zip(actions, ends, strict=True)}
+    return {}
+
+
+def _check_bounds(columns: Columns, logged: Mapping[str, tuple[float, float]], place: str) -> None:
+    """Refuse bounds that logged actions did not keep: clipping is nothing that the training knew."""
+    for name, (low, high) in logged.items():
+        lowest, highest = columns.bounds.get(name, (-np.inf, np.inf))
+        beyond = max(lowest - low, high - highest)
+        if not beyond <= _ROUNDING * max(high - low, 0.0):  # NaN included
+            raise BundleError(
+                f"{place}: the declared bounds of {name!r} are [{lowest:g}, {highest:g}], but logged actions "
+                f"lie between {low:.6g} and {high:.6g}, up to {beyond:.4g} outside; on the plant they would "
+                "be clipped, in the training they were not. Correct the bounds or the log, and train again"
+            )
 
 
 def _support(fields: Fields, arrays: Mapping[str, Array], features: int, bundle: Bundle) -> SavedSupport:

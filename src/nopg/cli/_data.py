@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nopg._columns import NO_REWARD
 from nopg.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -101,8 +100,8 @@ class DataOptions:
         """Return the transitions of the file or of the Minari dataset.
 
         Args:
-            needs_reward: Whether a CSV file is refused if neither reward nor cost are given; else the reward
-                is the formula `NO_REWARD`.
+            needs_reward: Whether a file without a reward is refused if neither reward nor cost are given;
+                else the reward is the formula `NO_REWARD`.
         """
         if self.reward is not None and self.cost is not None:
             raise ArgumentError("a reward and a cost are given; name one of them")
@@ -143,6 +142,8 @@ class DataOptions:
             return io.read_minari(self.data.removeprefix("minari:"), **settings)
         path = Path(self.data)
         suffix = path.suffix.lower()
+        if not needs_reward:
+            roles = {"reward": False} | roles
         if suffix in {".parquet", ".pq"} or path.is_dir():
             return io.read_parquet(path, **roles, **settings)
         if suffix in {".h5", ".hdf5"}:
@@ -151,8 +152,6 @@ class DataOptions:
             return io.read_npz(path, **_keys(roles), **settings)
         if not path.exists():
             raise DataError(f"there is no file {path}; give a CSV, Parquet, HDF5 or NPZ file, or minari:ID")
-        if not needs_reward:
-            roles = {"reward": NO_REWARD} | roles
         if missing := [name for name in ("states", "actions", "reward") if name not in roles]:
             options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
             raise ArgumentError(

@@ -9,7 +9,9 @@ import numpy as np
 
 from nopg._columns import Derived
 from nopg._derived import DerivedColumns
+from nopg._expressions import Expression
 from nopg._typing import BoolArray, FloatArray, IntArray
+from nopg._units import check_units
 from nopg.data._schema import Schema
 from nopg.errors import ArgumentError, DataError
 
@@ -57,6 +59,7 @@ def derived_schema(
         derived.setdefault(f"{name}_diff", Derived("0", f"next({_quoted(name)}) - {_quoted(name)}"))
     step = 1.0 if schema.interval is None else schema.interval
     for name, formula in integrals.items():
+        check_units(Expression(formula, f"the integral {name!r} of"), units)
         derived.setdefault(name, Derived("0", f"{_quoted(name)} + {step!r} * ({formula})"))
     if taken := [name for name in derived if name in (*schema.measured, *schema.actions)]:
         raise DataError(f"there is a column {taken[0]!r} already; give the derived one another name")

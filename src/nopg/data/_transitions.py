@@ -12,7 +12,7 @@ from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike
 from nopg.data._condense import Cells, condensing_scale
 from nopg.data._derive import derived_schema, derived_states
-from nopg.data._reward import RewardFormula
+from nopg.data._reward import RewardFormula, actions_before
 from nopg.data._schema import Schema, name_columns, resolve_angles
 from nopg.data._validation import (
     Invalid,
@@ -200,8 +200,9 @@ class Transitions:
         Args:
             formula: Such as `"-(level - 1) ** 2 - 0.1 * valve ** 2"`: names of states and actions,
                 `next(level)` for the state that a step led to, `diff(level)` for its change in the step,
-                numbers, `+ - * / **`, abs, min, max, sqrt, exp, log, sin, cos, tanh, and conditions, which
-                count as 1 or 0. A name that is no word stands between backquotes.
+                `diff(valve)` for the change of an action since the step before (its lag becomes a state; see
+                `derive`), numbers, `+ - * / **`, abs, min, max, sqrt, exp, log, sin, cos, tanh, and
+                conditions, which count as 1 or 0. A name that is no word stands between backquotes.
 
         Example:
             >>> data = Transitions.from_arrays([0.0, 1.0], [1.0, -1.0], [0.0, 0.0], [1.0, 0.5],
@@ -209,10 +210,11 @@ class Transitions:
             >>> data.with_reward("-next(level) ** 2 - 10 * (valve > 0)").rewards.tolist()
             [-11.0, -0.25]
         """
-        found = replace(self, schema=replace(self.schema, reward=formula))
+        logged = self.derive(lags=actions_before(formula, self.schema))
+        found = replace(logged, schema=replace(logged.schema, reward=formula))
         function = found.reward_function
         assert function is not None
-        rewards = function(self.states, self.actions, self.next_states)
+        rewards = function(found.states, found.actions, found.next_states)
         if not bool((finite := rewards.isfinite()).all()):
             row = int((~finite).nonzero()[0])
             raise DataError(

@@ -22,7 +22,7 @@ def load(path: str | os.PathLike[str]) -> RuntimeController:
     """Return the controller in the folder or zip that `TrainingResult.save` wrote.
 
     It needs numpy and safetensors only; data and solution are not read. An incomplete, changed or
-    inconsistent bundle raises `BundleError`.
+    inconsistent bundle raises `BundleError`, as do declared bounds that exclude logged actions.
     """
     return RuntimeController(read_controller(open_bundle(path)))
 

@@ -10,6 +10,7 @@ import torch
 
 from nopg._expressions import Condition, Expression
 from nopg._typing import as_tensor
+from nopg._units import check_units
 from nopg.data import Schema
 from nopg.errors import ArgumentError
 
@@ -60,6 +61,7 @@ def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Ten
         [2.0, -0.5]
     """
     expression = Expression(region, "the region")
+    check_units(expression, schema.units)
 
     def margin(states: torch.Tensor) -> torch.Tensor:
         found = expression.value({name: states[..., k] for k, name in enumerate(schema.states)})

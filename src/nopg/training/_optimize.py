@@ -14,6 +14,7 @@ from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bellman import ControlProblem
 from nopg.data import Transitions
+from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.models._config import ModelConfig, model_config
 from nopg.models._sharing import gather_initial_states, whole_data
@@ -69,6 +70,7 @@ def optimize(
     if isinstance(policy, Policy):
         training = replace(training, start="given")
     _check_policy(policy, data)
+    check_bounds(data)
     check_constraints(constraints, data, settings, saving)
 
     given = data if initial_states is None else data.starting_at(initial_states)

@@ -18,6 +18,7 @@ from nopg.bellman import ControlProblem, Solution
 from nopg.bundles._controller import CONTROLLER, WEIGHTS
 from nopg.bundles._writing import write_bundle
 from nopg.data import Transitions
+from nopg.data._bounds import action_ranges, check_bounds
 from nopg.errors import ArgumentError
 from nopg.models._sharing import whole_data
 from nopg.models._state_support import CondensedSupport
@@ -82,6 +83,7 @@ def save_result(
     described = describe_policy(result.policy.policy)  # refuses before anything is gathered or written
     settings = problem.settings() if with_data else {}
     mine = problem.stored_data
+    check_bounds(mine, result.policy.schema)
     data, total = whole_data(mine, ranks), int(ranks.total(len(mine)))
     if with_data and len(data) < total:
         raise ArgumentError(
@@ -105,6 +107,7 @@ def save_result(
                 "schema": result.policy.schema.to_dict(),
                 "policy": described,
                 "support": {"prior_mass": support.prior_mass},
+                "logged": action_ranges(data),
             },
             RESULT: {
                 "seed": result.seed,

@@ -137,7 +137,8 @@ def _completed(columns: Columns, metadata: Any, source: str) -> dict[str, Any]:
         return dict(columns)
     known = load(described, source)
     del known["connected"]
-    return complete({**known, "reward": known["reward"] or "reward"}, columns)
+    given = {name: value for name, value in columns.items() if (name, value) != ("reward", False)}
+    return complete({**known, "reward": known["reward"] or "reward"}, given)
 
 
 def _group_sizes(fragments: Sequence[Any], roles: Roles) -> list[list[int]]:

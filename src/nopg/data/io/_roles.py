@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack, cast
 
-from nopg._columns import Derived, Exogenous
+from nopg._columns import NO_REWARD, Derived, Exogenous
 from nopg._typing import ArrayLike
 from nopg.errors import DataError
 
@@ -45,11 +45,11 @@ class Settings(TypedDict, total=False):
 
 
 class Columns(Settings, total=False):
-    """The columns of a table by role, and the settings."""
+    """The columns of a table by role, and the settings; a reward of False is none if the file has none."""
 
     states: str | Sequence[str] | None
     actions: str | Sequence[str] | None
-    reward: str | None
+    reward: str | Literal[False] | None
     next_states: str | Sequence[str] | None
     terminated: str | Literal[False] | None
     truncated: str | Literal[False] | None
@@ -122,7 +122,7 @@ def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Col
     """
     states = _listed("states", columns.get("states"), source)
     actions = _listed("actions", columns.get("actions"), source)
-    reward = columns.get("reward")
+    reward = NO_REWARD if columns.get("reward") is False else columns.get("reward")
     if not isinstance(reward, str):
         raise DataError(f"{source}: reward is {reward!r}; name the column that holds it, or give a formula")
     following = columns.get("next_states")
@@ -157,11 +157,12 @@ def resolve_keys(available: Sequence[str], source: str, **keys: Unpack[Keys]) ->
         return (given,) if isinstance(given, str) else _listed(role, given, source)
 
     states, actions = keys.get("states") or usual("states"), keys.get("actions") or usual("actions")
+    has_none = keys.get("reward") is False and _usual("reward", available) is None
     following = keys.get("next_states") or _usual("next_states", available)
     names = {
         "states": listed("states", states),
         "actions": listed("actions", actions),
-        "reward": keys.get("reward") or usual("reward"),
+        "reward": NO_REWARD if has_none else keys.get("reward") or usual("reward"),
         "next_states": None if following in (None, "shift") else listed("next_states", following),
         "state_names": keys.get("state_names") or (None if isinstance(states, str) else states),
         "action_names": keys.get("action_names") or (None if isinstance(actions, str) else actions),

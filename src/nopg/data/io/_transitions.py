@@ -46,9 +46,9 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     if not bool(usable.all()):
         parts = {name: part[usable] for name, part in parts.items()}
     data = Transitions(schema=schema, **{name: torch.from_numpy(part) for name, part in parts.items()})
-    data = data if recording.formula is None else data.with_reward(recording.formula)
     starts = settings.get("initial_states")
-    return data if starts is None else data.starting_at(starts)
+    data = data if starts is None else data.starting_at(starts)
+    return data if recording.formula is None else data.with_reward(recording.formula)
 
 
 @dataclass(frozen=True, slots=True)

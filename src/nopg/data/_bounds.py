@@ -1,0 +1,70 @@
+"""Declared bounds against the log: rows outside them are an error where a controller rests on both."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from nopg.data._schema import Schema
+from nopg.data._transitions import Transitions
+from nopg.errors import DataError
+
+__all__ = ["action_ranges", "check_bounds"]
+
+# Shares of the width of the bounds: rounding of a logged action, and noise of a sensor, beyond which the
+# bounds that rollouts keep are not those of the plant.
+_ROUNDING, _SENSOR_NOISE = 1e-6, 0.05
+
+
+def check_bounds(data: Transitions, schema: Schema | None = None) -> None:
+    """Refuse bounds that logged actions or states do not keep.
+
+    Actions are clipped to their bounds on the plant, and states of rollouts on the model. An angle has no
+    bounds there.
+
+    Args:
+        data: The log.
+        schema: With other bounds than those of the log.
+    """
+    schema = schema or data.schema
+    for names, values, tolerance, hint in (
+        (
+            schema.actions,
+            data.actions,
+            _ROUNDING,
+            "correct the bounds, or store the action as it was applied, after clipping",
+        ),
+        (
+            schema.states,
+            data.states,
+            _SENSOR_NOISE,
+            "correct the bounds, or drop the rows if the sensor erred",
+        ),
+    ):
+        for name, column in zip(names, values.T, strict=True):
+            if name in schema.bounds and name not in schema.angles:
+                _check(name, column, schema.bounds[name], tolerance=tolerance, hint=hint)
+
+
+def action_ranges(data: Transitions) -> dict[str, list[float]]:
+    """Return the lowest and the highest logged value of each action, by name."""
+    ends = torch.stack([data.actions.amin(dim=0), data.actions.amax(dim=0)], dim=1)
+    return dict(zip(data.schema.actions, ends.tolist(), strict=True))
+
+
+def _check(
+    name: str, column: torch.Tensor, bounds: tuple[float, float], *, tolerance: float, hint: str
+) -> None:
+    low, high = bounds
+    width = high - low if math.isfinite(high - low) else float(column.max() - column.min())
+    beyond = torch.maximum(low - column, column - high)
+    outside = beyond > tolerance * width
+    if bool(outside.any()):
+        row = int(beyond.argmax())
+        count = int(outside.sum())
+        raise DataError(
+            f"the declared bounds of {name!r} are [{low:g}, {high:g}], but {count} of {len(column)} logged "
+            f"rows lie outside, by up to {float(beyond[row]):.4g} (row {row} has {float(column[row]):.6g}); "
+            + hint
+        )

@@ -1,0 +1,150 @@
+"""Units of columns: what their texts mean, and which formulas they refuse."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nopg import Transitions
+from nopg._expressions import Expression
+from nopg._units import Unit, check_units
+from nopg.data import Schema
+from nopg.errors import DataError
+from nopg.evaluation._region import region_of
+
+UNITS = {
+    "level": "m",
+    "setpoint": "cm",
+    "other": "m",
+    "flow": "m^3/s",
+    "area": "m2",
+    "valve": "%",
+    "angle": "rad",
+    "heading": "deg",
+    "in [kW]": "kW",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "powers"),
+    [
+        ("m", {"m": 1}),
+        ("m/s", {"m": 1, "s": -1}),
+        ("m^2", {"m": 2}),
+        ("m²", {"m": 2}),
+        ("m**2", {"m": 2}),
+        ("m3/h", {"m": 3, "h": -1}),
+        ("kg*m/s^2", {"kg": 1, "m": 1, "s": -2}),
+        ("kg·m·s⁻²", {"kg": 1, "m": 1, "s": -2}),
+        ("m s-1", {"m": 1, "s": -1}),
+        ("J/(kg*K)", {"J": 1, "kg": -1, "K": -1}),
+        ("J/kg/K", {"J": 1, "kg": -1, "K": -1}),
+        ("1/s", {"s": -1}),
+        ("°C", {"°C": 1}),
+        ("%", {"%": 1}),
+        ("l/min", {"l": 1, "min": -1}),
+        ("mmH2O", {"mmH2O": 1}),
+        ("1", {}),
+        ("", {}),
+        ("m/m", {}),
+        ("2 m", {"2 m": 1}),
+        ("m/", {"m/": 1}),
+        ("J/(kg", {"J/(kg": 1}),
+    ],
+)
+def test_a_unit_is_a_product_of_powers_and_another_text_one_symbol(text: str, powers: dict[str, int]) -> None:
+    assert Unit.of(text).powers == powers
+
+
+@given(st.text(max_size=12))
+def test_every_text_is_a_unit_that_equals_itself(text: str) -> None:
+    assert Unit.of(text) == Unit.of(text)
+
+
+@pytest.mark.parametrize("text", ["m", "m^3/h", "1/s", "kg*m/s^2", "no unit"])
+def test_the_text_of_a_unit_is_read_back(text: str) -> None:
+    unit = Unit() if text == "no unit" else Unit.of(text)
+    assert str(unit) == text
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "-(level - 1)**2 - 0.1 * valve**2",
+        "-level**2 - valve**2",
+        "-abs(level - other) - valve * 0.5",
+        "-max(level - 1, 0) - max(valve - 90, 0)",
+        "-(level > 2) - (valve > 90)",
+        "-10 * (level > 2) - level",
+        "level - undeclared",
+        "level * level - area",
+        "sqrt(area) - level",
+        "flow / area - 3",
+        "exp(-level**2) + tanh(level / other)",
+        "cos(angle) + 0.1 * level",
+        "exp(level / 3)",
+        "-(level - 0.01 * setpoint)**2",
+        "next(level) - other + diff(level)",
+        "-`in [kW]` - (level - 1)**2",
+        "level ** 0.5 - valve ** -2",
+        "level > 1 and valve < 90 or not other > 2",
+        "min(level, other) > 0",
+        "level ** 1e999 - valve",  # refused when it is computed
+    ],
+)
+def test_sensible_costs_are_not_refused(formula: str) -> None:
+    check_units(Expression(formula), UNITS)
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("level - valve", "'level' is in m and 'valve' in %"),
+        ("-(level - setpoint)**2", "'level' is in m and 'setpoint' in cm"),
+        ("0.1 * valve**2 + (next(level) - setpoint)**2", r"'next\(level\)' is in m and 'setpoint' in cm"),
+        ("max(level, valve)", "'level' is in m and 'valve' in %"),
+        ("level > setpoint", "'level' is in m and 'setpoint' in cm"),
+        ("abs(level) > valve", r"'abs\(level\)' is in m and 'valve' in %"),
+        ("1 < level < valve", "'level' is in m and 'valve' in %"),
+        ("level**2 > 1 or level > valve", "'valve' in %"),
+        ("area - level", r"'area' is in m\^2 and 'level' in m"),
+        ("flow / area - level", r"'flow / area' is in m/s"),
+        ("`in [kW]` - level", r"'`in \[kW\]`' is in kW"),
+        ("exp(level)", "'level' in .* is in m, but exp takes a number"),
+        ("2 ** level", "an exponent takes a number"),
+        ("cos(heading)", "'heading' .* is in deg, but cos takes a number of radians"),
+        ("sin(level)", "is in m, but sin takes"),
+    ],
+)
+def test_quantities_of_different_units_are_neither_added_nor_compared(formula: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        check_units(Expression(formula), UNITS)
+
+
+def _tank() -> Transitions:
+    levels = [[0.0, 1.0], [0.5, 2.0], [1.0, 3.0]]
+    return Transitions.from_arrays(
+        levels[:-1],
+        [[1.0], [2.0]],
+        [0.0, 0.0],
+        levels[1:],
+        state_names=["level", "setpoint"],
+        action_names=["valve"],
+        units={"level": "m", "setpoint": "cm", "valve": "%"},
+    )
+
+
+def test_rewards_integrals_and_regions_check_the_declared_units() -> None:
+    wrong = "'level' is in m and 'setpoint' in cm"
+    with pytest.raises(DataError, match=f"{wrong} in the reward"):
+        _tank().with_reward("-(level - setpoint)**2")
+    with pytest.raises(DataError, match=f"{wrong} in the integral 'total'"):
+        _tank().derive(integrals={"total": "level - setpoint"})
+    with pytest.raises(DataError, match=f"{wrong} in the region"):
+        region_of(
+            "level > setpoint", Schema(("level", "setpoint"), (), units={"level": "m", "setpoint": "cm"})
+        )
+    assert _tank().with_reward("-(level - 0.01*setpoint)**2").rewards.tolist() == pytest.approx(
+        [-1e-4, -0.2304]
+    )
