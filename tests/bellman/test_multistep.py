@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from models.test_known_columns import tank
 from models.test_local_model import curved_log, linear_log
 from models.test_noise import run
 from nopg.bellman import MultistepProblem
@@ -17,6 +18,7 @@ from nopg.bellman._nodes import Nodes
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
+from nopg.models._coordinates import StateCoordinates
 from nopg.models._regression_rows import InputSpace
 from nopg.models._rollout import rollout
 from nopg.policies import Deterministic, GaussianPolicy, LinearPolicy, Policy
@@ -63,6 +65,16 @@ def measured() -> MultistepProblem:
     problem = MultistepProblem.build(LocalModel(data), data.states[:3], 0.9, horizon=4, num_nodes=25)
     assert problem.model.noise.sensors.all()
     return problem
+
+
+@pytest.fixture(scope="module")
+def delayed() -> MultistepProblem:
+    data = tank(noise=0.05)
+    return MultistepProblem.build(LocalModel(data), data.states[:3], 0.9, horizon=5, num_nodes=25)
+
+
+def _plain(space: InputSpace) -> StateCoordinates:
+    return StateCoordinates(space, None, torch.zeros_like(space.units))
 
 
 def test_the_equation_is_fulfilled(linear: MultistepProblem) -> None:
@@ -114,7 +126,7 @@ def test_longer_horizons_agree_with_long_rollouts(linear: MultistepProblem) -> N
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("case", ["curved", "noisy", "measured"])
+@pytest.mark.parametrize("case", ["curved", "noisy", "measured", "delayed"])
 def test_the_gradient_agrees_with_central_differences(
     case: str, parts: int, request: pytest.FixtureRequest
 ) -> None:
@@ -168,7 +180,7 @@ def test_the_gradient_of_a_charged_problem_agrees_with_differences() -> None:
 
 
 def test_the_certificate_bounds_the_error_of_an_exact_rational_solve(linear: MultistepProblem) -> None:
-    small = linear.replace(nodes=Nodes(linear.nodes.states[:8], linear.model.state_space))
+    small = linear.replace(nodes=Nodes(linear.nodes.states[:8], linear.model.coordinates))
     found = small.solve(GAIN)
     gamma = 0.9**6
     matrix = [
@@ -251,7 +263,7 @@ def test_the_cost_of_an_update_does_not_depend_on_the_number_of_rows() -> None:
 def test_interpolation_is_smooth_and_its_slope_agrees_with_differences(columns: int) -> None:
     rng = torch.Generator().manual_seed(columns)
     space = InputSpace(torch.full((columns,), 0.7, dtype=torch.float64), *torch.zeros(2, columns).double())
-    nodes = Nodes(torch.randn(120, columns, generator=rng, dtype=torch.float64), space)
+    nodes = Nodes(torch.randn(120, columns, generator=rng, dtype=torch.float64), _plain(space))
     values = torch.randn(120, generator=rng, dtype=torch.float64)
     s = 0.7 * torch.randn(40, columns, generator=rng, dtype=torch.float64)
     here = nodes.interpolate(s)
@@ -272,7 +284,7 @@ def test_interpolation_is_smooth_and_its_slope_agrees_with_differences(columns: 
 def test_amid_the_nodes_a_linear_value_is_reproduced() -> None:
     grid = torch.linspace(-1, 1, 15, dtype=torch.float64)
     space = InputSpace(*torch.tensor([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]], dtype=torch.float64))
-    nodes = Nodes(torch.cartesian_prod(grid, grid), space)
+    nodes = Nodes(torch.cartesian_prod(grid, grid), _plain(space))
     s = torch.tensor([[0.03, -0.41], [0.5, 0.222]], dtype=torch.float64)
     here = nodes.interpolate(s)
     line = nodes.states @ torch.tensor([2.0, -3.0], dtype=torch.float64)

@@ -12,6 +12,7 @@ from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.models._chart_selection import select_shapes
+from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import ExogenousMoves, KnownColumns
 from nopg.models._regression_rows import RegressionRows
 from nopg.models._rollout import rollout
@@ -19,7 +20,7 @@ from nopg.models._rollout import rollout
 _DELAY = 3
 
 
-def _tank(rows: int = 400, *, noise: float = 0.0, seed: int = 0) -> Transitions:
+def tank(rows: int = 400, *, noise: float = 0.0, seed: int = 0) -> Transitions:
     """Return the log of a level that follows the valve of three steps ago, and a set-point that steps."""
     rng = np.random.default_rng(seed)
     valve, level = rng.uniform(-1, 1, rows + 1), np.zeros(rows + 1)
@@ -40,7 +41,7 @@ def _tank(rows: int = 400, *, noise: float = 0.0, seed: int = 0) -> Transitions:
 
 @pytest.fixture(scope="module")
 def model() -> LocalModel:
-    return LocalModel(_tank())
+    return LocalModel(tank())
 
 
 def test_only_measured_columns_that_actions_move_are_learned(model: LocalModel) -> None:
@@ -67,7 +68,7 @@ def test_lags_and_integrals_along_a_rollout_are_earlier_values(model: LocalModel
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_slopes_along_rollouts_are_those_of_finite_differences(noisy: bool) -> None:
-    model = LocalModel(_tank(noise=0.05))
+    model = LocalModel(tank(noise=0.05))
     start, gain = model.data.states[10:11].clone(), torch.tensor([[-0.5, 0.3, 0.1, 0.0, -0.2, 0.05]]).double()
     steps, rng = 6, np.random.default_rng(3)
     noise = rng.normal(size=(steps, 1, 12)) if noisy else None
@@ -126,3 +127,22 @@ def test_charts_of_many_columns_are_local_in_the_one_that_schedules() -> None:
     assert 1 in local
     assert len(local) <= 3
     assert fit.r_squared > 0.9
+
+
+def test_coordinates_of_lags_are_the_last_change_and_the_mean_of_pending_actions() -> None:
+    data = tank(50).derive(lags={"level": 2})
+    found = StateCoordinates.of(data, RegressionRows.of(data).space.first(8))
+    z, s = found.at(data.states), dict(zip(data.schema.states, data.states.T, strict=True))
+    pending = (s["valve_lag1"] + s["valve_lag2"] + s["valve_lag3"]) / 3
+    wanted = [s["level"], s["level"] - s["level_lag1"], s["setpoint"], s["total"], pending]
+    torch.testing.assert_close(z, torch.stack(wanted, dim=1))
+    assert found.space.units[1] == pytest.approx(float(wanted[1].std(correction=0)))
+
+
+def test_the_change_of_an_angle_is_the_short_way_round() -> None:
+    turns = torch.arange(0.0, 20.0, dtype=torch.float64) * 0.5
+    wrapped = torch.remainder(turns, 2 * torch.pi)
+    data = Transitions.from_arrays(wrapped[:-1], wrapped[:-1], wrapped[:-1], wrapped[1:], angles=[0])
+    data = data.derive(lags={"s0": 1})
+    z = StateCoordinates.of(data, RegressionRows.of(data).space.first(2)).at(data.states)
+    torch.testing.assert_close(z[:, 1], torch.full_like(z[:, 1], 0.5))

@@ -135,7 +135,7 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         nodes = arrays["nodes"]
         if nodes.ndim != 2 or nodes.shape[1] != self.model.num_states or len(nodes) == 0:
             raise ArgumentError(f"nodes have shape {tuple(nodes.shape)}; they are states of the plant")
-        return self.replace(nodes=Nodes(nodes, self.model.state_space)).solve(policy, seed=seed)
+        return self.replace(nodes=Nodes(nodes, self.model.coordinates)).solve(policy, seed=seed)
 
     def solve(self, policy: Policy, *, seed: int = 0, slopes: bool = False) -> MultistepSolution:
         """Return the solution under a policy.

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 from nopg.linalg._interpolation import centered_weights
 from nopg.models import LocalModel
 from nopg.models._charts import farthest_points
-from nopg.models._regression_rows import InputSpace
+from nopg.models._coordinates import StateCoordinates
 
 __all__ = ["Interpolation", "Nodes"]
 
@@ -26,15 +26,16 @@ _TINY = 1e-12
 class Interpolation:
     """Non-negative weights on the nodes nearest to some states; they sum to 1 and are smooth in the states.
 
-    With yₖ = (zₖ − s)/h(s) and h a share of the distance to the first node left out, weights are
-    P ∝ exp(−E + λ·y), E = ½‖y‖² − 2 log(1 − ‖y‖²/‖y_last‖²), λ such that the mean offset is −ρλ.
+    With z the coordinates of s, yₖ = (zₖ − z)/h(s) and h a share of the distance to the first node left out,
+    weights are P ∝ exp(−E + λ·y), E = ½‖y‖² − 2 log(1 − ‖y‖²/‖y_last‖²), λ such that the mean offset is −ρλ.
 
     Attributes:
         near: Numbers of the nodes, shape (m, k).
         weights: P, shape (m, k).
-        slopes_of_logits: ∂(−E + λ·y)/∂s at fixed λ, shape (m, k, d_s).
-        offsets: y, shape (m, k, d_s).
-        offset_slope: ∂y/∂s = −1/(h u) − y ⊗ ∂log h, as the two parts (d_s,) over h (m, 1) and (m, d_s).
+        slopes_of_logits: ∂(−E + λ·y)/∂z at fixed λ, shape (m, k, d_z).
+        offsets: y, shape (m, k, d_z).
+        offset_slope: ∂y/∂z = −1/(h u) − y ⊗ ∂log h, as the two parts (d_z,) over h (m, 1) and (m, d_z).
+        coordinates: z of states.
     """
 
     near: torch.Tensor
@@ -42,6 +43,7 @@ class Interpolation:
     slopes_of_logits: torch.Tensor
     offsets: torch.Tensor
     offset_slope: tuple[torch.Tensor, torch.Tensor]
+    coordinates: StateCoordinates
 
     def values(self, x: torch.Tensor) -> torch.Tensor:
         """Return Σ Pₖxₖ (m,) for values x (m, k) at the nodes."""
@@ -60,7 +62,7 @@ class Interpolation:
         straight, stretched = self.offset_slope
         # The mean offset moves by ∂ȳ = −1/(h u) − ȳ ⊗ ∂log h even where the weights stand still.
         moved = -w * straight - (w * mean[:, 0]).sum(dim=1, keepdim=True) * stretched
-        return (shares[:, :, None] * self.slopes_of_logits).sum(dim=1) - moved
+        return self.coordinates.slopes((shares[:, :, None] * self.slopes_of_logits).sum(dim=1) - moved)
 
 
 class Nodes:
@@ -68,16 +70,17 @@ class Nodes:
 
     Args:
         states: Raw, distinct, shape (m, d_s).
-        space: Their units and angles.
+        coordinates: In which they are near each other.
     """
 
-    def __init__(self, states: torch.Tensor, space: InputSpace) -> None:
-        self.states, self._space = states, space
-        self._tree = cKDTree(space.embed(states).numpy())
-        d = states.shape[1]
+    def __init__(self, states: torch.Tensor, coordinates: StateCoordinates) -> None:
+        self.states, self._coordinates, space = states, coordinates, coordinates.space
+        self._places = coordinates.at(states)
+        self._tree = cKDTree(space.embed(self._places).numpy())
+        d = self._places.shape[1]
         ball = math.pi ** (d / 2) / math.gamma(d / 2 + 1)
         self._share = _WIDTH * (ball / _INTERPOLATED) ** (1 / d)
-        distances, _ = self._tree.query(space.embed(states).numpy(), k=min(2, len(states)))
+        distances, _ = self._tree.query(self._tree.data, k=min(2, len(states)))
         self.spacing = float(torch.as_tensor(distances).reshape(len(states), -1)[:, -1].median())
 
     @classmethod
@@ -92,26 +95,26 @@ class Nodes:
         data, few = model.data, model.rows.first[model.rows.sample[:_MOST_CANDIDATES]]
         logged = torch.cat([data.states[few], data.next_states[few][~data.terminated[few]]])
         if visited is None or len(visited) == 0:
-            return cls(_cover(logged, model.state_space, count), model.state_space)
-        mine = _cover(visited, model.state_space, count // 2)
-        return cls(_cover(torch.cat([mine, logged]), model.state_space, count, len(mine)), model.state_space)
+            return cls(_cover(logged, model.coordinates, count), model.coordinates)
+        mine = _cover(visited, model.coordinates, count // 2)
+        return cls(_cover(torch.cat([mine, logged]), model.coordinates, count, len(mine)), model.coordinates)
 
     def __len__(self) -> int:
         return len(self.states)
 
     def interpolate(self, states: torch.Tensor) -> Interpolation:
         """Return the weights at raw states (m, d_s)."""
-        space, count = self._space, len(self.states)
+        space, count, z = self._coordinates.space, len(self.states), self._coordinates.at(states)
         k = min(_INTERPOLATED, count - 1) or 1
-        _, found = self._tree.query(space.embed(states).numpy(), k=min(k + 1, count))
+        _, found = self._tree.query(space.embed(z).numpy(), k=min(k + 1, count))
         near = torch.as_tensor(found).reshape(len(states), -1)
-        apart = space.offsets(states[:, None], self.states[near])  # (m, k + 1, d_s), from the state
+        apart = space.offsets(z[:, None], self._places[near])  # (m, k + 1, d_z), from the state
         squared = apart.square().sum(dim=2)
         order = squared.argsort(dim=1, stable=True)  # an angle's arc and chord may disagree on who is last
         near, squared = near.gather(1, order), squared.gather(1, order)
         apart = apart.gather(1, order[:, :, None].expand_as(apart))
         last = squared[:, -1:].clamp(min=_TINY) * (1.0 + 1e-6)
-        last_slope = -2.0 * (1.0 + 1e-6) * apart[:, -1] / space.units  # of d²_last by the raw state
+        last_slope = -2.0 * (1.0 + 1e-6) * apart[:, -1] / space.units  # of d²_last by z
         near, apart, squared = near[:, :k], apart[:, :k], squared[:, :k]
         h = self._share * last.sqrt()
         offsets = apart / h[:, :, None]
@@ -120,20 +123,20 @@ class Nodes:
         P, tilt = centered_weights(offsets, logits, _SLACK)
 
         stretched = 0.5 * last_slope / last  # ∂log h
-        straight = 1.0 / (h * space.units)  # (m, d_s)
+        straight = 1.0 / (h * space.units)  # (m, d_z)
         # ∂y = −1/(h u) − y ⊗ ∂log h; −½‖y‖² + λ·y and the factor of the share follow by the chain rule.
-        pull = tilt[:, None] - offsets  # ∂/∂y, (m, k, d_s)
+        pull = tilt[:, None] - offsets  # ∂/∂y, (m, k, d_z)
         slopes = -pull * straight[:, None] - (pull * offsets).sum(dim=2, keepdim=True) * stretched[:, None]
         share_slope = (-2.0 * apart / space.units - share[:, :, None] * last_slope[:, None]) / last[
             :, :, None
         ]
         slopes = slopes - (2.0 / (1.0 - share))[:, :, None] * share_slope
-        return Interpolation(near, P, slopes, offsets, (straight, stretched))
+        return Interpolation(near, P, slopes, offsets, (straight, stretched), self._coordinates)
 
 
-def _cover(states: torch.Tensor, space: InputSpace, count: int, kept: int = 0) -> torch.Tensor:
+def _cover(states: torch.Tensor, coordinates: StateCoordinates, count: int, kept: int = 0) -> torch.Tensor:
     """Return at most `count` distinct states that cover all, the first `kept` of them among these."""
-    points = space.embed(states)
+    points = coordinates.space.embed(coordinates.at(states))
     _, number = torch.unique((points * 1e9).round(), dim=0, return_inverse=True)
     first = torch.full((int(number.max()) + 1,), len(states))
     first = first.scatter_reduce_(0, number, torch.arange(len(states)), "amin").sort().values

@@ -16,6 +16,7 @@ from nopg.data import Transitions
 from nopg.models._chart_selection import select_shapes
 from nopg.models._column_fit import ColumnFit
 from nopg.models._config import LocalModelConfig
+from nopg.models._coordinates import StateCoordinates
 from nopg.models._held_out_rows import HeldOutRows
 from nopg.models._known_columns import KnownColumns
 from nopg.models._limits import highest_reward, lowest_mean_reward, state_bounds
@@ -50,6 +51,8 @@ class LocalModel:
 
     Attributes:
         steps: One step of the plant, by all parts.
+        state_space: Units and angles of the states; all lags of a column together count as one.
+        coordinates: In which values of states are interpolated.
     """
 
     Config = LocalModelConfig
@@ -70,6 +73,7 @@ class LocalModel:
         known = KnownColumns.of(data)
         space = rows.space.first(self.num_states)
         self.state_space = replace(space, units=known.weighted_units(space.units, data.schema))
+        self.coordinates = StateCoordinates.of(data, space)
         left_out = [*np.flatnonzero(known.all).tolist(), *([] if reward is None else [self.num_states])]
         self.fits = select_shapes(rows, left_out)
         kept = _halves(rows.num_groups, seed)
@@ -113,7 +117,7 @@ class LocalModel:
 
     def steps_to_move(self, distance: float) -> float:
         """Return the number of steps in which the median logged step moves this many standard deviations."""
-        step = float((self.rows.targets[:, : self.num_states] / self.state_space.units).norm(dim=1).median())
+        step = float(self.coordinates.steps(self.rows.targets[:, : self.num_states]).median())
         return math.ceil(distance / step) if step > 0 else math.inf
 
     def worst_value(self, discount: float) -> float:

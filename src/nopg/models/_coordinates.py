@@ -1,0 +1,96 @@
+"""Coordinates in which states are near each other: few numbers for many lags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nopg.data import Transitions
+from nopg.data._derive import lag_name
+from nopg.models._regression_rows import InputSpace
+
+__all__ = ["StateCoordinates"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateCoordinates:
+    """z = C s, in units of its own.
+
+    Columns without lags are coordinates themselves. A measured column with lags gives its value and its last
+    change, an action with lags the mean of these: values of states are interpolated between a few hundred
+    nodes, which resolve no twenty columns.
+
+    Attributes:
+        space: Units and angles of z.
+        matrix: C, shape (d_z, d_s); None for the identity.
+        wrapped: Period of each coordinate that is a change of an angle, else 0, shape (d_z,).
+    """
+
+    space: InputSpace
+    matrix: Tensor | None
+    wrapped: Tensor
+
+    @classmethod
+    def of(cls, data: Transitions, space: InputSpace) -> StateCoordinates:
+        """Return the coordinates of the states of a log; `space` are units and angles of its columns."""
+        schema, eye = data.schema, torch.eye(len(data.schema.states), dtype=torch.float64)
+        number = {name: k for k, name in enumerate(schema.states)}
+        sources = (*schema.measured, *schema.actions)
+        lags = {name: [number[lag] for lag in _lags(name, number)] for name in sources}
+        taken = {k for some in lags.values() for k in some}
+        if not taken:
+            return cls(space, None, torch.zeros_like(space.units))
+        rows, wrapped = list[Tensor](), list[float]()
+        for name, k in number.items():
+            if k not in taken:
+                rows, wrapped = [*rows, eye[k]], [*wrapped, 0.0]
+            if lags.get(name):
+                rows, wrapped = (
+                    [*rows, eye[k] - eye[lags[name][0]]],
+                    [*wrapped, schema.angles.get(name, 0.0)],
+                )
+        for name in schema.actions:
+            if lags[name]:
+                rows, wrapped = [*rows, eye[lags[name]].mean(dim=0)], [*wrapped, 0.0]
+        found = cls(space, torch.stack(rows), torch.tensor(wrapped, dtype=torch.float64))
+        return found._with_units(data.states)
+
+    def _with_units(self, states: Tensor) -> StateCoordinates:
+        """Return the coordinates in the units of columns, or of their values in a log."""
+        assert self.matrix is not None
+        z, column = self.at(states), self.matrix.argmax(dim=1)
+        spread = z.std(dim=0, correction=0)
+        single = (self.matrix == 1.0).any(dim=1) & (self.matrix.abs().sum(dim=1) == 1.0)
+        units = torch.where(single, self.space.units[column], torch.where(spread > 0, spread, 1.0))
+        periods = torch.where(single, self.space.periods[column], 0.0)
+        origin = torch.where(single, self.space.origin[column], z.mean(dim=0))
+        return StateCoordinates(InputSpace(units, periods, origin), self.matrix, self.wrapped)
+
+    def at(self, states: Tensor) -> Tensor:
+        """Return z (…, d_z) of raw states (…, d_s)."""
+        return states if self.matrix is None else self._short(states @ self.matrix.T)
+
+    def steps(self, displacements: Tensor) -> Tensor:
+        """Return the distance (m,) in units that displacements (m, d_s) of raw states move z."""
+        moved = displacements if self.matrix is None else self._short(displacements @ self.matrix.T)
+        found: Tensor = (moved / self.space.units).norm(dim=1)
+        return found
+
+    def slopes(self, by_z: Tensor) -> Tensor:
+        """Return the derivative (…, d_s) by raw states from that by z (…, d_z)."""
+        return by_z if self.matrix is None else by_z @ self.matrix
+
+    def _short(self, z: Tensor) -> Tensor:
+        """Return changes of angles the short way round."""
+        period = torch.where(self.wrapped > 0, self.wrapped, 1.0)
+        return torch.where(self.wrapped > 0, z - period * (z / period).round(), z)
+
+
+def _lags(name: str, number: dict[str, int]) -> list[str]:
+    """Return the lags of a column that are columns, the latest first."""
+    found: list[str] = []
+    while (lag := lag_name(name, len(found) + 1)) in number:
+        found.append(lag)
+    return found
