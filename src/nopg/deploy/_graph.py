@@ -36,6 +36,8 @@ class ControllerGraph(torch.nn.Module):
 
     Attributes:
         limits: The lowest and highest value of every action in the graph, in float64, both (d_a,).
+        inputs: Number of columns of every input, by name.
+        outputs: Names of the outputs.
     """
 
     sources: torch.Tensor
@@ -52,12 +54,15 @@ class ControllerGraph(torch.nn.Module):
     nothing: torch.Tensor
     not_a_number: torch.Tensor
 
+    outputs = OUTPUTS
+
     def __init__(self, result: TrainingResult, dtype: Dtype) -> None:
         super().__init__()
         schema, support, kind = result.policy.schema, result.condensed_support, getattr(torch, dtype)
         self.policy = copy.deepcopy(result.policy.policy).cpu().to(kind).requires_grad_(False)
         low, high = action_limits(schema, policy_range(result.policy.policy))
         self.limits = _inward(low, high, np.dtype(dtype))
+        self.inputs = {INPUT: len(schema.states)}
 
         features = feature_map(schema)
         self.register_buffer("sources", torch.tensor(features.sources))

@@ -17,8 +17,10 @@ import torch
 from nopg._ranks import current_ranks
 from nopg.bundles._writing import write_files
 from nopg.deploy._check import Differences, worst_differences
+from nopg.deploy._check_stream import worst_stream_differences
 from nopg.deploy._contract import PACKAGES, contract_bytes, contract_of
-from nopg.deploy._graph import INPUT, OUTPUTS, ControllerGraph, Dtype
+from nopg.deploy._graph import ControllerGraph, Dtype
+from nopg.deploy._stream_graph import StreamGraph, graph_of
 from nopg.errors import ArgumentError, ExportError, MissingExtraError
 from nopg.training import TrainingResult
 
@@ -66,6 +68,10 @@ def to_onnx(
     (batch,); it includes angles, scales, limits and the representatives of the data. Before it is written, it
     runs in onnxruntime at 10⁴ states in and around the data, and is compared with torch.
 
+    Where the columns have a memory (derived columns, or missing values that are held), the graph is one step
+    of it: it has the further inputs `state`, `applied` and `age`, and the further outputs `next_state` and
+    `next_age`, which are fed back. The contract describes that, and streams of steps are compared as well.
+
     Args:
         result: From `nopg.optimize` or `nopg.load`.
         path: Ends in `.onnx`; the contract gets the same name with `.json`. They must not exist yet.
@@ -81,15 +87,19 @@ def to_onnx(
     target, contract_target = _targets(Path(path), overwrite)
     _check(dtype, tolerance)
     limit = _TOLERANCE[dtype] if tolerance is None else float(tolerance)
-    graph = ControllerGraph(result, dtype).eval()
+    graph = graph_of(result, dtype)
     model = _exported(graph, dtype)
 
-    differences = worst_differences(model, result, graph, dtype)
+    if isinstance(graph, StreamGraph):
+        differences = worst_stream_differences(model, result, graph, dtype)
+    else:
+        differences = worst_differences(model, result, graph, dtype)
     if not differences.worst <= limit:  # NaN included
         raise ExportError(
             f"in onnxruntime the controller differs from torch by {differences.worst:.1e} (action "
             f"{differences.action:.1e}, support {differences.support:.1e}, unknown share "
-            f"{differences.unknown:.1e}), over {limit:.0e}; nothing was written. "
+            f"{differences.unknown:.1e}, memory {differences.memory or 0.0:.1e}), over {limit:.0e}; nothing "
+            "was written. "
             + ("Try dtype='float64'" if dtype == "float32" else "Is there a policy of your own in it?")
         )
 
@@ -132,18 +142,18 @@ def _check(dtype: str, tolerance: float | None) -> None:
             raise MissingExtraError(package, "onnx") from None
 
 
-def _exported(graph: ControllerGraph, dtype: Dtype) -> bytes:
+def _exported(graph: ControllerGraph | StreamGraph, dtype: Dtype) -> bytes:
     """Return the graph as the bytes of an ONNX model."""
-    example = torch.zeros(2, int(graph.sources.max()) + 1, dtype=getattr(torch, dtype))
+    kind, batch = getattr(torch, dtype), torch.export.Dim("batch")
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             graph,
-            (example,),
+            tuple(torch.zeros(2, size, dtype=kind) for size in graph.inputs.values()),
             dynamo=True,
             verbose=False,
-            input_names=[INPUT],
-            output_names=list(OUTPUTS),
-            dynamic_shapes={INPUT: {0: torch.export.Dim("batch")}},
+            input_names=list(graph.inputs),
+            output_names=list(graph.outputs),
+            dynamic_shapes={name: {0: batch} for name in graph.inputs},
             opset_version=_OPSET,
         )
     assert program is not None  # None only without dynamo
@@ -165,6 +175,8 @@ def _quiet() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*LeafSpec.* is deprecated", FutureWarning)
+            # All inputs of a controller with a memory have the same number of rows.
+            warnings.filterwarnings("ignore", "# The axis name: batch will not be used", UserWarning)
             yield
     finally:
         registration.setLevel(level)
