@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nopg.data._repairs import Repairs
 from nopg.data._validation import check_rows
 from nopg.errors import ArgumentError, DataError
 
@@ -45,6 +46,7 @@ class Recording:
         file_starts: Rows at which another file starts.
         new_episodes_from: The first number of an episode whose number is not in the log.
         formula: The reward as a formula of states and actions, or None.
+        repairs: What was repaired so far.
     """
 
     source: str
@@ -61,6 +63,7 @@ class Recording:
     file_starts: tuple[int, ...] = ()
     new_episodes_from: int = 0
     formula: str | None = None
+    repairs: Repairs = field(default_factory=Repairs)
 
     def __post_init__(self) -> None:
         check_rows(self.per_row, f"{self.source}: ")

@@ -45,7 +45,8 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     parts, usable = assemble(recording, settings.get("gap_factor", _GAP_FACTOR), invalid)
     if not bool(usable.all()):
         parts = {name: part[usable] for name, part in parts.items()}
-    data = Transitions(schema=schema, **{name: torch.from_numpy(part) for name, part in parts.items()})
+    arrays: dict[str, Any] = {name: torch.from_numpy(part) for name, part in parts.items()}
+    data = Transitions(schema=schema, repairs=recording.repairs, **arrays)
     data = data if recording.formula is None else data.with_reward(recording.formula)
     starts = settings.get("initial_states")
     return data if starts is None else data.starting_at(starts)
