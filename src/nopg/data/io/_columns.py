@@ -45,7 +45,7 @@ def record(
 
     `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
     which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
-    `counts` are words that were read already, `notes` what else was found.
+    `counts` are words that were read already, `notes` what else was found and logged.
     """
     columns = _Columns(read, source, roles.cells, Counter(counts or {}), part_start is None)
     terminated, truncated = columns.flags(roles.terminated), columns.flags(roles.truncated)
@@ -59,10 +59,11 @@ def record(
             episodes += new_episodes_from  # names are numbered in order of appearance
         elif part_start is not None:
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
-    times = None
+    times: Floats | None = None
+    read_as: tuple[str, ...] = ()
     if roles.time is not None:
-        times, read_as = as_times(columns.column(roles.time), roles.time, source, roles.cells)
-        notes += tuple(f"{roles.time}: {note}" for note in read_as)
+        times, found = as_times(columns.column(roles.time), roles.time, source, roles.cells)
+        read_as = tuple(f"{roles.time}: {note}" for note in found)
         columns.counts[roles.time, "repeated time stamp, kept"] += _repeated(times, episodes)
     states, actions = columns.matrix(roles.states), columns.matrix(roles.actions)
     widths = states.shape[1], actions.shape[1]
@@ -82,10 +83,10 @@ def record(
         new_episodes_from=new_episodes_from,
         formula=roles.formula,
     )
-    repairs = columns.repairs(notes)
+    repairs = columns.repairs(read_as)
     for line in str(repairs).splitlines():
         _log.info("%s: %s", source, line)
-    return replace(recording, repairs=repairs)
+    return replace(recording, repairs=Repairs(notes=notes) + repairs)
 
 
 def _repeated(times: Floats, episodes: npt.NDArray[np.int64] | None) -> int:
