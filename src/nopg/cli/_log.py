@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nopg.cli._data import DataOptions
+from nopg.cli._sources import is_database, names_its_columns
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
@@ -16,10 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check_schema", "has_data", "read_log", "roles_of"]
 
-_LISTS, _FLAGS = ("state", "action", "next_state"), ("drop_invalid",)
-_TEXTS = ("reward", "cost", "terminated", "truncated", "episode", "time", "separator", "decimal")
-# Files that may name their columns themselves.
-_NAMED = (".parquet", ".pq", ".h5", ".hdf5", ".npz")
+_LISTS, _FLAGS = ("state", "action", "next_state", "na"), ("drop_invalid",)
+_TEXTS = (
+    *("reward", "cost", "terminated", "truncated", "episode", "time"),
+    *("separator", "decimal", "encoding", "time_format", "sheet", "sql"),
+)
 # Both halves of a log, to which models are fitted, need twice the rows of a linear law's coefficients.
 _ROWS_PER_COEFFICIENT = 4
 
@@ -44,7 +47,7 @@ def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
 
     bundle, schema = open_bundle(run), result.policy.schema
     try:
-        data = DataOptions(data=log, **_roles(bundle, schema, log)).read()
+        data = DataOptions(data=[log], **_roles(bundle, schema, [log])).read()
     except DataError as error:
         names = ", ".join((*schema.states, *schema.actions))
         raise DataError(f"{error}; {run} needs the columns of its own log, {names} among them") from None
@@ -56,7 +59,7 @@ def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
     return replace(data, schema=schema)
 
 
-def _roles(bundle: Bundle, schema: Schema, log: str) -> dict[str, Any]:
+def _roles(bundle: Bundle, schema: Schema, log: Sequence[str]) -> dict[str, Any]:
     """Return how the log of a saved controller was read; by usual names if it was not from a file."""
     roles: dict[str, Any] = {}
     if bundle.manifest.has("log"):
@@ -64,7 +67,9 @@ def _roles(bundle: Bundle, schema: Schema, log: str) -> dict[str, Any]:
         roles |= {name: list(saved.texts(name)) for name in _LISTS if saved.has(name)}
         roles |= {name: saved.flag(name) for name in _FLAGS if saved.has(name)}
         roles |= {name: saved.text(name) for name in _TEXTS if saved.has(name)}
-    if not (log.startswith("minari:") or log.lower().endswith(_NAMED) or Path(log).is_dir()):
+    if not is_database(log):
+        roles.pop("sql", None)
+    if not names_its_columns(log):
         roles = {"state": list(schema.states), "action": list(schema.actions)} | roles
         roles |= {} if "cost" in roles else {"reward": roles.get("reward", "reward")}
     return roles

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike
 from nopg.data._condense import Cells, condensing_scale
 from nopg.data._derive import derived_schema, derived_states
+from nopg.data._repairs import Repairs
 from nopg.data._reward import RewardFormula, actions_before
 from nopg.data._schema import Schema, name_columns, resolve_angles
 from nopg.data._validation import (
@@ -46,6 +48,7 @@ class Transitions:
         episodes: Episode number of every row, shape (n,), or None where rows are unconnected.
         initial_states: Declared states in which the task starts, shape (n₀, d_s), or None.
         weights: Number of transitions that each row counts for, positive, shape (n,); None for one each.
+        repairs: What a reader repaired, in counts; neither saved nor part of what makes two datasets equal.
 
     Example:
         >>> data = Transitions.from_arrays([[0.0], [1.0]], [[1.0], [-1.0]], [0.0, 1.0], [[1.0], [0.0]],
@@ -65,6 +68,7 @@ class Transitions:
     episodes: torch.Tensor | None = None
     initial_states: torch.Tensor | None = None
     weights: torch.Tensor | None = None
+    repairs: Repairs = field(default_factory=Repairs)
 
     @classmethod
     def from_arrays(
@@ -108,7 +112,7 @@ class Transitions:
         s, a = as_matrix("states", states), as_matrix("actions", actions)
         formula, rewards = (rewards, np.zeros(len(s))) if isinstance(rewards, str) else (None, rewards)
         ends, cuts = as_flags("terminated", terminated, len(s)), as_flags("truncated", truncated, len(s))
-        rows = {
+        rows: dict[str, Any] = {
             "states": s,
             "actions": a,
             "rewards": as_vector("rewards", rewards),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nopg.data._repairs import Repairs
 from nopg.data._validation import check_rows
 from nopg.errors import ArgumentError, DataError
 
@@ -45,6 +46,7 @@ class Recording:
         file_starts: Rows at which another file starts.
         new_episodes_from: The first number of an episode whose number is not in the log.
         formula: The reward as a formula of states and actions, or None.
+        repairs: What was repaired so far.
     """
 
     source: str
@@ -61,6 +63,7 @@ class Recording:
     file_starts: tuple[int, ...] = ()
     new_episodes_from: int = 0
     formula: str | None = None
+    repairs: Repairs = field(default_factory=Repairs)
 
     def __post_init__(self) -> None:
         check_rows(self.per_row, f"{self.source}: ")
@@ -113,14 +116,29 @@ class Recording:
         if not factor > 1:
             raise ArgumentError(f"gap_factor is {factor}; give more than 1, e.g. 5, or math.inf for no gaps")
         same, steps = self.same_episode, np.diff(times)
+        if self.file_starts and self.episodes is None:
+            # A file whose time starts anew is another run.
+            starts = np.asarray(self.file_starts) - 1
+            anew = starts[steps[starts] < 0]
+            if len(anew):
+                _log.info("%s: time starts anew in %d files: each starts an episode", self.source, len(anew))
+            same[anew] = False
+        forward = steps[same & (steps > 0)]
         if bool((backwards := same & (steps < 0)).any()):
             row = int(np.flatnonzero(backwards)[0]) + 1
             raise DataError(
-                f"{self.source}: time runs backwards at row {row} (by {-steps[row - 1]:g}); sort the rows by "
-                "time or, if they are several runs, name the column of the run with episode=…"
+                f"{self.source}: time runs backwards at row {row} (by {-steps[row - 1]:g}); "
+                + _advice(-steps[row - 1], forward)
             )
-        forward = steps[same & (steps > 0)]
         gaps = same & (steps > factor * np.median(forward)) if len(forward) else np.zeros_like(same)
         if bool(gaps.any()):
             _log.info("%s: %d gaps in time end an episode", self.source, int(gaps.sum()))
-        return np.asarray(gaps)
+        return np.asarray(gaps | (self.same_episode & ~same))
+
+
+def _advice(back: float, forward: Floats) -> str:
+    """Return what to do about a step back in time; an hour less a step is the end of summer time."""
+    step = float(np.median(forward)) if len(forward) else 0.0
+    if abs(back + step - 3600.0) <= step:
+        return "is it local time at the end of daylight saving? Export it in UTC or with its offset (+02:00)"
+    return "sort the rows by time or, if they are several runs, name the column of the run with episode=…"

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg.data._repairs import Repairs
 from nopg.data._schema import Schema, resolve_angles
 from nopg.data._transitions import Transitions
 from nopg.data._validation import Invalid, finite_rows
@@ -40,12 +41,18 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
         interval=settings.get("interval"),
         hold=dict(settings.get("hold") or {}),
     )
-    assemble = _shifted if recording.next_states is None else _logged
+    shifts = recording.next_states is None
+    assemble = _shifted if shifts else _logged
     invalid = settings.get("invalid", "raise")
+    faulty = int((~_known(recording)).sum()) if shifts and invalid == "drop" else 0
     parts, usable = assemble(recording, settings.get("gap_factor", _GAP_FACTOR), invalid)
+    repairs = recording.repairs
+    if left_out := int((~usable).sum()) + faulty:
+        repairs += Repairs({"rows with a missing or infinite value, left out": left_out})
     if not bool(usable.all()):
         parts = {name: part[usable] for name, part in parts.items()}
-    data = Transitions(schema=schema, **{name: torch.from_numpy(part) for name, part in parts.items()})
+    arrays: dict[str, Any] = {name: torch.from_numpy(part) for name, part in parts.items()}
+    data = Transitions(schema=schema, repairs=repairs, **arrays)
     starts = settings.get("initial_states")
     data = data if starts is None else data.starting_at(starts)
     return data if recording.formula is None else data.with_reward(recording.formula)
@@ -140,14 +147,14 @@ def _shifted(recording: Recording, gap_factor: float, invalid: Invalid) -> tuple
     connected = recording.connected(gap_factor)
     idle = np.asarray(np.isnan(recording.actions).all(axis=1))
     if invalid == "drop":
-        known = np.isfinite(states).all(axis=1)
-        known &= idle | (np.isfinite(recording.actions).all(axis=1) & np.isfinite(recording.rewards))
+        known = _known(recording)
         connected = connected & known[1:] & known[:-1]
     found = shift(connected, *recording.flags, idle=idle, whole_episodes=recording.episodes is not None)
     kept = found.kept
     if not bool(kept.any()):
+        count = f"{len(states)} rows are" if len(states) > 1 else "the only row is"
         raise DataError(
-            f"{source}: no row has a next state: {len(states)} rows are unconnected. Name the columns of the "
+            f"{source}: no row has a next state: {count} unconnected. Name the columns of the "
             "next state with next_states=…, or the column of the episode with episode=…"
         )
     if unused := int((~kept).sum()):
@@ -161,6 +168,14 @@ def _shifted(recording: Recording, gap_factor: float, invalid: Invalid) -> tuple
     parts |= {"next_states": following, "terminated": found.terminated, "truncated": found.truncated}
     parts["episodes"] = _episode_numbers(recording.new_episodes_from + found.segments, given)
     return parts, usable
+
+
+def _known(recording: Recording) -> Flags:
+    """Return which rows hold finite numbers only; a row without any action may be a final state."""
+    known = np.isfinite(recording.states).all(axis=1)
+    idle = np.isnan(recording.actions).all(axis=1)
+    known &= idle | (np.isfinite(recording.actions).all(axis=1) & np.isfinite(recording.rewards))
+    return np.asarray(known)
 
 
 def _next_states(states: Floats, found: Shifted) -> Floats:

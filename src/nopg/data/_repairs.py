@@ -1,0 +1,39 @@
+"""What a reader changed or left out on the way from a log to transitions, in plain counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Repairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """Repairs of a log: nothing is repaired without an entry here.
+
+    Attributes:
+        counts: Number of values or rows of every repair, such as `{"level: missing word 'Bad'": 12}`.
+        notes: What was found rather than changed, such as the encoding of a file.
+
+    Example:
+        >>> both = Repairs({"level: missing word 'Bad'": 2}) + Repairs({"level: missing word 'Bad'": 1})
+        >>> print(both)
+        level: missing word 'Bad': 3
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __add__(self, other: Repairs) -> Repairs:
+        """Return the sums of equal counts, and the notes of both, each once."""
+        counts = dict(self.counts)
+        for what, number in other.counts.items():
+            counts[what] = counts.get(what, 0) + number
+        return Repairs(counts, tuple(dict.fromkeys((*self.notes, *other.notes))))
+
+    def __bool__(self) -> bool:
+        return bool(self.counts or self.notes)
+
+    def __str__(self) -> str:
+        return "\n".join((*(f"{what}: {number}" for what, number in self.counts.items()), *self.notes))
