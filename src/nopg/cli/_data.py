@@ -120,7 +120,7 @@ class DataOptions:
             "angles": _angles(self.angle or []),
             "units": dict(_pair(text, "--unit level=m") for text in self.unit or []),
             "bounds": dict(parse_bounds(text) for text in self.bound or []),
-            "invalid": "drop" if self.drop_invalid else "raise",
+            "missing": "drop" if self.drop_invalid else None,
         }
         data = self._read(
             {name: value for name, value in roles.items() if value},

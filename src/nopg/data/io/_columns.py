@@ -48,7 +48,10 @@ def record(
             episodes += new_episodes_from  # names are numbered in order of appearance
         elif part_start is not None:
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
-    times = None if roles.time is None else as_times(columns.column(roles.time), roles.time, source)
+    times, has_dates = None, False
+    if roles.time is not None:
+        stamps = columns.column(roles.time)
+        times, has_dates = as_times(stamps, roles.time, source), stamps.dtype.kind in "Mm"
     states, actions = columns.matrix(roles.states), columns.matrix(roles.actions)
     widths = states.shape[1], actions.shape[1]
     return Recording(
@@ -66,6 +69,9 @@ def record(
         file_starts=file_starts,
         new_episodes_from=new_episodes_from,
         formula=roles.formula,
+        time_name=roles.time,
+        has_dates=has_dates,
+        reward_name=roles.reward or "reward",
     )
 
 

@@ -37,7 +37,7 @@ def as_number_column(values: _Array, column: str, source: str) -> npt.NDArray[np
         except (TypeError, ValueError) as error:
             raise DataError(
                 f"{source}: column {column!r} holds {_shown(value)} at row {row}; a number is needed there. "
-                "Repair it, or leave it empty and give invalid='drop'"
+                "Repair it, or leave it empty and give missing='drop'"
             ) from error
     return numbers
 
