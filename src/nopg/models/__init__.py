@@ -2,6 +2,7 @@
 
 from nopg.models._column_fit import ColumnFit
 from nopg.models._integration import IntegrationRule, MonteCarlo
+from nopg.models._lag_selection import LagChoice, select_lags
 from nopg.models._local_model import LocalModel, Prediction
 from nopg.models._model import RewardFunction, TransitionModel
 from nopg.models._paper_model import PaperModel
@@ -9,10 +10,12 @@ from nopg.models._paper_model import PaperModel
 __all__ = [
     "ColumnFit",
     "IntegrationRule",
+    "LagChoice",
     "LocalModel",
     "MonteCarlo",
     "PaperModel",
     "Prediction",
     "RewardFunction",
     "TransitionModel",
+    "select_lags",
 ]
