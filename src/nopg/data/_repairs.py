@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["FILLED", "GAPS", "IRREGULAR", "REPEATED", "Repairs"]
+__all__ = ["FILLED", "GAPS", "IRREGULAR", "LEFT_OUT", "REPEATED", "Repairs"]
 
 GAPS = "gaps in time, which cut episodes"
 IRREGULAR = "irregular steps in time"
 REPEATED = "rows with a repeated time stamp, merged"
+LEFT_OUT = "rows with a missing or infinite value, left out"
 FILLED = "rows of the regular grid between rows of the log, held"
 
 

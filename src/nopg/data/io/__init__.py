@@ -1,5 +1,6 @@
 """Readers and writers of transitions: tables, files, Minari datasets, Gymnasium rollouts, d3rlpy buffers."""
 
+from nopg.data.io._cells import MISSING_WORDS
 from nopg.data.io._csv import read_csv, write_csv
 from nopg.data.io._d3rlpy import to_d3rlpy
 from nopg.data.io._dataframe import from_dataframe, to_dataframe
@@ -10,6 +11,7 @@ from nopg.data.io._npz import read_npz
 from nopg.data.io._parquet import read_parquet, write_parquet
 
 __all__ = [
+    "MISSING_WORDS",
     "from_dataframe",
     "from_gymnasium",
     "read_csv",

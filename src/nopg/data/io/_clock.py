@@ -14,7 +14,7 @@ from nopg.data._repairs import GAPS, IRREGULAR, REPEATED, Repairs
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["GAP_FACTOR", "TOLERANCE", "Clock", "in_seconds", "merge_repeated"]
+__all__ = ["GAP_FACTOR", "TIME_UNITS", "TOLERANCE", "Clock", "in_seconds", "merge_repeated"]
 
 _log = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ TOLERANCE = 0.1
 """A step that differs by more than this share from the interval is irregular."""
 _FEW_IRREGULAR = 0.05
 # Beyond this share of rows that contradict another row of the same time, the time stamps are too coarse.
-_MOST_CONTRADICTIONS = 0.1
-_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_MOST_CONTRADICTIONS = 1 / 3
+TIME_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Clock:
         """Return the clock of a recording whose times are in seconds; time that runs backwards is refused."""
         if declared is not None and not (math.isfinite(declared) and declared > 0):
             raise ArgumentError(f"interval is {declared}; give seconds, e.g. 60")
-        same = recording.same_episode
+        same = recording.same_run
         if recording.times is None:
             return cls(declared, None, np.zeros_like(same))
         if not gap_factor > 1:
@@ -59,8 +59,8 @@ class Clock:
                 f"gap_factor is {gap_factor}; give more than 1, e.g. 5, or math.inf for no gaps"
             )
         steps = np.diff(recording.times)
-        _check_forward(same, steps, recording.source)
         forward = steps[same & (steps > 0)]
+        _check_forward(same, steps, recording.source)
         if not len(forward):
             return cls(declared, None, np.zeros_like(same))
         median = _shortest(float(np.median(forward)), float(np.abs(recording.times).max()))
@@ -109,11 +109,11 @@ def in_seconds(recording: Recording, units: Mapping[str, str]) -> tuple[Recordin
         return recording, others
     unit = others[given[0]]
     others = {name: one for name, one in others.items() if name not in given or name in columns}
-    if unit not in _UNITS:
-        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(_UNITS)}")
+    if unit not in TIME_UNITS:
+        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(TIME_UNITS)}")
     if recording.has_dates:
         raise DataError(f"the time of {recording.source} holds dates; they need no unit such as {unit!r}")
-    return replace(recording, times=recording.times * _UNITS[unit]), others
+    return replace(recording, times=recording.times * TIME_UNITS[unit]), others
 
 
 def merge_repeated(recording: Recording, order: Integers | None) -> tuple[Recording, Integers | None]:
@@ -123,7 +123,7 @@ def merge_repeated(recording: Recording, order: Integers | None) -> tuple[Record
     """
     assert recording.times is not None
     ends = np.logical_or(*recording.flags)
-    repeats = recording.same_episode & (np.diff(recording.times) == 0) & ~ends[:-1]
+    repeats = recording.same_run & (np.diff(recording.times) == 0) & ~ends[:-1]
     if not bool(repeats.any()):
         return recording, order
     first = np.insert(~repeats, 0, True)
@@ -145,7 +145,8 @@ def merge_repeated(recording: Recording, order: Integers | None) -> tuple[Record
     _log.info("%s: %d rows repeat a time stamp; the last values count", recording.source, number)
     repairs = recording.repairs + Repairs({REPEATED: number})
     rows = last if order is None else order[last]
-    return replace(recording, **parts, repairs=repairs), rows
+    files = tuple(np.searchsorted(last, recording.file_starts).tolist())
+    return replace(recording, **parts, file_starts=files, repairs=repairs), rows
 
 
 def last_values(values: Floats, last: Integers, first: Integers) -> Floats:
@@ -162,10 +163,19 @@ def last_values(values: Floats, last: Integers, first: Integers) -> Floats:
 def _check_forward(same: Flags, steps: Floats, source: str) -> None:
     if bool((backwards := same & (steps < 0)).any()):
         row = int(np.flatnonzero(backwards)[0]) + 1
+        forward = steps[same & (steps > 0)]
         raise DataError(
-            f"{source}: time runs backwards at row {row} (by {-steps[row - 1]:g}); sort the rows by "
-            "time or, if they are several runs, name the column of the run with episode=…"
+            f"{source}: time runs backwards at row {row} (by {-steps[row - 1]:g}); "
+            + _advice(-steps[row - 1], forward)
         )
+
+
+def _advice(back: float, forward: Floats) -> str:
+    """Return what to do about a step back in time; an hour less a step is the end of summer time."""
+    step = float(np.median(forward)) if len(forward) else 0.0
+    if abs(back + step - 3600.0) <= step:
+        return "is it local time at the end of daylight saving? Export it in UTC or with its offset (+02:00)"
+    return "sort the rows by time or, if they are several runs, name the column of the run with episode=…"
 
 
 def _check_contradictions(contradicts: Flags, recording: Recording) -> None:

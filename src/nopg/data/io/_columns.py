@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nopg.data._repairs import Repairs
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
+from nopg.data.io._cells import CellFormat
 from nopg.data.io._recording import Flags, Floats, Recording
 from nopg.data.io._roles import Roles
-from nopg.data.io._values import as_episode_numbers, as_flag_column, as_number_column, as_times
+from nopg.data.io._values import as_episode_numbers, as_flag_column, as_times, number_column
 from nopg.errors import DataError
 
-__all__ = ["Table", "named_columns", "record", "take_from"]
+__all__ = ["Counts", "Table", "named_columns", "record", "take_from"]
+
+_log = logging.getLogger(__name__)
 
 Table = dict[str, npt.NDArray[Any]]
+# How often which word of a column was read as what: (column, what).
+Counts = Counter[tuple[str, str]]
 # Other parts may hold any number that a file gives; new numbers beside them begin here.
 _BEYOND_GIVEN_NUMBERS = 1 << 62
 
@@ -30,13 +38,16 @@ def record(
     *,
     file_starts: tuple[int, ...] = (),
     part_start: int | None = None,
+    counts: Counts | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Recording:
     """Return the recording that columns of known roles hold.
 
     `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
     which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
+    `counts` are words that were read already, `notes` what else was found.
     """
-    columns = _Columns(read, source)
+    columns = _Columns(read, source, roles.cells, Counter(counts or {}), part_start is None)
     terminated, truncated = columns.flags(roles.terminated), columns.flags(roles.truncated)
     if (done := columns.flags(roles.done)) is not None:
         terminated = done if truncated is None else done & ~truncated
@@ -50,11 +61,11 @@ def record(
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
     times, has_dates = None, False
     if roles.time is not None:
-        stamps = columns.column(roles.time)
-        times, has_dates = as_times(stamps, roles.time, source), stamps.dtype.kind in "Mm"
+        times, has_dates, read_as = as_times(columns.column(roles.time), roles.time, source, roles.cells)
+        notes += tuple(f"{roles.time}: {note}" for note in read_as)
     states, actions = columns.matrix(roles.states), columns.matrix(roles.actions)
     widths = states.shape[1], actions.shape[1]
-    return Recording(
+    recording = Recording(
         source=source,
         states=states,
         actions=actions,
@@ -73,6 +84,10 @@ def record(
         has_dates=has_dates,
         reward_name=roles.reward or "reward",
     )
+    repairs = columns.repairs(notes)
+    for line in str(repairs).splitlines():
+        _log.info("%s: %s", source, line)
+    return replace(recording, repairs=repairs)
 
 
 def take_from(table: Table, roles: Roles) -> Callable[[str], npt.NDArray[Any]]:
@@ -101,6 +116,26 @@ class _Columns:
 
     read: Callable[[str], npt.NDArray[Any]]
     source: str
+    cells: CellFormat
+    counts: Counts
+    whole: bool
+
+    def repairs(self, notes: tuple[str, ...]) -> Repairs:
+        """Return the counts by column, and the notes."""
+        return Repairs({f"{name}: {what}": n for (name, what), n in self.counts.items() if n}, notes)
+
+    def converted(self, values: npt.NDArray[Any], name: str) -> Floats:
+        """Return numbers, after every missing one is counted."""
+        numbers, words = number_column(values, name, self.source, self.cells)
+        for what, count in words.items():
+            self.counts[name, what] += count
+        known = sum(n for (one, what), n in self.counts.items() if one == name and what[:7] == "missing")
+        missing = int(np.isnan(numbers).sum())
+        self.counts[name, "empty"] = missing - known
+        if missing == len(numbers) > 0 and self.whole:
+            found = ", ".join(f"{n} × {what}" for (one, what), n in self.counts.items() if one == name and n)
+            raise DataError(f"{self.source}: column {name!r} holds no number at all ({found}); leave it out")
+        return numbers
 
     def column(self, name: str) -> npt.NDArray[Any]:
         values = self.read(name)
@@ -111,7 +146,7 @@ class _Columns:
 
     def numbers(self, name: str) -> Floats:
         # A copy: the table may change later.
-        return np.array(as_number_column(self.column(name), name, self.source))
+        return np.array(self.converted(self.column(name), name))
 
     def matrix(self, names: tuple[str, ...]) -> Floats:
         """Return columns side by side, or the matrix that a single key holds."""
@@ -120,7 +155,7 @@ class _Columns:
             values = self.column(name)
             if len(names) == 1 and values.ndim == 2 and values.shape[1] > 0 and values.dtype.kind in "fiub":
                 return np.ascontiguousarray(values, dtype=np.float64)
-            values = as_number_column(values, name, self.source)
+            values = self.converted(values, name)
             if k == 0:
                 block = np.empty((len(values), len(names)))
             if len(values) != len(block):

@@ -43,13 +43,17 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
             - `next_states`: names in the order of `states`, or "shift" to use the next row in any case.
             - `terminated`, `truncated`: names of the flags: the task ended, only the recording ended.
             - `episode`: the column with the number or the name of the episode.
-            - `time`: dates or numbers that never decrease inside an episode. Numbers count as seconds
-              unless `units` say otherwise: `{"time": "ms"}`, "s", "min" or "h". Of rows with one time stamp
-              the last value of every column counts.
+            - `time`: dates, text such as `31.03.2024 12:00`, or numbers that never decrease inside an
+              episode. Numbers count as seconds unless `units` say otherwise: `{"time": "ms"}`, "s", "min" or
+              "h". Of rows with one time stamp the last value of every column counts.
             - `weight`: number of transitions that a row counts for; never looked up by name.
 
             And the settings:
 
+            - `na`: further words for a missing value besides `nopg.data.io.MISSING_WORDS`, such as "Out of
+              Serv", or numbers such as "-9999". `Transitions.repairs` counts every one.
+            - `time_format`: how time stamps are written, such as `%d/%m/%Y %H:%M`, if the column does not
+              show it.
             - `angles`, `units`, `bounds`, `initial_states`: as in `Transitions.from_arrays`.
             - `exogenous`: states that no action moves, by name: "log" if they move in rollouts as in the log
               (a list of names means that), "hold" if they stay. Other names are added to the states.

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from nopg.data._repairs import Repairs
+from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.errors import ArgumentError, DataError
 
@@ -133,7 +133,7 @@ def repair_missing(
     """
     span = _Runs.of(runs, recording.times)
     arrives, departs = np.full((2, len(runs) + 1), True)
-    leads = np.append(runs, False) | recording.flags[0]
+    leads, lost = np.append(runs, False) | recording.flags[0], np.zeros(len(arrives), dtype=np.bool_)
     hold: dict[str, int] = {}
     counts: dict[str, int] = {}
     notes: list[str] = []
@@ -154,8 +154,9 @@ def repair_missing(
             known = np.isfinite(values)
         departs &= known
         arrives &= known | (not is_state)
-        if left := int((~known if is_state else ~known & leads).sum()):
-            counts[f"{name}: missing, left out"] = left
+        lost |= ~known if is_state else ~known & leads
+    if number := int(lost.sum()):
+        counts[LEFT_OUT] = number
     if counts:
         said = "; ".join(f"{what}: {number}" for what, number in counts.items())
         _log.info("%s: %s", recording.source, said)

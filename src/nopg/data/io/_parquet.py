@@ -204,9 +204,13 @@ def _plain(column: Any, name: str, source: str) -> npt.NDArray[Any]:
 
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column, kind = column.dictionary_decode(), kind.value_type
+        kind = kind.value_type
+        values = column.dictionary.cast(pa.string()) if _is_text(kind) else column.dictionary
+        column = values.take(column.indices)
     if pa.types.is_decimal(kind):
-        column = column.cast(pa.float64())
+        column = column.cast(pa.string()).cast(pa.float64())  # straight to float64 would round twice
+    elif _is_text(kind):
+        column = column.cast(pa.string())
     elif pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise DataError(f"{source}: column {name!r} holds {kind}; a column must hold one number per row")
     elif pa.types.is_null(kind):
@@ -214,3 +218,9 @@ def _plain(column: Any, name: str, source: str) -> npt.NDArray[Any]:
     elif pa.types.is_boolean(kind) and column.null_count:
         column = column.cast(pa.int8()).cast(pa.float64())
     return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -91,11 +91,15 @@ class Recording:
 
     @property
     def same_run(self) -> Flags:
-        """True where row i+1 is of the same episode and file as row i, shape (n−1,)."""
+        """True where row i+1 is of the same episode and run as row i, shape (n−1,).
+
+        Without episodes, a file starts a run where there are no times, or where its time starts anew.
+        """
         same = self.same_episode
-        if self.times is None and self.episodes is None and self.file_starts:
+        if self.file_starts and self.episodes is None:
+            starts = np.asarray(self.file_starts) - 1
             # Two files may be two runs: a transition too few per file does less harm than a false one.
-            same[np.asarray(self.file_starts) - 1] = False
+            same[starts if self.times is None else starts[np.diff(self.times)[starts] < 0]] = False
         return same
 
     def group_by_episode(self) -> tuple[Integers | None, Recording]:

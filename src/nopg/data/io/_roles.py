@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from nopg._columns import Derived, Exogenous
 from nopg._typing import ArrayLike
+from nopg.data.io._cells import CellFormat
 from nopg.data.io._missing import Missing
 from nopg.data.io._resample import Resample
 from nopg.errors import DataError
@@ -73,6 +74,8 @@ class Columns(Settings, total=False):
     episode: str | Literal[False] | None
     time: str | None
     weight: str | None
+    na: Sequence[str] | None
+    time_format: str | None
 
 
 class Keys(Columns, total=False):
@@ -87,7 +90,8 @@ class Roles:
     """The columns (or keys) of every role; None where a role is not filled.
 
     `done` is a column that says "ended" without saying how. A reward that is no column is a formula. Without
-    next states, rows are shifted. Without names, the columns of a matrix get the default ones.
+    next states, rows are shifted. Without names, the columns of a matrix get the default ones. `cells` is how
+    their cells are written.
     """
 
     states: tuple[str, ...]
@@ -103,6 +107,7 @@ class Roles:
     weight: str | None
     state_names: Sequence[str] | None
     action_names: Sequence[str] | None
+    cells: CellFormat = field(default_factory=CellFormat)
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -214,7 +219,7 @@ def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) ->
     """
     taken = {*given["states"], *given["actions"], given["reward"], given.get("weight")}
     free = [name for name in available if name not in taken]
-    found: dict[str, str | None] = {"done": None}
+    found: dict[str, Any] = {"done": None}
     for role in ("terminated", "truncated", "episode"):
         name = given.get(role)
         if name is None and (name := _usual(role, free)) is not None:
@@ -229,7 +234,8 @@ def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) ->
     reward = given["reward"]
     is_column = reward in available or reward.isidentifier()
     found |= {"reward": reward if is_column else None, "formula": None if is_column else reward}
-    roles = Roles(**{name: given.get(name) for name in lists}, **found)  # type: ignore[arg-type]
+    values: dict[str, Any] = {name: given.get(name) for name in lists}
+    roles = Roles(**values, **found, cells=CellFormat.of(given))
     if missing := [name for name in roles.needed if name not in available]:
         close = difflib.get_close_matches(missing[0], available, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nopg.data._repairs import Repairs
+from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data._schema import Schema, resolve_angles
 from nopg.data._transitions import Transitions
 from nopg.data._validation import finite_rows
@@ -126,7 +126,7 @@ def _logged(recording: Recording, settings: Settings) -> _Assembled:
         parts, recording.names, rules.dropped, source=source, reward=recording.reward_name, advice=_ADVICE
     )
     if lost := int((~usable).sum()):
-        repairs += Repairs({"rows with missing values, left out": lost})
+        repairs += Repairs({LEFT_OUT: lost})
     starts = None
     if bool(clock.gaps.any()):
         rows = np.flatnonzero(usable if order is None else usable[order])
@@ -154,8 +154,9 @@ def _shifted(recording: Recording, settings: Settings, angles: Mapping[str, floa
     found = shift(connected, *recording.flags, idle=idle, whole_episodes=recording.episodes is not None)
     kept = found.kept
     if not bool(kept.any()):
+        count = f"{len(states)} rows are" if len(states) > 1 else "the only row is"
         raise DataError(
-            f"{source}: no row has a next state: {len(states)} rows are unconnected. Name the columns of the "
+            f"{source}: no row has a next state: {count} unconnected. Name the columns of the "
             "next state with next_states=…, or the column of the episode with episode=…"
         )
     if unused := int((~kept).sum()):

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nopg.data.io._cells import CellFormat, is_missing, shown, truth
+from nopg.data.io._time_stamps import parse_times
 from nopg.errors import DataError
 
-__all__ = ["as_episode_numbers", "as_flag_column", "as_number_column", "as_times"]
+__all__ = ["as_episode_numbers", "as_flag_column", "as_number_column", "as_times", "number_column"]
 
 _Array = npt.NDArray[Any]
-_TRUE, _FALSE = {"true", "1", "1.0", "yes"}, {"false", "0", "0.0", "no", ""}
+_TRUE, _FALSE = {"true", "1", "1.0", "yes", "on"}, {"false", "0", "0.0", "no", "off", ""}
+_PLAIN = CellFormat()
 
 
-def as_number_column(values: _Array, column: str, source: str) -> npt.NDArray[np.float64]:
+def as_number_column(
+    values: _Array, column: str, source: str, cells: CellFormat = _PLAIN
+) -> npt.NDArray[np.float64]:
     """Return float64 numbers, NaN where a value is missing.
 
     Example:
@@ -25,37 +31,71 @@ def as_number_column(values: _Array, column: str, source: str) -> npt.NDArray[np
         ...
         nopg.errors.DataError: plant.csv: column 'temperature' holds 'cold' at row 2; a number is needed...
     """
+    return number_column(values, column, source, cells)[0]
+
+
+def number_column(
+    values: _Array, column: str, source: str, cells: CellFormat
+) -> tuple[npt.NDArray[np.float64], Counter[str]]:
+    """Return float64 numbers, and how often which word was read as what.
+
+    Example:
+        >>> number_column(np.array(["1.5", "Bad", "bad"]), "level", "plant.csv", CellFormat())
+        (array([1.5, nan, nan]), Counter({"missing word 'Bad'": 1, "missing word 'bad'": 1}))
+    """
     _check_vector(values, column, source)
     if values.dtype.kind in "fiub":
-        return np.ascontiguousarray(values, dtype=np.float64)
-    if values.dtype.kind not in "OUST":
+        numbers, counts = np.ascontiguousarray(values, dtype=np.float64), Counter[str]()
+    elif values.dtype.kind in "OUST":
+        numbers, counts = _numbers_in_text(values, column, source, cells)
+    else:
         raise DataError(f"{source}: column {column!r} holds {values.dtype}; give real numbers")
-    numbers = np.empty(len(values))
+    for sentinel in cells.sentinels:
+        if found := int((numbers == sentinel).sum()):
+            numbers = np.where(numbers == sentinel, np.nan, numbers)
+            counts[f"missing value {sentinel:g}"] += found
+    return numbers, counts
+
+
+def _numbers_in_text(
+    values: _Array, column: str, source: str, cells: CellFormat
+) -> tuple[npt.NDArray[np.float64], Counter[str]]:
+    numbers, counts, others = np.full(len(values), math.nan), Counter[str](), []
     for row, value in enumerate(values):
         try:
-            numbers[row] = math.nan if _is_missing(value) else float(value)
-        except (TypeError, ValueError) as error:
+            numbers[row] = cells.number(value)
+        except (TypeError, ValueError):
+            if not cells.is_missing(value):
+                others.append(row)
+            elif isinstance(value, str) and value.strip():
+                counts[f"missing word {value.strip()!r}"] += 1
+    switches = others and bool(np.isin(numbers[np.isfinite(numbers)], [0.0, 1.0]).all())
+    for row in others:
+        number = truth(values[row]) if switches else None
+        if number is None:
             raise DataError(
-                f"{source}: column {column!r} holds {_shown(value)} at row {row}; a number is needed there. "
-                "Repair it, or leave it empty and give missing='drop'"
-            ) from error
-    return numbers
+                f"{source}: column {column!r} holds {shown(values[row])} at row {row}; a number is needed "
+                f"there. {cells.advice(values[row], row)}"
+            )
+        numbers[row] = number
+        counts[f"word {str(values[row]).strip()!r} read as {number:g}"] += 1
+    return numbers, counts
 
 
 def as_flag_column(values: _Array, column: str, source: str) -> npt.NDArray[np.bool_]:
     """Return booleans from booleans, 0 and 1, or their words; a missing value is False."""
     _check_vector(values, column, source)
     if values.dtype.kind in "OUST":
-        words = ["" if _is_missing(value) else str(value).strip().lower() for value in values]
+        words = ["" if _PLAIN.is_missing(value) else str(value).strip().lower() for value in values]
         flags, wrong = np.array([word in _TRUE for word in words]), ~np.isin(words, [*_TRUE, *_FALSE])
     else:
         values = as_number_column(values, column, source)
         flags, wrong = values == 1, ~((values == 0) | (values == 1) | np.isnan(values))
     if bool(wrong.any()):
         row = int(wrong.argmax())
-        shown = _shown(values[row]) if values.dtype.kind in "OUST" else f"{values[row]:g}"
+        found = shown(values[row]) if values.dtype.kind in "OUST" else f"{values[row]:g}"
         raise DataError(
-            f"{source}: column {column!r} holds {shown} at row {row}; a flag is a boolean, 0 or 1. Compare "
+            f"{source}: column {column!r} holds {found} at row {row}; a flag is a boolean, 0 or 1. Compare "
             "first, e.g. done > 0.5"
         )
     return flags
@@ -78,39 +118,38 @@ def as_episode_numbers(values: _Array, column: str, source: str) -> npt.NDArray[
             )
         return values.astype(np.int64)
 
-    missing = np.array([_is_missing(value) for value in values])
+    missing = np.array([_PLAIN.is_missing(value) for value in values])
     if bool(missing.any()):
-        raise DataError(f"{source}: column {column!r} is empty at row {missing.argmax()}; name the episode")
+        row = int(missing.argmax())
+        found = "is empty" if is_missing(values[row]) else f"holds {shown(values[row])}, a missing value,"
+        raise DataError(f"{source}: column {column!r} {found} at row {row}; name the episode")
     _, first, group = np.unique(values.astype(str), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first)).astype(np.int64)[group.reshape(-1)]
 
 
-def as_times(values: _Array, column: str, source: str) -> npt.NDArray[np.float64]:
-    """Return times since the first row: seconds for dates, the column's own unit for numbers."""
-    if values.dtype.kind in "Mm":
+def as_times(
+    values: _Array, column: str, source: str, cells: CellFormat = _PLAIN
+) -> tuple[npt.NDArray[np.float64], bool, tuple[str, ...]]:
+    """Return times since the first row, whether they were dates, and how they were read.
+
+    Times are in seconds for dates, in the column's own unit for numbers.
+    """
+    notes: tuple[str, ...] = ()
+    if values.dtype.kind in "OUST" or (cells.time_format is not None and values.dtype.kind in "iu"):
+        values, notes = parse_times(values, column, source, cells)
+    if has_dates := values.dtype.kind in "Mm":
         missing = np.isnat(values)
         values = (values - values[:1] if values.dtype.kind == "M" else values) / np.timedelta64(1, "s")
     else:
-        values = as_number_column(values, column, source)
+        values = as_number_column(values, column, source, cells)
         missing = ~np.isfinite(values)
     if bool(missing.any()):
         raise DataError(
             f"{source}: column {column!r} holds no time at row {missing.argmax()}; leave that row out"
         )
-    return values.astype(np.float64)
+    return values.astype(np.float64), has_dates, notes
 
 
 def _check_vector(values: _Array, column: str, source: str) -> None:
     if values.ndim != 1:
         raise DataError(f"{source}: column {column!r} has shape {values.shape}; give one value per row")
-
-
-def _is_missing(value: object) -> bool:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return True
-    return bool(value != value)  # noqa: PLR0124  # NaN and pandas' NaT differ from themselves
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "…"

@@ -1,0 +1,444 @@
+"""Logs as plants write them: read with a stated, counted repair, or refused by an error that helps."""
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nopg.data import Transitions
+from nopg.data.io import from_dataframe, read_csv
+from nopg.errors import ArgumentError, DataError, NopgError
+
+ROLES: dict[str, Any] = {"states": ["level"], "actions": ["valve"], "reward": "cost"}
+TIMED = ROLES | {"time": "time"}
+DROP = {"missing": "drop"}
+HEAD = "level,valve,cost\n"
+ROWS = "1.5,0.1,2\n1.6,0.2,3\n1.7,0.3,4\n"
+
+
+def dated(*stamps: str, separator: str = ",") -> str:
+    """A log of one row per time stamp."""
+    lines = [f"{stamp},{k},0,1" for k, stamp in enumerate(stamps)]
+    return "\n".join(["time,level,valve,cost", *lines]).replace(",", separator) + "\n"
+
+
+# Content, further arguments, and patterns of the error.
+REFUSED: dict[str, tuple[str | bytes, dict[str, Any], tuple[str, ...]]] = {
+    "ragged row": (HEAD + ROWS + "1,2\n", {}, ("header has 3 fields, line 5 has 2", "repair it")),
+    "duplicate header": ("level,valve,cost,level\n1,2,3,4\n", {}, (r"\['level'\] appear twice", "rename")),
+    "no header": (ROWS, {}, ("first line holds numbers", "write the names there")),
+    "one column": ("level\n1\n2\n", {}, ("no separator is found in 'level'", "--separator")),
+    "space as separator": ("level valve cost\n1 2 3\n1 2 3\n", {}, ("no separator is found", "--separator")),
+    "a trailing field that holds something": (HEAD + "1,2,3,\n1,2,3,4\n", {}, ("line 2 has 4",)),
+    "thousands separators": (
+        "level;valve;cost\n1.234,5;0,1;2\n1.334,5;0,2;3\n",
+        {},
+        ("'1.234,5' at row 0", "thousands separators"),
+    ),
+    "quoted thousands separators": (
+        HEAD + '"1,234.5",1,2\n"1,334.5",1,2\n',
+        {},
+        ("'1,234.5' at row 0", "thousands separators"),
+    ),
+    "a comma that may be either": (
+        "level;valve;cost\n1,234;1;1\n2,345;1;1\n",
+        {},
+        ("'1,234' may have a decimal or a thousands comma", "--decimal"),
+    ),
+    "both decimal marks": (
+        "level;valve;cost\n1,5;0.1;1\n1,6;0.2;1\n",
+        {},
+        ("may be ',' as in '1,5' or '.' as in '0.1'", "--decimal"),
+    ),
+    "another decimal mark further down": (
+        "level;valve;cost\n" + "1.5;0.1;2\n" * 300 + "1,5;0.1;2\n",
+        {},
+        ("'1,5' at row 300", "decimal mark"),
+    ),
+    "two lines of text after the header": (
+        HEAD + "Tank level,Valve,Costs\nm,%,EUR\n" + ROWS,
+        {},
+        ("column 'level' holds 'Tank level' at row 0", "one line of names"),
+    ),
+    "mixed date formats": (
+        dated("31.03.2024 12:00", "2024-03-31 13:00"),
+        TIMED,
+        ("'2024-03-31 13:00' at row 1", "no date like '31.03.2024 12:00'", "--time-format"),
+    ),
+    "day first and month first": (
+        dated("31/03/2024", "04/25/2024"),
+        TIMED,
+        ("'31/03/2024' \\(day first\\) and '04/25/2024' \\(month first\\)",),
+    ),
+    "day or month": (
+        dated("03/04/2024 12:00 PM", "03/04/2024 01:00 PM"),
+        TIMED,
+        ("which number of '03/04/2024 12:00 PM' is the day", "--time-format"),
+    ),
+    "no such day": (dated("30.02.2024", "01.03.2024"), TIMED, ("'30.02.2024' at row 0", "no date")),
+    "25 o'clock": (dated("01.03.2024 25:00", "02.03.2024 01:00"), TIMED, ("25:00' at row 0", "no date")),
+    "another time format": (
+        dated("31.03.2024", "01.04.2024"),
+        TIMED | {"time_format": "%Y-%m-%d"},
+        ("'31.03.2024' at row 0", "not written as '%Y-%m-%d'"),
+    ),
+    "a missing time": (dated("2024-01-01", "", "2024-01-03"), TIMED, ("no time at row 1", "leave that row")),
+    "a time word": (dated("0", "Bad", "2"), TIMED, ("no time at row 1",)),
+    "offsets in some rows": (
+        dated("2024-01-01T00:00+01:00", "2024-01-01T01:00"),
+        TIMED,
+        ("row 0 and '2024-01-01T01:00' at row 1", "offset from UTC"),
+    ),
+    "end of daylight saving": (
+        dated("2024-10-27 02:30", "2024-10-27 02:45", "2024-10-27 02:00", "2024-10-27 02:15"),
+        TIMED,
+        ("backwards at row 2", "daylight saving", "UTC"),
+    ),
+    "time backwards": (dated("0", "10", "5", "6"), TIMED, ("backwards at row 2 \\(by 5\\)", "sort the rows")),
+    "NUL bytes": (HEAD.encode() + b"1,2,3\n\0\0\0\0,2,3\n", {}, ("NUL byte in line 3", "cut off")),
+    "UTF-16 without a mark": ((HEAD + ROWS).encode("utf-16-le"), {}, ("NUL byte", "utf-16-le")),
+    "half a UTF-16 letter": ((HEAD + ROWS).encode("utf-16") + b"x", {}, ("not text in utf-16", "UTF-8")),
+    "neither UTF-8 nor cp1252": (HEAD.encode() + b"1,2,3\n1,2,\x81\n", {}, ("line 3", "encoding=…")),
+    "empty": ("", {}, ("is empty",)),
+    "blank lines only": ("\n\n", {}, ("no line with names",)),
+    "header only": (HEAD, {}, ("no rows after the header",)),
+    "header and units only": (HEAD + "m,%,EUR\n", {}, ("'m' at row 0",)),
+    "one row": (HEAD + "1,2,3\n", {}, ("no row has a next state",)),
+    "all-missing column": (
+        HEAD + "Bad,1,2\nBad,1,2\nBad,1,2\n",
+        DROP,
+        ("'level' holds no number at all", "3 × missing word 'Bad'"),
+    ),
+    "text in a number column": (HEAD + ROWS + "cold,1,2\n", {}, ("column 'level' holds 'cold' at row 3",)),
+    "a word for missing": (
+        HEAD + ROWS + "Bad,1,2\n1,2,3\n",
+        {},
+        ("'level' has 1 missing", "rows 3", "missing=….*'drop'"),
+    ),
+    "inf": (HEAD + ROWS + "inf,1,2\n1,2,3\n", {}, ("'level' has 1 missing or infinite value",)),
+    "1e400": (HEAD + ROWS + "1e400,1,2\n1,2,3\n", {}, ("'level' has 1 missing or infinite value",)),
+    "1_000": (HEAD + ROWS + "1_000,1,2\n", {}, ("'1_000' at row 3",)),
+    "huge episode numbers": (
+        "level,valve,cost,episode\n1,2,3,18446744073709551615\n1,2,3,18446744073709551615\n",
+        {},
+        ("beyond 2⁶³",),
+    ),
+    "a missing episode": ("level,valve,cost,episode\n1,2,3,a\n1,2,3,NA\n", {}, ("'NA', a missing value,",)),
+    "true among numbers": (HEAD + "1,2,3\n1,true,3\n", {}, ("'true' at row 1",)),
+    "unknown encoding": (HEAD + ROWS, {"encoding": "utf-7000"}, ("encoding is 'utf-7000'",)),
+    "a separator of two characters": (HEAD + ROWS, {"separator": ", "}, ("give one character",)),
+    "a decimal letter": (HEAD + ROWS, {"decimal": "x"}, ("give '.' or ','",)),
+    "a column in two roles": (HEAD + ROWS, {"actions": ["level"]}, ("'level'.*given twice",)),
+    "one word as na": (HEAD + ROWS, {"na": "Bad"}, ("list of words",)),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_an_awkward_log_is_refused_by_name(tmp_path: Path, case: str) -> None:
+    content, arguments, patterns = REFUSED[case]
+    path = write(tmp_path / "plant.csv", content)
+    with pytest.raises(NopgError) as caught:
+        read_csv(path, **ROLES | arguments)
+    assert isinstance(caught.value, DataError | ArgumentError)
+    for pattern in patterns:
+        assert re.search(pattern, str(caught.value)), str(caught.value)
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+PLAIN = [1.5, 1.6]
+# Content, further arguments, the states, the counts and patterns of the notes.
+REPAIRED: dict[str, tuple[str | bytes, dict[str, Any], list[float], dict[str, int], tuple[str, ...]]] = {
+    "plain": (HEAD + ROWS, {}, PLAIN, {}, ()),
+    "UTF-8 with a mark": ((HEAD + ROWS).encode("utf-8-sig"), {}, PLAIN, {}, ()),
+    "UTF-16": ((HEAD + ROWS).encode("utf-16"), {}, PLAIN, {}, ("encoding utf-16",)),
+    "cp1252": (
+        ("level,valve,cost,Füllstand\n" + ROWS.replace("\n", ",1\n")).encode("cp1252"),
+        {},
+        PLAIN,
+        {},
+        ("encoding cp1252.*0xfc in line 1",),
+    ),
+    "whitespace in names": (" level , valve,\tcost \n" + ROWS, {}, PLAIN, {}, ()),
+    "blank header": ("level,valve,cost,,\n" + ROWS.replace("\n", ",7,8\n"), {}, PLAIN, {}, ("number 4, 5",)),
+    "trailing separator": (HEAD + ROWS.replace("\n", ",\n"), {}, PLAIN, {}, ("end of every row",)),
+    "trailing separator in the header too": (
+        (HEAD + ROWS).replace("\n", ",\n"),
+        {},
+        PLAIN,
+        {},
+        ("number 4",),
+    ),
+    "quoted separators": (
+        'level,valve,cost,"remark, if any"\n' + ROWS.replace("\n", ',"a, ""b"""\n'),
+        {},
+        PLAIN,
+        {},
+        (),
+    ),
+    "decimal comma": (
+        "level;valve;cost\n1,5;0,1;2\n1,6;0,2;3\n1,7;0,3;4\n",
+        {},
+        PLAIN,
+        {},
+        ("separator ';', decimal mark ','",),
+    ),
+    "quoted decimal comma": (
+        HEAD + '"1,5","0,1",2\n"1,6","0,2",3\n"1,7","0,3",4\n',
+        {},
+        PLAIN,
+        {},
+        ("decimal mark ','",),
+    ),
+    "tabs": ((HEAD + ROWS).replace(",", "\t"), {}, PLAIN, {}, (r"separator '\\t'",)),
+    "bars": ((HEAD + ROWS).replace(",", "|"), {}, PLAIN, {}, (r"separator '\|'",)),
+    "preamble": (
+        "Exported by Historian 7\nPlant: North, unit 3\n\n" + HEAD + ROWS,
+        {},
+        PLAIN,
+        {},
+        ("2 lines before the names",),
+    ),
+    "Windows line ends": ((HEAD + ROWS).replace("\n", "\r\n"), {}, PLAIN, {}, ()),
+    "old line ends": ((HEAD + ROWS).replace("\n", "\r"), {}, PLAIN, {}, ()),
+    "blank lines": ((HEAD + ROWS).replace("\n", "\n\n"), {}, PLAIN, {}, ()),
+    "words for missing values": (
+        HEAD + ROWS + "Bad,1,2\nbad input,I/O Timeout,2\nPt Created,1,\n1,1,#N/A\n",
+        DROP,
+        PLAIN,
+        {
+            "level: missing word 'Bad'": 1,
+            "level: missing word 'bad input'": 1,
+            "level: missing word 'Pt Created'": 1,
+            "valve: missing word 'I/O Timeout'": 1,
+            "cost: missing word '#N/A'": 1,
+            "cost: empty": 1,
+            "rows with a missing or infinite value, left out": 3,
+        },
+        (),
+    ),
+    "words of one's own": (
+        HEAD + ROWS + "Out of Serv,1,2\n-9999,1,2\n-9999.0,1,2\n",
+        DROP | {"na": ["out of serv", "-9999"]},
+        PLAIN,
+        {
+            "level: missing word 'Out of Serv'": 1,
+            "level: missing value -9999": 2,
+            "rows with a missing or infinite value, left out": 3,
+        },
+        (),
+    ),
+    "booleans as words": (
+        HEAD + "1.5,on,2\n1.6,OFF,2\n1.7,0,2\n",
+        {},
+        PLAIN,
+        {"valve: word 'on' read as 1": 1, "valve: word 'OFF' read as 0": 1},
+        (),
+    ),
+    "repeated time stamps": (
+        dated("0", "1", "1", "2"),
+        TIMED,
+        [0.0, 2.0],
+        {"rows with a repeated time stamp, merged": 1},
+        (),
+    ),
+    "dates with dots": (
+        dated("31.03.2024 12:00", "31.03.2024 13:00", "31.03.2024 14:00"),
+        TIMED,
+        [0.0, 1.0],
+        {},
+        ("'31.03.2024 12:00' are read with the day first",),
+    ),
+    "month first": (
+        dated("03/31/2024 11:00 AM", "03/31/2024 12:00 PM", "03/31/2024 01:00 PM"),
+        TIMED,
+        [0.0, 1.0],
+        {},
+        ("month first",),
+    ),
+    "month by name": (
+        dated("30-Mar-24 23:59:00.5", "31-Mar-24 00:00:00.5", "31-Mar-24 00:01:00.5"),
+        TIMED,
+        [0.0, 1.0],
+        {},
+        ("day first",),
+    ),
+    "mixed offsets": (
+        dated("2024-10-27T02:30+02:00", "2024-10-27T02:00+01:00", "2024-10-27T02:30+01:00"),
+        TIMED,
+        [0.0, 1.0],
+        {},
+        (r"offsets \+01:00, \+02:00 are read in UTC",),
+    ),
+    "a given time format": (
+        dated("20240331", "20240401", "20240402"),
+        TIMED | {"time_format": "%Y%m%d"},
+        [0.0, 1.0],
+        {},
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REPAIRED)
+def test_an_awkward_log_is_read_with_a_statement(
+    tmp_path: Path, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    content, arguments, states, counts, notes = REPAIRED[case]
+    with caplog.at_level(logging.INFO, "nopg"):
+        data = read_csv(write(tmp_path / "plant.csv", content), **ROLES | arguments)
+    assert data.states[:, 0].tolist() == states
+    assert data.repairs.counts == counts
+    assert len(data.repairs.notes) == len(notes)
+    for note in notes:
+        assert re.search(note, str(data.repairs)), data.repairs
+        assert re.search(note, caplog.text), caplog.text
+
+
+@pytest.mark.parametrize("units", ["[m],%,EUR", "m,[%],EUR", "(m), % ,EUR"])
+def test_a_line_of_units_becomes_the_units(tmp_path: Path, units: str) -> None:
+    path = write(tmp_path / "plant.csv", f"{HEAD}{units}\n{ROWS}")
+    data = read_csv(path, **ROLES)
+    assert data.states[:, 0].tolist() == PLAIN
+    assert data.schema.units == {"level": "m", "valve": "%", "reward": "EUR"}
+    assert data.repairs.notes == (
+        "the line after the names is taken as units: level in m, valve in %, cost in EUR",
+    )
+    assert read_csv(path, **ROLES, units={"level": "ft"}).schema.units["level"] == "ft"
+
+
+def test_a_first_row_of_missing_words_is_no_line_of_units(tmp_path: Path) -> None:
+    path = write(tmp_path / "plant.csv", HEAD + "Bad,Bad,Bad\n" + ROWS)
+    data = read_csv(path, **ROLES, missing="drop")
+    assert data.schema.units == {}
+    assert data.repairs.counts["level: missing word 'Bad'"] == 1
+
+
+def test_dashes_are_no_units(tmp_path: Path) -> None:
+    data = read_csv(write(tmp_path / "plant.csv", HEAD + "m,-,\n" + ROWS), **ROLES)
+    assert data.schema.units == {"level": "m"}
+
+
+# Several files.
+
+
+def write_runs(folder: Path) -> None:
+    for number in (1, 2, 10):
+        rows = "".join(f"{number}.{k},0.5,1\n" for k in range(3))
+        write(folder / f"log-{number}.csv", HEAD + rows)
+
+
+def test_a_glob_a_folder_and_a_list_are_read_in_natural_order(tmp_path: Path) -> None:
+    write_runs(tmp_path)
+    paths = [tmp_path / f"log-{number}.csv" for number in (1, 2, 10)]
+    for given in (str(tmp_path / "log-*.csv"), tmp_path, paths):
+        data = read_csv(given, **ROLES)
+        assert data.states[:, 0].tolist() == [1.0, 1.1, 2.0, 2.1, 10.0, 10.1]
+        assert data.truncated.tolist() == [False, True] * 3
+        assert data.episodes is not None
+        assert data.episodes.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_time_column_connects_files_and_a_time_that_starts_anew_does_not(tmp_path: Path) -> None:
+    for file, start in (("a", 0), ("b", 3)):
+        write(tmp_path / f"{file}.csv", dated(*(str(start + k) for k in range(3))))
+    assert len(read_csv(tmp_path, **TIMED)) == 5
+    write(tmp_path / "c.csv", dated("0", "1", "2"))
+    data = read_csv(tmp_path, **TIMED)
+    assert data.truncated.tolist() == [False] * 4 + [True] + [False, True]
+
+
+def test_an_episode_column_connects_files(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.csv", "level,valve,cost,episode\n1,0,1,7\n2,0,1,7\n")
+    assert len(read_csv(tmp_path, **ROLES)) == 3
+
+
+def test_words_of_all_files_are_counted_together(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.csv", HEAD + ROWS + "Bad,1,2\n")
+    assert read_csv(tmp_path, **ROLES, missing="drop").repairs.counts["level: missing word 'Bad'"] == 2
+
+
+def test_columns_may_be_in_another_order_in_another_file(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", HEAD + ROWS)
+    write(tmp_path / "b.csv", "cost;level;valve\n2;2,5;0,1\n2;2,6;0,1\n")
+    assert read_csv(tmp_path, **ROLES).states[:, 0].tolist() == [1.5, 1.6, 2.5]
+
+
+SEVERAL: dict[str, tuple[dict[str, str], Any, tuple[str, ...]]] = {
+    "a column missing": (
+        {"a.csv": HEAD + ROWS, "b.csv": "level,cost\n1,2\n1,2\n"},
+        ".",
+        ("b.csv has no column 'valve', which .*a.csv has",),
+    ),
+    "a column more": (
+        {"a.csv": HEAD + ROWS, "b.csv": "level,valve,cost,done\n1,2,3,0\n1,2,3,1\n"},
+        ".",
+        ("a.csv has no column 'done', which .*b.csv has",),
+    ),
+    "another unit": (
+        {"a.csv": HEAD + "m,%,EUR\n" + ROWS, "b.csv": HEAD + "cm,%,EUR\n" + ROWS},
+        ".",
+        ("b.csv has 'level' in 'cm', .*a.csv in 'm'",),
+    ),
+    "text in the second file": (
+        {"a.csv": HEAD + ROWS, "b.csv": HEAD + "cold,1,2\n1,1,1\n"},
+        ".",
+        ("b.csv: column 'level' holds 'cold' at row 0",),
+    ),
+    "an empty folder": ({}, ".", ("folder without .csv or .tsv files; it holds nothing",)),
+    "a folder of others": ({"notes.txt": "x"}, ".", ("it holds notes.txt",)),
+    "a glob of nothing": ({}, "log-*.csv", ("no file matches .*log-\\*.csv",)),
+    "a missing file": ({"a.csv": HEAD + ROWS}, ["a.csv", "gone.csv"], ("no file .*gone.csv",)),
+    "a file twice": ({"a.csv": HEAD + ROWS}, ["a.csv", "./a.csv"], ("a.csv is given twice",)),
+    "an empty list": ({}, [], ("no file is given",)),
+    "an empty file among others": ({"a.csv": HEAD + ROWS, "b.csv": ""}, ".", ("b.csv is empty",)),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_awkward_files_are_refused_by_name(tmp_path: Path, case: str) -> None:
+    files, given, patterns = SEVERAL[case]
+    for name, content in files.items():
+        write(tmp_path / name, content)
+    paths = tmp_path / given if isinstance(given, str) else [tmp_path / name for name in given]
+    with pytest.raises(DataError) as caught:
+        read_csv(paths, **ROLES)
+    for pattern in patterns:
+        assert re.search(pattern, str(caught.value)), str(caught.value)
+
+
+# Frames.
+
+
+def frame(**columns: Any) -> Transitions:
+    table = {"level": [1.0, 2.0, 3.0], "valve": [0.0, 0.5, 1.0], "cost": [1, 2, 3]} | columns
+    return from_dataframe(pd.DataFrame(table), **TIMED if "time" in columns else ROLES)
+
+
+def test_text_in_a_frame_is_read_as_in_a_file() -> None:
+    data = frame(time=["31.03.2024 23:59:59", "01.04.2024 00:00:00", "01.04.2024 00:00:01"])
+    assert data.repairs.notes[0].startswith("time: dates such as '31.03.2024 23:59:59'")
+    assert frame(valve=["on", "off", "on"]).repairs.counts == {
+        "valve: word 'on' read as 1": 2,
+        "valve: word 'off' read as 0": 1,
+    }
+    with pytest.raises(DataError, match="is the day"):
+        frame(time=["03/04/2024", "03/05/2024", "03/06/2024"])
+
+
+def test_nan_in_a_frame_is_counted_as_empty() -> None:
+    table = pd.DataFrame({"level": [1.0, 2.0, np.nan], "valve": [0.0] * 3, "cost": [1, 2, 3]})
+    data = from_dataframe(table, **ROLES, missing="drop")
+    assert data.repairs.counts == {
+        "level: empty": 1,
+        "rows with a missing or infinite value, left out": 1,
+    }
