@@ -117,8 +117,8 @@ def test_lags_that_were_chosen_are_saved_and_used_for_another_log(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nopg.models.select_lags", lambda data: Choice({"valve": 1}))
-    fit = ["fit", log, *TYPED, "--exogenous", "goal", "--lags", "auto", "--integral", "level - goal"]
-    fit += ["--missing", "hold:3", "--reward", "-(level - goal)**2 - 0.01*abs(integral)"]
+    fit = ["fit", log, *TYPED, "--lags", "auto", "--integral", "level - 1.1", "--missing", "hold:3"]
+    fit += ["--reward", "-(level - 1.1)**2 - 0.01*abs(integral)"]
     code, _, said = run(*fit, "-g", 0.9, "--updates", 1, "-o", tmp_path / "tank")
     assert code == 0, said
     assert "lags: valve acts after 1 step" in said
@@ -131,7 +131,7 @@ def test_lags_that_were_chosen_are_saved_and_used_for_another_log(
     other = write_log(tmp_path / "other.csv", seed=1)
     data = read_log(str(other), tmp_path / "tank", result)
     assert data.schema == result.policy.schema
-    assert data.schema.states == ("level", "goal", "valve_lag1", "integral")
+    assert data.schema.states == ("level", "valve_lag1", "integral")
     assert data.schema.interval == 60.0
     code, out, said = run("evaluate", tmp_path / "tank", "--log", other, "--json")
     assert code == 0, said

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from nopg.data._repairs import LEFT_OUT, Repairs
+from nopg.data._repairs import LEFT_OUT, REPAIRED, Repairs
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.errors import ArgumentError, DataError
 
@@ -20,7 +20,6 @@ _log = logging.getLogger(__name__)
 
 Missing = str | Mapping[str, str]
 _RULE = re.compile(r"(refuse|drop)|(hold|interpolate)(?:[ :]+(\d+))?")
-_WORDS = {"hold": "held", "interpolate": "interpolated"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class Rules:
         elif missing is not None:
             given = dict.fromkeys(columns, missing)
         rules = {name: Rule.parse(text, name) for name, text in given.items()}
-        if not in_sequence and (repairs := [name for name, one in rules.items() if one.kind in _WORDS]):
+        if not in_sequence and (repairs := [name for name, one in rules.items() if one.kind in REPAIRED]):
             raise ArgumentError(
                 f"{repairs[0]!r} cannot be repaired by {given[repairs[0]]!r} where next states are columns "
                 "of their own; give 'drop', or next_states='shift'"
@@ -142,11 +141,11 @@ def repair_missing(
         declared = name in rules.declared
         if rule.kind == "refuse" or (known.all() and not declared):
             continue
-        if rule.kind in _WORDS:
+        if rule.kind in REPAIRED:
             most, every = _most_rows(rule, known, runs, gap_factor)
             fixed = span.repair(values, known, rule.kind, most, both_ends=not is_state, period=period)
             if fixed:
-                counts[f"{name}: missing, {_WORDS[rule.kind]}"] = fixed
+                counts[f"{name}: {REPAIRED[rule.kind]}"] = fixed
             if is_state and (declared or fixed):
                 hold[name] = most
             if every > 1:
