@@ -53,7 +53,7 @@ def test_what_was_found_and_counted_is_shown(folder: Path) -> None:
     frame = log().astype(object)
     frame.loc[5, "level"], frame.loc[6, "level"] = "Bad", -9999
     frame.to_csv(folder / "log.csv", sep=";", index=False)
-    code, _, shown = run(folder / "log.csv", *COLUMNS, "--na", "-9999", "--drop-invalid")
+    code, _, shown = run(folder / "log.csv", *COLUMNS, "--na", "-9999", "--missing", "drop")
     assert code == 0
     assert "log.csv: separator ';', decimal mark '.'" in shown
     assert "level: missing word 'Bad': 1" in shown

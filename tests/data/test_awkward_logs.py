@@ -15,7 +15,7 @@ from nopg.errors import ArgumentError, DataError, NopgError
 
 ROLES: dict[str, Any] = {"states": ["level"], "actions": ["valve"], "reward": "cost"}
 TIMED = ROLES | {"time": "time"}
-DROP = {"invalid": "drop"}
+DROP = {"missing": "drop"}
 HEAD = "level,valve,cost\n"
 ROWS = "1.5,0.1,2\n1.6,0.2,3\n1.7,0.3,4\n"
 
@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[str | bytes, dict[str, Any], tuple[str, ...]]] = {
     "a word for missing": (
         HEAD + ROWS + "Bad,1,2\n1,2,3\n",
         {},
-        ("'level' has 1 missing", "rows 3", "invalid='drop'"),
+        ("'level' has 1 missing", "rows 3", "missing=….*'drop'"),
     ),
     "inf": (HEAD + ROWS + "inf,1,2\n1,2,3\n", {}, ("'level' has 1 missing or infinite value",)),
     "1e400": (HEAD + ROWS + "1e400,1,2\n1,2,3\n", {}, ("'level' has 1 missing or infinite value",)),
@@ -220,7 +220,7 @@ REPAIRED: dict[str, tuple[str | bytes, dict[str, Any], list[float], dict[str, in
             "valve: missing word 'I/O Timeout'": 1,
             "cost: missing word '#N/A'": 1,
             "cost: empty": 1,
-            "rows with a missing or infinite value, left out": 4,
+            "rows with a missing or infinite value, left out": 3,
         },
         (),
     ),
@@ -245,8 +245,8 @@ REPAIRED: dict[str, tuple[str | bytes, dict[str, Any], list[float], dict[str, in
     "repeated time stamps": (
         dated("0", "1", "1", "2"),
         TIMED,
-        [0.0, 1.0, 2.0],
-        {"time: repeated time stamp, kept": 1},
+        [0.0, 2.0],
+        {"rows with a repeated time stamp, merged": 1},
         (),
     ),
     "dates with dots": (
@@ -316,7 +316,7 @@ def test_a_line_of_units_becomes_the_units(tmp_path: Path, units: str) -> None:
 
 def test_a_first_row_of_missing_words_is_no_line_of_units(tmp_path: Path) -> None:
     path = write(tmp_path / "plant.csv", HEAD + "Bad,Bad,Bad\n" + ROWS)
-    data = read_csv(path, **ROLES, invalid="drop")
+    data = read_csv(path, **ROLES, missing="drop")
     assert data.schema.units == {}
     assert data.repairs.counts["level: missing word 'Bad'"] == 1
 
@@ -364,7 +364,7 @@ def test_an_episode_column_connects_files(tmp_path: Path) -> None:
 def test_words_of_all_files_are_counted_together(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path / f"{name}.csv", HEAD + ROWS + "Bad,1,2\n")
-    assert read_csv(tmp_path, **ROLES, invalid="drop").repairs.counts["level: missing word 'Bad'"] == 2
+    assert read_csv(tmp_path, **ROLES, missing="drop").repairs.counts["level: missing word 'Bad'"] == 2
 
 
 def test_columns_may_be_in_another_order_in_another_file(tmp_path: Path) -> None:
@@ -437,7 +437,7 @@ def test_text_in_a_frame_is_read_as_in_a_file() -> None:
 
 def test_nan_in_a_frame_is_counted_as_empty() -> None:
     table = pd.DataFrame({"level": [1.0, 2.0, np.nan], "valve": [0.0] * 3, "cost": [1, 2, 3]})
-    data = from_dataframe(table, **ROLES, invalid="drop")
+    data = from_dataframe(table, **ROLES, missing="drop")
     assert data.repairs.counts == {
         "level: empty": 1,
         "rows with a missing or infinite value, left out": 1,

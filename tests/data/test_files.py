@@ -198,7 +198,7 @@ def test_many_batches_and_missing_whole_numbers_are_put_together(tmp_path: Path)
         {"x": np.arange(float(rows)), "u": pa.array([None] + [1] * (rows - 1)), "terminated": ends}
     )
     pq.write_table(table.append_column("r", table["x"]), tmp_path / "log.parquet", row_group_size=30_000)
-    data = read_parquet(tmp_path / "log.parquet", states=["x"], actions=["u"], reward="r", invalid="drop")
+    data = read_parquet(tmp_path / "log.parquet", states=["x"], actions=["u"], reward="r", missing="drop")
     assert len(data) == rows - 1
     assert data.states[-1].item() == rows - 1
     assert data.terminated.nonzero().tolist() == [[rows - 2]]

@@ -27,7 +27,7 @@ from nopg.data.io import (
     write_minari,
     write_parquet,
 )
-from nopg.data.io._transitions import shift
+from nopg.data.io._shift import shift
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
@@ -107,7 +107,7 @@ def test_a_missing_action_in_the_middle_is_a_fault_and_not_an_end() -> None:
 
 
 def test_what_is_dropped_cuts_the_episode_in_two() -> None:
-    data = read(log(7, x=[10, 11, 12, NAN, 14, 15, 16]), invalid="drop")
+    data = read(log(7, x=[10, 11, 12, NAN, 14, 15, 16]), missing="drop")
     expected = [(10, 11, ""), (11, 12, "truncated"), (14, 15, ""), (15, 16, "truncated")]
     assert story(data) == expected
     assert data.episodes is not None

@@ -134,7 +134,7 @@ def test_a_table_of_objects_is_refused() -> None:
 
 def test_a_table_whose_every_row_is_faulty_is_refused_even_when_they_may_be_dropped() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0], "u": [1.0, np.nan], "r": [np.nan, 2.0], "next_x": [0.0, 0.0]})
-    refused(lambda: from_dataframe(frame, **ROLES, invalid="drop"), "nothing is left")
+    refused(lambda: from_dataframe(frame, **ROLES, missing="drop"), "nothing is left")
 
 
 # Parquet.

@@ -222,7 +222,7 @@ NUMBERS = ((1.5, 1, 2), (1.6, 0, 2), (1.7, 1, 2))
 def test_a_sheet_may_have_a_preamble_units_and_words(tmp_path: Path) -> None:
     heading = (("Export of May",), (None,), ("level", "valve", "cost", None), ("[m]", "%", "EUR"))
     path = workbook(tmp_path / "log.xlsx", *heading, *NUMBERS, ("Bad", 1, "#DIV/0!"))
-    data = read_excel(path, **FEW, sheet="log", invalid="drop")
+    data = read_excel(path, **FEW, sheet="log", missing="drop")
     assert data.states[:, 0].tolist() == [1.5, 1.6]
     assert data.schema.units == {"level": "m", "valve": "%", "reward": "EUR"}
     assert data.repairs.counts["level: missing word 'Bad'"] == 1

@@ -184,7 +184,7 @@ def test_a_weight_in_a_table_that_is_not_positive_is_named_by_its_row() -> None:
     frame.loc[5, "weight"] = math.nan
     with pytest.raises(DataError, match=r"the weight has 1 missing or infinite value \(rows 5\)"):
         from_dataframe(frame, **WALKS, weight="weight")
-    assert len(from_dataframe(frame, **WALKS, weight="weight", invalid="drop")) == 11
+    assert len(from_dataframe(frame, **WALKS, weight="weight", missing="drop")) == 11
 
 
 def test_d3rlpy_knows_no_weights() -> None:

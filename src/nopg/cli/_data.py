@@ -7,10 +7,12 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from nopg._columns import NO_REWARD
+from nopg.cli._derived import derive, exogenous_of, missing_of, uses_derived
 from nopg.cli._sources import kind_of
 from nopg.errors import ArgumentError
 
@@ -26,6 +28,11 @@ def _column(text: str, *names: str) -> Any:
 
 def _detail(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="Details of the columns and of the file")
+
+
+def _step(text: str, *names: str, default: str | bool = False) -> Any:
+    panel = "Time, missing values and derived columns"
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=default)
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -98,9 +105,6 @@ class DataOptions:
     sql: Annotated[
         str | None, _detail("Query of a DuckDB or SQLite file: `SELECT * FROM log ORDER BY t`.")
     ] = None
-    drop_invalid: Annotated[
-        bool, _detail("Drop rows with NaN or infinite values instead of refusing them.", "--drop-invalid")
-    ] = False
     config: Annotated[
         Path | None,
         typer.Option(
@@ -112,6 +116,43 @@ class DataOptions:
             help="TOML file of options, e.g. `state = ['level']`; the command line takes precedence.",
             show_default=False,
         ),
+    ] = None
+
+    interval: Annotated[
+        float | None, _step("Seconds between two rows.", default="the median step of the time column")
+    ] = None
+    resample: Annotated[
+        Literal["hold", "mean", "nearest"] | None,
+        _step("Put the rows on a regular grid of that interval: last values, means, or nearest rows."),
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        _step(
+            "Rule for missing values: `refuse`, `drop`, `hold:5` (the last value over up to 5 rows) or "
+            "`interpolate:3`; of one column `flow=hold:5`.",
+            default="refuse; with a time column hold over up to 5 rows",
+        ),
+    ] = None
+    starts: Annotated[
+        Literal["episodes", "rows"] | None,
+        _step("Where the task starts: in the first row of every episode, or in every row."),
+    ] = None
+    exogenous: Annotated[
+        list[str] | None,
+        _step(
+            "State that no action moves: `setpoint` moves in rollouts as in the log, `weather=hold` stays."
+        ),
+    ] = None
+    lags: Annotated[
+        list[str] | None,
+        _step("Number of earlier values of a column that are states, e.g. `valve=3`; or `auto`."),
+    ] = None
+    difference: Annotated[
+        list[str] | None, _step("State whose last change is a state too: `level` adds `level_diff`.")
+    ] = None
+    integral: Annotated[
+        list[str] | None,
+        _step("Formula whose sum over time is a state: 'level - setpoint', or total='level - setpoint'."),
     ] = None
 
     def read(self, *, needs_reward: bool = True) -> Transitions:
@@ -139,17 +180,36 @@ class DataOptions:
             "angles": _angles(self.angle or []),
             "units": dict(_pair(text, "--unit level=m") for text in self.unit or []),
             "bounds": dict(parse_bounds(text) for text in self.bound or []),
-            "invalid": "drop" if self.drop_invalid else "raise",
+            "interval": self.interval,
+            "resample": self.resample,
+            "missing": missing_of(self.missing or []),
+            "exogenous": exogenous_of(self.exogenous or []),
         }
+        formula = self._later_reward
+        if formula is not None:
+            roles["reward"] = NO_REWARD
         data = self._read(
             {name: value for name, value in roles.items() if value},
             {name: value for name, value in settings.items() if value},
             needs_reward=needs_reward,
         )
-        if self.cost is None:
-            return data
-        formula = data.schema.reward
-        return replace(data, rewards=-data.rewards) if formula is None else data.with_reward(f"-({formula})")
+        data = derive(data, *self._derivations)
+        data = data if formula is None else data.with_reward(formula)
+        if self.cost is not None:
+            formula = data.schema.reward
+            negated = replace(data, rewards=-data.rewards)
+            data = negated if formula is None else data.with_reward(f"-({formula})")
+        return data.starting_at(data.states) if self.starts == "rows" else data
+
+    @property
+    def _derivations(self) -> tuple[list[str], list[str], list[str]]:
+        return self.lags or [], self.difference or [], self.integral or []
+
+    @property
+    def _later_reward(self) -> str | None:
+        """The formula of a reward of derived columns, which the reader does not know."""
+        reward = self.reward or self.cost
+        return reward if reward and uses_derived(reward, *self._derivations) else None
 
     def _read(self, roles: dict[str, Any], settings: dict[str, Any], *, needs_reward: bool) -> Transitions:
         from nopg.data import io

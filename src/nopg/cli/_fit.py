@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import typer
 
+from nopg._derived import DerivedColumns
 from nopg.cli._data import DataOptions
 from nopg.cli._log import roles_of
 from nopg.cli._options import AsJson, Overwrite
@@ -129,7 +131,9 @@ def fit(
     show(str(transitions), ERR, style="dim")
     checkpoint = out.with_name(f"{out.name}.unfinished")
     result = training.train(transitions, discount, checkpoint)
-    save_result(result, out, with_data=not without_data, overwrite=overwrite, log=roles_of(data))
+    save_result(
+        result, out, with_data=not without_data, overwrite=overwrite, log=roles_of(data, transitions.schema)
+    )
     shutil.rmtree(checkpoint, ignore_errors=True)
     seconds = time.perf_counter() - began
     if as_json:
@@ -139,7 +143,7 @@ def fit(
 
 
 def _start(text: str, data: Transitions) -> list[float]:
-    names = data.schema.states
+    names = data.schema.measured
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
@@ -148,7 +152,7 @@ def _start(text: str, data: Transitions) -> list[float]:
         raise ArgumentError(
             f"the start {text!r} is not {len(names)} numbers ({', '.join(names)}); write e.g. 0,0"
         )
-    return numbers
+    return list(DerivedColumns.of(data.schema).first(np.array(numbers)))
 
 
 def _values(result: TrainingResult) -> dict[str, object]:

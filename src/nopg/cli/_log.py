@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nopg.cli._data import DataOptions
+from nopg.cli._derived import chosen_lags
 from nopg.cli._sources import is_database, names_its_columns
 from nopg.errors import DataError
 
@@ -18,18 +19,27 @@ if TYPE_CHECKING:
 
 __all__ = ["check_schema", "has_data", "read_log", "roles_of"]
 
-_LISTS, _FLAGS = ("state", "action", "next_state", "na"), ("drop_invalid",)
+_LISTS = (
+    *("state", "action", "next_state", "na", "missing", "exogenous"),
+    *("lags", "difference", "integral", "unit"),
+)
 _TEXTS = (
     *("reward", "cost", "terminated", "truncated", "episode", "time"),
     *("separator", "decimal", "encoding", "time_format", "sheet", "sql"),
 )
+_CHOICES = ("resample", "starts")
+# Steps in time that differ by more than this share are other steps.
+_SAME_INTERVAL = 0.1
 # Both halves of a log, to which models are fitted, need twice the rows of a linear law's coefficients.
 _ROWS_PER_COEFFICIENT = 4
 
 
-def roles_of(options: DataOptions) -> dict[str, Any]:
-    """Return the roles of columns as they are saved with a controller."""
-    roles = {name: getattr(options, name) for name in (*_LISTS, *_FLAGS, *_TEXTS)}
+def roles_of(options: DataOptions, schema: Schema) -> dict[str, Any]:
+    """Return the roles of columns, as they are saved with a controller of this schema."""
+    roles = {name: getattr(options, name) for name in (*_LISTS, *_TEXTS, *_CHOICES)}
+    roles["lags"] = chosen_lags(schema)  # as chosen, not to be chosen again
+    of_time = {options.time, "time"} - {*schema.states, *schema.actions}
+    roles["unit"] = [text for text in options.unit or [] if text.partition("=")[0] in of_time]
     return {name: value for name, value in roles.items() if value}
 
 
@@ -65,12 +75,12 @@ def _roles(bundle: Bundle, schema: Schema, log: Sequence[str]) -> dict[str, Any]
     if bundle.manifest.has("log"):
         saved = bundle.manifest.object("log")
         roles |= {name: list(saved.texts(name)) for name in _LISTS if saved.has(name)}
-        roles |= {name: saved.flag(name) for name in _FLAGS if saved.has(name)}
-        roles |= {name: saved.text(name) for name in _TEXTS if saved.has(name)}
+        roles |= {name: saved.text(name) for name in (*_TEXTS, *_CHOICES) if saved.has(name)}
+        roles |= {"interval": schema.interval} if saved.has("resample") else {}
     if not is_database(log):
         roles.pop("sql", None)
     if not names_its_columns(log):
-        roles = {"state": list(schema.states), "action": list(schema.actions)} | roles
+        roles = {"state": list(schema.measured), "action": list(schema.actions)} | roles
         roles |= {} if "cost" in roles else {"reward": roles.get("reward", "reward")}
     return roles
 
@@ -81,6 +91,11 @@ def check_schema(schema: Schema, wanted: Schema, name: str, run: Path) -> None:
         found, columns = (", ".join(getattr(one, kind)) for one in (schema, wanted))
         if found != columns:
             raise DataError(f"the {kind} of {name} are {found}, those of {run} are {columns}")
+    steps = schema.interval, wanted.interval
+    if steps[0] and steps[1] and abs(steps[0] - steps[1]) > _SAME_INTERVAL * steps[1]:
+        raise DataError(
+            f"the rows of {name} are {steps[0]:g} s apart, those of {run} {steps[1]:g} s; resample the log"
+        )
     for kind in ("units", "angles"):
         here, there = getattr(schema, kind), getattr(wanted, kind)
         for column in sorted(here.keys() & there.keys()):
@@ -111,7 +126,7 @@ def _check_ranges(data: Transitions, bundle: Bundle, result: TrainingResult, log
             new = getattr(data, kind).reshape(-1, len(names))[:, k]
             low, high = float(old.min()), float(old.max())
             far = ((new < 2 * low - high) | (new > 2 * high - low)).double().mean()
-            if column not in schema.angles and high > low and float(far) > 0.5:
+            if column not in (*schema.angles, *schema.derived) and high > low and float(far) > 0.5:
                 raise DataError(
                     f"{log}: {column} lies between {float(new.min()):.4g} and {float(new.max()):.4g}, in the "
                     f"log of {bundle.path} between {low:.4g} and {high:.4g}; are the units others? Convert it"

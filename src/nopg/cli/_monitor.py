@@ -73,8 +73,10 @@ def _with_columns_of(run: Path, schema: Schema, data: DataOptions) -> DataOption
     roles = _roles(open_bundle(run), schema, data.data)
     if data.reward or data.cost:
         roles = {name: value for name, value in roles.items() if name not in {"reward", "cost"}}
-    roles |= {"angle": [f"{name}={period!r}" for name, period in schema.angles.items()]}
-    roles |= {"unit": [f"{name}={unit}" for name, unit in schema.units.items()]}
+    angles = ((name, period) for name, period in schema.angles.items() if name not in schema.derived)
+    units = ((name, unit) for name, unit in schema.units.items() if name not in schema.derived)
+    roles["angle"] = [f"{name}={period!r}" for name, period in angles]
+    roles["unit"] = [*roles.get("unit", []), *(f"{name}={unit}" for name, unit in units)]
     usual = {field.name: field.default for field in fields(data)}
     return replace(
         data, **{name: value for name, value in roles.items() if getattr(data, name) == usual[name]}

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Repairs"]
+__all__ = ["FILLED", "GAPS", "IRREGULAR", "LEFT_OUT", "REPAIRED", "REPEATED", "Repairs", "repaired_values"]
+
+GAPS = "gaps in time, which cut episodes"
+IRREGULAR = "irregular steps in time"
+REPEATED = "rows with a repeated time stamp, merged"
+REPAIRED = {"hold": "missing, held", "interpolate": "missing, interpolated"}
+LEFT_OUT = "rows with a missing or infinite value, left out"
+FILLED = "rows of the regular grid between rows of the log, held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +44,18 @@ class Repairs:
 
     def __str__(self) -> str:
         return "\n".join((*(f"{what}: {number}" for what, number in self.counts.items()), *self.notes))
+
+
+def repaired_values(repairs: Repairs) -> dict[str, int]:
+    """Return the number of repaired values of every column that has some.
+
+    Example:
+        >>> repaired_values(Repairs({"level: missing, held": 3, "level: empty": 3}))
+        {'level': 3}
+    """
+    found: dict[str, int] = {}
+    for what, number in repairs.counts.items():
+        name, _, how = what.rpartition(": ")
+        if how in REPAIRED.values():
+            found[name] = found.get(name, 0) + number
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -105,23 +105,27 @@ def check_rows(arrays: Mapping[str, Any], source: str = "") -> None:
 def finite_rows(
     arrays: Mapping[str, npt.NDArray[Any]],
     names: tuple[tuple[str, ...], tuple[str, ...]],
-    invalid: Invalid,
+    invalid: Invalid | Collection[str],
     *,
     kept: npt.NDArray[np.bool_] | None = None,
     order: npt.NDArray[np.int64] | None = None,
     source: str = "",
+    reward: str = "reward",
+    advice: str = "leave them out with invalid='drop'",
 ) -> npt.NDArray[np.bool_]:
     """Return which of the m kept rows hold finite numbers only; refuse the others unless they may be dropped.
 
-    The arrays, by role, hold all n rows or the kept ones. `kept` (n,) is all rows if absent; `order` (n,) is
-    the row of the log that each row was, if rows were moved. An error begins with `source`.
+    The arrays, by role, hold all n rows or the kept ones. `invalid` may be the names of the columns whose
+    values may be dropped, with `reward` for the rewards and "" for the weights. `kept` (n,) is all rows if
+    absent; `order` (n,) is the row of the log that each row was, if rows were moved. An error begins with
+    `source` and ends with advice.
     """
-    if invalid not in get_args(Invalid):
+    if isinstance(invalid, str) and invalid not in get_args(Invalid):
         raise ArgumentError(f"invalid is {invalid!r}; give one of {', '.join(get_args(Invalid))}")
     rows = np.arange(len(arrays["states"])) if order is None else order
     rows = rows if kept is None else rows[kept]
-    usable, findings = np.full(len(rows), True), []
-    for label, column in _labelled_columns(arrays, names):
+    usable, refused, findings = np.full(len(rows), True), [], []
+    for name, label, column in _labelled_columns(arrays, names, reward):
         finite = np.isfinite(column)
         finite = finite if kept is None or len(finite) == len(rows) else finite[kept]
         if not bool(finite.all()):
@@ -130,23 +134,27 @@ def finite_rows(
             shown = ", ".join(map(str, wrong[:_ROWS_SHOWN])) + (", …" if len(wrong) > _ROWS_SHOWN else "")
             plural = "s" if len(wrong) > 1 else ""
             findings.append(f"{label} has {len(wrong)} missing or infinite value{plural} (rows {shown})")
-    if findings and invalid == "raise":
-        raise DataError(f"{source}{'; '.join(findings)}; repair them, or leave them out with invalid='drop'")
+            may_drop = invalid == "drop" if isinstance(invalid, str) else name in invalid
+            refused += [] if may_drop else findings[-1:]
+    if refused:
+        raise DataError(f"{source}{'; '.join(refused)}; repair them, or {advice}")
     if not bool(usable.any()):
         raise DataError(f"{source}every row is faulty, nothing is left; {'; '.join(findings)}")
     return usable
 
 
 def _labelled_columns(
-    arrays: Mapping[str, npt.NDArray[Any]], names: tuple[tuple[str, ...], tuple[str, ...]]
-) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    arrays: Mapping[str, npt.NDArray[Any]], names: tuple[tuple[str, ...], tuple[str, ...]], reward: str
+) -> Iterator[tuple[str, str, npt.NDArray[Any]]]:
+    """Yield the name, the description and the values of every column."""
     states, actions = names
-    yield from ((f"state column {name!r}", arrays["states"][:, k]) for k, name in enumerate(states))
-    yield from ((f"action column {name!r}", arrays["actions"][:, k]) for k, name in enumerate(actions))
-    yield "the reward", arrays["rewards"]
-    yield from ((f"the next state of {name!r}", arrays["next_states"][:, k]) for k, name in enumerate(states))
+    yield from ((name, f"state column {name!r}", arrays["states"][:, k]) for k, name in enumerate(states))
+    yield from ((name, f"action column {name!r}", arrays["actions"][:, k]) for k, name in enumerate(actions))
+    yield reward, "the reward", arrays["rewards"]
+    following = arrays["next_states"]
+    yield from ((name, f"the next state of {name!r}", following[:, k]) for k, name in enumerate(states))
     if "weights" in arrays:
-        yield "the weight", arrays["weights"]
+        yield "", "the weight", arrays["weights"]
 
 
 def _as_float(name: str, array: ArrayLike) -> torch.Tensor:

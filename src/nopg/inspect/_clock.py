@@ -11,9 +11,9 @@ from nopg._typing import ArrayLike, FloatArray
 from nopg.errors import DataError
 from nopg.inspect._episodes import Recording
 from nopg.inspect._findings import Finding, graded, look, ok, stop
-from nopg.inspect._wording import count_of, listed, share_of
+from nopg.inspect._wording import count_of, duration, listed, share_of
 
-__all__ = ["Clock", "as_seconds", "clock_finding", "duration"]
+__all__ = ["Clock", "as_seconds", "clock_finding"]
 
 # Longer than this many intervals, and at least one sample is missing.
 _GAP = 1.5
@@ -125,19 +125,6 @@ def clock_finding(clock: Clock) -> Finding:
         )
     gaps = f"; {count_of(len(clock.gaps), 'gap')}, none of them inside a transition" if clock.gaps else ""
     return ok(topic, f"a row every {every}, evenly{gaps}")
-
-
-def duration(seconds: float) -> str:
-    """Return a time in a readable unit.
-
-    Example:
-        >>> duration(0.002), duration(90), duration(7200)
-        ('2 ms', '1.5 min', '2 h')
-    """
-    for unit, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs"
 
 
 def _bridged(clock: Clock) -> Finding:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nopg._typing import ArrayLike
-from nopg.data import Transitions
+from nopg.data import Repairs, Transitions
 from nopg.data._held_out import duplicate_groups
+from nopg.data._repairs import LEFT_OUT
 from nopg.errors import ArgumentError, DataError
 from nopg.inspect._clock import Clock, as_seconds, clock_finding
 from nopg.inspect._column_findings import column_findings
@@ -20,8 +21,9 @@ from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_find
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._figure import draw, panels
 from nopg.inspect._findings import Finding, Grade, graded, look, numbered, ok
+from nopg.inspect._repairs import repaired_finding, sampling_finding, sampling_text
 from nopg.inspect._stuck import Run, find_runs, stuck_finding
-from nopg.inspect._table import columns_text, coverage_text, facts_text, findings_text, headline
+from nopg.inspect._table import columns_text, coverage_text, facts_text, findings_text, headline, repairs_text
 from nopg.inspect._wording import count_of, share_of
 from nopg.kernels import Bandwidths
 
@@ -48,6 +50,8 @@ class Description:
         runs: State columns that repeat one value surprisingly long.
         clock: The sampling, where time stamps were given.
         excitation: Whether the log tells what each action does.
+        interval: Time between two rows in seconds, where it is known.
+        repairs: What the reader repaired.
         coverage: Density of the data in bandwidths, or None where it is not measured.
         no_coverage: Why it is not measured, else empty.
         findings: Numbered, the gravest first.
@@ -61,6 +65,8 @@ class Description:
     runs: tuple[Run, ...]
     clock: Clock | None
     excitation: tuple[ActionExcitation, ...]
+    interval: float | None
+    repairs: Repairs
     coverage: Coverage | None
     no_coverage: str
     findings: tuple[Finding, ...]
@@ -88,7 +94,7 @@ class Description:
         width = min(max(width, 40), 100)
         steps = {} if self.coverage is None else self.coverage.steps
         copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / self.num_rows)}"
-        clock = str(self.clock or "not checked; it needs describe(…, time=…) in seconds")
+        clock = str(self.clock or sampling_text(self.repairs, self.interval))
         facts = {"Episodes": str(self.episodes), "Sampling": clock, "Duplicates": copies}
         if self.num_dropped is not None:
             facts["Dropped"] = f"{count_of(self.num_dropped, 'row')} with NaN or infinities"
@@ -100,6 +106,8 @@ class Description:
             columns_text(self.columns, steps, width),
             facts_text(facts, width),
         ]
+        if self.repairs:
+            parts.append(repairs_text(self.repairs, width))
         if self.coverage is not None:
             parts.append(coverage_text(self.coverage, self.num_rows, width))
         return "\n\n".join(parts)
@@ -114,6 +122,8 @@ class Description:
             "grade": str(self.grade),
             "columns": [{name: getattr(column, name) for name in names} for column in self.columns],
             "episodes": str(self.episodes),
+            "interval": self.interval,
+            "repairs": {"counts": dict(self.repairs.counts), "notes": list(self.repairs.notes)},
             "bandwidths": h
             and {"states": h.states.tolist(), "actions": h.actions.tolist(), "source": h.source},
             "findings": [{**asdict(one), "grade": str(one.grade)} for one in self.findings],
@@ -148,7 +158,8 @@ def describe(
         data: The transitions.
         time: When each row was recorded, in seconds, shape (n,).
         bandwidths: Of the kernels; selected from the data by default.
-        num_dropped: How many rows were dropped for NaN or infinities when the data were read.
+        num_dropped: How many rows were dropped for NaN or infinities when the data were read; as the reader
+            counted by default.
 
     Example:
         >>> from nopg.envs import Pendulum
@@ -185,6 +196,7 @@ def _description(
 ) -> Description:
     """Return the description; without a coverage or a reason for its absence it is not mentioned."""
     n, recording = len(data), Recording.of(data)
+    num_dropped = num_dropped if num_dropped is not None else data.repairs.counts.get(LEFT_OUT)
     columns, episodes = measure_columns(data), Episodes.of(data, recording)
     runs = find_runs(data, recording)
     clock = None if seconds is None else Clock.of(seconds, recording)
@@ -198,7 +210,8 @@ def _description(
         ends_finding(episodes),
         order_finding(episodes),
         stuck_finding(runs, n) if bool(recording.connected.any()) else None,
-        None if clock is None else clock_finding(clock),
+        sampling_finding(data.repairs, data.schema.interval, n) if clock is None else clock_finding(clock),
+        repaired_finding(data.repairs, n),
         excitation_finding(excitation),
     ]
     if coverage is not None:
@@ -216,6 +229,8 @@ def _description(
         runs=runs,
         clock=clock,
         excitation=excitation,
+        interval=data.schema.interval,
+        repairs=data.repairs,
         coverage=coverage,
         no_coverage=no_coverage,
         findings=numbered(findings),

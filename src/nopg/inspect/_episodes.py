@@ -9,7 +9,7 @@ import torch
 
 from nopg.data import Transitions
 from nopg.inspect._findings import Finding, look, ok, stop
-from nopg.inspect._wording import count_of, listed, share_of
+from nopg.inspect._wording import count_of, duration, listed, share_of
 
 __all__ = ["END_NAMES", "Episodes", "Recording", "ends_finding", "order_finding"]
 
@@ -67,6 +67,7 @@ class Episodes:
         early: Row numbers flagged as terminated although their episode goes on.
         num_links: Pairs of rows that follow one another; without episodes, all neighbouring rows.
         num_continued: How many of those begin exactly where the one before arrived.
+        interval: Time between two rows in seconds, where it is known.
     """
 
     lengths: tuple[int, ...]
@@ -76,6 +77,7 @@ class Episodes:
     early: tuple[int, ...]
     num_links: int
     num_continued: int
+    interval: float | None = None
 
     @classmethod
     def of(cls, data: Transitions, recording: Recording) -> Episodes:
@@ -98,6 +100,7 @@ class Episodes:
             early=tuple(early),
             num_links=int(recording.linked.sum()),
             num_continued=int(recording.continued.sum()),
+            interval=data.schema.interval,
         )
 
     def __str__(self) -> str:
@@ -105,8 +108,15 @@ class Episodes:
             return f"none declared; {self.num_terminated} rows terminated"
         ends = ", ".join(f"{self.ends.count(name)} {name}" for name in END_NAMES if name in self.ends)
         shortest, longest = min(self.lengths), max(self.lengths)
-        rows = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
+        rows = _range(f"{shortest}", f"{longest}")
+        if self.interval is not None:
+            rows += f" rows ({_range(*(duration(one * self.interval) for one in (shortest, longest)))})"
+            return f"{len(self.lengths)} of {rows}; ends: {ends}"
         return f"{len(self.lengths)} of {rows} rows; ends: {ends}"
+
+
+def _range(low: str, high: str) -> str:
+    return high if low == high else f"{low} to {high}"
 
 
 def ends_finding(episodes: Episodes) -> Finding:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from nopg.data import Repairs
 from nopg.inspect._columns import Column
 from nopg.inspect._coverage import PERCENTILES, Coverage, percentiles
 from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._wording import count_of, share_of, shortened
 
-__all__ = ["columns_text", "coverage_text", "facts_text", "findings_text", "headline"]
+__all__ = ["columns_text", "coverage_text", "facts_text", "findings_text", "headline", "repairs_text"]
 
 _INDENT = "  "
 
@@ -73,6 +74,18 @@ def _column(column: Column, step: float | None) -> list[str]:
 def facts_text(facts: Mapping[str, str], width: int) -> str:
     """Return facts by name."""
     return "\n".join(line for name, fact in facts.items() for line in _wrapped(f"{name:<12}", fact, width))
+
+
+def repairs_text(repairs: Repairs, width: int) -> str:
+    """Return what the reader repaired: counts, then notes."""
+    rows = [(what, f"{number:,}".replace(",", " ")) for what, number in repairs.counts.items()]
+    lines = ["Repairs"]
+    widest = max((len(number) for _, number in rows), default=0)
+    for what, number in rows:
+        lines += _wrapped(f"{_INDENT}{number:>{widest}}  ", what, width)
+    for note in repairs.notes:
+        lines += textwrap.wrap(note, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return "\n".join(lines)
 
 
 def coverage_text(coverage: Coverage, num_rows: int, width: int) -> str:

@@ -1,10 +1,10 @@
-"""Lists, counts, shares, probabilities and long names in words."""
+"""Lists, counts, shares, probabilities, times and long names in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["chance", "count_of", "listed", "share_of", "shortened"]
+__all__ = ["chance", "count_of", "duration", "listed", "share_of", "shortened"]
 
 _SHOWN = 4
 _NEARLY = 1e-9
@@ -29,6 +29,19 @@ def count_of(number: int, noun: str) -> str:
         ('1 row', '20 000 rows')
     """
     return f"{number:,}".replace(",", " ") + f" {noun}" + ("" if number == 1 else "s")
+
+
+def duration(seconds: float) -> str:
+    """Return a time in a readable unit.
+
+    Example:
+        >>> duration(0.002), duration(90), duration(7200)
+        ('2 ms', '1.5 min', '2 h')
+    """
+    for unit, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
 
 
 def share_of(share: float) -> str:

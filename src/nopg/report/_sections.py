@@ -13,6 +13,7 @@ from nopg.inspect._wording import chance, count_of
 from nopg.models import ColumnFit
 from nopg.report._content import ReportContent
 from nopg.report._page import figure, figures, note, page, paragraph, section, table, verdict
+from nopg.report._time_axis import steps_text
 from nopg.report._wording import LIMITS, VERDICTS, interval, number
 
 __all__ = ["MOST_CELLS", "page_of"]
@@ -160,8 +161,10 @@ def _maps(report: ReportContent) -> str:
 
 
 def _trajectories(report: ReportContent) -> str:
+    interval = report.data.schema.interval
+    by = "by step" if interval is None else "over time"
     pictures = [
-        figure(one, file=f"trajectories-{_file(name)}.csv", text=f"{name} by step.", cells=_FEWER_CELLS)
+        figure(one, file=f"trajectories-{_file(name)}.csv", text=f"{name} {by}.", cells=_FEWER_CELLS)
         for name, one in report.trajectories.items()
     ]
     columns = len(report.data.schema.states) + len(report.data.schema.actions) + 1
@@ -189,16 +192,18 @@ def _risks(report: ReportContent) -> str:
             f"write_report(…, regions=['{name} > 1'], steps=100)."
         )
         return section("Risks", paragraph(text))
-    rows = [(name, f"{risk.steps}", str(risk), f"{risk.rows_inside}") for name, risk in report.risks.items()]
+    interval = report.data.schema.interval
+    rows = [
+        (name, steps_text(risk.steps, interval), str(risk), f"{risk.rows_inside}")
+        for name, risk in report.risks.items()
+    ]
     return section(
         "Risks",
         paragraph(
             "Probability that the policy enters a region from the starts. The upper end counts leaving the "
             "data as entering."
         ),
-        table(
-            ("region", "within steps", "probability", "logged states inside"), rows, numbers=(1, 3), long=2
-        ),
+        table(("region", "within", "probability", "logged states inside"), rows, numbers=(1, 3), long=2),
     )
 
 

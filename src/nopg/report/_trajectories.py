@@ -17,6 +17,7 @@ from nopg.inspect._wording import count_of
 from nopg.report._fan import Fan, draw_fans, fans_table
 from nopg.report._pictures import Picture
 from nopg.report._state_axes import named
+from nopg.report._time_axis import TimeAxis
 
 __all__ = ["trajectory_pictures"]
 
@@ -45,7 +46,7 @@ def trajectory_pictures(
         *range(len(schema.states), len(names) - 1)[:_MOST_ACTIONS],
         len(names) - 1,
     ]
-    pictures = {}
+    axis, pictures = TimeAxis.of(schema.interval, len(predicted)), {}
     for column in drawn:
         own, beside = predicted[..., column], others[..., column]
         period = schema.angles.get(names[column]) if column < len(schema.states) else None
@@ -57,7 +58,7 @@ def trajectory_pictures(
             Fan("logged", title, _LOGGED, beside),
         )
         label = named(names[column], schema)
-        pictures[names[column]] = Picture(draw_fans(label, *fans), fans_table(*fans))
+        pictures[names[column]] = Picture(draw_fans(label, *fans, axis=axis), fans_table(*fans, axis=axis))
     return pictures
 
 

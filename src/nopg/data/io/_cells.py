@@ -91,7 +91,7 @@ class CellFormat:
             return f"Its decimal mark seems to be another than {self.decimal!r}: give decimal=…"
         if row == 0:
             return "If it belongs to the heading, keep one line of names and at most one of units"
-        return "Repair it; if it means a missing value, name it with na=… and give invalid='drop'"
+        return "Repair it; if it means a missing value, name it with na=… and give missing='drop'"
 
 
 def truth(value: object) -> float | None:

@@ -59,12 +59,10 @@ def record(
             episodes += new_episodes_from  # names are numbered in order of appearance
         elif part_start is not None:
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
-    times: Floats | None = None
-    read_as: tuple[str, ...] = ()
+    times, has_dates, read_as = None, False, tuple[str, ...]()
     if roles.time is not None:
-        times, found = as_times(columns.column(roles.time), roles.time, source, roles.cells)
+        times, has_dates, found = as_times(columns.column(roles.time), roles.time, source, roles.cells)
         read_as = tuple(f"{roles.time}: {note}" for note in found)
-        columns.counts[roles.time, "repeated time stamp, kept"] += _repeated(times, episodes)
     states, actions = columns.matrix(roles.states), columns.matrix(roles.actions)
     widths = states.shape[1], actions.shape[1]
     recording = Recording(
@@ -82,16 +80,14 @@ def record(
         file_starts=file_starts,
         new_episodes_from=new_episodes_from,
         formula=roles.formula,
+        time_name=roles.time,
+        has_dates=has_dates,
+        reward_name=roles.reward or "reward",
     )
     repairs = columns.repairs(read_as)
     for line in str(repairs).splitlines():
         _log.info("%s: %s", source, line)
     return replace(recording, repairs=Repairs(notes=notes) + repairs)
-
-
-def _repeated(times: Floats, episodes: npt.NDArray[np.int64] | None) -> int:
-    same = np.diff(times) == 0
-    return int((same if episodes is None else same & (np.diff(episodes) == 0)).sum())
 
 
 def take_from(table: Table, roles: Roles) -> Callable[[str], npt.NDArray[Any]]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from nopg.data._transitions import Transitions
 from nopg.data.io._cells import CellFormat, listed
+from nopg.data.io._clock import TIME_UNITS
 from nopg.data.io._columns import Counts, Table, record, take_from
 from nopg.data.io._dataframe import table_of, to_dataframe
 from nopg.data.io._files import extra
@@ -178,6 +179,8 @@ def _converted(
         counts.update({(name, what): count for what, count in words.items()})
     described = {*roles.states, *roles.actions}
     known = {name: unit for name, unit in units.items() if name in described}
+    if roles.time is not None and units.get(roles.time) in TIME_UNITS:
+        known[roles.time] = units[roles.time]
     if roles.reward is not None and roles.reward in units:
         known["reward"] = units[roles.reward]
     return _Part(table, counts, known, notes)

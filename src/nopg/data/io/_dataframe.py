@@ -44,7 +44,8 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
             - `terminated`, `truncated`: names of the flags: the task ended, only the recording ended.
             - `episode`: the column with the number or the name of the episode.
             - `time`: dates, text such as `31.03.2024 12:00`, or numbers that never decrease inside an
-              episode.
+              episode. Numbers count as seconds unless `units` say otherwise: `{"time": "ms"}`, "s", "min" or
+              "h". Of rows with one time stamp the last value of every column counts.
             - `weight`: number of transitions that a row counts for; never looked up by name.
 
             And the settings:
@@ -53,8 +54,25 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
               Serv", or numbers such as "-9999". `Transitions.repairs` counts every one.
             - `time_format`: how time stamps are written, such as `%d/%m/%Y %H:%M`, if the column does not
               show it.
-            - `angles`, `units`, `bounds`, `initial_states`, `invalid`: as in `Transitions.from_arrays`.
-            - `gap_factor`: a step longer than this many median steps ends the episode; 5 by default.
+            - `angles`, `units`, `bounds`, `initial_states`: as in `Transitions.from_arrays`.
+            - `exogenous`: states that no action moves, by name: "log" if they move in rollouts as in the log
+              (a list of names means that), "hold" if they stay. Other names are added to the states.
+            - `interval`: seconds between two rows; by default the median step in time.
+            - `resample`: None to use the rows as they are, else how they are put on a regular grid of that
+              interval: "hold" (the last value), "mean" (of states over the interval before, of actions and
+              rewards over the one after), "nearest" (the nearest row).
+            - `gap_factor`: a step longer than this many intervals ends the episode; 5 by default.
+            - `missing`: what to do about missing and infinite values, one rule for all columns or a rule by
+              name: "refuse"; "drop" their rows; "hold 5", the last value over up to five successive rows;
+              "interpolate 3" between the values around up to three. Without a number as many rows as
+              `gap_factor` times the usual distance of the column's values. Longer stretches end the episode.
+              By default "hold" with a time column, else "refuse". A controller holds a state for as many
+              steps where its rule was declared or used; interpolation needs a later value, so it becomes a
+              hold at runtime.
+            - `starts`: the states in which the task starts: "episodes", the first row of every episode of the
+              log (not those after gaps), or "rows", every state.
+
+            All that was repaired is counted in `Transitions.repairs`.
 
     Example:
         >>> import pandas as pd

@@ -44,8 +44,8 @@ def from_gymnasium(
         keys: The parts of a dictionary of observations to use, in order.
         state_names: Names of the state columns; `s0, s1, …` if absent.
         action_names: Names of the action columns; `a0, a1, …` if absent.
-        settings: `angles`, `units`, `bounds` (those of the spaces if absent), `initial_states`, `invalid`, as
-            in `Transitions.from_arrays`.
+        settings: `angles`, `units`, `bounds` (those of the spaces if absent), `initial_states`, `missing`
+            ("refuse" or "drop"), … as in `from_dataframe`.
     """
     gymnasium = extra("gymnasium")
     split_arguments(settings, Settings)

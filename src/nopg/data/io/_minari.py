@@ -46,8 +46,8 @@ def read_minari(
         keys: The parts of a dictionary of observations to use, in order.
         state_names: Names of the state columns; those stored, else `s0, s1, …` if absent.
         action_names: Names of the action columns; those stored, else `a0, a1, …` if absent.
-        settings: `angles`, `units`, `bounds` (those of the spaces if absent), `initial_states`, `invalid`, as
-            in `Transitions.from_arrays`.
+        settings: `angles`, `units`, `bounds` (those of the spaces if absent), `initial_states`, `missing`
+            ("refuse" or "drop"), … as in `from_dataframe`.
     """
     split_arguments(settings, Settings)
     opened, source = _open(dataset)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,11 +10,8 @@ import numpy.typing as npt
 
 from nopg.data._repairs import Repairs
 from nopg.data._validation import check_rows
-from nopg.errors import ArgumentError, DataError
 
 __all__ = ["Flags", "Floats", "Integers", "Recording"]
-
-_log = logging.getLogger(__name__)
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -41,12 +37,15 @@ class Recording:
         terminated: Shape (n,), or None where no such flag was logged.
         truncated: Likewise.
         episodes: A whole number per row, shape (n,), or None.
-        times: Time per row in any unit, shape (n,), or None.
+        times: Time per row, seconds for dates, else in the unit of its column, shape (n,), or None.
         weights: Number of transitions that each row counts for, shape (n,), or None.
         file_starts: Rows at which another file starts.
         new_episodes_from: The first number of an episode whose number is not in the log.
         formula: The reward as a formula of states and actions, or None.
         repairs: What was repaired so far.
+        time_name: Name of the column of the times.
+        has_dates: Whether the times were dates.
+        reward_name: Name of the column of the rewards.
     """
 
     source: str
@@ -64,6 +63,9 @@ class Recording:
     new_episodes_from: int = 0
     formula: str | None = None
     repairs: Repairs = field(default_factory=Repairs)
+    time_name: str | None = None
+    has_dates: bool = False
+    reward_name: str = "reward"
 
     def __post_init__(self) -> None:
         check_rows(self.per_row, f"{self.source}: ")
@@ -87,17 +89,17 @@ class Recording:
             return np.full(len(self.states) - 1, True)
         return np.asarray(self.episodes[1:] == self.episodes[:-1])
 
-    def connected(self, gap_factor: float) -> Flags:
-        """Return where row i+1 was recorded right after row i, shape (n−1,).
+    @property
+    def same_run(self) -> Flags:
+        """True where row i+1 is of the same episode and run as row i, shape (n−1,).
 
-        A time between two rows of more than `gap_factor` median steps is a gap.
+        Without episodes, a file starts a run where there are no times, or where its time starts anew.
         """
         same = self.same_episode
-        if self.times is not None:
-            same = same & ~self._time_gaps(self.times, gap_factor)
-        elif self.episodes is None and self.file_starts:
+        if self.file_starts and self.episodes is None:
+            starts = np.asarray(self.file_starts) - 1
             # Two files may be two runs: a transition too few per file does less harm than a false one.
-            same[np.asarray(self.file_starts) - 1] = False
+            same[starts if self.times is None else starts[np.diff(self.times)[starts] < 0]] = False
         return same
 
     def group_by_episode(self) -> tuple[Integers | None, Recording]:
@@ -111,34 +113,3 @@ class Recording:
         order = np.argsort(position, kind="stable")
         parts: dict[str, Any] = {name: part[order] for name, part in self.per_row.items()}
         return order, replace(self, **parts)
-
-    def _time_gaps(self, times: Floats, factor: float) -> Flags:
-        if not factor > 1:
-            raise ArgumentError(f"gap_factor is {factor}; give more than 1, e.g. 5, or math.inf for no gaps")
-        same, steps = self.same_episode, np.diff(times)
-        if self.file_starts and self.episodes is None:
-            # A file whose time starts anew is another run.
-            starts = np.asarray(self.file_starts) - 1
-            anew = starts[steps[starts] < 0]
-            if len(anew):
-                _log.info("%s: time starts anew in %d files: each starts an episode", self.source, len(anew))
-            same[anew] = False
-        forward = steps[same & (steps > 0)]
-        if bool((backwards := same & (steps < 0)).any()):
-            row = int(np.flatnonzero(backwards)[0]) + 1
-            raise DataError(
-                f"{self.source}: time runs backwards at row {row} (by {-steps[row - 1]:g}); "
-                + _advice(-steps[row - 1], forward)
-            )
-        gaps = same & (steps > factor * np.median(forward)) if len(forward) else np.zeros_like(same)
-        if bool(gaps.any()):
-            _log.info("%s: %d gaps in time end an episode", self.source, int(gaps.sum()))
-        return np.asarray(gaps | (self.same_episode & ~same))
-
-
-def _advice(back: float, forward: Floats) -> str:
-    """Return what to do about a step back in time; an hour less a step is the end of summer time."""
-    step = float(np.median(forward)) if len(forward) else 0.0
-    if abs(back + step - 3600.0) <= step:
-        return "is it local time at the end of daylight saving? Export it in UTC or with its offset (+02:00)"
-    return "sort the rows by time or, if they are several runs, name the column of the run with episode=…"

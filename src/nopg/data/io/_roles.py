@@ -11,11 +11,26 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 from nopg._columns import NO_REWARD, Derived, Exogenous
 from nopg._typing import ArrayLike
 from nopg.data.io._cells import CellFormat
+from nopg.data.io._missing import Missing
+from nopg.data.io._resample import Resample
 from nopg.errors import DataError
 
-__all__ = ["Columns", "Keys", "Roles", "Settings", "resolve_columns", "resolve_keys", "split_arguments"]
+__all__ = [
+    "Columns",
+    "Keys",
+    "Roles",
+    "Settings",
+    "Starts",
+    "exogenous_kinds",
+    "resolve_columns",
+    "resolve_keys",
+    "split_arguments",
+]
 
 _log = logging.getLogger(__name__)
+
+Starts = Literal["episodes", "rows"]
+"""Which rows are starts of the task: the first of every episode, or all of them."""
 
 # Minari's names, D4RL's, and those of common loggers.
 _USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -37,11 +52,13 @@ class Settings(TypedDict, total=False):
     units: Mapping[str, str] | None
     bounds: Mapping[str, tuple[float, float]] | None
     derived: Mapping[str, Derived] | None
-    exogenous: Mapping[str, Exogenous] | None
+    exogenous: Mapping[str, Exogenous] | Sequence[str] | None
     interval: float | None
+    resample: Resample | None
+    missing: Missing | None
     hold: Mapping[str, int] | None
     initial_states: ArrayLike | None
-    invalid: Literal["raise", "drop"]
+    starts: Starts | None
     gap_factor: float
 
 
@@ -111,12 +128,32 @@ class Roles:
 
 
 def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, Any], Settings]:
-    """Return the roles and the settings apart; an argument that is neither is refused."""
+    """Return the roles and the settings apart; an argument that is neither is refused.
+
+    Exogenous columns that are not among listed states are appended to them.
+    """
     names = known.__annotations__
     if unknown := [name for name in given if name not in names]:
         raise TypeError(f"unknown argument {unknown[0]!r}; known are {sorted(names)}")
     settings = {name: value for name, value in given.items() if name in Settings.__annotations__}
-    return {name: value for name, value in given.items() if name not in settings}, cast(Settings, settings)
+    roles = {name: value for name, value in given.items() if name not in settings}
+    states, kinds = roles.get("states"), exogenous_kinds(given.get("exogenous"))
+    if kinds and states is not None and not isinstance(states, str):
+        roles["states"] = [*states, *(name for name in kinds if name not in states)]
+    return roles, cast(Settings, settings)
+
+
+def exogenous_kinds(exogenous: Mapping[str, Exogenous] | Sequence[str] | None) -> dict[str, Exogenous]:
+    """Return name → what a rollout assumes; names alone move as in the log.
+
+    Example:
+        >>> exogenous_kinds(["setpoint"]), exogenous_kinds({"weather": "hold"})
+        ({'setpoint': 'log'}, {'weather': 'hold'})
+    """
+    if isinstance(exogenous, Mapping):
+        return dict(exogenous)
+    names = (exogenous,) if isinstance(exogenous, str) else exogenous or ()
+    return dict.fromkeys(names, "log")
 
 
 def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Columns]) -> Roles:

@@ -1,29 +1,56 @@
-"""A recording to transitions, with next states from the next row where none were logged."""
+"""A recording to transitions: time, missing values, next states, episodes and starts."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from nopg.data._repairs import Repairs
+from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data._schema import Schema, resolve_angles
 from nopg.data._transitions import Transitions
-from nopg.data._validation import Invalid, finite_rows
+from nopg.data._validation import finite_rows
+from nopg.data.io._clock import GAP_FACTOR, Clock, in_seconds, merge_repeated
+from nopg.data.io._missing import Rules, repair_missing
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
-from nopg.data.io._roles import Settings
-from nopg.errors import DataError
+from nopg.data.io._resample import Links, resample
+from nopg.data.io._roles import Settings, exogenous_kinds
+from nopg.data.io._shift import Shifted, shift
+from nopg.data.io._starts import start_rows
+from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Shifted", "shift", "to_transitions"]
+__all__ = ["to_transitions"]
 
 _log = logging.getLogger(__name__)
-_GAP_FACTOR = 5.0
 _CHUNK = 1 << 16
+_ADVICE = "state a rule for them with missing=…: 'drop', 'hold 5' or 'interpolate 3'"
 _Parts = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembled:
+    """The arrays of a dataset.
+
+    Attributes:
+        parts: Arrays by name, a row per transition.
+        usable: Which of these transitions hold finite numbers only.
+        repairs: What was repaired.
+        starts: Transitions, of the usable ones, that start the task; None for the first of every episode.
+        interval: Sampling interval in seconds, where it is known.
+        hold: Number of steps for which a state is held at runtime, by name.
+    """
+
+    parts: _Parts
+    usable: Flags
+    repairs: Repairs
+    starts: Integers | None = None
+    interval: float | None = None
+    hold: Mapping[str, int] = field(default_factory=dict)
 
 
 def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transitions:
@@ -31,124 +58,99 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
 
     The arrays of the recording become those of the dataset; the caller must not use them afterwards.
     """
+    _check_starts(settings)
+    recording, units = in_seconds(recording, settings.get("units") or {})
+    angles = resolve_angles(settings.get("angles"), recording.names[0])
+    in_sequence = recording.next_states is None
+    found = _shifted(recording, settings, angles) if in_sequence else _logged(recording, settings)
+    derived = dict(settings.get("derived") or {})
+    held = {name: rows for name, rows in found.hold.items() if name not in derived}
     schema = Schema(
         *recording.names,
-        resolve_angles(settings.get("angles"), recording.names[0]),
-        dict(settings.get("units") or {}),
+        angles,
+        units,
         dict(settings.get("bounds") or {}),
-        derived=dict(settings.get("derived") or {}),
-        exogenous=dict(settings.get("exogenous") or {}),
-        interval=settings.get("interval"),
-        hold=dict(settings.get("hold") or {}),
+        derived=derived,
+        exogenous=exogenous_kinds(settings.get("exogenous")),
+        interval=found.interval,
+        hold={**(settings.get("hold") or {}), **held},
     )
-    shifts = recording.next_states is None
-    assemble = _shifted if shifts else _logged
-    invalid = settings.get("invalid", "raise")
-    faulty = int((~_known(recording)).sum()) if shifts and invalid == "drop" else 0
-    parts, usable = assemble(recording, settings.get("gap_factor", _GAP_FACTOR), invalid)
-    repairs = recording.repairs
-    if left_out := int((~usable).sum()) + faulty:
-        repairs += Repairs({"rows with a missing or infinite value, left out": left_out})
-    if not bool(usable.all()):
-        parts = {name: part[usable] for name, part in parts.items()}
+    parts = found.parts
+    if not bool(found.usable.all()):
+        parts = {name: part[found.usable] for name, part in parts.items()}
     arrays: dict[str, Any] = {name: torch.from_numpy(part) for name, part in parts.items()}
-    data = Transitions(schema=schema, repairs=repairs, **arrays)
-    starts = settings.get("initial_states")
-    data = data if starts is None else data.starting_at(starts)
+    data = Transitions(schema=schema, repairs=found.repairs, **arrays)
+    data = _with_starts(data, found.starts, settings)
     return data if recording.formula is None else data.with_reward(recording.formula)
 
 
-@dataclass(frozen=True, slots=True)
-class Shifted:
-    """The transitions of n rows whose next states are the states of next rows.
-
-    Attributes:
-        kept: True for the m rows that are transitions, shape (n,).
-        linked: True for those whose next state is the state of the next row, shape (n,); the others ended in
-            a terminal state that was not recorded.
-        terminated: True at terminal transitions, shape (m,).
-        truncated: True where the recording ended, shape (m,).
-        segments: Number of the unbroken segment of the recording of each transition, from 0, shape (m,).
-    """
-
-    kept: Flags
-    linked: Flags
-    terminated: Flags
-    truncated: Flags
-    segments: Integers
+def _check_starts(settings: Settings) -> None:
+    starts = settings.get("starts")
+    if starts not in (None, "episodes", "rows"):
+        raise ArgumentError(f"starts is {starts!r}; give 'episodes' or 'rows'")
+    if starts is not None and settings.get("initial_states") is not None:
+        raise ArgumentError("starts and initial_states are given; give one of them")
 
 
-def shift(
-    connected: Flags, terminated: Flags, truncated: Flags, *, idle: Flags, whole_episodes: bool
-) -> Shifted:
-    """Find the transitions of n rows of a recording.
-
-    A row is a transition if the next row continues its recording: that row's state is its next state. A
-    terminated row is one even if no row follows, because nothing depends on its next state. Any other last
-    row holds only the state in which the recording ended, and the row before it is truncated.
-
-    `connected` (n−1,) is True where row i+1 was recorded right after row i. An `idle` row has no action: it
-    can only be the final state of an episode. With `whole_episodes`, `connected` respects the logged
-    episodes; then a single row after an end is its final state.
-
-    Example:
-        Three steps, the last one terminal; and three rows without an end, which are two steps:
-
-        >>> ends = np.array([False, False, True, False, False, False])
-        >>> found = shift(np.full(5, True), ends, np.zeros(6, bool), idle=np.zeros(6, bool),
-        ...               whole_episodes=False)
-        >>> np.flatnonzero(found.kept).tolist(), np.flatnonzero(found.linked).tolist()
-        ([0, 1, 2, 3, 4], [0, 1, 3, 4])
-        >>> found.truncated.tolist(), found.segments.tolist()
-        ([False, False, False, False, True], [0, 0, 0, 1, 1])
-    """
-    follows = np.append(connected, False)  # row i+1 continues row i
-    preceded = np.insert(connected, 0, False)
-
-    def at_the_step(flags: Flags) -> Flags:
-        # An end on a row without an action belongs to the step before it.
-        return np.asarray((flags & ~idle) | np.append((flags & idle & preceded)[1:], False))
-
-    terminated, truncated = at_the_step(terminated), at_the_step(truncated)
-    truncated = truncated & ~terminated
-
-    # The row after an end is its final state if it is nothing else; otherwise an episode starts there.
-    ends = terminated | truncated
-    alone = idle | (~follows & ~ends & whole_episodes)
-    final = preceded & np.insert(ends[:-1], 0, False) & alone
-    linked = follows & ~final & (~ends | np.append(final[1:], False))
-
-    kept = linked | (terminated & ~final)
-    last = ~np.append(kept[1:], False) | ~linked
-    segments = np.cumsum(np.insert(~linked[:-1], 0, False)[kept], dtype=np.int64)
-    segments -= segments[:1]
-    return Shifted(kept, linked, terminated[kept], (last & ~terminated)[kept], segments)
+def _with_starts(data: Transitions, starts: Integers | None, settings: Settings) -> Transitions:
+    """Return the dataset with the declared starts, else with those that were found."""
+    if (declared := settings.get("initial_states")) is not None:
+        return data.starting_at(declared)
+    if settings.get("starts") == "rows":
+        return data.starting_at(data.states)
+    return data if starts is None else data.starting_at(data.states[torch.from_numpy(starts)])
 
 
-def _logged(recording: Recording, gap_factor: float, invalid: Invalid) -> tuple[_Parts, Flags]:
-    """Return the parts of a dataset whose next states were logged, and which rows are usable."""
+def _logged(recording: Recording, settings: Settings) -> _Assembled:
+    """Return the parts of a dataset whose next states were logged."""
+    if settings.get("resample") is not None:
+        raise ArgumentError(
+            "rows with next states of their own cannot be resampled; give next_states='shift'"
+        )
+    rules, gap_factor = Rules.of(settings.get("missing"), recording), settings.get("gap_factor", GAP_FACTOR)
     terminated, truncated = recording.flags
     parts = {name: part for name, part in recording.per_row.items() if name != "times"}
+    order, grouped = recording.group_by_episode() if recording.times is not None else (None, recording)
+    clock = Clock.of(grouped, settings.get("interval"), gap_factor)
+    repairs = clock.repairs(resampled=False, source=recording.source)
+    back = slice(None) if order is None else np.argsort(order)
+    recorded = grouped.same_run
+    connected = recorded & ~clock.gaps
     if recording.times is not None:
-        order, grouped = recording.group_by_episode()
-        connected = grouped.connected(gap_factor)
-        back = slice(None) if order is None else np.argsort(order)
-        truncated = truncated | np.append(grouped.same_episode & ~connected, False)[back]
+        truncated = truncated | np.append(clock.gaps, False)[back]
         segments = np.cumsum(np.insert(~connected, 0, False), dtype=np.int64)[back]
         parts["episodes"] = _episode_numbers(recording.new_episodes_from + segments, recording.episodes)
     parts |= {"terminated": terminated, "truncated": truncated & ~terminated}
-    return parts, finite_rows(parts, recording.names, invalid, source=f"{recording.source}: ")
+    source = f"{recording.source}: "
+    usable = finite_rows(
+        parts, recording.names, rules.dropped, source=source, reward=recording.reward_name, advice=_ADVICE
+    )
+    if lost := int((~usable).sum()):
+        repairs += Repairs({LEFT_OUT: lost})
+    starts = None
+    if bool(clock.gaps.any()):
+        rows = np.flatnonzero(usable if order is None else usable[order])
+        starts = start_rows(rows, recorded & ~np.logical_or(*grouped.flags)[:-1], connected, gap_factor)
+        if starts is not None and order is not None:
+            place = np.cumsum(usable) - 1
+            starts = np.sort(place[order[rows[starts]]])
+    return _Assembled(parts, usable, recording.repairs + repairs, starts, clock.interval)
 
 
-def _shifted(recording: Recording, gap_factor: float, invalid: Invalid) -> tuple[_Parts, Flags]:
-    """Return the parts of a dataset whose next states are in the next rows, and which rows are usable."""
+def _shifted(recording: Recording, settings: Settings, angles: Mapping[str, float]) -> _Assembled:
+    """Return the parts of a dataset whose next states are in the next rows."""
     order, recording = recording.group_by_episode()
+    gap_factor = settings.get("gap_factor", GAP_FACTOR)
+    periods = tuple(angles.get(name) for name in recording.names[0])
+    recording, order, links, interval = _on_clock(recording, order, settings, periods)
     source, states = recording.source, recording.states
-    connected = recording.connected(gap_factor)
+
+    ends = np.logical_or(*recording.flags)
+    rules = Rules.of(settings.get("missing"), recording)
+    runs = links.connected & ~ends[:-1]
+    repaired = repair_missing(recording, rules, runs, gap_factor=gap_factor, periods=periods)
+    connected = links.connected & repaired.arrives[1:] & repaired.departs[:-1]
     idle = np.asarray(np.isnan(recording.actions).all(axis=1))
-    if invalid == "drop":
-        known = _known(recording)
-        connected = connected & known[1:] & known[:-1]
     found = shift(connected, *recording.flags, idle=idle, whole_episodes=recording.episodes is not None)
     kept = found.kept
     if not bool(kept.any()):
@@ -161,21 +163,46 @@ def _shifted(recording: Recording, gap_factor: float, invalid: Invalid) -> tuple
         _log.info("%s: %d of %d rows have no next row and are no transitions", source, unused, len(states))
     following = _next_states(states, found)
     arrays = recording.per_row | {"next_states": following}
-    usable = finite_rows(arrays, recording.names, invalid, kept=kept, order=order, source=f"{source}: ")
+    usable = finite_rows(
+        arrays,
+        recording.names,
+        rules.dropped,
+        kept=kept,
+        order=order,
+        source=f"{source}: ",
+        reward=recording.reward_name,
+        advice=_ADVICE,
+    )
+    starts = start_rows(
+        np.flatnonzero(kept)[usable], links.recorded & ~(ends | idle)[:-1], found.linked[:-1], gap_factor
+    )
     given = None if recording.episodes is None else recording.episodes[kept]
     compacted = ("states", "actions", "rewards", "weights")
     parts: _Parts = {name: _compact(arrays[name], kept) for name in compacted if name in arrays}
     parts |= {"next_states": following, "terminated": found.terminated, "truncated": found.truncated}
     parts["episodes"] = _episode_numbers(recording.new_episodes_from + found.segments, given)
-    return parts, usable
+    return _Assembled(parts, usable, repaired.recording.repairs, starts, interval, repaired.hold)
 
 
-def _known(recording: Recording) -> Flags:
-    """Return which rows hold finite numbers only; a row without any action may be a final state."""
-    known = np.isfinite(recording.states).all(axis=1)
-    idle = np.isnan(recording.actions).all(axis=1)
-    known &= idle | (np.isfinite(recording.actions).all(axis=1) & np.isfinite(recording.rewards))
-    return np.asarray(known)
+def _on_clock(
+    recording: Recording,
+    order: Integers | None,
+    settings: Settings,
+    periods: tuple[float | None, ...],
+) -> tuple[Recording, Integers | None, Links, float | None]:
+    """Return the recording with one row per time, on a regular grid if that is declared."""
+    method, gap_factor = settings.get("resample"), settings.get("gap_factor", GAP_FACTOR)
+    if method is not None and recording.times is None:
+        raise ArgumentError(f"resample is {method!r}, but there is no time column; name it with time=…")
+    if recording.times is not None:
+        recording, order = merge_repeated(recording, order)
+    clock = Clock.of(recording, settings.get("interval"), gap_factor)
+    said = clock.repairs(resampled=method is not None, source=recording.source)
+    links = Links(recording.same_run, recording.same_run & ~clock.gaps)
+    if method is not None and clock.interval is not None:
+        recording, links = resample(recording, links, method=method, interval=clock.interval, periods=periods)
+        order = None
+    return replace(recording, repairs=recording.repairs + said), order, links, clock.interval
 
 
 def _next_states(states: Floats, found: Shifted) -> Floats:

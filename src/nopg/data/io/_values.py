@@ -129,15 +129,15 @@ def as_episode_numbers(values: _Array, column: str, source: str) -> npt.NDArray[
 
 def as_times(
     values: _Array, column: str, source: str, cells: CellFormat = _PLAIN
-) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
-    """Return times since the first row, and how they were read.
+) -> tuple[npt.NDArray[np.float64], bool, tuple[str, ...]]:
+    """Return times since the first row, whether they were dates, and how they were read.
 
     Times are in seconds for dates, in the column's own unit for numbers.
     """
     notes: tuple[str, ...] = ()
     if values.dtype.kind in "OUST" or (cells.time_format is not None and values.dtype.kind in "iu"):
         values, notes = parse_times(values, column, source, cells)
-    if values.dtype.kind in "Mm":
+    if has_dates := values.dtype.kind in "Mm":
         missing = np.isnat(values)
         values = (values - values[:1] if values.dtype.kind == "M" else values) / np.timedelta64(1, "s")
     else:
@@ -147,7 +147,7 @@ def as_times(
         raise DataError(
             f"{source}: column {column!r} holds no time at row {missing.argmax()}; leave that row out"
         )
-    return values.astype(np.float64), notes
+    return values.astype(np.float64), has_dates, notes
 
 
 def _check_vector(values: _Array, column: str, source: str) -> None:

@@ -1,0 +1,56 @@
+"""Findings about what a reader repaired: values that were held, and the steps in time of a log."""
+
+from __future__ import annotations
+
+from nopg.data import Repairs
+from nopg.data._repairs import GAPS, IRREGULAR, repaired_values
+from nopg.inspect._findings import Finding, graded, look, ok
+from nopg.inspect._wording import count_of, duration, listed, share_of
+
+__all__ = ["repaired_finding", "sampling_finding", "sampling_text"]
+
+# Beyond this share of repaired values a column says more about the rule than about the plant.
+_MANY_REPAIRED = 0.2
+
+
+def repaired_finding(repairs: Repairs, num_rows: int) -> Finding | None:
+    """Return the finding about missing values that were held or interpolated, None where none were."""
+    columns = repaired_values(repairs)
+    if not columns:
+        return None
+    shares = {name: min(number / num_rows, 1.0) for name, number in columns.items()}
+    worst = max(shares.values())
+    named = [f"{name} ({share_of(share)})" for name, share in shares.items()]
+    return graded(
+        "missing values",
+        f"repaired: {listed(named)}",
+        "A value that was held is no measurement: log these columns more often, or leave them out",
+        grave=False,
+        minor=worst <= _MANY_REPAIRED,
+    )
+
+
+def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) -> Finding | None:
+    """Return the finding about the steps in time that a reader found, None where time is not known."""
+    if interval is None:
+        return None
+    every = f"a row every {duration(interval)}"
+    if odd := repairs.counts.get(IRREGULAR, 0):
+        share = round(min(odd / num_rows, 1.0), 2)
+        return look(
+            "sampling",
+            f"{every}, but {share_of(share)} of the steps differ by more than 10 %",
+            "Put the rows on a regular grid with resample='hold' or 'mean' (--resample hold): a longer step "
+            "looks like a stronger action",
+        )
+    gaps = repairs.counts.get(GAPS, 0)
+    return ok("sampling", every + (f"; {count_of(gaps, 'gap')} cut episodes" if gaps else ""))
+
+
+def sampling_text(repairs: Repairs, interval: float | None) -> str:
+    """Return the interval, and how many steps differ from it."""
+    if interval is None:
+        return "not known; name the time column, or give describe(…, time=…) in seconds"
+    text = f"every {duration(interval)}, {count_of(repairs.counts.get(GAPS, 0), 'gap')}"
+    odd = repairs.counts.get(IRREGULAR, 0)
+    return f"{text}, {count_of(odd, 'irregular step')}" if odd else text
