@@ -17,7 +17,7 @@ from studies.calibration.plants.laws import Array, Behaviour, Law
 from studies.logs.plant import LogPlant
 from studies.paper_data import MixtureOfGaussians
 
-__all__ = ["HIDDEN_CART_POLE", "HIDDEN_PENDULUM"]
+__all__ = ["HIDDEN_CART_POLE", "HIDDEN_PENDULUM", "PositionsOnly", "numpy_law", "torch_generator"]
 
 _PENDULUM, _CART_POLE = (
     Pendulum(),
@@ -39,7 +39,7 @@ class PositionsOnly(LogPlant):
 
     def start(self, count: int, rng: np.random.Generator) -> Array:
         """Return states (count, d_s) in which the task starts."""
-        return np.asarray(self.env.initial(count, rng=_torch_generator(rng)).numpy())
+        return np.asarray(self.env.initial(count, rng=torch_generator(rng)).numpy())
 
     def measure(self, hidden: Array, rng: np.random.Generator) -> Array:
         """Return the positions, without noise."""
@@ -73,7 +73,7 @@ class HiddenPendulum(PositionsOnly):
 
     def behaviour(self) -> Behaviour:
         """Return random torques from a mixture of normal distributions."""
-        return lambda episodes, rng: _numpy_law(MixtureOfGaussians().controller(_torch_generator(rng)))
+        return lambda episodes, rng: numpy_law(MixtureOfGaussians().controller(torch_generator(rng)))
 
     def references(self) -> Mapping[str, Behaviour]:
         """Return a swing-up by energy with a catch by feedback, on differences of angles."""
@@ -86,7 +86,7 @@ class HiddenCartPole(PositionsOnly):
 
     def behaviour(self) -> Behaviour:
         """Return uniformly random voltages within ±5 V."""
-        return lambda episodes, rng: _numpy_law(UniformAgent().controller(_torch_generator(rng)))
+        return lambda episodes, rng: numpy_law(UniformAgent().controller(torch_generator(rng)))
 
     def references(self) -> Mapping[str, Behaviour]:
         """Return the LQR of the linearised plant, on differences of positions."""
@@ -138,11 +138,13 @@ def _swing_up(episodes: int, rng: np.random.Generator) -> Law:
     return act
 
 
-def _numpy_law(law: ControlLaw) -> Law:
+def numpy_law(law: ControlLaw) -> Law:
+    """Return a controller on tensors as one on numpy arrays."""
     return lambda measured: np.asarray(torch.as_tensor(law(torch.as_tensor(measured))).numpy())
 
 
-def _torch_generator(rng: np.random.Generator) -> torch.Generator:
+def torch_generator(rng: np.random.Generator) -> torch.Generator:
+    """Return a generator of torch that is seeded by one of numpy."""
     return torch.Generator().manual_seed(int(rng.integers(2**62)))
 
 
