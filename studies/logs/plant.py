@@ -226,9 +226,9 @@ def streamed(policy: Callable[[Any], Any], columns: Columns, bounds: tuple[Array
         def act(measured: Array) -> Array:
             nonlocal state, last
             if state is None or last is None:
-                state = derived.first(measured)
+                state = np.asarray(derived.first(measured), dtype=np.float64)
             else:
-                state = derived.following(state, last, measured)
+                state = np.asarray(derived.following(state, last, measured), dtype=np.float64)
             last = np.clip(np.asarray(policy(state), dtype=np.float64), *bounds)
             return last
 
