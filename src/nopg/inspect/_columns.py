@@ -104,11 +104,11 @@ class Column:
 
 
 def measure_columns(data: Transitions) -> tuple[Column, ...]:
-    """Return the columns of a dataset: states, actions, the reward."""
+    """Return the columns of a dataset: measured states, actions, the reward."""
     schema, steps = data.schema, (data.next_states - data.states).numpy()
     columns = [
         _measure(name, "state", data.states[:, k].numpy(), schema=schema, step=steps[:, k])
-        for k, name in enumerate(schema.states)
+        for k, name in enumerate(schema.measured)
     ]
     columns += [
         _measure(name, "action", data.actions[:, k].numpy(), schema=schema)
@@ -149,7 +149,7 @@ def _measure(
         at_high=float((x >= high - rounding).mean()),
         outside=() if period is not None else tuple(outside.tolist()),
         far=() if role == "reward" or period is not None else _far(x),
-        jumps=() if step is None or period is not None else _jumps(x, step),
+        jumps=() if step is None or period is not None or name in schema.exogenous else _jumps(x, step),
         period=period,
         counts=histogram,
         edges=edges,

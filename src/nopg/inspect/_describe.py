@@ -55,6 +55,7 @@ class Description:
         coverage: Density of the data in bandwidths, or None where it is not measured.
         no_coverage: Why it is not measured, else empty.
         findings: Numbered, the gravest first.
+        derived: Names of the state columns that are computed from others.
     """
 
     num_rows: int
@@ -70,6 +71,7 @@ class Description:
     coverage: Coverage | None
     no_coverage: str
     findings: tuple[Finding, ...]
+    derived: tuple[str, ...] = ()
 
     @property
     def grade(self) -> Grade:
@@ -96,6 +98,8 @@ class Description:
         copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / self.num_rows)}"
         clock = str(self.clock or sampling_text(self.repairs, self.interval))
         facts = {"Episodes": str(self.episodes), "Sampling": clock, "Duplicates": copies}
+        if self.derived:
+            facts["Derived"] = ", ".join(self.derived)
         if self.num_dropped is not None:
             facts["Dropped"] = f"{count_of(self.num_dropped, 'row')} with NaN or infinities"
         if self.no_coverage:
@@ -121,6 +125,7 @@ class Description:
             "copies": self.num_copies,
             "grade": str(self.grade),
             "columns": [{name: getattr(column, name) for name in names} for column in self.columns],
+            "derived": list(self.derived),
             "episodes": str(self.episodes),
             "interval": self.interval,
             "repairs": {"counts": dict(self.repairs.counts), "notes": list(self.repairs.notes)},
@@ -234,6 +239,7 @@ def _description(
         coverage=coverage,
         no_coverage=no_coverage,
         findings=numbered(findings),
+        derived=tuple(data.schema.derived),
     )
 
 

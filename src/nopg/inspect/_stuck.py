@@ -59,7 +59,7 @@ class Run:
 
 
 def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
-    """Return the surprising run of every state column that has one.
+    """Return the surprising run of every measured state column that has one and is not exogenous.
 
     With p the share of rows that repeat the value before them outside the run, L repetitions in a row are
     surprising where (number of rows)·p^L < 10⁻³: a set-point may stay for long, a pressure may not.
@@ -70,7 +70,9 @@ def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
     acted = (data.actions[recording.order].diff(dim=0) != 0).any(dim=1).numpy()
 
     runs = []
-    for k, name in enumerate(data.schema.states):
+    for k, name in enumerate(data.schema.measured):
+        if name in data.schema.exogenous:
+            continue
         starts, lengths = _runs_of(links & ~moves[:, k])
         surprising = lengths >= _surprising_length(lengths, int(links.sum()))
         column = states[:, k]
