@@ -46,7 +46,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
 
 def options(path: Path, **given: Any) -> DataOptions:
-    return DataOptions(data=str(path), **{**COLUMNS, "unit": ["minutes=min"], "reward": "-level", **given})
+    return DataOptions(data=[str(path)], **{**COLUMNS, "unit": ["minutes=min"], "reward": "-level", **given})
 
 
 @pytest.fixture(scope="module")

@@ -235,9 +235,9 @@ def test_the_command_takes_the_columns_of_the_controller_unless_others_are_named
     result: TrainingResult, tmp_path: Path
 ) -> None:
     saved, schema = result.save(tmp_path / "saved"), result.policy.schema
-    taken = _with_columns_of(saved, schema, DataOptions(data="new.csv"))
+    taken = _with_columns_of(saved, schema, DataOptions(data=["new.csv"]))
     assert (taken.state, taken.action, taken.reward) == (["x1", "x2"], ["u1", "u2"], "reward")
-    named = DataOptions(data="new.csv", state=["a", "b"], cost="cost")
+    named = DataOptions(data=["new.csv"], state=["a", "b"], cost="cost")
     taken = _with_columns_of(saved, schema, named)
     assert (taken.state, taken.action, taken.reward, taken.cost) == (["a", "b"], ["u1", "u2"], None, "cost")
 

@@ -13,7 +13,8 @@ import typer
 
 from nopg._columns import NO_REWARD
 from nopg.cli._derived import derive, exogenous_of, missing_of, uses_derived
-from nopg.errors import ArgumentError, DataError
+from nopg.cli._sources import kind_of
+from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:
     from nopg.data import Transitions
@@ -56,10 +57,11 @@ class DataOptions:
     """A file of logged data and the roles of its columns, as options of a command."""
 
     data: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="DATA",
-            help="A CSV, Parquet, HDF5 or NPZ file, a folder of Parquet files, or `minari:ID`.",
+            metavar="DATA...",
+            help="A CSV, Parquet, Excel, HDF5 or NPZ file; several CSV or Parquet files, a glob or a folder "
+            "of them; a DuckDB or SQLite file with `--sql`; or `minari:ID`.",
             show_default=False,
         ),
     ]
@@ -85,8 +87,24 @@ class DataOptions:
     ] = None
     unit: Annotated[list[str] | None, _detail("Unit of a column, e.g. `level=m`.")] = None
     bound: Annotated[list[str] | None, _detail("Bounds of a column, e.g. `valve=0:1`.")] = None
-    separator: Annotated[str, _detail("Field separator of a CSV file.")] = ","
-    decimal: Annotated[str, _detail("Decimal mark of a CSV file.")] = "."
+    separator: Annotated[
+        str | None, _detail("Field separator of a CSV file, `tab` for a tab. Default: found.")
+    ] = None
+    decimal: Annotated[str | None, _detail("Decimal mark of a CSV file. Default: found.")] = None
+    encoding: Annotated[str | None, _detail("Encoding of a CSV file, e.g. `cp1252`. Default: found.")] = None
+    na: Annotated[
+        list[str] | None,
+        _detail(
+            "Further word or number for a missing value, e.g. `Out of Serv` or `-9999`; repeat for each."
+        ),
+    ] = None
+    time_format: Annotated[
+        str | None, _detail("Format of the time stamps, e.g. `%d/%m/%Y %H:%M`. Default: found.")
+    ] = None
+    sheet: Annotated[str | None, _detail("Sheet of an Excel file. Default: the first.")] = None
+    sql: Annotated[
+        str | None, _detail("Query of a DuckDB or SQLite file: `SELECT * FROM log ORDER BY t`.")
+    ] = None
     config: Annotated[
         Path | None,
         typer.Option(
@@ -155,6 +173,8 @@ class DataOptions:
             "truncated": self.truncated,
             "episode": self.episode,
             "time": self.time,
+            "na": list(self.na or []),
+            "time_format": self.time_format,
         }
         settings: dict[str, Any] = {
             "angles": _angles(self.angle or []),
@@ -194,31 +214,52 @@ class DataOptions:
     def _read(self, roles: dict[str, Any], settings: dict[str, Any], *, needs_reward: bool) -> Transitions:
         from nopg.data import io
 
-        if self.data.startswith("minari:"):
+        kind = kind_of(self.data, sql=self.sql)
+        if kind == "minari":
             if roles:
                 raise ArgumentError(
                     f"a Minari dataset names its columns itself; leave {', '.join(roles)} out"
                 )
-            return io.read_minari(self.data.removeprefix("minari:"), **settings)
-        path = Path(self.data)
-        suffix = path.suffix.lower()
-        if suffix in {".parquet", ".pq"} or path.is_dir():
-            return io.read_parquet(path, **roles, **settings)
-        if suffix in {".h5", ".hdf5"}:
-            return io.read_hdf5(path, **_keys(roles), **settings)
-        if suffix == ".npz":
-            return io.read_npz(path, **_keys(roles), **settings)
-        if not path.exists():
-            raise DataError(f"there is no file {path}; give a CSV, Parquet, HDF5 or NPZ file, or minari:ID")
-        if not needs_reward:
-            roles = {"reward": NO_REWARD} | roles
-        if missing := [name for name in ("states", "actions", "reward") if name not in roles]:
-            options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
-            raise ArgumentError(
-                f"{path} has columns {_header(path, self.separator)}; say which are which with "
-                + ", ".join(options[name] for name in missing)
-            )
-        return io.read_csv(path, separator=self.separator, decimal=self.decimal, **roles, **settings)
+            return io.read_minari(self.data[0].removeprefix("minari:"), **settings)
+        if kind == "parquet":
+            return io.read_parquet(self._paths, **roles, **settings)
+        if kind in ("hdf5", "npz"):
+            read = io.read_hdf5 if kind == "hdf5" else io.read_npz
+            return read(self.data[0], **_keys(roles), **settings)
+        roles = roles if needs_reward else {"reward": NO_REWARD} | roles
+        return self._read_table(kind, roles | settings)
+
+    def _read_table(self, kind: str, roles: dict[str, Any]) -> Transitions:
+        from nopg.data import io
+
+        self._check_roles(kind, roles)
+        if kind == "sql":
+            return io.from_sql(self.sql or "", self.data[0], **roles)
+        if kind == "excel":
+            return io.read_excel(self.data[0], sheet=self.sheet, **roles)
+        return io.read_csv(self._paths, **self._layout, decimal=self.decimal, **roles)
+
+    def _check_roles(self, kind: str, roles: dict[str, Any]) -> None:
+        """Refuse a table whose columns nobody has named."""
+        from nopg.data.io._csv import column_names
+
+        if not (missing := [name for name in ("states", "actions", "reward") if name not in roles]):
+            return
+        options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
+        has = " has several columns"
+        if kind == "csv":
+            has = f" has columns {', '.join(column_names(self._paths, **self._layout))}"
+        which = ", ".join(options[name] for name in missing)
+        raise ArgumentError(f"{' '.join(self.data)}{has}; say which are which with {which}")
+
+    @property
+    def _paths(self) -> str | list[str]:
+        return self.data[0] if len(self.data) == 1 else list(self.data)
+
+    @property
+    def _layout(self) -> dict[str, Any]:
+        separator = "\t" if self.separator in {"tab", "\\t"} else self.separator
+        return {"separator": separator, "encoding": self.encoding}
 
 
 def _keys(roles: dict[str, Any]) -> dict[str, Any]:
@@ -227,11 +268,6 @@ def _keys(roles: dict[str, Any]) -> dict[str, Any]:
         name: value[0] if isinstance(value, list) and len(value) == 1 else value
         for name, value in roles.items()
     }
-
-
-def _header(path: Path, separator: str) -> str:
-    with path.open(encoding="utf-8-sig", errors="replace") as lines:
-        return ", ".join(name.strip() for name in lines.readline().split(separator))
 
 
 def _angles(texts: Sequence[str]) -> dict[str, float]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nopg.cli._data import DataOptions
 from nopg.cli._derived import chosen_lags
+from nopg.cli._sources import is_database, names_its_columns
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
@@ -17,20 +19,23 @@ if TYPE_CHECKING:
 
 __all__ = ["check_schema", "has_data", "read_log", "roles_of"]
 
-_LISTS = ("state", "action", "next_state", "missing", "exogenous", "lags", "difference", "integral", "unit")
-_TEXTS = ("reward", "cost", "terminated", "truncated", "episode", "time", "separator", "decimal")
-_CHOICES = ("resample", "starts")
+_LISTS = (
+    *("state", "action", "next_state", "na", "unit"),
+    *("missing", "exogenous", "lags", "difference", "integral"),
+)
+_TEXTS = (
+    *("reward", "cost", "terminated", "truncated", "episode", "time"),
+    *("separator", "decimal", "encoding", "time_format", "sheet", "sql", "resample", "starts"),
+)
 # Steps in time that differ by more than this share are other steps.
 _SAME_INTERVAL = 0.1
-# Files that may name their columns themselves.
-_NAMED = (".parquet", ".pq", ".h5", ".hdf5", ".npz")
 # Both halves of a log, to which models are fitted, need twice the rows of a linear law's coefficients.
 _ROWS_PER_COEFFICIENT = 4
 
 
 def roles_of(options: DataOptions, schema: Schema) -> dict[str, Any]:
     """Return the roles of columns, as they are saved with a controller of this schema."""
-    roles = {name: getattr(options, name) for name in (*_LISTS, *_TEXTS, *_CHOICES)}
+    roles = {name: getattr(options, name) for name in (*_LISTS, *_TEXTS)}
     roles["lags"] = chosen_lags(schema)  # as chosen, not to be chosen again
     of_time = {options.time, "time"} - {*schema.states, *schema.actions}
     roles["unit"] = [text for text in options.unit or [] if text.partition("=")[0] in of_time]
@@ -51,7 +56,7 @@ def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
 
     bundle, schema = open_bundle(run), result.policy.schema
     try:
-        data = DataOptions(data=log, **_roles(bundle, schema, log)).read()
+        data = DataOptions(data=[log], **_roles(bundle, schema, [log])).read()
     except DataError as error:
         names = ", ".join((*schema.states, *schema.actions))
         raise DataError(f"{error}; {run} needs the columns of its own log, {names} among them") from None
@@ -63,15 +68,17 @@ def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
     return replace(data, schema=schema)
 
 
-def _roles(bundle: Bundle, schema: Schema, log: str) -> dict[str, Any]:
+def _roles(bundle: Bundle, schema: Schema, log: Sequence[str]) -> dict[str, Any]:
     """Return how the log of a saved controller was read; by usual names if it was not from a file."""
     roles: dict[str, Any] = {}
     if bundle.manifest.has("log"):
         saved = bundle.manifest.object("log")
         roles |= {name: list(saved.texts(name)) for name in _LISTS if saved.has(name)}
-        roles |= {name: saved.text(name) for name in (*_TEXTS, *_CHOICES) if saved.has(name)}
+        roles |= {name: saved.text(name) for name in _TEXTS if saved.has(name)}
         roles |= {"interval": schema.interval} if saved.has("resample") else {}
-    if not (log.startswith("minari:") or log.lower().endswith(_NAMED) or Path(log).is_dir()):
+    if not is_database(log):
+        roles.pop("sql", None)
+    if not names_its_columns(log):
         roles = {"state": list(schema.measured), "action": list(schema.actions)} | roles
         roles |= {} if "cost" in roles else {"reward": roles.get("reward", "reward")}
     return roles

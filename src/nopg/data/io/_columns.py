@@ -45,7 +45,7 @@ def record(
 
     `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
     which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
-    `counts` are words that were read already, `notes` what else was found.
+    `counts` are words that were read already, `notes` what else was found and logged.
     """
     columns = _Columns(read, source, roles.cells, Counter(counts or {}), part_start is None)
     terminated, truncated = columns.flags(roles.terminated), columns.flags(roles.truncated)
@@ -60,9 +60,10 @@ def record(
         elif part_start is not None:
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
     times, has_dates = None, False
+    read_as: tuple[str, ...] = ()
     if roles.time is not None:
-        times, has_dates, read_as = as_times(columns.column(roles.time), roles.time, source, roles.cells)
-        notes += tuple(f"{roles.time}: {note}" for note in read_as)
+        times, has_dates, found = as_times(columns.column(roles.time), roles.time, source, roles.cells)
+        read_as = tuple(f"{roles.time}: {note}" for note in found)
     states, actions = columns.matrix(roles.states), columns.matrix(roles.actions)
     widths = states.shape[1], actions.shape[1]
     recording = Recording(
@@ -84,10 +85,10 @@ def record(
         has_dates=has_dates,
         reward_name=roles.reward or "reward",
     )
-    repairs = columns.repairs(notes)
+    repairs = columns.repairs(read_as)
     for line in str(repairs).splitlines():
         _log.info("%s: %s", source, line)
-    return replace(recording, repairs=repairs)
+    return replace(recording, repairs=Repairs(notes=notes) + repairs)
 
 
 def take_from(table: Table, roles: Roles) -> Callable[[str], npt.NDArray[Any]]:

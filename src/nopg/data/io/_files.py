@@ -14,7 +14,15 @@ __all__ = ["check_declared", "check_stored", "existing_file", "extra"]
 # gzip reaches about 1000 : 1 on zeros; a file that declares more was never written to its end.
 _BEST_COMPRESSION = 2000
 _ALWAYS_FINE = 1 << 20
-_EXTRAS = {"pandas": "pandas", "pyarrow": "parquet", "h5py": "hdf5", "d3rlpy": "benchmark"}
+_EXTRAS = {
+    "pandas": "pandas",
+    "pyarrow": "parquet",
+    "h5py": "hdf5",
+    "d3rlpy": "benchmark",
+    "openpyxl": "excel",
+    "duckdb": "duckdb",
+    "rosbags": "rosbags",
+}
 
 
 def extra(module: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -13,21 +13,22 @@ import numpy.typing as npt
 
 from nopg.data._transitions import Transitions
 from nopg.data.io._columns import Table, named_columns, record, take_from
-from nopg.data.io._files import check_declared, existing_file, extra
+from nopg.data.io._files import check_declared, extra
 from nopg.data.io._metadata import KEY, complete, dump, load
+from nopg.data.io._paths import Paths, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Part", "read_parquet", "write_parquet"]
+__all__ = ["Part", "completed", "plain_column", "read_parquet", "write_parquet"]
 
 _BATCH_ROWS = 1 << 16
 
 
 def read_parquet(
-    path: str | os.PathLike[str], *, part: tuple[int, int] | None = None, **columns: Unpack[Columns]
+    path: Paths, *, part: tuple[int, int] | None = None, **columns: Unpack[Columns]
 ) -> Transitions:
-    """Read a Parquet file, or every file in a folder in the order of their names.
+    """Read a Parquet file, several, or every file in a folder in the order of their names.
 
     Only the needed columns are read, batch by batch, so the others may exceed the memory. A new file
     starts a new episode, unless there is an episode or time column.
@@ -40,17 +41,16 @@ def read_parquet(
     numbers which no other part uses.
 
     Args:
-        path: A file or a folder.
+        path: A file, a folder, a glob such as `log-*.parquet`, or a list of files. The files of a glob are
+            read in natural order of their names.
         part: Read one part only: its number, from 0, and the number of parts.
         columns: As in `from_dataframe`; none is needed for a file of `write_parquet`.
     """
     pa, ds = extra("pyarrow"), extra("pyarrow.dataset")
-    source = str(path)
-    if not Path(path).is_dir():
-        existing_file(path)
+    place, source = _place(path)
     try:
-        dataset = ds.dataset(source, format="parquet", partitioning="hive")
-        given, settings = split_arguments(_completed(columns, dataset.schema.metadata, source), Columns)
+        dataset = ds.dataset(place, format="parquet", partitioning="hive")
+        given, settings = split_arguments(completed(columns, dataset.schema.metadata, source), Columns)
         roles = resolve_columns(dataset.schema.names, source, **given)
         fragments = list(dataset.get_fragments())
         chosen = Part.of(_group_sizes(fragments, roles), part, source)
@@ -130,7 +130,16 @@ class Part:
         return cls(first, end - first, chosen, declared, skipped, tuple(dict.fromkeys(starts)))
 
 
-def _completed(columns: Columns, metadata: Any, source: str) -> dict[str, Any]:
+def _place(path: Paths) -> tuple[str | list[str], str]:
+    """Return a folder or the files as pyarrow takes them, and their name in errors."""
+    if isinstance(path, str | os.PathLike) and Path(path).is_dir():
+        return str(path), str(path)
+    files = find_files(path, (".parquet", ".pq"))
+    place = str(files[0]) if len(files) == 1 else [str(file) for file in files]
+    return place, source_name(path, files)
+
+
+def completed(columns: Mapping[str, Any], metadata: Any, source: str) -> dict[str, Any]:
     """Return the arguments, completed by the file's own description if no columns are named."""
     described = (metadata or {}).get(KEY.encode())
     if described is None or columns.get("states") is not None or columns.get("actions") is not None:
@@ -184,7 +193,7 @@ def _read(dataset: Any, roles: Roles, part: Part, source: str) -> Table:
         batch = whole.slice(before, part.rows - filled)
         seen += whole.num_rows
         for name in roles.needed:
-            values = _plain(batch.column(name), name, source)
+            values = plain_column(batch.column(name), name, source)
             if name not in table:
                 table[name] = np.empty(part.rows, dtype=values.dtype)  # untouched memory costs nothing yet
             elif table[name].dtype != values.dtype:
@@ -198,7 +207,7 @@ def _read(dataset: Any, roles: Roles, part: Part, source: str) -> Table:
     return table
 
 
-def _plain(column: Any, name: str, source: str) -> npt.NDArray[Any]:
+def plain_column(column: Any, name: str, source: str) -> npt.NDArray[Any]:
     """Return one batch of a column as numpy: numbers, flags, times or text."""
     import pyarrow as pa
 
