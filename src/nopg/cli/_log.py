@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["check_schema", "has_data", "read_log", "roles_of"]
 
 _LISTS = (
-    *("state", "action", "next_state", "na", "missing", "exogenous"),
-    *("lags", "difference", "integral", "unit"),
+    *("state", "action", "next_state", "na", "unit"),
+    *("missing", "exogenous", "lags", "difference", "integral"),
 )
 _TEXTS = (
     *("reward", "cost", "terminated", "truncated", "episode", "time"),
-    *("separator", "decimal", "encoding", "time_format", "sheet", "sql"),
+    *("separator", "decimal", "encoding", "time_format", "sheet", "sql", "resample", "starts"),
 )
-_CHOICES = ("resample", "starts")
 # Steps in time that differ by more than this share are other steps.
 _SAME_INTERVAL = 0.1
 # Both halves of a log, to which models are fitted, need twice the rows of a linear law's coefficients.
@@ -36,7 +35,7 @@ _ROWS_PER_COEFFICIENT = 4
 
 def roles_of(options: DataOptions, schema: Schema) -> dict[str, Any]:
     """Return the roles of columns, as they are saved with a controller of this schema."""
-    roles = {name: getattr(options, name) for name in (*_LISTS, *_TEXTS, *_CHOICES)}
+    roles = {name: getattr(options, name) for name in (*_LISTS, *_TEXTS)}
     roles["lags"] = chosen_lags(schema)  # as chosen, not to be chosen again
     of_time = {options.time, "time"} - {*schema.states, *schema.actions}
     roles["unit"] = [text for text in options.unit or [] if text.partition("=")[0] in of_time]
@@ -75,7 +74,7 @@ def _roles(bundle: Bundle, schema: Schema, log: Sequence[str]) -> dict[str, Any]
     if bundle.manifest.has("log"):
         saved = bundle.manifest.object("log")
         roles |= {name: list(saved.texts(name)) for name in _LISTS if saved.has(name)}
-        roles |= {name: saved.text(name) for name in (*_TEXTS, *_CHOICES) if saved.has(name)}
+        roles |= {name: saved.text(name) for name in _TEXTS if saved.has(name)}
         roles |= {"interval": schema.interval} if saved.has("resample") else {}
     if not is_database(log):
         roles.pop("sql", None)

@@ -59,7 +59,8 @@ def record(
             episodes += new_episodes_from  # names are numbered in order of appearance
         elif part_start is not None:
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
-    times, has_dates, read_as = None, False, tuple[str, ...]()
+    times, has_dates = None, False
+    read_as: tuple[str, ...] = ()
     if roles.time is not None:
         times, has_dates, found = as_times(columns.column(roles.time), roles.time, source, roles.cells)
         read_as = tuple(f"{roles.time}: {note}" for note in found)
