@@ -51,23 +51,20 @@ class StateStep:
         derived: The derived columns.
         hold: Number of steps for which a missing value is replaced, shape (d_x,).
         lagged: Number of the action whose lag a derived column is, shape (k,); −1 for other columns.
+        needs_actions: Whether a formula has an action in it.
     """
 
     derived: DerivedColumns
     hold: Numbers
     lagged: npt.NDArray[np.int64]
+    needs_actions: bool
 
     @classmethod
     def of(cls, columns: Columns) -> StateStep:
         """Return the step of columns."""
         derived = DerivedColumns.of(columns)
         hold = [float(columns.hold.get(name, 0)) for name in columns.measured]
-        return cls(derived, np.array(hold), _lagged_actions(derived))
-
-    @property
-    def needs_actions(self) -> bool:
-        """Whether a formula has an action in it."""
-        return bool(self.derived.by_action.any())
+        return cls(derived, np.array(hold), _lagged_actions(derived), bool(derived.by_action.any()))
 
     def start(self, shape: tuple[int, ...] = ()) -> Memory:
         """Return the memory before a first step."""

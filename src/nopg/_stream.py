@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
-from nopg._state_step import Memory, StateStep
+from nopg._state_step import Memory, StateStep, has_memory
 from nopg.errors import ArgumentError, ObservationError
 
 __all__ = ["GAP_FACTOR", "ControllerStream", "StateStream", "as_numbers", "wrong_shape"]
@@ -40,7 +40,7 @@ class StateStream:
         gap_factor: Number of sampling intervals that are a gap; `math.inf` for none.
 
     Attributes:
-        started: Where the last step started anew: shape () or (batch,).
+        started: Where the last step started anew, shape () or (batch,); False for columns without a memory.
 
     Example:
         >>> from nopg._columns import Derived
@@ -63,11 +63,11 @@ class StateStream:
             raise ArgumentError(f"gap_factor is {gap_factor}; give 1 or more, such as {GAP_FACTOR:g}")
         if batch is not None and batch < 1:
             raise ArgumentError(f"batch is {batch}; give the number of plants, or nothing for one")
-        self.columns, self._step = columns, StateStep.of(columns)
+        self.columns, self._step, self._keeps = columns, StateStep.of(columns), has_memory(columns)
         self._gap = np.inf if columns.interval is None else gap_factor * columns.interval
         self._shape: tuple[int, ...] = () if batch is None else (batch,)
         self._memory, self._times = self._step.start(self._shape), np.full(self._shape, np.nan)
-        self._recorded, self.started = True, np.ones(self._shape, dtype=np.bool_)
+        self._recorded, self.started = True, np.full(self._shape, self._keeps)
 
     @property
     def state(self) -> Numbers:
@@ -76,7 +76,7 @@ class StateStream:
 
     @property
     def applied(self) -> Numbers:
-        """The action applied since the last state, (d_a,) or (batch, d_a); NaN where it is not known."""
+        """The action applied since the last state, (d_a,) or (batch, d_a); NaN if not known or not needed."""
         return self._memory.applied.copy()
 
     def update(
@@ -94,6 +94,9 @@ class StateStream:
             time: When the values were measured, in seconds on any clock.
         """
         values, memory = self._measured(measured), self._memory
+        if not self._keeps:
+            self._memory = memory._replace(state=values.copy())
+            return values.copy()
         times = np.full(self._shape, np.nan) if time is None else self._numbers(time, (), "the time")
         memory = self._cleared(memory, self._after_gap(times))
         if applied is not None:
@@ -118,6 +121,8 @@ class StateStream:
         Args:
             action: Shape (d_a,) or (batch, d_a); None or NaN if it is not known.
         """
+        if not self._keeps:
+            return
         given = np.full_like(self._memory.applied, np.nan) if action is None else self._action(action)
         self._memory, self._recorded = self._memory._replace(applied=given), True
 
@@ -139,7 +144,7 @@ class StateStream:
             start = start._replace(applied=self._action(applied))
         if rows is None:
             self._memory, self._times = start, np.full(self._shape, np.nan)
-            self._recorded, self.started = True, chosen
+            self._recorded, self.started = True, chosen & self._keeps
             return
         kept = zip(start, self._memory, strict=True)
         self._memory = Memory(*(np.where(chosen[..., None], new, old) for new, old in kept))

@@ -288,3 +288,4 @@ def test_columns_without_a_memory_pass_as_they_are() -> None:
     stream = StateStream(Columns(("level",), ("valve",), interval=INTERVAL))
     assert [stream.update([level]).tolist() for level in (1.0, 2.0)] == [[1.0], [2.0]]
     assert np.isnan(stream.update([NAN])).all()
+    assert not stream.started
