@@ -48,7 +48,8 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
 
             And the settings:
 
-            - `angles`, `units`, `bounds`, `initial_states`, `invalid`: as in `Transitions.from_arrays`.
+            - `angles`, `units`, `bounds`, `levels`, `initial_states`, `invalid`: as in
+              `Transitions.from_arrays`.
             - `gap_factor`: a step longer than this many median steps ends the episode; 5 by default.
 
     Example:

@@ -39,6 +39,7 @@ class Settings(TypedDict, total=False):
     exogenous: Mapping[str, Exogenous] | None
     interval: float | None
     hold: Mapping[str, int] | None
+    levels: Mapping[str, Sequence[float]] | None
     initial_states: ArrayLike | None
     invalid: Literal["raise", "drop"]
     gap_factor: float

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg.data._levels import as_levels, check_levels
 from nopg.data._schema import Schema, resolve_angles
 from nopg.data._transitions import Transitions
 from nopg.data._validation import Invalid, finite_rows
@@ -39,6 +40,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
         exogenous=dict(settings.get("exogenous") or {}),
         interval=settings.get("interval"),
         hold=dict(settings.get("hold") or {}),
+        levels=as_levels(settings.get("levels")),
     )
     assemble = _shifted if recording.next_states is None else _logged
     invalid = settings.get("invalid", "raise")
@@ -46,6 +48,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     if not bool(usable.all()):
         parts = {name: part[usable] for name, part in parts.items()}
     data = Transitions(schema=schema, **{name: torch.from_numpy(part) for name, part in parts.items()})
+    check_levels(data.actions, schema.actions, schema.levels)
     starts = settings.get("initial_states")
     data = data if starts is None else data.starting_at(starts)
     return data if recording.formula is None else data.with_reward(recording.formula)
