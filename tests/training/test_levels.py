@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 import nopg
@@ -19,13 +20,16 @@ from nopg.bellman._held_actions import action_candidates
 from nopg.cli._app import app
 from nopg.data import Schema
 from nopg.data.io import from_dataframe, read_parquet, write_parquet
-from nopg.deploy import GuardedController, load, to_onnx
+from nopg.deploy import GuardedController, contract_schema, load, to_onnx
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.evaluation import OfflineEvaluator
+from nopg.evaluation._interval import lower_return
 from nopg.inspect import describe
 from nopg.policies import LinearPolicy, MLPPolicy, QuantizedPolicy
 from nopg.policies._description import describe_policy, policy_from
 from nopg.training import Controller, TrainingResult
+from nopg.training._candidates import best_candidates, improve_by_candidates
+from nopg.training._portfolio import followed
 
 LEVELS = (-1.0, 0.0, 1.0)
 
@@ -151,6 +155,26 @@ def test_an_exported_graph_takes_the_same_levels(result: TrainingResult, tmp_pat
     states = np.linspace(-2, 2, 401)[:, None]
     (actions, *_) = onnxruntime.InferenceSession(export.path).run(None, {"observation": states})
     assert np.array_equal(actions, np.asarray(result.policy(states)))
+    assert export.contract["policy"] == "quantized"
+    Draft202012Validator(contract_schema()).validate(export.contract)
+
+
+def test_policy_iteration_over_the_levels_improves_a_policy_that_never_acts() -> None:
+    data = tank()
+    problem = OfflineEvaluator(data, 0.9).problem
+    network = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "idle"))
+    with torch.no_grad():
+        for parameter in network.network.output.parameters():
+            parameter.zero_()
+    policy = QuantizedPolicy(network, [LEVELS])
+    idle = lower_return(followed(problem, policy))
+    assert not policy.mode(data.features).any()
+    wanted = best_candidates(policy, problem, torch.tensor([[-2.0], [2.0]], dtype=torch.float64))
+    assert wanted.tolist() == [[1.0], [-1.0]]
+    rounds, paths = improve_by_candidates(policy, problem, problem)
+    assert rounds >= 1
+    assert lower_return(paths) > idle
+    assert lower_return(followed(problem, policy)) == lower_return(paths)
 
 
 def test_any_control_law_is_judged_at_the_nearest_level() -> None:

@@ -14,7 +14,7 @@ from nopg.policies import QuantizedPolicy
 from nopg.policies._imitation import imitate
 from nopg.training._portfolio import followed
 
-__all__ = ["improve_by_candidates"]
+__all__ = ["best_candidates", "improve_by_candidates"]
 
 _ROUNDS, _STEPS, _MOST_STATES = 2, 200, 1_000
 
