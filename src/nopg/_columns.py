@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 from nopg.errors import DataError
@@ -45,6 +46,7 @@ class Columns:
         exogenous: The state columns that no action moves, by name: set-points, weather.
         interval: Time between two rows in seconds, where it is known.
         hold: Number of steps for which a missing value of a measured column is replaced by its last one.
+        levels: The only values of an action that is not continuous, in rising order, by its name.
     """
 
     states: tuple[str, ...]
@@ -57,12 +59,14 @@ class Columns:
     exogenous: Mapping[str, Exogenous] = field(default_factory=dict)
     interval: float | None = None
     hold: Mapping[str, int] = field(default_factory=dict)
+    levels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check_angles()
         self._check_units()
         self._check_bounds()
         self._check_roles()
+        self._check_levels()
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -117,6 +121,25 @@ class Columns:
             if not low < high:  # NaN included
                 raise DataError(
                     f"the bounds of {name!r} are {bounds!r}; give (lowest, highest), e.g. (-1.0, 1.0)"
+                )
+
+    def _check_levels(self) -> None:
+        for name, levels in self.levels.items():
+            if name not in self.actions:
+                raise DataError(
+                    f"the levels of {name!r} are declared, but the actions are {list(self.actions)}"
+                )
+            rising = all(one < other for one, other in pairwise(levels))
+            if len(levels) < 2 or not rising or not all(map(math.isfinite, levels)):
+                raise DataError(
+                    f"the levels of {name!r} are {list(levels)}; give two or more finite numbers in rising "
+                    "order, e.g. (0, 1)"
+                )
+            low, high = self.bounds.get(name, (-math.inf, math.inf))
+            if levels[0] < low or levels[-1] > high:
+                raise DataError(
+                    f"the levels of {name!r} are {list(levels)}, its bounds [{low:g}, {high:g}]; declare "
+                    "levels within them"
                 )
 
     def _check_roles(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,9 +11,11 @@ import torch
 from nopg._seeding import generator
 from nopg.bellman._multistep import MultistepProblem
 from nopg.bellman._nodes import Nodes
+from nopg.data import Schema
 from nopg.models import LocalModel
 from nopg.models._rollout import rollout
 from nopg.policies import Deterministic
+from nopg.policies._quantized import nearest_levels, padded_levels
 
 __all__ = ["HeldActions", "action_candidates", "best_held_actions", "reachable_states"]
 
@@ -26,8 +30,28 @@ _RANDOM_PATHS, _RANDOM_DECISIONS = 200, 12
 _KNOWN = -2.0
 
 
-def action_candidates(actions: torch.Tensor) -> torch.Tensor:
-    """Return candidates (c, d_a) in the box of these actions (n, d_a): a grid, or an even filling."""
+def action_candidates(actions: torch.Tensor, schema: Schema | None = None) -> torch.Tensor:
+    """Return candidates (c, d_a) in the box of these actions (n, d_a): a grid, or an even filling.
+
+    Of actions with declared levels they are the levels within the box.
+    """
+    box = _box_candidates(actions)
+    if schema is None or not schema.levels:
+        return box
+    low, high = actions.amin(dim=0).tolist(), actions.amax(dim=0).tolist()
+    axes = [
+        [one for one in schema.levels[name] if low[k] <= one <= high[k]]
+        if name in schema.levels
+        else box[:, k].unique().tolist()
+        for k, name in enumerate(schema.actions)
+    ]
+    if math.prod(map(len, axes)) <= _MOST_CANDIDATES:
+        return torch.tensor([*itertools.product(*axes)], dtype=torch.float64)
+    rounded: torch.Tensor = nearest_levels(box, padded_levels(schema.actions, schema.levels)).unique(dim=0)
+    return rounded
+
+
+def _box_candidates(actions: torch.Tensor) -> torch.Tensor:
     low, high = actions.amin(dim=0), actions.amax(dim=0)
     d = actions.shape[1]
     levels = next((k for k in range(_MOST_LEVELS, 1, -1) if k**d <= _MOST_CANDIDATES), None)
@@ -44,7 +68,7 @@ def reachable_states(model: LocalModel, starts: torch.Tensor, hold: int, *, seed
     rng = generator(seed, "reachable states")
     logged = model.rows.first[model.rows.sample[:_RANDOM_PATHS]]
     states = torch.cat([starts, model.data.states[logged]])
-    candidates = action_candidates(model.data.actions)
+    candidates = action_candidates(model.data.actions, model.data.schema)
     drawn = torch.randint(len(candidates), (_RANDOM_DECISIONS, len(states)), generator=rng)
     path = rollout(model, lambda _, t: candidates[drawn[t // hold]], states, hold * _RANDOM_DECISIONS)
     inside = (path.log_odds < _KNOWN) & (path.going[:-1] > 0)
@@ -101,7 +125,7 @@ def best_held_actions(problem: MultistepProblem, hold: int, *, num_nodes: int, s
     visited = reachable_states(model, problem.starts, hold, seed=seed)
     nodes = Nodes.covering(model, num_nodes, visited)
     held = problem.replace(horizon=hold, nodes=nodes, num_parts=1, num_paths=1, deviations=0.0)
-    candidates = action_candidates(model.data.actions)
+    candidates = action_candidates(model.data.actions, model.data.schema)
     solved = [held.solve(_Held(candidate)) for candidate in candidates]
     earned = torch.stack([one.targets[0] for one in solved])  # (c, m)
     weights = torch.stack([one.weights[0] for one in solved])  # (c, m, m)

@@ -71,10 +71,12 @@ def read_controller(bundle: Bundle) -> SavedController:
     fields, arrays = bundle.document(CONTROLLER), bundle.arrays(WEIGHTS)
     columns, parameters = _columns(fields.object("schema")), _parameters(arrays, bundle)
     logged = _optional(fields, "logged", Fields.interval) or _range_of(parameters, columns.actions)
+    policy = fields.object("policy")
     _check_bounds(columns, logged, fields.place)
+    _check_levels(columns, policy, parameters, fields.place)
     return SavedController(
         columns,
-        fields.object("policy").values,
+        policy.values,
         parameters,
         _support(fields.object("support"), arrays, len(columns.features), bundle),
         f"{bundle.path}: {CONTROLLER}",
@@ -99,6 +101,7 @@ def _columns(fields: Fields) -> Columns:
             cast(dict[str, Exogenous], _optional(fields, "exogenous", Fields.text)),
             fields.number("interval") if fields.has("interval") else None,
             _optional(fields, "hold", Fields.integer),
+            _optional(fields, "levels", Fields.sequence),
         )
     except (DataError, ArgumentError) as error:
         raise BundleError(f"{fields.place}: {error}") from None
@@ -146,6 +149,26 @@ def _check_bounds(columns: Columns, logged: Mapping[str, tuple[float, float]], p
                 f"lie between {low:.6g} and {high:.6g}, up to {beyond:.4g} outside; on the plant they would "
                 "be clipped, in the training they were not. Correct the bounds or the log, and train again"
             )
+
+
+def _check_levels(columns: Columns, policy: Fields, parameters: Mapping[str, Array], place: str) -> None:
+    """Refuse a policy whose actions do not have the declared levels."""
+    quantized = policy.has("kind") and policy.text("kind") == "quantized"
+    if not columns.levels and not quantized:
+        return
+    rows = np.asarray(parameters.get("levels", np.zeros((0, 0))))
+    discrete = np.asarray(parameters.get("discrete", np.zeros(0)))
+    fits = quantized and rows.ndim == 2 and len(rows) == len(discrete) == len(columns.actions)
+    found = {
+        name: tuple(np.unique(row).tolist())
+        for name, row, one in zip(columns.actions, rows, discrete, strict=False)
+        if one
+    }
+    if not fits or found != dict(columns.levels):
+        raise BundleError(
+            f"{place}: the declared levels are {dict(columns.levels)}, those of the policy {found}; a "
+            "controller takes declared levels alone. Train it with them"
+        )
 
 
 def _support(fields: Fields, arrays: Mapping[str, Array], features: int, bundle: Bundle) -> SavedSupport:

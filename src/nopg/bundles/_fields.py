@@ -108,6 +108,12 @@ class Fields:
         inner = self.object(name)
         return {key: inner.number(key, finite=finite) for key in inner.names}
 
+    def sequence(self, name: str) -> tuple[float, ...]:
+        """Return a list of finite numbers."""
+        values = {str(k): value for k, value in enumerate(self._typed(name, list))}
+        inner = Fields(values, f"{self.place}: {name}")
+        return tuple(inner.number(key) for key in inner.names)
+
     def interval(self, name: str) -> tuple[float, float]:
         """Return a list of two numbers, which need not be finite."""
         values = self._typed(name, list)

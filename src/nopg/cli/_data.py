@@ -87,6 +87,9 @@ class DataOptions:
     ] = None
     unit: Annotated[list[str] | None, _detail("Unit of a column, e.g. `level=m`.")] = None
     bound: Annotated[list[str] | None, _detail("Bounds of a column, e.g. `valve=0:1`.")] = None
+    levels: Annotated[
+        list[str] | None, _detail("The only values of an action, e.g. `pump=0,1`; it is then not continuous.")
+    ] = None
     separator: Annotated[
         str | None, _detail("Field separator of a CSV file, `tab` for a tab. Default: found.")
     ] = None
@@ -180,6 +183,7 @@ class DataOptions:
             "angles": _angles(self.angle or []),
             "units": dict(_pair(text, "--unit level=m") for text in self.unit or []),
             "bounds": dict(parse_bounds(text) for text in self.bound or []),
+            "levels": dict(_levels(text) for text in self.levels or []),
             "interval": self.interval,
             "resample": self.resample,
             "missing": missing_of(self.missing or []),
@@ -286,6 +290,12 @@ def parse_bounds(text: str) -> tuple[str, tuple[float, float]]:
     if not colon:
         raise ArgumentError(f"{text!r} is no interval; write {form}")
     return name, (_number(low, form), _number(high, form))
+
+
+def _levels(text: str) -> tuple[str, tuple[float, ...]]:
+    form = "--levels pump=0,1"
+    name, values = _pair(text, form)
+    return name, tuple(_number(one, form) for one in values.split(","))
 
 
 def _pair(text: str, form: str) -> tuple[str, str]:

@@ -34,6 +34,7 @@ class Schema(Columns):
         exogenous: The state columns that no action moves, by name: set-points, weather.
         interval: Time between two rows in seconds, where it is known.
         hold: Number of steps for which a missing value of a measured column is replaced by its last one.
+        levels: The only values of an action that is not continuous, in rising order, by its name.
 
     Example:
         >>> schema = Schema(("angle", "speed"), ("torque",), {"angle": 2 * math.pi})

@@ -13,6 +13,7 @@ from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike
 from nopg.data._condense import Cells, condensing_scale
 from nopg.data._derive import derived_schema, derived_states
+from nopg.data._levels import as_levels, check_levels
 from nopg.data._repairs import Repairs
 from nopg.data._reward import RewardFormula, actions_before
 from nopg.data._schema import Schema, name_columns, resolve_angles
@@ -86,6 +87,7 @@ class Transitions:
         angles: Mapping[str, float] | Sequence[str | int] | None = None,
         units: Mapping[str, str] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
+        levels: Mapping[str, Sequence[float]] | None = None,
         initial_states: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         invalid: Invalid = "raise",
@@ -105,6 +107,7 @@ class Transitions:
             angles: State columns that are angles: names or numbers (in radians), or name → period.
             units: Unit of a column, by name; "reward" may have one too.
             bounds: Lowest and highest value of a state or action column, by name.
+            levels: The only values of an action that is not continuous, by name: `{"pump": (0, 1)}`.
             initial_states: States in which the controller will start; those of the episodes if absent.
             weights: Number of transitions that each row counts for, positive; one if absent.
             invalid: Refuse rows with NaN or infinities, or drop them.
@@ -126,11 +129,18 @@ class Transitions:
             rows["weights"] = as_vector("weights", weights)
         check_rows(rows)
         names = name_columns(state_names, action_names, (s.shape[1], a.shape[1]))
-        schema = Schema(*names, resolve_angles(angles, names[0]), dict(units or {}), dict(bounds or {}))
+        schema = Schema(
+            *names,
+            resolve_angles(angles, names[0]),
+            dict(units or {}),
+            dict(bounds or {}),
+            levels=as_levels(levels),
+        )
         starts = None if initial_states is None else as_starts(initial_states, s.shape[1])
         finite = finite_rows({name: values.numpy() for name, values in rows.items()}, names, invalid)
         data = cls(**rows | {"truncated": cuts & ~ends}, schema=schema, initial_states=starts)
         data = data if finite.all() else data.take(torch.as_tensor(finite))
+        check_levels(data.actions, schema.actions, schema.levels)
         return data if formula is None else data.with_reward(formula)
 
     def __len__(self) -> int:

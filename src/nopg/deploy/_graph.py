@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from nopg.deploy._encoding import Numbers, action_limits, feature_map
-from nopg.policies import GaussianMLPPolicy, GaussianPolicy, MLPPolicy, Policy
+from nopg.policies import GaussianMLPPolicy, GaussianPolicy, MLPPolicy, Policy, QuantizedPolicy
 from nopg.training import TrainingResult
 
 __all__ = ["INPUT", "OUTPUTS", "ControllerGraph", "Dtype"]
@@ -106,6 +106,8 @@ class ControllerGraph(torch.nn.Module):
 def policy_range(policy: Policy) -> tuple[Numbers, Numbers] | None:
     """Return the lowest and highest action (d_a,) of a policy; None if it has no bounds."""
     applied = policy.mean if isinstance(policy, GaussianPolicy) else policy
+    if isinstance(applied, QuantizedPolicy):
+        applied = applied.policy
     if not isinstance(applied, (MLPPolicy, GaussianMLPPolicy)):
         return None
     actions = applied.action_range

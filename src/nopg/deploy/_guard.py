@@ -89,6 +89,11 @@ class GuardedController:
             raise ArgumentError(f"most_unknown is {most_unknown}; it is a share, give a number in [0, 1]")
         if fallback is not None and not callable(fallback):  # checked before it is needed
             raise ArgumentError(f"the fallback is {fallback!r}; give a function from observation to action")
+        if max_change is not None and controller.columns.levels:
+            raise ArgumentError(
+                f"max_change is {max_change!r}, but {list(controller.columns.levels)} have levels, which "
+                "cannot change by less than a level; leave it out"
+            )
         self.controller, self.fallback, self.most_unknown = controller, fallback, float(most_unknown)
         self.states = StateStream(controller.columns, gap_factor=gap_factor)
         self._count = len(controller.columns.actions)

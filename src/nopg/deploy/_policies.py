@@ -10,7 +10,7 @@ from nopg.bundles import SavedController
 from nopg.deploy._encoding import Numbers
 from nopg.errors import BundleError
 
-__all__ = ["LinearPolicy", "NetworkPolicy", "policy_of"]
+__all__ = ["LinearPolicy", "NetworkPolicy", "QuantizedPolicy", "policy_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,33 @@ class NetworkPolicy:
         return actions
 
 
-def policy_of(saved: SavedController) -> LinearPolicy | NetworkPolicy:
+@dataclass(frozen=True, slots=True)
+class QuantizedPolicy:
+    """The nearest level to each action of a network, in the middle the lower one."""
+
+    network: NetworkPolicy
+    levels: Numbers  # (d_a, k)
+    discrete: Numbers  # (d_a,), 1 or 0
+
+    @property
+    def action_range(self) -> tuple[Numbers, Numbers]:
+        """The lowest and the highest action, both (d_a,)."""
+        low, high = self.network.action_range
+        ends = self.levels[:, 0], self.levels[:, -1]
+        return _choose(self.discrete, ends[0], low), _choose(self.discrete, ends[1], high)
+
+    def __call__(self, features: Numbers) -> Numbers:
+        """Return actions (m, d_a) at features (m, d_f)."""
+        actions = self.network(features)
+        between = (self.levels[:, 1:] + self.levels[:, :-1]) / 2
+        index = (actions[:, :, None] > between).sum(axis=2)
+        return _choose(self.discrete, self.levels[np.arange(len(self.levels)), index], actions)
+
+
+Policy = LinearPolicy | NetworkPolicy | QuantizedPolicy
+
+
+def policy_of(saved: SavedController) -> Policy:
     """Return the policy of a saved controller; an unknown kind or wrong parameters are refused."""
     parameters = _Parameters(saved)
     policy = _policy(saved, parameters)
@@ -60,12 +86,14 @@ def policy_of(saved: SavedController) -> LinearPolicy | NetworkPolicy:
     return policy
 
 
-def _policy(saved: SavedController, parameters: _Parameters) -> LinearPolicy | NetworkPolicy:
+def _policy(saved: SavedController, parameters: _Parameters) -> Policy:
     kind, mean = str(saved.policy.get("kind")), str(saved.policy.get("mean"))
     if kind == "linear":
         return _linear(parameters)
     if kind == "mlp":
         return _network(parameters)
+    if kind == "quantized":
+        return _quantized(parameters)
     if kind == "gaussian-mlp":
         parameters.take_deviation("largest_std")
         return _network(parameters, outputs=2)
@@ -107,6 +135,20 @@ class _Parameters:
 
     def refuse(self, why: str) -> BundleError:
         return BundleError(f"{self._place}: {why}; save the controller again, or take another copy")
+
+
+def _quantized(parameters: _Parameters) -> QuantizedPolicy:
+    discrete = parameters.take("discrete", parameters.actions)
+    shape = parameters.shape("levels")
+    levels = parameters.take("levels", parameters.actions, *shape[1:2])
+    if levels.shape[1] < 1 or not (np.diff(levels, axis=1) >= 0).all():
+        raise parameters.refuse("the levels of the policy are not in rising order")
+    return QuantizedPolicy(_network(parameters, "policy."), levels, discrete)
+
+
+def _choose(discrete: Numbers, level: Numbers, otherwise: Numbers) -> Numbers:
+    chosen: Numbers = np.where(discrete != 0, level, otherwise)
+    return chosen
 
 
 def _linear(parameters: _Parameters, prefix: str = "") -> LinearPolicy:

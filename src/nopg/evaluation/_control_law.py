@@ -13,6 +13,7 @@ from nopg.data import Schema
 from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError
 from nopg.policies import Deterministic, Policy
+from nopg.policies._quantized import nearest_levels, padded_levels
 
 __all__ = ["PolicyLaw", "control_law"]
 
@@ -54,7 +55,7 @@ def control_law(policy: Any, schema: Schema) -> ControlLaw:
 
 
 class PolicyLaw(Deterministic):
-    """A control law as a policy, clipped to the declared bounds of the actions.
+    """A control law as a policy, clipped to the declared bounds of the actions and put to declared levels.
 
     Args:
         law: From raw states (m, d_s) to actions (m, d_a).
@@ -66,6 +67,7 @@ class PolicyLaw(Deterministic):
         self.law, self.schema, self.num_actions = law, schema, len(schema.actions)
         bounds = [schema.bounds.get(name, (-math.inf, math.inf)) for name in schema.actions]
         self._low, self._high = torch.tensor(bounds, dtype=torch.float64).T
+        self._levels = padded_levels(schema.actions, schema.levels)
 
     @classmethod
     def of(cls, policy: Any, schema: Schema) -> PolicyLaw:
@@ -81,7 +83,7 @@ class PolicyLaw(Deterministic):
                 f"the policy returned actions of shape {tuple(actions.shape)} for {len(features)} states; it "
                 f"must return {self.num_actions} numbers for each"
             )
-        return actions.clamp(self._low, self._high).to(features.dtype)
+        return nearest_levels(actions.clamp(self._low, self._high), self._levels).to(features.dtype)
 
 
 def _encodes(shape: Any, schema: Schema) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nopg._columns import NO_REWARD
 from nopg.inspect._columns import FEW_LEVELS, NEAR_CONSTANT, Column
@@ -13,7 +13,10 @@ __all__ = ["column_findings"]
 
 
 def column_findings(
-    columns: Sequence[Column], num_terminated: int, formula: str | None
+    columns: Sequence[Column],
+    num_terminated: int,
+    formula: str | None,
+    levels: Mapping[str, tuple[float, ...]],
 ) -> list[Finding | None]:
     """Return the findings about the columns: states, actions, the reward as the last.
 
@@ -21,6 +24,7 @@ def column_findings(
         columns: Of the log.
         num_terminated: Number of rows that end the task.
         formula: Of the reward, where it is one.
+        levels: Declared levels of actions, by name.
     """
     inputs = columns[:-1]
     return [
@@ -29,6 +33,7 @@ def column_findings(
         _angles(columns),
         _reward(columns[-1], num_terminated, formula),
         _at_bounds([column for column in columns if column.role == "action"]),
+        _levels([column for column in columns if column.role == "action"], levels),
         _outside([column for column in columns if column.declared]),
     ]
 
@@ -120,6 +125,27 @@ def _at_bounds(actions: Sequence[Column]) -> Finding:
         )
     few = [f"{one.name} has {one.levels} levels" for one in actions if 1 < one.levels <= FEW_LEVELS]
     return ok(topic, listed(few) if few else "no action is often at the ends of its range")
+
+
+def _levels(actions: Sequence[Column], declared: Mapping[str, tuple[float, ...]]) -> Finding | None:
+    """Return the finding about actions that take few values; None where there are none."""
+    topic = "levels of actions"
+    found = [column for column in actions if len(column.values) > 1 and column.name not in declared]
+    if not found:
+        kept = [f"{name} takes {_spelled(levels)} only" for name, levels in declared.items()]
+        return ok(topic, f"declared: {listed(kept)}") if kept else None
+    shown = "; ".join(f"{column.name} takes {_spelled(column.values)} only" for column in found)
+    first = found[0]
+    return look(
+        topic,
+        f"{shown}; actions between are assumed to be possible",
+        f"If they are not, declare levels={{'{first.name}': ({_spelled(first.values)})}}, or --levels "
+        f"{first.name}={_spelled(first.values).replace(' ', '')}; a controller then takes these values alone",
+    )
+
+
+def _spelled(levels: Sequence[float]) -> str:
+    return ", ".join(f"{level:.6g}" for level in levels)
 
 
 def _outside(declared: Sequence[Column]) -> Finding | None:

@@ -18,6 +18,8 @@ FEW_LEVELS = 10
 NEAR_CONSTANT = 0.98
 """Share of rows with one value from which on a column hardly varies."""
 
+# Rows that each of few values needs, so that it is a level and no chance.
+_RECURS = 3
 _BINS = 40
 _ROUNDING = 1e-9
 # A range below this share of the values hardly varies either.
@@ -44,6 +46,7 @@ class Column:
         high: Its greatest value.
         spread: Its standard deviation.
         levels: How many distinct values it takes.
+        values: These values, if they are few and each recurs; else empty.
         commonest: Share of rows with its most frequent value.
         mode: That value.
         unit: Its unit, where declared, else empty.
@@ -66,6 +69,7 @@ class Column:
     high: float
     spread: float
     levels: int
+    values: tuple[float, ...]
     commonest: float
     mode: float
     unit: str
@@ -140,6 +144,7 @@ def _measure(
         high=float(values[-1]),
         spread=float(x.std()) if len(values) > 1 else 0.0,
         levels=len(values),
+        values=tuple(values.tolist()) if len(values) <= FEW_LEVELS and counts.min() >= _RECURS else (),
         commonest=float(counts.max() / len(x)),
         mode=float(values[counts.argmax()]),
         unit=schema.units.get(name, ""),

@@ -211,7 +211,7 @@ def _description(
         _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
         None if num_dropped is None else _dropped(num_dropped, n),
         _copies(copies, n),
-        *column_findings(columns, episodes.num_terminated, data.schema.reward),
+        *column_findings(columns, episodes.num_terminated, data.schema.reward, data.schema.levels),
         ends_finding(episodes),
         order_finding(episodes),
         stuck_finding(runs, n) if bool(recording.connected.any()) else None,

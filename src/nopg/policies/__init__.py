@@ -4,6 +4,7 @@ from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
 from nopg.policies._networks import ActionRange, Standardizer
 from nopg.policies._policy import Policy
+from nopg.policies._quantized import QuantizedPolicy
 
 __all__ = [
     "ActionRange",
@@ -13,6 +14,7 @@ __all__ = [
     "LinearPolicy",
     "MLPPolicy",
     "Policy",
+    "QuantizedPolicy",
     "Standardizer",
     "VarianceDecay",
 ]

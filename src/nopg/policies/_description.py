@@ -13,6 +13,7 @@ from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
 from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
+from nopg.policies._quantized import QuantizedPolicy
 
 __all__ = ["describe_policy", "policy_from"]
 
@@ -31,6 +32,8 @@ def describe_policy(policy: Policy) -> dict[str, Any]:
         return {"kind": "linear"}
     if type(policy) is MLPPolicy:
         return {"kind": "mlp"}
+    if type(policy) is QuantizedPolicy:
+        return {"kind": "quantized"}
     if isinstance(policy, (GaussianMLPPolicy, GaussianPolicy)):
         sampling = {
             "num_action_samples": None if policy.sigma_points else policy.num_action_samples,
@@ -66,6 +69,8 @@ def _build(description: Mapping[str, Any], parameters: Parameters) -> Policy:
     kind = str(description.get("kind"))
     if kind in {"linear", "mlp"}:
         return _deterministic(kind, parameters)
+    if kind == "quantized":
+        return _quantized(parameters)
     if kind not in {"gaussian", "gaussian-mlp"}:
         raise ArgumentError(f"there is no policy of kind {kind!r}")
     count, final = description.get("num_action_samples"), description.get("final_variance")
@@ -85,6 +90,15 @@ def _build(description: Mapping[str, Any], parameters: Parameters) -> Policy:
         num_action_samples=count,
         decay=decay,
     )
+
+
+def _quantized(parameters: Parameters) -> QuantizedPolicy:
+    inner = {name[7:]: value for name, value in parameters.items() if name.startswith("policy.")}
+    levels, discrete = parameters.get("levels"), _vector(parameters, "discrete")
+    if levels is None or levels.ndim != 2 or len(levels) != len(discrete):
+        raise ArgumentError("the levels of the policy are missing, or do not fit its actions")
+    network = MLPPolicy(_network(inner), _action_range(inner))
+    return QuantizedPolicy(network, levels.masked_fill(discrete[:, None] == 0, torch.nan))
 
 
 def _deterministic(kind: str, parameters: Parameters) -> Deterministic:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import torch
+
 from nopg._checks import check_discount
 from nopg._ranks import current_ranks
 from nopg._seeding import generator
@@ -18,7 +20,8 @@ from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.models._config import ModelConfig, model_config
 from nopg.models._sharing import gather_initial_states, whole_data
-from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
+from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy, QuantizedPolicy
+from nopg.policies._quantized import padded_levels
 from nopg.training._checkpoint import Checkpoints, ResumeState, open_checkpoints
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraint import Constraint, check_constraints, cost_columns
@@ -71,6 +74,7 @@ def optimize(
         training = replace(training, start="given")
     _check_policy(policy, data)
     check_bounds(data)
+    _check_levels(policy, data, settings)
     check_constraints(constraints, data, settings, saving)
 
     given = data if initial_states is None else data.starting_at(initial_states)
@@ -152,8 +156,29 @@ def build_policy(kind: str, data: Transitions, seed: int, *, linear: bool = Fals
     """
     rng = generator(seed, "policy")
     if kind == "deterministic":
-        return MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=linear)
+        network = MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=linear)
+        schema = data.schema
+        levels = padded_levels(schema.actions, schema.levels)
+        return QuantizedPolicy(network, levels) if schema.levels else network
     return GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
+
+
+def _check_levels(policy: Policy | str, data: Transitions, model: ModelConfig) -> None:
+    """Refuse what cannot act by the declared levels of the actions."""
+    levels = data.schema.levels
+    if not levels:
+        return
+    if not model.has_rollouts or not (policy == "deterministic" or isinstance(policy, QuantizedPolicy)):
+        raise ArgumentError(
+            f"the actions {list(levels)} have levels; give policy='deterministic' and model='local', which "
+            "keep them, or a QuantizedPolicy"
+        )
+    wanted = padded_levels(data.schema.actions, levels)
+    if isinstance(policy, QuantizedPolicy) and not torch.equal(policy.levels, wanted.nan_to_num()):
+        raise ArgumentError(
+            f"the levels of the policy are {policy.levels.tolist()}, those of the data {wanted.tolist()}; "
+            "they must be the same"
+        )
 
 
 def _check_policy(policy: Policy | str, data: Transitions) -> None:

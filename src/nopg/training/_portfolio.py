@@ -18,7 +18,7 @@ from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._interval import lower_return
 from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.models._rollout import rollout
-from nopg.policies import Policy
+from nopg.policies import Policy, QuantizedPolicy
 from nopg.policies._deterministic import Mode
 from nopg.policies._imitation import imitate
 from nopg.training._regulator import LinearQuadraticFit, Regulator
@@ -160,10 +160,11 @@ def _imitate(
     logged = problem.model.data.actions
     low, high = logged.amin(dim=0), logged.amax(dim=0)
     inset = _INSET * (high - low)
+    fitted = policy.policy if isinstance(policy, QuantizedPolicy) else policy  # what has a gradient
     for round_ in range(_ROUNDS if label else 1):
         weights = torch.ones(len(states), dtype=torch.float64)
         targets = actions.clamp(low + inset, high - inset)
-        imitate(policy, schema.encode(states), targets, weights, steps=_STEPS)
+        imitate(fitted, schema.encode(states), targets, weights, steps=_STEPS)
         if label is None or round_ == _ROUNDS - 1:
             return
         some = _visited(problem, policy, rng)

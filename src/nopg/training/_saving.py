@@ -84,6 +84,11 @@ def save_result(
     settings = problem.settings() if with_data else {}
     mine = problem.stored_data
     check_bounds(mine, result.policy.schema)
+    if (levels := result.policy.schema.levels) and described["kind"] != "quantized":
+        raise ArgumentError(
+            f"the actions {list(levels)} have levels, but the policy is none that keeps them; save a "
+            "QuantizedPolicy"
+        )
     data, total = whole_data(mine, ranks), int(ranks.total(len(mine)))
     if with_data and len(data) < total:
         raise ArgumentError(

@@ -10,9 +10,10 @@ from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
 from nopg.evaluation._interval import DEVIATIONS, lower_return, resolution
 from nopg.evaluation._model_paths import ModelPaths
-from nopg.policies import Policy
+from nopg.policies import Policy, QuantizedPolicy
 from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
+from nopg.training._candidates import improve_by_candidates
 from nopg.training._checkpoint import Checkpoints, ResumeState
 from nopg.training._config import TrainingConfig
 from nopg.training._constraint import Constraint, ConstraintResult
@@ -94,6 +95,10 @@ def train(
         policy.load_state_dict(start)
         if note:
             note("the ascent adds nothing: the start is kept")
+    if isinstance(policy, QuantizedPolicy):
+        rounds, _ = improve_by_candidates(policy, first, within)
+        if note:
+            note(f"rounds of policy iteration over the levels of the actions that gained: {rounds}")
     if not constraints:
         return Training(within, history, begun)
 

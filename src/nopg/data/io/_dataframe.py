@@ -54,7 +54,7 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
               Serv", or numbers such as "-9999". `Transitions.repairs` counts every one.
             - `time_format`: how time stamps are written, such as `%d/%m/%Y %H:%M`, if the column does not
               show it.
-            - `angles`, `units`, `bounds`, `initial_states`: as in `Transitions.from_arrays`.
+            - `angles`, `units`, `bounds`, `levels`, `initial_states`: as in `Transitions.from_arrays`.
             - `exogenous`: states that no action moves, by name: "log" if they move in rollouts as in the log
               (a list of names means that), "hold" if they stay. Other names are added to the states.
             - `interval`: seconds between two rows; by default the median step in time.

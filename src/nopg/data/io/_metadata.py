@@ -44,6 +44,7 @@ def load(text: str | bytes, source: str) -> dict[str, Any]:
             "exogenous": dict(known.get("exogenous", {})),
             "interval": known.get("interval"),
             "hold": dict(known.get("hold", {})),
+            "levels": {str(name): tuple(map(float, one)) for name, one in known.get("levels", {}).items()},
             "initial_states": known["initial_states"],
             "weight": "weight" if known.get("weighted") else None,
             "connected": bool(known["connected"]),

@@ -57,6 +57,7 @@ class Settings(TypedDict, total=False):
     resample: Resample | None
     missing: Missing | None
     hold: Mapping[str, int] | None
+    levels: Mapping[str, Sequence[float]] | None
     initial_states: ArrayLike | None
     starts: Starts | None
     gap_factor: float

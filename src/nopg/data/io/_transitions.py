@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg.data._levels import as_levels, check_levels
 from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data._schema import Schema, resolve_angles
 from nopg.data._transitions import Transitions
@@ -74,12 +75,14 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
         exogenous=exogenous_kinds(settings.get("exogenous")),
         interval=found.interval,
         hold={**(settings.get("hold") or {}), **held},
+        levels=as_levels(settings.get("levels")),
     )
     parts = found.parts
     if not bool(found.usable.all()):
         parts = {name: part[found.usable] for name, part in parts.items()}
     arrays: dict[str, Any] = {name: torch.from_numpy(part) for name, part in parts.items()}
     data = Transitions(schema=schema, repairs=found.repairs, **arrays)
+    check_levels(data.actions, schema.actions, schema.levels)
     data = _with_starts(data, found.starts, settings)
     return data if recording.formula is None else data.with_reward(recording.formula)
 

@@ -1,0 +1,210 @@
+"""Actions with levels: declared, checked, kept by the controller wherever it acts, and chosen well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
+
+import nopg
+from nopg import TrainingConfig, Transitions
+from nopg._seeding import generator
+from nopg.bellman._held_actions import action_candidates
+from nopg.cli._app import app
+from nopg.data import Schema
+from nopg.data.io import from_dataframe, read_parquet, write_parquet
+from nopg.deploy import GuardedController, contract_schema, load, to_onnx
+from nopg.errors import ArgumentError, BundleError, DataError
+from nopg.evaluation import OfflineEvaluator
+from nopg.evaluation._interval import lower_return
+from nopg.inspect import describe
+from nopg.policies import LinearPolicy, MLPPolicy, QuantizedPolicy
+from nopg.policies._description import describe_policy, policy_from
+from nopg.training import Controller, TrainingResult
+from nopg.training._candidates import best_candidates, improve_by_candidates
+from nopg.training._portfolio import followed
+
+LEVELS = (-1.0, 0.0, 1.0)
+
+
+def tank(levels: Any = LEVELS, rows: int = 240) -> Transitions:
+    """Return eight episodes of a tank whose pump is off or on in both directions, at random."""
+    rng = np.random.default_rng(1)
+    pump, level = rng.choice(LEVELS, size=rows), np.empty(rows)
+    for k in range(rows):
+        level[k] = rng.uniform(-2, 2) if k % 30 == 0 else 0.9 * level[k - 1] + 0.4 * pump[k - 1]
+    return Transitions.from_arrays(
+        level,
+        pump,
+        "-(level - 1)**2",
+        0.9 * level + 0.4 * pump,
+        episodes=np.arange(rows) // 30,
+        state_names=["level"],
+        action_names=["pump"],
+        levels=levels and {"pump": levels},
+    )
+
+
+@pytest.fixture(scope="module")
+def result() -> TrainingResult:
+    return nopg.optimize(tank(), 0.9, config=TrainingConfig(updates=5, seed=0, progress=False))
+
+
+def test_logged_actions_must_be_among_the_levels() -> None:
+    with pytest.raises(DataError, match=r"levels of 'pump' are 0, 1, but \d+ of 240 logged rows hold others"):
+        tank((0.0, 1.0))
+    frame = pd.DataFrame({"level": np.arange(4.0), "pump": [0.0, 1.0, 0.5, 0.0]})
+    roles: Any = {"states": ["level"], "actions": ["pump"], "reward": "-level * 1"}
+    with pytest.raises(DataError, match=r"row 2 has 0.5"):
+        from_dataframe(frame, **roles, levels={"pump": (1, 0)})
+    read = from_dataframe(frame, **roles, levels={"pump": (1, 0, 0.5)})
+    assert read.schema.levels == {"pump": (0.0, 0.5, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ({"level": (0.0, 1.0)}, "the actions are"),
+        ({"pump": (0.0,)}, "two or more"),
+        ({"pump": (1.0, 0.0)}, "rising"),
+        ({"pump": (0.0, np.inf)}, "finite"),
+        ({"pump": (0.0, 3.0)}, r"its bounds \[0, 2\]"),
+    ],
+)
+def test_levels_that_cannot_be_are_refused(levels: dict[str, tuple[float, ...]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Schema(("level",), ("pump",), bounds={"pump": (0.0, 2.0)}, levels=levels)
+
+
+def test_levels_go_with_a_file_of_ours(tmp_path: Path) -> None:
+    write_parquet(tank(), tmp_path / "tank.parquet")
+    assert read_parquet(tmp_path / "tank.parquet").schema == tank().schema
+
+
+def test_describe_names_levels_that_are_not_declared_and_what_is_assumed() -> None:
+    (found,) = [one for one in describe(tank(None)).findings if one.topic == "levels of actions"]
+    assert found.grade == "look"
+    assert "pump takes -1, 0, 1 only; actions between are assumed to be possible" in found.what
+    assert "--levels pump=-1,0,1" in found.advice
+    (declared,) = [one for one in describe(tank()).findings if one.topic == "levels of actions"]
+    assert declared.grade == "ok"
+
+
+@pytest.mark.parametrize(("count", "names"), [(3, True), (2, False)])
+def test_a_value_is_a_level_if_it_recurs(count: int, names: bool) -> None:
+    data = tank(None)
+    actions = data.actions.clone()
+    actions[:] = 0.0
+    actions[1::2] = 1.0
+    actions[:count] = 0.5
+    found = describe(replace(data, actions=actions)).findings
+    assert any(one.topic == "levels of actions" for one in found) == names
+
+
+def test_a_quantized_policy_takes_the_nearest_level_with_the_gradient_of_its_network() -> None:
+    rng = generator(0, "test")
+    features, actions = torch.randn(80, 2, generator=rng).double(), torch.randn(80, 2, generator=rng).double()
+    network = MLPPolicy.from_data(features, actions, rng=rng)
+    nan = torch.nan
+    policy = QuantizedPolicy(network, [[-1.0, 0.0, 0.0], [nan, nan, nan]])
+    asked, found = network.mode(features), policy.mode(features)
+    assert torch.equal(found[:, 0], torch.where(asked[:, 0] > -0.5, 0.0, -1.0).double())
+    assert torch.equal(found[:, 1], asked[:, 1])
+    weight = network.network.output.weight
+    own, inner = (torch.autograd.grad(one.sum(), weight)[0] for one in (found, asked))
+    assert torch.equal(own, inner)
+    again = policy_from(describe_policy(policy), policy.state_dict())
+    assert torch.equal(again.mode(features), found)
+
+
+def test_candidates_are_the_levels_within_the_log() -> None:
+    schema = Schema(("level",), ("pump", "valve"), levels={"pump": (-1.0, 0.0, 1.0, 9.0)})
+    actions = torch.tensor([[-1.0, 0.0], [1.0, 4.0]], dtype=torch.float64)
+    found = action_candidates(actions, schema)
+    assert found[:, 0].unique().tolist() == [-1.0, 0.0, 1.0]
+    assert found[:, 1].unique().tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_controller_takes_the_declared_levels_alone_and_is_evaluated_so(
+    result: TrainingResult, tmp_path: Path
+) -> None:
+    states = np.linspace(-2, 2, 401)[:, None]
+    chosen = np.asarray(result.policy(states))
+    assert set(np.unique(chosen)) <= set(LEVELS)
+    assert chosen[0] == 1.0  # far below the set point
+    assert set(result.evaluation.paths.actions.unique().tolist()) <= set(LEVELS)
+    robot = load(result.save(tmp_path / "run"))
+    assert np.array_equal(robot(states), chosen)
+    again = nopg.load(tmp_path / "run")
+    assert again.policy.schema.levels == {"pump": LEVELS}
+    assert np.array_equal(np.asarray(again.policy(states)), chosen)
+    with pytest.raises(ArgumentError, match="cannot change by less than a level"):
+        GuardedController(robot, max_change=0.5)
+
+
+def test_an_exported_graph_takes_the_same_levels(result: TrainingResult, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    export = to_onnx(result, tmp_path / "pump.onnx", dtype="float64")
+    states = np.linspace(-2, 2, 401)[:, None]
+    (actions, *_) = onnxruntime.InferenceSession(export.path).run(None, {"observation": states})
+    assert np.array_equal(actions, np.asarray(result.policy(states)))
+    assert export.contract["policy"] == "quantized"
+    Draft202012Validator(contract_schema()).validate(export.contract)
+
+
+def test_policy_iteration_over_the_levels_improves_a_policy_that_never_acts() -> None:
+    data = tank()
+    problem = OfflineEvaluator(data, 0.9).problem
+    network = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "idle"))
+    with torch.no_grad():
+        for parameter in network.network.output.parameters():
+            parameter.zero_()
+    policy = QuantizedPolicy(network, [LEVELS])
+    idle = lower_return(followed(problem, policy))
+    assert not policy.mode(data.features).any()
+    wanted = best_candidates(policy, problem, torch.tensor([[-2.0], [2.0]], dtype=torch.float64))
+    assert wanted.tolist() == [[1.0], [-1.0]]
+    rounds, paths = improve_by_candidates(policy, problem, problem)
+    assert rounds >= 1
+    assert lower_return(paths) > idle
+    assert lower_return(followed(problem, policy)) == lower_return(paths)
+
+
+def test_any_control_law_is_judged_at_the_nearest_level() -> None:
+    evaluator = OfflineEvaluator(tank(), 0.9)
+    asked = evaluator.evaluate(lambda states: 0.6 + 0 * states)
+    full = evaluator.evaluate(lambda states: 1.0 + 0 * states)
+    assert asked.expected_return == full.expected_return
+
+
+def test_policies_that_do_not_keep_the_levels_are_refused(result: TrainingResult, tmp_path: Path) -> None:
+    data = tank()
+    for settings in ({"policy": "gaussian"}, {"model": "paper"}, {"policy": LinearPolicy([[1.0]])}):
+        with pytest.raises(ArgumentError, match="levels"):
+            nopg.optimize(data, 0.9, **settings)
+    network = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "other"))
+    with pytest.raises(ArgumentError, match="must be the same"):
+        nopg.optimize(data, 0.9, policy=QuantizedPolicy(network, [[-1.0, 1.0]]))
+    with pytest.raises(ArgumentError, match="keeps them"):
+        replace(result, policy=Controller(network, data.schema)).save(tmp_path / "other")
+    schema = replace(data.schema, levels={"pump": (-1.0, 1.0)})
+    path = replace(result, policy=replace(result.policy, schema=schema)).save(tmp_path / "narrow", data=False)
+    with pytest.raises(BundleError, match="takes declared levels alone"):
+        load(path)
+
+
+def test_the_command_line_takes_levels(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    pd.DataFrame({"level": np.arange(12.0) % 5, "pump": [0, 1] * 6}).to_csv(log, index=False)
+    roles = ["describe", str(log), "--state", "level", "--action", "pump"]
+    good = CliRunner().invoke(app, [*roles, "--levels", "pump=0,1"])
+    assert "declared: pump takes 0, 1 only" in " ".join(good.stdout.split())
+    bad = CliRunner().invoke(app, [*roles, "--levels", "pump=0;1"])
+    assert "write --levels pump=0,1" in " ".join(bad.stderr.split())
