@@ -14,7 +14,7 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-_STUDIES = ("advice", "calibration", "excitation", "monitor")
+_STUDIES = ("advice", "calibration", "excitation", "known-reward", "monitor")
 PAGES = ("benchmark", "reproduction", "baselines", "performance", *_STUDIES, *MEASUREMENTS)
 """All pages; `promise` is the picture of the README alone."""
 
@@ -44,6 +44,10 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         from studies.excitation import page as excitation_page
 
         text = excitation_page(last_of_each(read(folder, "excitation")))
+    elif name == "known-reward":
+        from studies.known_reward import page as known_reward_page
+
+        text = known_reward_page(last_of_each(read(folder, name)))
     elif name == "reproduction":
         text = _reproduction(folder)
     elif name == "baselines":
