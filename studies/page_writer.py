@@ -14,8 +14,8 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-_STUDIES = ("advice", "calibration", "excitation", "lags", "monitor")
-PAGES = ("benchmark", "reproduction", "baselines", "performance", *_STUDIES, *MEASUREMENTS)
+_STUDIES = ("advice", "excitation", "known-reward", "lags", "monitor")
+PAGES = ("benchmark", "calibration", "reproduction", "baselines", "performance", *_STUDIES, *MEASUREMENTS)
 """All pages; `promise` is the picture of the README alone."""
 
 
@@ -36,18 +36,9 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         from studies.calibration.page import page as calibration_page
 
         text = calibration_page(read(folder, "calibration"))
-    elif name == "advice":
-        from studies.advice import page as advice_page
-
-        text = advice_page(last_of_each(read(folder, "advice")))
-    elif name == "excitation":
-        from studies.excitation import page as excitation_page
-
-        text = excitation_page(last_of_each(read(folder, "excitation")))
-    elif name == "lags":
-        from studies.lags import page as lags_page
-
-        text = lags_page(last_of_each(read(folder, name)))
+    elif name in _STUDIES:
+        module = import_module(f"studies.{name.replace('-', '_')}")
+        text = module.page(last_of_each(read(folder, name)))
     elif name == "reproduction":
         text = _reproduction(folder)
     elif name == "baselines":
@@ -61,10 +52,6 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         results = [record.results for record in last_of_each(read(folder, "bench"))]
         draw(results, _FIGURES / "performance.svg")
         text = markdown(results, figure="../../docs/figures/performance.svg")
-    elif name == "monitor":
-        from studies.monitor import page as monitor_page
-
-        text = monitor_page(last_of_each(read(folder, name)))
     elif name in MEASUREMENTS:
         module = import_module(f"studies.measurements.{name}")
         records = last_of_each(read(folder, name))

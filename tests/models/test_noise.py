@@ -73,7 +73,7 @@ def test_slopes_from_a_closed_loop_with_noisy_sensors_are_those_of_the_plant() -
 def test_filtered_states_are_closer_to_the_plant_than_measured_ones() -> None:
     noisy, quiet = run(sensor=0.1, disturbance=0.1), run(sensor=1e-9, disturbance=0.1)
     model = LocalModel(noisy)
-    states = filtered_states(noisy, model.predict, model.noise)
+    states = filtered_states(noisy, model.predict, model.noise, model.steps.known)
     later = torch.arange(len(noisy)) % 60 > 5
     before, after = ((one - quiet.states)[later].square().mean(dim=0) for one in (noisy.states, states))
     assert bool((after < 0.7 * before).all())

@@ -39,8 +39,10 @@ def test_policies_do_not_depend_on_how_the_reward_is_given() -> None:
 
 def test_the_page_compares_mean_absolute_errors() -> None:
     def record(method: str, predicted: float) -> Record:
-        results = {"clone": {"predicted": predicted, "true": -1.0}}
+        wild = {"predicted": 10 * predicted, "true": -1.0, "verdict": "not identifiable"}
+        results = {"clone": {"predicted": predicted, "true": -1.0, "verdict": "ok"}, "wild": wild}
         return Record(study="s", benchmark="plant", method=method, commit="1", results=results)
 
     text = page([record("learned", -3.0), record("formula", -0.5)])
+    assert "| plant | 1 | 2 | 15.5 | 2.25 | 0.15 |" in text
     assert "| plant | 1 | 1 | 2 | 0.5 | 0.25 |" in text

@@ -109,7 +109,7 @@ class Noise:
         scale = torch.where(spread > 0, spread, 1.0)
         cut = residuals.clamp(min=-_CUT * size, max=_CUT * size) / scale
         J = torch.eye(d_s, dtype=torch.float64) + found.displacement_slope.mean(dim=0)[:, :d_s]
-        J[known.num_measured :] = 0.0  # formulas of measured values are known, whatever the plant does
+        J[known.all], J[:, known.all] = 0.0, 0.0  # such columns are seen as they are
         lagged = known.derived.by_state[:, : known.num_measured].any() and known.past.any()
         split = _Split(cut, J * scale / scale[:, None], rows.continues)
         R = np.zeros(d_s) if jumps.any() or lagged else split.sensors(visible.numpy())
@@ -177,7 +177,7 @@ class _Split:
         return float(np.linalg.slogdet(filtering.ahead)[1] + (some.T * weighted).sum() / len(some))
 
 
-def filtered_states(data: Transitions, predict: Predict, noise: Noise) -> Tensor:
+def filtered_states(data: Transitions, predict: Predict, noise: Noise, known: KnownColumns) -> Tensor:
     """Return the states (n, d_s) of a log by a Kalman filter.
 
     A fit on noisy states has slopes that are too small. The error of a filtered state does not depend on that
@@ -195,6 +195,7 @@ def filtered_states(data: Transitions, predict: Predict, noise: Noise) -> Tensor
         apart = data.schema.difference(data.states[some], data.next_states[some])
         missed[some] = (apart - found.displacement) / unit
         slopes[some] = eye + found.displacement_slope[:, :, :d_s] * unit / unit[:, None]
+    missed[:, known.all], slopes[:, known.all] = 0.0, 0.0
     error, _ = filtering.errors(missed, slopes, data.continues.double())
     return data.states - error * unit
 

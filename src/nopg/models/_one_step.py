@@ -122,7 +122,7 @@ class OneStep:
             return
         measured, others, states = self.rows, self._others(), data.states
         for number in range(_FILTERINGS):
-            filtered = filtered_states(data, self.predict, self.noise)
+            filtered = filtered_states(data, self.predict, self.noise, self.known)
             apart = data.schema.difference(states, filtered)
             states = states + (apart if number == 0 else _DAMPING * apart)
             self._place(measured.filtered(data, states), others)
