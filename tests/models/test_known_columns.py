@@ -13,7 +13,7 @@ from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.models._chart_selection import select_shapes
 from nopg.models._coordinates import StateCoordinates
-from nopg.models._known_columns import ExogenousMoves, KnownColumns
+from nopg.models._known_columns import ExogenousMoves, ExogenousPaths, KnownColumns
 from nopg.models._regression_rows import RegressionRows
 from nopg.models._rollout import rollout
 
@@ -91,7 +91,7 @@ def test_slopes_along_rollouts_are_those_of_finite_differences(noisy: bool) -> N
 
 def test_an_exogenous_column_moves_as_rows_with_similar_values_did() -> None:
     values = np.arange(1000.0)
-    moves = ExogenousMoves(0, values, np.where(values < 500, 1.0, -1.0))
+    moves = ExogenousMoves.of(values, np.where(values < 500, 1.0, -1.0))
     normal = np.random.default_rng(0).normal(size=2000)
     assert set(moves.draw(np.full(2000, 100.0), normal)) == {1.0}
     assert set(moves.draw(np.full(2000, 900.0), normal)) == {-1.0}
@@ -146,3 +146,18 @@ def test_the_change_of_an_angle_is_the_short_way_round() -> None:
     data = data.derive(lags={"s0": 1})
     z = StateCoordinates.of(data, RegressionRows.of(data).space.first(2)).at(data.states)
     torch.testing.assert_close(z[:, 1], torch.full_like(z[:, 1], 0.5))
+
+
+def test_parts_of_a_log_move_exogenous_columns_as_their_own_rows_did() -> None:
+    data = tank()
+    known, groups = KnownColumns.of(data), torch.arange(len(data)) * 2 // len(data)
+    kept = torch.tensor([[True, True], [True, False]])
+    paths = ExogenousPaths(data, known, groups, kept)
+    states = np.repeat(data.states.numpy()[:1].T, 4000, axis=1)
+    normal = np.random.default_rng(0).normal(size=states.shape)
+    after = states.copy()
+    paths.move(after, states, normal, np.ones(4000, dtype=np.int64))
+    moves = set((after[1] - states[1]).round(9))
+    steps = (data.next_states - data.states)[:, 1].numpy().round(9)
+    assert moves <= set(steps[groups.numpy() == 0])
+    assert len(moves) > 1

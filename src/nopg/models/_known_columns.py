@@ -10,10 +10,10 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from nopg._derived import DerivedColumns
-from nopg._typing import BoolArray, FloatArray
+from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data import Schema, Transitions
 
-__all__ = ["ExogenousMoves", "KnownColumns"]
+__all__ = ["ExogenousMoves", "ExogenousPaths", "KnownColumns"]
 
 # Rows whose moves a value may make next: this share of the rows with the nearest values, at least so many.
 # A set-point that steps every hundred rows steps in some of them.
@@ -22,17 +22,21 @@ _SHARE_OF_ROWS, _FEWEST_ROWS = 0.2, 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExogenousMoves:
-    """The moves of one exogenous column in the log, by its value.
+    """The moves of one exogenous column in a log, or in a part of it, by its value.
 
     Attributes:
-        column: Number of the state column.
         values: Logged values in ascending order, shape (n,).
         moves: What each did next, shape (n,).
     """
 
-    column: int
     values: FloatArray
     moves: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray, moves: FloatArray) -> ExogenousMoves:
+        """Return the moves from values (n,) in any order."""
+        order = np.argsort(values, kind="stable")
+        return cls(values[order], moves[order])
 
     def draw(self, value: FloatArray, normal: FloatArray) -> FloatArray:
         """Return moves (m,) from values (m,): that of a row among those with the nearest values.
@@ -56,29 +60,24 @@ class KnownColumns:
     Attributes:
         derived: Formulas of the derived columns, the last of the states.
         exogenous: Which state columns no action moves, shape (d_s,).
-        moves: Of the exogenous columns that move as in the log.
+        moving: Numbers of the exogenous columns that move as in the log.
         num_measured: Number of measured columns, the first of the states.
     """
 
     derived: DerivedColumns
     exogenous: BoolArray
-    moves: tuple[ExogenousMoves, ...]
+    moving: tuple[int, ...]
     num_measured: int
 
     @classmethod
     def of(cls, data: Transitions) -> KnownColumns:
         """Return the columns of a log."""
         schema = data.schema
-        steps = schema.difference(data.states, data.next_states).numpy()
-        moves = []
-        for name, kind in schema.exogenous.items():
-            column = schema.states.index(name)
-            if kind == "log" and steps[:, column].any():
-                order = np.argsort(data.states[:, column].numpy(), kind="stable")
-                values = data.states[:, column].numpy()[order]
-                moves.append(ExogenousMoves(column, values, steps[order, column]))
+        steps = schema.difference(data.states, data.next_states)
+        logged = [schema.states.index(name) for name, kind in schema.exogenous.items() if kind == "log"]
+        moving = tuple(column for column in logged if bool(steps[:, column].any()))
         exogenous = np.array([name in schema.exogenous for name in schema.states])
-        return cls(DerivedColumns.of(schema), exogenous, tuple(moves), len(schema.measured))
+        return cls(DerivedColumns.of(schema), exogenous, moving, len(schema.measured))
 
     @property
     def all(self) -> BoolArray:
@@ -113,7 +112,30 @@ class KnownColumns:
             direct = np.concatenate([derived.by_state, derived.by_action], axis=1)
             by_x[k:] = direct[:, :, None] + np.einsum("kx,xdm->kdm", derived.by_next, by_x[:k])
 
-    def move(self, after: FloatArray, states: FloatArray, normal: FloatArray) -> None:
-        """Add moves of exogenous columns to next states (d_s, m), in place; `normal` is (d_s, m)."""
-        for one in self.moves:
-            after[one.column] += one.draw(states[one.column], normal[one.column])
+
+class ExogenousPaths:
+    """The moves of exogenous columns in every part of a log: parts differ in what they have seen.
+
+    Args:
+        data: The log.
+        known: Its columns.
+        groups: The group of each row, shape (n,).
+        kept: Parts (P, G) of the groups.
+    """
+
+    def __init__(self, data: Transitions, known: KnownColumns, groups: Tensor, kept: Tensor) -> None:
+        self._tables = dict[int, list[ExogenousMoves]]()
+        steps = data.schema.difference(data.states, data.next_states)
+        for column in known.moving:
+            values, moves = data.states[:, column], steps[:, column]
+            inside = [part[groups] for part in kept]
+            self._tables[column] = [
+                ExogenousMoves.of(values[rows].numpy(), moves[rows].numpy()) for rows in inside
+            ]
+
+    def move(self, after: FloatArray, states: FloatArray, normal: FloatArray, part: IntArray | None) -> None:
+        """Add moves to next states (d_s, m) in place; `normal` is (d_s, m), `part` (m,), None for part 0."""
+        for column, tables in self._tables.items():
+            for number in [0] if part is None else np.unique(part):
+                some = slice(None) if part is None else part == number
+                after[column, some] += tables[number].draw(states[column, some], normal[column, some])

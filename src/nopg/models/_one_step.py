@@ -17,7 +17,7 @@ from nopg.models._chart_fit import ChartFit
 from nopg.models._chart_selection import HeldOutFit
 from nopg.models._charts import Charts, ChartShape
 from nopg.models._excitation import Excitation, GlobalUncertainty
-from nopg.models._known_columns import KnownColumns
+from nopg.models._known_columns import ExogenousPaths, KnownColumns
 from nopg.models._limits import input_range
 from nopg.models._noise import Noise, filtered_states
 from nopg.models._regression_rows import RegressionRows
@@ -72,6 +72,7 @@ class OneStep:
         rows: Rows of the steps: states as measured, or filtered.
         blocks: Charts, by shape.
         noise: Of the plant and of its sensors.
+        exogenous: Moves of columns that no action moves.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class OneStep:
     ) -> None:
         self.num_states = data.states.shape[1]
         self.num_costs = rows.targets.shape[1] - self.num_states - 1
-        self._fits, self.known, self._knows_reward = fits, known, knows_reward
+        self._data, self._fits, self.known, self._knows_reward = data, fits, known, knows_reward
         self._left_out = {*np.flatnonzero(known.all).tolist()}
         self._left_out |= {self.num_states} if knows_reward else set()
         self._place(rows)
@@ -171,6 +172,8 @@ class OneStep:
     def fit(self, kept: Tensor) -> None:
         """Fit parts (P, G) of the groups."""
         self.kept = kept
+        groups = self.rows.groups[self.rows.copies]
+        self.exogenous = ExogenousPaths(self._data, self.known, groups, kept)
         self.chart_fits = [ChartFit(charts, kept) for charts in self.blocks]
         self._take_off_sensors()
 
@@ -185,7 +188,7 @@ class OneStep:
         """The largest share of noise, sensors included, in the one-step variance of a state column."""
         spread = self.rows.spread[: self.num_states].numpy()
         shares = self._variances()[spread > 0] / spread[spread > 0] ** 2
-        return float(shares.max(initial=1.0 if self.known.moves else 0.0))
+        return float(shares.max(initial=1.0 if self.known.moving else 0.0))
 
     def predict(self, states: Tensor, actions: Tensor, part: Tensor | None = None) -> Prediction:
         """Return the prediction of one step from raw states (m, d_s) under actions (m, d_a).

@@ -181,7 +181,7 @@ def rollout(
         if noise is not None:
             z = model.noise.factor @ noise[t, :, :d_s].T
             wanted += out[-1 - d_s : -1] * z
-            known.move(wanted, s, noise[t, :, :d_s].T)
+            model.steps.exogenous.move(wanted, s, noise[t, :, :d_s].T, part)
         rewards = np.clip(out[d_s], *model.reward_clamp)
         if slopes:
             by_x = slope[:d_s] if noise is None else slope[:d_s] + slope[-1 - d_s : -1] * z[:, None]
