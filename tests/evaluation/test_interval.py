@@ -154,6 +154,9 @@ def test_a_single_episode_or_a_poor_fit_makes_a_verdict_weak() -> None:
     found, reasons = verdict_of(0.0, 0.0, 100.0, episodes=10, noise=noise)
     assert (found, len(reasons)) == ("weak", 1)
     assert "level" in reasons[0]
+    found, reasons = verdict_of(0.0, 0.0, 100.0, episodes=10, moves={"setpoint": 29, "feed": 30})
+    assert found == "weak"
+    assert reasons == ("setpoint moves 29 times in the log, too few to tell how it will move",)
     assert (
         verdict_of(0.0, 0.0, 100.0, episodes=10, poor_fits=[ColumnFit("x", ("x",), 0.4, 0.8, 0.8, 1)])[0]
         == "weak"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from nopg.bellman._multistep_solution import INFLATION
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.inspect._findings import Finding, Grade
-from nopg.inspect._wording import listed
+from nopg.inspect._wording import count_of, listed
 from nopg.models import ColumnFit
 from nopg.models._noise import Noise
 
@@ -31,6 +31,8 @@ Verdict = Literal["ok", "weak", "not identifiable"]
 DEVIATIONS = 1.96
 # The least standard error as a share of the estimate.
 _FINEST = 0.01
+# Fewer moves of an exogenous column do not tell how it moves.
+_FEWEST_MOVES = 30
 # The log shows the end of a task to half a step, to all halves alike.
 _HALF_A_STEP = 0.5
 # Limits of the unknown mass, and of the standard error over the range of returns that logged rewards allow.
@@ -90,6 +92,7 @@ def verdict_of(
     alone: bool = False,
     poor_fits: Sequence[ColumnFit] = (),
     noise: Noise | None = None,
+    moves: Mapping[str, int] | None = None,
     findings: Sequence[Finding] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict on an estimate, and the reasons why it is not `ok`.
@@ -103,6 +106,7 @@ def verdict_of(
         poor_fits: Columns with poor predictions of held-out rows. What is missing biases fits alike in all
             halves, so the standard error does not show it.
         noise: Of the plant and its sensors; halves share what is wrong with it too.
+        moves: Number of moves in the log of exogenous columns that move as in the log, by name.
         findings: Of `describe`. None may say `stop` beside an `ok`; and what the log cannot tell about an
             action explains an unknown mass.
     """
@@ -134,6 +138,11 @@ def verdict_of(
             f"{listed(noise.jumps)} jumps in some rows, as at an end stop, and the model spreads such "
             "jumps (leave these rows out if the controller stays away from there)"
         )
+    found += [
+        f"{name} moves {count_of(number, 'time')} in the log, too few to tell how it will move"
+        for name, number in (moves or {}).items()
+        if number < _FEWEST_MOVES
+    ]
     for finding in findings:
         if finding.grade is Grade.STOP:
             found.append(f"{finding.what} ({finding.advice[0].lower()}{finding.advice[1:]})")

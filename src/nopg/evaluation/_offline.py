@@ -161,6 +161,7 @@ class OfflineEvaluator:
             alone=numbers is not None and bool((numbers == numbers[0]).all()),
             poor_fits=self.model.poor_fits,
             noise=self.model.noise,
+            moves=self.model.exogenous_moves,
             findings=self._findings,
         )
         low, high = self.model.return_limits(self.discount)

@@ -115,6 +115,13 @@ class LocalModel:
             torch.cat([torch.ones(1, G, dtype=torch.bool), ~torch.eye(G, dtype=torch.bool)])
         )
 
+    @property
+    def exogenous_moves(self) -> dict[str, int]:
+        """Number of rows in which each exogenous column that moves as in the log does so, by name."""
+        steps = self.data.schema.difference(self.data.states, self.data.next_states)
+        moved = (steps != 0).sum(dim=0).tolist()
+        return {self.data.schema.states[k]: moved[k] for k in self.steps.known.moving}
+
     def steps_to_move(self, distance: float) -> float:
         """Return the number of steps in which the median logged step moves this many standard deviations."""
         step = float(self.coordinates.steps(self.rows.targets[:, : self.num_states]).median())
