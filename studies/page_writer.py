@@ -15,7 +15,16 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 _FIGURES = ROOT / "docs" / "figures"
 
 _STUDIES = ("advice", "excitation", "known-reward", "lags", "monitor")
-PAGES = ("benchmark", "calibration", "reproduction", "baselines", "performance", *_STUDIES, *MEASUREMENTS)
+PAGES = (
+    "benchmark",
+    "calibration",
+    "logs",
+    "reproduction",
+    "baselines",
+    "performance",
+    *_STUDIES,
+    *MEASUREMENTS,
+)
 """All pages; `promise` is the picture of the README alone."""
 
 
@@ -36,6 +45,10 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         from studies.calibration.page import page as calibration_page
 
         text = calibration_page(read(folder, "calibration"))
+    elif name == "logs":
+        from studies.logs.page import page as logs_page
+
+        text = logs_page(last_of_each(read(folder, name)))
     elif name in _STUDIES:
         module = import_module(f"studies.{name.replace('-', '_')}")
         text = module.page(last_of_each(read(folder, name)))
