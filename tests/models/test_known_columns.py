@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -34,8 +32,8 @@ def tank(rows: int = 400, *, noise: float = 0.0, seed: int = 0) -> Transitions:
         state_names=["level", "setpoint"],
         action_names=["valve"],
         episodes=np.zeros(rows),
+        exogenous=["setpoint"],
     )
-    data = replace(data, schema=replace(data.schema, exogenous={"setpoint": "log"}))
     return data.derive(lags={"valve": _DELAY}, integrals={"total": "level - setpoint"})
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-from nopg._columns import Columns
+from nopg._columns import Columns, Exogenous
 from nopg.errors import DataError
 
-__all__ = ["Schema", "name_columns", "resolve_angles"]
+__all__ = ["Schema", "exogenous_kinds", "name_columns", "resolve_angles"]
 
 _NAMES = ("state_names", "action_names")
 
@@ -117,6 +117,19 @@ def resolve_angles(
             raise DataError(f"angle column {angle} does not exist; states have {len(names)} columns")
         resolved[names[angle] if isinstance(angle, int) else angle] = 2 * math.pi
     return resolved
+
+
+def exogenous_kinds(exogenous: Mapping[str, Exogenous] | Sequence[str] | None) -> dict[str, Exogenous]:
+    """Return name → what a rollout assumes; names alone move as in the log.
+
+    Example:
+        >>> exogenous_kinds(["setpoint"]), exogenous_kinds({"weather": "hold"})
+        ({'setpoint': 'log'}, {'weather': 'hold'})
+    """
+    if isinstance(exogenous, Mapping):
+        return dict(exogenous)
+    names = (exogenous,) if isinstance(exogenous, str) else exogenous or ()
+    return dict.fromkeys(names, "log")
 
 
 def name_columns(

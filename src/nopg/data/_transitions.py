@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from nopg._columns import Exogenous
 from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike
 from nopg.data._condense import Cells, condensing_scale
@@ -16,7 +17,7 @@ from nopg.data._derive import derived_schema, derived_states
 from nopg.data._levels import as_levels, check_levels
 from nopg.data._repairs import Repairs
 from nopg.data._reward import RewardFormula, actions_before
-from nopg.data._schema import Schema, name_columns, resolve_angles
+from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
 from nopg.data._validation import (
     Invalid,
     as_episodes,
@@ -88,6 +89,8 @@ class Transitions:
         units: Mapping[str, str] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         levels: Mapping[str, Sequence[float]] | None = None,
+        exogenous: Mapping[str, Exogenous] | Sequence[str] | None = None,
+        interval: float | None = None,
         initial_states: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         invalid: Invalid = "raise",
@@ -108,6 +111,9 @@ class Transitions:
             units: Unit of a column, by name; "reward" may have one too.
             bounds: Lowest and highest value of a state or action column, by name.
             levels: The only values of an action that is not continuous, by name: `{"pump": (0, 1)}`.
+            exogenous: States that no action moves, by name: "log" if they move in rollouts as in the log (a
+                list of names means that), "hold" if they stay.
+            interval: Seconds between two rows.
             initial_states: States in which the controller will start; those of the episodes if absent.
             weights: Number of transitions that each row counts for, positive; one if absent.
             invalid: Refuse rows with NaN or infinities, or drop them.
@@ -135,6 +141,8 @@ class Transitions:
             dict(units or {}),
             dict(bounds or {}),
             levels=as_levels(levels),
+            exogenous=exogenous_kinds(exogenous),
+            interval=interval,
         )
         starts = None if initial_states is None else as_starts(initial_states, s.shape[1])
         finite = finite_rows({name: values.numpy() for name, values in rows.items()}, names, invalid)
@@ -154,13 +162,15 @@ class Transitions:
             f"{name} ∈ [{column.min():.4g}, {column.max():.4g}]"
             + (" (angle)" if name in self.schema.angles else "")
             for name, column in self._columns()
+            if name not in self.schema.derived
         ]
         counted = "" if self.weights is None else f" for {float(self.weights.sum()):.6g} transitions"
         constant = "".join(f"\n  constant: {name}" for name in self.constant_columns)
+        derived = f"\n  derived: {', '.join(self.schema.derived)}" if self.schema.derived else ""
         return (
             f"Transitions({_count(len(self), 'row')}{counted}: {_count(num_states, 'state column')}, "
             f"{_count(num_actions, 'action column')}; {int(self.terminated.sum())} terminated, "
-            f"{int(self.truncated.sum())} truncated, {episodes};\n  {', '.join(ranges)}{constant})"
+            f"{int(self.truncated.sum())} truncated, {episodes};\n  {', '.join(ranges)}{derived}{constant})"
         )
 
     @property

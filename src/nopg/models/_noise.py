@@ -110,7 +110,8 @@ class Noise:
         cut = residuals.clamp(min=-_CUT * size, max=_CUT * size) / scale
         J = torch.eye(d_s, dtype=torch.float64) + found.displacement_slope.mean(dim=0)[:, :d_s]
         J[known.all], J[:, known.all] = 0.0, 0.0  # such columns are seen as they are
-        lagged = known.derived.by_state[:, : known.num_measured].any() and known.past.any()
+        past = known.derived.by_state[known.past[known.num_measured :]]
+        lagged = past[:, : known.num_measured].any()
         split = _Split(cut, J * scale / scale[:, None], rows.continues)
         R = np.zeros(d_s) if jumps.any() or lagged else split.sensors(visible.numpy())
         units = np.outer(scale, scale)

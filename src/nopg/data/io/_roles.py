@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 
 from nopg._columns import NO_REWARD, Derived, Exogenous
 from nopg._typing import ArrayLike
+from nopg.data._schema import exogenous_kinds
 from nopg.data.io._cells import CellFormat
 from nopg.data.io._missing import Missing
 from nopg.data.io._resample import Resample
@@ -21,7 +22,6 @@ __all__ = [
     "Roles",
     "Settings",
     "Starts",
-    "exogenous_kinds",
     "resolve_columns",
     "resolve_keys",
     "split_arguments",
@@ -142,19 +142,6 @@ def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, An
     if kinds and states is not None and not isinstance(states, str):
         roles["states"] = [*states, *(name for name in kinds if name not in states)]
     return roles, cast(Settings, settings)
-
-
-def exogenous_kinds(exogenous: Mapping[str, Exogenous] | Sequence[str] | None) -> dict[str, Exogenous]:
-    """Return name → what a rollout assumes; names alone move as in the log.
-
-    Example:
-        >>> exogenous_kinds(["setpoint"]), exogenous_kinds({"weather": "hold"})
-        ({'setpoint': 'log'}, {'weather': 'hold'})
-    """
-    if isinstance(exogenous, Mapping):
-        return dict(exogenous)
-    names = (exogenous,) if isinstance(exogenous, str) else exogenous or ()
-    return dict.fromkeys(names, "log")
 
 
 def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Columns]) -> Roles:

@@ -13,14 +13,14 @@ import torch
 
 from nopg.data._levels import as_levels, check_levels
 from nopg.data._repairs import LEFT_OUT, Repairs
-from nopg.data._schema import Schema, resolve_angles
+from nopg.data._schema import Schema, exogenous_kinds, resolve_angles
 from nopg.data._transitions import Transitions
 from nopg.data._validation import finite_rows
 from nopg.data.io._clock import GAP_FACTOR, Clock, in_seconds, merge_repeated
 from nopg.data.io._missing import Rules, repair_missing
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.data.io._resample import Links, resample
-from nopg.data.io._roles import Settings, exogenous_kinds
+from nopg.data.io._roles import Settings
 from nopg.data.io._shift import Shifted, shift
 from nopg.data.io._starts import start_rows
 from nopg.errors import ArgumentError, DataError
