@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nopg._typing import FloatArray
+from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.models._chart_selection import select_shapes
@@ -14,6 +15,7 @@ from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import ExogenousMoves, ExogenousPaths, KnownColumns
 from nopg.models._regression_rows import RegressionRows
 from nopg.models._rollout import rollout
+from nopg.models._state_support import StateSupport
 
 _DELAY = 3
 
@@ -159,3 +161,15 @@ def test_parts_of_a_log_move_exogenous_columns_as_their_own_rows_did() -> None:
     steps = (data.next_states - data.states)[:, 1].numpy().round(9)
     assert moves <= set(steps[groups.numpy() == 0])
     assert len(moves) > 1
+
+
+def test_earlier_actions_do_not_count_in_the_support_of_a_state(model: LocalModel) -> None:
+    assert model.steps.known.pending.tolist() == [False, False, True, True, True, False]
+    problem = MultistepProblem.build(model, model.data.states[:1], 0.9, horizon=2, num_nodes=10)
+    support = StateSupport(model.data, problem.metric)
+    state = model.data.states[:1].clone()
+    before = support.log_mass(state)
+    state[0, 2:5] = 1.0  # other actions, as large as any
+    torch.testing.assert_close(support.log_mass(state), before, rtol=1e-6, atol=1e-6)
+    state[0, 0] += 100.0
+    assert float(support.log_mass(state)) < float(before) - 10

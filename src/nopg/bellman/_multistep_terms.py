@@ -24,6 +24,8 @@ __all__ = ["MultistepTerms"]
 
 # Below this share of noise in the variance of one step, rollouts are drawn without it.
 _NEGLIGIBLE_NOISE = 1e-2
+# Kernel width of a column that does not count, in standard deviations.
+_ANY_ACTION = 1e6
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,14 @@ class MultistepTerms(ControlProblem):
 
     @property
     def metric(self) -> GaussianKernel:
-        """Standard deviations of the state columns; of an angle one radian."""
+        """Standard deviations of the state columns; of an angle one radian.
+
+        Earlier actions do not count: each lay between the limits of the actions when it was applied.
+        """
         columns = torch.tensor(self.data.schema.feature_columns)
-        space = self.model.state_space
-        return GaussianKernel(torch.where(space.periods > 0, 1.0, space.units)[columns])
+        space, pending = self.model.state_space, torch.as_tensor(self.model.steps.known.pending)
+        units = torch.where(space.periods > 0, 1.0, space.units)
+        return GaussianKernel(torch.where(pending, _ANY_ACTION * units, units)[columns])
 
     @property
     def description(self) -> str:

@@ -93,6 +93,14 @@ class KnownColumns:
         found[self.num_measured :] = np.array(self.derived.depths) > 0
         return found
 
+    @property
+    def pending(self) -> BoolArray:
+        """Which state columns are earlier actions, shape (d_s,)."""
+        columns = self.derived.columns
+        lagged = [name.rpartition("_lag")[0] in columns.actions for name in columns.states]
+        found: BoolArray = self.past & np.array(lagged)
+        return found
+
     def weighted_units(self, units: Tensor, schema: Schema) -> Tensor:
         """Return units (d_s,) such that all lags of one column together count as one column."""
         sources = [name.rpartition("_lag")[0] or name for name in schema.states]

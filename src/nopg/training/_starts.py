@@ -71,7 +71,7 @@ class StartSupport:
         return nearest
 
     def _named(self, state: torch.Tensor) -> str:
-        pairs = zip(self.schema.states, state.tolist(), strict=True)
+        pairs = zip(self.schema.measured, state.tolist(), strict=False)  # derived columns follow from these
         return ", ".join(f"{name} = {value:.3g}" for name, value in pairs)
 
 
