@@ -171,7 +171,7 @@ def describe(
         >>> from nopg.envs import collect_grid
         >>> description = describe(collect_grid(Pendulum(), (15, 15, 2)))
         >>> description
-        Description(450 rows: 0 stop, 1 look, ... ok)
+        Description(450 rows: 0 stop, 2 look, ... ok)
         >>> print(description.findings[0])
         1 [look] duplicates: 30 rows (6.67 %) repeat another row. Drop them unless...
     """
