@@ -47,7 +47,10 @@ napoleon_use_ivar = True
 nitpick_ignore_regex = [
     ("py:obj", r".*"),
     ("py:class", r"(abc|collections|enum|gymnasium|minari|numpy|os|pathlib|scipy|torch)\..*"),
-    ("py:class", "ArrayLike|Columns|Device|Figure|FloatArray|Marks|QLearningAlgoBase|SolvedSystem"),
+    (
+        "py:class",
+        "ArrayLike|Columns|Derived|Device|Exogenous|Figure|FloatArray|Marks|QLearningAlgoBase|SolvedSystem",
+    ),
     ("py:class", r"pd\.DataFrame"),
     ("py:class", r"nopg\.(\w+\.)*_.*"),
     ("py:exc", "UnstableGainError"),

@@ -47,8 +47,8 @@ def read_rosbag(
 
     Args:
         path: A rosbag2 folder, an MCAP file (`.mcap`), a database of a rosbag2 (`.db3`), or a rosbag1 file.
-        columns: Topic and field of every column, such as `{"level": "/tank/level.data", "speed":
-            "/odom.twist.twist.linear.x", "joint": "/joints.position[0]"}`.
+        columns: Topic and field of every column, such as `{"level": "/tank/level.data"}`, or
+            `"/joints.position[0]"` for an entry of a list.
         how: Value of a row: "hold" the last message at or before its time, "nearest" in time, or the "mean"
             of the messages of the interval before it.
         roles: As in `from_dataframe`, with the names of the columns; `interval`, the time between two rows
