@@ -133,10 +133,11 @@ class ExogenousPaths:
 
     def __init__(self, data: Transitions, known: KnownColumns, groups: Tensor, kept: Tensor) -> None:
         self._tables = dict[int, list[ExogenousMoves]]()
-        steps = data.schema.difference(data.states, data.next_states)
+        if not known.moving:
+            return
+        steps, inside = data.schema.difference(data.states, data.next_states), [part[groups] for part in kept]
         for column in known.moving:
             values, moves = data.states[:, column], steps[:, column]
-            inside = [part[groups] for part in kept]
             self._tables[column] = [
                 ExogenousMoves.of(values[rows].numpy(), moves[rows].numpy()) for rows in inside
             ]

@@ -252,11 +252,14 @@ class OneStep:
 
     def _add_known(self, inputs: FloatArray, out: FloatArray, by_x: FloatArray | None) -> None:
         """Set the displacement of derived columns, and its derivative, in place."""
-        d_s, own = self.num_states, np.arange(self.num_states)
-        out[:d_s] += inputs[:d_s]
-        self.known.complete(out[:d_s], inputs[:d_s], inputs[d_s:])
-        out[:d_s] -= inputs[:d_s]
+        d_s, k = self.num_states, self.known.num_measured
+        if k == d_s:
+            return
+        after = inputs[:d_s] + out[:d_s]
+        self.known.complete(after, inputs[:d_s], inputs[d_s:])
+        out[k:d_s] = after[k:] - inputs[k:d_s]
         if by_x is not None:
+            own = np.arange(d_s)
             by_x[own, own] += 1.0
             self.known.complete_slopes(by_x[:d_s])
             by_x[own, own] -= 1.0
