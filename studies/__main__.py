@@ -20,6 +20,7 @@ from studies.plants import BENCHMARKS, DEMONSTRATIONS
 from studies.printing import note, say
 from studies.records import FOLDER, Record
 from studies.run import missing, run_all
+from studies.seeds import seeds_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--benchmark", action="append", default=[], choices=BENCHMARKS, help="may be repeated")
     run.add_argument("--method", action="append", default=[], choices=METHODS, help="may be repeated")
     run.add_argument("--rows", action="append", default=[], type=int, help="dataset size; may be repeated")
-    run.add_argument("--seeds", default=(), type=_seeds, help="such as 0-9 or 0,2,5-7")
+    run.add_argument("--seeds", default=(), type=seeds_of, help="such as 0-9 or 0,2,5-7")
     run.add_argument("--workers", default=1, type=int, help="number of processes")
     run.add_argument("--again", action="store_true", help="repeat runs that have a record")
     run.add_argument("--demonstrations", type=Path, help="recorded drives of the mountain car, a CSV file")
@@ -124,11 +125,6 @@ def _parser() -> argparse.ArgumentParser:
     for command in (run, check, table, single, page):
         command.add_argument("--results", type=Path, default=FOLDER, help="folder of the records")
     return parser
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    spans = [part.partition("-") for part in text.split(",")]
-    return tuple(seed for first, _, last in spans for seed in range(int(first), int(last or first) + 1))
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -2,7 +2,8 @@
 
 Two files, `log-1.csv` and `log-2.csv`, of the heated tank under a noisy PI controller: time stamps as text,
 gaps, values that are `Bad`, a level that is sampled every minute only, a set point that moves, a heater that
-acts seven rows late, and no reward. The same seed gives the same files.
+acts seven rows late, and no reward. The same seed gives the same files. `--truth RUN` runs a controller that
+was trained on them on the true plant, beside the PI controller without its noise.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
+from nopg import load
+from nopg._expressions import Expression
 from studies.calibration.plants.laws import Array
-from studies.calibration.plants.plant import random_generator
+from studies.calibration.plants.plant import horizon, random_generator
 from studies.logs.heated_tank import HEATED_TANK
 from studies.printing import say
 
-__all__ = ["DELAY", "HEADER", "main", "write_dirty_log"]
+__all__ = ["DELAY", "HEADER", "main", "true_returns", "write_dirty_log"]
 
 DELAY = 7
 """Rows after which the heater acts."""
@@ -53,6 +56,42 @@ def write_dirty_log(folder: Path, *, rows: int = 5_000, seed: int = 0) -> tuple[
     for path, half in zip((first, second), halves, strict=True):
         _write(path, half)
     return first, second
+
+
+def true_returns(run: Path, *, episodes: int = 50, seed: int = 0) -> dict[str, float]:
+    """Return mean discounted returns on the true plant, of a saved controller and of the clean PI controller.
+
+    Episodes begin at rest with a new set point; both controllers meet the same set points and noise.
+
+    Args:
+        run: The saved controller, of the columns temperature, setpoint and heater.
+        episodes: Number of episodes.
+        seed: Seed of starts and noise.
+    """
+    result = load(run)
+    plant, gamma, formula = HEATED_TANK, result.discount, result.policy.schema.reward
+    assert formula is not None
+    seen = [HEADER[1:].index(name) for name in result.policy.schema.measured]
+    reward = Expression(formula)
+    found = {}
+    for name in ("controller", "clean PI"):
+        rng = random_generator(seed, "truth of the dirty log")
+        hidden = plant.start(episodes, rng)
+        stream, law = result.policy.stream(batch=episodes), plant.references()["clean PI"](episodes, rng)
+        last = hidden[:, 3:4]  # at rest
+        stream.reset(applied=last)
+        waiting, total = [last] * DELAY, np.zeros(episodes)
+        for t in range(horizon(gamma)):
+            measured = plant.measure(hidden, rng)
+            asked = stream.act(measured[:, seen]) if name == "controller" else law(measured)
+            action = np.clip(asked, plant.low, plant.high)
+            columns = dict(zip(HEADER[1:], (*measured.T, action[:, 0]), strict=True))
+            total += gamma**t * reward({**columns, "diff(heater)": (action - last)[:, 0]})
+            last = action
+            waiting.append(action)
+            hidden = plant.advance(hidden, waiting.pop(0), rng)
+        found[name] = float(total.mean())
+    return found
 
 
 def _simulated(rows: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -98,10 +137,15 @@ def _write(path: Path, lines: Sequence[Sequence[str]]) -> None:
 def main() -> None:
     """Write the files that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m studies.dirty_log", description=__doc__)
-    parser.add_argument("out", type=Path, help="folder of the two files")
+    parser.add_argument("out", type=Path, nargs="?", default=Path("."), help="folder of the two files")
     parser.add_argument("--rows", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--truth", type=Path, metavar="RUN", help="run a saved controller instead")
     given = parser.parse_args()
+    if given.truth:
+        for name, value in true_returns(given.truth, seed=given.seed).items():
+            say(f"{name}: {value:.5g}")
+        return
     for path in write_dirty_log(given.out, rows=given.rows, seed=given.seed):
         say(str(path))
 

@@ -20,13 +20,14 @@ import numpy as np
 import torch
 
 from nopg import Transitions
+from nopg.baselines import LinearQuadraticFit
 from nopg.evaluation import OfflineEvaluator
-from nopg.training import LinearQuadraticFit
 from studies.calibration.plants.laws import Array, Law
 from studies.logs.known_reward_plants import REWARD_PLANTS, RewardPlant
 from studies.markdown import table
 from studies.printing import note, say
 from studies.records import FOLDER, Record, append, code_version, last_of_each, read
+from studies.seeds import seeds_of
 
 __all__ = ["STUDY", "main", "page"]
 
@@ -200,10 +201,9 @@ def main() -> None:
     parser.add_argument("--logs", default="0-4", help="such as 0-4")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    first, _, last = given.logs.partition("-")
     version = code_version("src/nopg")
     done = {(one.benchmark, one.seed) for one in read(FOLDER, STUDY) if one.commit == version}
-    for seed in range(int(first), int(last or first) + 1):
+    for seed in seeds_of(given.logs):
         for plant in [REWARD_PLANTS[given.plant]] if given.plant else REWARD_PLANTS.values():
             if (plant.name, seed) not in done:
                 note(f"{plant.name}, log {seed}")

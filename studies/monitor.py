@@ -31,6 +31,7 @@ from studies.plants import BENCHMARKS, Benchmark
 from studies.plants.simulation import Noise
 from studies.printing import say
 from studies.records import Record, append, code_version, read
+from studies.seeds import seeds_of
 
 __all__ = ["main", "page"]
 
@@ -284,10 +285,9 @@ def main() -> None:
     parser.add_argument("--logs", default="0-2", help="such as 0-2")
     parser.add_argument("--table-only", action="store_true")
     given = parser.parse_args()
-    first, _, last = given.logs.partition("-")
     if not given.table_only:
         for name in given.plants or [name for name in _SENSORS if BENCHMARKS[name].role == given.role]:
-            for log in range(int(first), int(last or first) + 1):
+            for log in seeds_of(given.logs):
                 append(measure(name, log))
     say(page([*{record.run: record for record in read(study=_STUDY)}.values()]))
 

@@ -10,8 +10,7 @@ from typing import Literal
 import torch
 
 from nopg import Transitions
-from nopg.errors import NopgError
-from nopg.training import LinearQuadraticFit
+from nopg.baselines import baseline
 from studies.neural_model import train_neural
 from studies.plants import Controller
 
@@ -35,22 +34,22 @@ def _d3rlpy(
     return lambda observations: torch.as_tensor(last.controller(torch.as_tensor(observations))).numpy()
 
 
-def _lqr(data: Transitions, discount: float, seed: int) -> Controller:
-    del seed  # nothing in it is random
-    fit = LinearQuadraticFit.of(data)
-    regulator = fit.regulator(discount) if fit else None
-    if regulator is None:
-        raise NopgError("least squares and LQR found no regulator")
-    return lambda observations: regulator(torch.as_tensor(observations)).numpy()
+def _linear(name: str, data: Transitions, discount: float, seed: int) -> Controller:
+    """Return a baseline of the library; nothing in these is random."""
+    del seed
+    law = baseline(name, data, discount)
+    return lambda observations: law(torch.as_tensor(observations)).numpy()
 
 
 RIVALS: Mapping[str, Rival] = MappingProxyType(
     {
-        "lqr": _lqr,
+        "lqr": partial(_linear, "lqr"),
+        "mpc": partial(_linear, "mpc"),
         "bc": partial(_d3rlpy, "bc"),
         "td3bc": partial(_d3rlpy, "td3+bc"),
         "iql": partial(_d3rlpy, "iql"),
         "neural": train_neural,
     }
 )
-"""Least squares + LQR, behaviour cloning, TD3+BC, IQL, and a policy gradient through neural models."""
+"""Least squares + LQR, linear MPC on the same fit, behaviour cloning, TD3+BC, IQL, and a policy gradient
+through neural models."""

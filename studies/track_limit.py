@@ -20,6 +20,7 @@ from studies.markdown import table
 from studies.plants import BENCHMARKS
 from studies.printing import say
 from studies.records import Record, append, code_version, read
+from studies.seeds import seeds_of
 
 __all__ = ["main"]
 
@@ -106,8 +107,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0-9", help="such as 0-9")
     parser.add_argument("--table-only", action="store_true")
     given = parser.parse_args()
-    first, _, last = given.seeds.partition("-")
-    for seed in [] if given.table_only else range(int(first), int(last or first) + 1):
+    for seed in [] if given.table_only else seeds_of(given.seeds):
         for limited in (False, True):
             append(run_one(seed, limited=limited))
     say(result())

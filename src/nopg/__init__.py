@@ -4,8 +4,9 @@
 `evaluate_offline` and `compare` say what any controller will do, `advise` which experiment would tell more,
 `load` brings back one that was saved, `Monitor` watches it run. These packages are public too: `nopg.data`,
 `nopg.data.io`, `nopg.kernels`, `nopg.neighbors`, `nopg.linalg`, `nopg.models`, `nopg.bellman`,
-`nopg.policies`, `nopg.training`, `nopg.evaluation`, `nopg.inspect`, `nopg.report`, `nopg.bundles`,
-`nopg.deploy` (a saved controller runs without torch), `nopg.monitoring`, `nopg.advice` and `nopg.envs`.
+`nopg.policies`, `nopg.baselines`, `nopg.training`, `nopg.evaluation`, `nopg.planning`, `nopg.inspect`,
+`nopg.report`, `nopg.bundles`, `nopg.deploy` (a saved controller runs without torch), `nopg.monitoring`,
+`nopg.advice` and `nopg.envs`.
 
 Names are imported when they are first used, so that what needs no torch does not import it.
 """

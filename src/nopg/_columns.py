@@ -10,10 +10,13 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from nopg.errors import DataError
 
-__all__ = ["NO_REWARD", "Columns", "Derived", "Exogenous"]
+__all__ = ["GAP_FACTOR", "NO_REWARD", "Columns", "Derived", "Exogenous"]
 
 NO_REWARD = "0"
 """The formula of a reward that nobody has given yet."""
+
+GAP_FACTOR = 5.0
+"""Number of sampling intervals that are a gap: a log is cut there, and a stream starts anew."""
 
 Exogenous = Literal["hold", "log"]
 """What a rollout assumes of a column that no action moves: it stays, or it moves as in the log."""

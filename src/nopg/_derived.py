@@ -35,6 +35,7 @@ class DerivedColumns:
         by_next: A_n, shape (k, d_x).
         depths: Number of rows, for each column, after which it does not depend on its formula in the first
             row; 0 of an integral, whose first value counts as right.
+        lags: The measured column or action that each column is an earlier value of; None for other columns.
 
     Example:
         >>> from nopg._columns import Derived
@@ -54,6 +55,7 @@ class DerivedColumns:
     by_action: FloatArray
     by_next: FloatArray
     depths: tuple[int, ...]
+    lags: tuple[str | None, ...]
 
     @classmethod
     def of(cls, columns: Columns) -> DerivedColumns:
@@ -76,6 +78,7 @@ class DerivedColumns:
             by_action,
             by_next,
             _depths(columns),
+            _lags(columns, of_step, np.array([constant for constant, _ in updates])),
         )
 
     @property
@@ -120,3 +123,17 @@ def _depths(columns: Columns) -> tuple[int, ...]:
             0 if name in used else max((depths[found] + 1 for found in used & {*depths}), default=1)
         )
     return tuple(depths.values())
+
+
+def _lags(columns: Columns, of_step: FloatArray, constants: FloatArray) -> tuple[str | None, ...]:
+    """Return what each derived column is an earlier value of.
+
+    The update of a lag is a measured column or an action, or another lag of it, and nothing else.
+    """
+    before = (*columns.states, *columns.actions)
+    sources: dict[str, str | None] = {name: name for name in (*columns.measured, *columns.actions)}
+    for name, row, constant in zip(columns.derived, of_step, constants, strict=True):
+        (used,) = np.nonzero(row)
+        alone = len(used) == 1 and used[0] < len(before) and row[used[0]] == 1.0 and constant == 0.0
+        sources[name] = sources.get(before[used[0]]) if alone else None
+    return tuple(sources[name] for name in columns.derived)

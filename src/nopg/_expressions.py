@@ -17,7 +17,7 @@ import numpy as np
 
 from nopg.errors import ArgumentError
 
-__all__ = ["Array", "Condition", "Expression"]
+__all__ = ["Array", "Condition", "Expression", "quoted"]
 
 Array = Any
 """A numpy array or a torch tensor; a formula is computed by the library of its columns."""
@@ -228,6 +228,11 @@ class Expression:
             plural = "s" if count > 1 else ""
             raise ArgumentError(f"{name} in {self.what} takes {count} argument{plural}, not {len(arguments)}")
         return getattr(_library(*arguments), function)(*arguments)
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as it stands in a formula, in backquotes where it is no word."""
+    return name if name.isidentifier() else f"`{name}`"
 
 
 def _as_number(value: Array | Condition) -> Array:

@@ -64,7 +64,9 @@ class StateStep:
         """Return the step of columns."""
         derived = DerivedColumns.of(columns)
         hold = [float(columns.hold.get(name, 0)) for name in columns.measured]
-        return cls(derived, np.array(hold), _lagged_actions(derived), bool(derived.by_action.any()))
+        number = {name: k for k, name in enumerate(columns.actions)}
+        lagged = np.array([number.get(source or "", -1) for source in derived.lags], dtype=np.int64)
+        return cls(derived, np.array(hold), lagged, bool(derived.by_action.any()))
 
     def start(self, shape: tuple[int, ...] = ()) -> Memory:
         """Return the memory before a first step."""
@@ -98,22 +100,3 @@ class StateStep:
         first = np.where((self.lagged >= 0) & np.isfinite(last), last, first)
         state, applied = (np.where(goes_on, part, 0.0) for part in memory[:2])
         return np.where(goes_on, self.derived.following(state, applied, measured)[..., width:], first)
-
-
-def _lagged_actions(derived: DerivedColumns) -> npt.NDArray[np.int64]:
-    """Return the action (k,) whose lag each derived column is, −1 for others.
-
-    The update of a lag is that action, or another lag of it, and nothing else.
-    """
-    columns, found = derived.columns, list[int]()
-    sources = {name: number for number, name in enumerate(columns.actions)}
-    rows = np.concatenate([derived.by_state, derived.by_action, derived.by_next], axis=1)
-    for name, row, constant in zip(columns.derived, rows, derived.constants[1], strict=True):
-        (used,) = np.nonzero(row)
-        alone = len(used) == 1 and row[used[0]] == 1.0 and constant == 0.0
-        source = (*columns.states, *columns.actions, *columns.measured)[used[0]] if alone else ""
-        of_step = alone and used[0] < len(columns.states) + len(columns.actions)
-        found.append(sources.get(source, -1) if of_step else -1)
-        if found[-1] >= 0:
-            sources[name] = found[-1]
-    return np.array(found, dtype=np.int64)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg._columns import Columns
+from nopg._columns import GAP_FACTOR, Columns
 from nopg._state_step import Memory, StateStep, has_memory
 from nopg.errors import ArgumentError, ObservationError
 
-__all__ = ["GAP_FACTOR", "ControllerStream", "StateStream", "as_numbers", "wrong_shape"]
+__all__ = ["ControllerStream", "StateStream", "Streaming", "as_numbers", "wrong_shape"]
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-
-GAP_FACTOR = 5.0
-"""Number of sampling intervals after which a stream starts anew, as a log is cut there."""
 
 
 class StateStream:
@@ -200,6 +198,32 @@ class StateStream:
         if values is None or values.shape not in {size, shape} or np.isinf(values).any():
             raise ArgumentError(f"{what} is {given!r}; give finite numbers of shape {shape}")
         return np.array(np.broadcast_to(values, shape))
+
+
+class Streaming(ABC):
+    """A controller of whole states that can also act on measurements."""
+
+    @abstractmethod
+    def __call__(self, observation: Any) -> Any:
+        """Return actions at states."""
+
+    @abstractmethod
+    def _observed(self) -> Columns:
+        """Return the columns of the states."""
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether a state depends on more than the present measurements; `stream` keeps the rest."""
+        return has_memory(self._observed())
+
+    def stream(self, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> ControllerStream:
+        """Return the controller with a memory of its own, which acts on measurements step by step.
+
+        Args:
+            batch: Number of plants that run side by side; one without rows if absent.
+            gap_factor: Number of sampling intervals after which the memory starts anew.
+        """
+        return ControllerStream(self, StateStream(self._observed(), batch=batch, gap_factor=gap_factor))
 
 
 class ControllerStream:

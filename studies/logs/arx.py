@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import nopg
+from nopg.data._derive import rows_before
 from nopg.errors import DataError
 from studies.calibration.plants.laws import Array, Law
 
@@ -132,8 +133,7 @@ class _Simulation:
     ) -> _Simulation:
         """Draw segments that lie in one episode each, longer than the lags of the model."""
         columns, n = tuple(data.schema.states.index(name) for name in (output, set_point)), model.order
-        follows = data.continues.numpy()
-        place = np.arange(len(data)) - np.maximum.accumulate(np.where(follows, 0, np.arange(len(data))))
+        place = rows_before(data.continues.numpy())
         steps = min(_MOST_STEPS, int(place.max()) - n)
         ends = np.flatnonzero(place >= steps + n)
         rng = np.random.default_rng(0)

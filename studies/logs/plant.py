@@ -13,7 +13,7 @@ import torch
 
 import nopg
 from nopg._columns import Columns, Exogenous
-from nopg._derived import DerivedColumns
+from nopg._stream import ControllerStream, StateStream
 from nopg.data import Schema
 from nopg.data._reward import RewardFormula
 from studies.calibration.plants.laws import Array, Behaviour, Law
@@ -216,22 +216,13 @@ def streamed(policy: Callable[[Any], Any], columns: Columns, bounds: tuple[Array
         columns: All columns of the policy.
         bounds: Lowest and highest actions, each (d_a,): lags hold actions as they were applied.
     """
-    derived = DerivedColumns.of(columns)
 
     def make(episodes: int, rng: np.random.Generator) -> Law:
-        del episodes, rng
-        state: Array | None = None
-        last: Array | None = None
+        del rng
 
-        def act(measured: Array) -> Array:
-            nonlocal state, last
-            if state is None or last is None:
-                state = np.asarray(derived.first(measured), dtype=np.float64)
-            else:
-                state = np.asarray(derived.following(state, last, measured), dtype=np.float64)
-            last = np.clip(np.asarray(policy(state), dtype=np.float64), *bounds)
-            return last
+        def within(states: Array) -> Array:
+            return np.clip(np.asarray(policy(states), dtype=np.float64), *bounds)
 
-        return act
+        return ControllerStream(within, StateStream(columns, batch=episodes)).act
 
     return make

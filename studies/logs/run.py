@@ -22,13 +22,13 @@ from studies.plants.benchmark import Returns
 from studies.records import Record, code_version
 from studies.rivals import RIVALS
 
-__all__ = ["METHODS", "STUDY", "Run", "run_one"]
+__all__ = ["LOOPS", "METHODS", "STUDY", "Run", "run_one"]
 
 STUDY = "logs"
 _LEARNERS = ("nopg", "td3bc")
 METHODS = (*_LEARNERS, "arx", "behaviour", "references")
 # Controlled column and set point of the plants that have one of each.
-_LOOPS = MappingProxyType(
+LOOPS = MappingProxyType(
     {
         "level-tank": ("level", "setpoint"),
         "delay-line": ("output", "setpoint"),
@@ -81,9 +81,9 @@ def _known(run: Run, plant: LogPlant, name: str, law: Behaviour) -> Record:
 
 
 def _arx(run: Run, plant: LogPlant) -> Record:
-    if run.plant not in _LOOPS:
-        raise ArgumentError(f"{run.plant} has no single loop; the method arx is for {', '.join(_LOOPS)}")
-    output, set_point = _LOOPS[run.plant]
+    if run.plant not in LOOPS:
+        raise ArgumentError(f"{run.plant} has no single loop; the method arx is for {', '.join(LOOPS)}")
+    output, set_point = LOOPS[run.plant]
     data, began = plant.data(run.rows, run.log), time.process_time()
     found = arx_two_gains(data, plant.discount, output=output, set_point=set_point)
     seconds = time.process_time() - began

@@ -280,10 +280,12 @@ def test_compare_shows_gains_over_the_logged_behaviour(tank: Path, tmp_path: Pat
     )
     names = [f"{tmp_path / 'pi.py'}:{name}" for name in ("controller", "timid")]
     bare = tank.with_name("bare")
-    asked = ("compare", tank, "--with", names[0], "--with", names[1], "--with", "logged", "--with", bare)
-    found = answer(*asked)
-    assert list(found["evaluations"]) == ["tank", *names, str(bare), "logged"]
+    others = (names[0], names[1], "logged", bare, "lqr")
+    found = answer("compare", tank, *(part for other in others for part in ("--with", other)))
+    assert list(found["evaluations"]) == ["tank", *names, str(bare), "lqr", "logged"]
     result = load(tank)
+    best = found["evaluations"][found["best"]]["interval"][0]
+    assert best == max(one["interval"][0] for one in found["evaluations"].values())
 
     def controller(states: torch.Tensor) -> torch.Tensor:
         return (0.35 + 0.5 * (1 - states)).clamp(0, 1)

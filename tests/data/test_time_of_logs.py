@@ -81,7 +81,7 @@ def test_irregular_steps_are_used_as_they_are_and_counted() -> None:
     assert len(data) == 7
     assert data.repairs.counts == {IRREGULAR: 1}
     assert "14.3 % of the steps in time differ from the interval of 1 s" in data.repairs.notes[0]
-    assert not read(log([0, 1, 2, 3.05, 4, 5])).repairs
+    assert not read(log([0, 1, 2, 3.05, 4, 5])).repairs.counts
     assert IRREGULAR not in read(log(times), resample="hold").repairs.counts
 
 
@@ -250,10 +250,24 @@ def test_a_lost_beginning_is_no_start_unless_it_is_short() -> None:
 
 
 def test_a_file_without_episodes_that_is_cut_has_one_start() -> None:
-    data = read(log([0, 1, 2, 3, 50, 51, 52, 53]))
+    data = read(log([0, 1, 2, 3, 50, 51, 52, 53]), starts="episodes")
     assert states(data) == [10, 11, 12, 14, 15, 16]
     assert data.starts[:, 0].tolist() == [10]
     assert data.repairs.counts == {GAPS: 1}
+
+
+def test_one_long_recording_may_be_taken_over_in_any_row() -> None:
+    cut = read(log([0, 1, 2, 3, 50, 51, 52, 53]))
+    assert torch.equal(cut.starts, cut.states)
+    assert cut.repairs.notes == (
+        "one long recording: the task may start in any row, unless starts='episodes' says otherwise",
+    )
+    late = cut.derive(lags={"u": 1})
+    assert torch.equal(late.starts, late.states)  # with what was applied before each row
+    assert late.starts[:, 1].tolist() == cut.actions[[0, 1, 3, 4], 0].tolist()
+    batches = read(log([0, 1, 2, 3, 4, 5], batch=[0] * 6), episode="batch")
+    assert len(batches.starts) == 1  # an episode has a beginning
+    assert not batches.repairs
 
 
 def test_a_final_state_without_an_action_ends_its_episode_and_starts_none() -> None:

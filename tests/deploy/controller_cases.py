@@ -14,10 +14,17 @@ import torch
 from nopg import TrainingConfig
 from nopg.data import Schema, Transitions
 from nopg.envs import Pendulum, collect_uniform
-from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy, MLPPolicy, Policy
+from nopg.policies import (
+    FormulaPolicy,
+    GaussianMLPPolicy,
+    GaussianPolicy,
+    LinearPolicy,
+    MLPPolicy,
+    Policy,
+)
 from nopg.training import Controller, TrainingResult, optimize
 
-KINDS = ("linear", "diagonal", "mlp", "gaussian-linear", "gaussian-mlp-mean", "gaussian-mlp")
+KINDS = ("linear", "diagonal", "mlp", "gaussian-linear", "gaussian-mlp-mean", "gaussian-mlp", "formula")
 
 Numbers = npt.NDArray[np.float64]
 
@@ -64,7 +71,23 @@ def policy_of_kind(kind: str, data: Transitions) -> Policy:
         "gaussian-linear": GaussianPolicy(linear, 0.3),
         "gaussian-mlp-mean": GaussianPolicy(network, 0.3),
         "gaussian-mlp": gaussian,
+        "formula": _formula(data),
     }[kind]
+
+
+def _formula(data: Transitions) -> FormulaPolicy:
+    """Return a law with every function of a formula in it."""
+    first, second = data.schema.states
+    one = f"a * ({first} - 0.1) + b * max(abs({second}), 2) ** 2 / 7 + c * ({first} > 0.3 or {second} < 0)"
+    other = f"d * sin({first}) * cos({second} / 3) + tanh(c * {first}) + log(1 + exp(-sqrt(abs({second}))))"
+    laws = [f"{one} + d * min({other}, 0.3)", f"{other} + a * b * ({first} - 1000)"]
+    return FormulaPolicy.from_data(
+        data.schema,
+        dict(zip(data.schema.actions, laws, strict=False)),
+        {"a": 0.3, "b": -0.02, "c": 1 / 3, "d": 0.7},
+        features=data.features,
+        actions=data.actions,
+    )
 
 
 def many_states(result: TrainingResult, count: int = 10_000, *, seed: int = 0) -> Numbers:

@@ -32,6 +32,8 @@ SOME = [
     ("gaussian-linear", True, False),
     ("gaussian-mlp-mean", False, True),
     ("gaussian-mlp", True, False),
+    ("formula", True, True),
+    ("formula", False, False),
 ]
 CASES = [case if case in SOME else pytest.param(*case, marks=pytest.mark.slow) for case in ALL]
 

@@ -21,6 +21,7 @@ from nopg.deploy import OnnxExport, contract_schema, to_onnx
 from nopg.deploy import _stream_graph as graphs
 from nopg.deploy._graph import Dtype, policy_range
 from nopg.errors import ExportError, ObservationError
+from nopg.policies import FormulaPolicy, Formulas
 from nopg.training import Controller, TrainingResult, optimize
 
 Numbers = npt.NDArray[np.float64]
@@ -242,3 +243,44 @@ def test_a_result_with_derived_columns_is_saved_loaded_and_exported_alike(
     other = nopg.load(with_derived().save(tmp_path / "saved", data=False))
     assert to_onnx(other, tmp_path / "other.onnx").path.read_bytes() == exported.path.read_bytes()
     assert replace(other.policy.schema, reward=None).derived == derived_log().schema.derived
+
+
+def test_a_pi_controller_agrees_in_a_stream_with_faults(tmp_path: Path) -> None:
+    """A velocity form on a lag of the action and of the error, beside a law with an angle in it."""
+    error = "0.3 - level"
+    laws = Formulas(
+        {
+            "valve": f"valve_lag1 + kp * ({error} - level_error_lag1) + ki * 0.5 * ({error})",
+            "pump": "pump_lag1 / 2 - k * angle",
+        },
+        {"kp": 0.0, "ki": 0.0, "k": 0.0},
+        {"level_error_lag1": ("0", error)},
+    )
+    one = optimize(
+        log().starting_at([0.0, 0.0]),
+        0.9,
+        policy=laws,
+        model="paper",
+        config=TrainingConfig(updates=1, seed=1, progress=False),
+    )
+    law = one.policy.policy
+    assert isinstance(law, FormulaPolicy)
+    law.set_gains(kp=0.8, ki=0.4, k=0.2)
+    robot = runtime.load(one.save(tmp_path / "plant", data=False))
+    export = to_onnx(one, tmp_path / "plant.onnx")
+    assert export.differences.worst <= 1e-12
+    feed, ours, theirs = faulty_stream(1_000), robot.stream(), OnnxRuntime(export)
+    of_torch, last, found = one.policy.stream(), -np.inf, []
+    for t in range(1_000):
+        measured, time = feed.measured[t], float(feed.times[t])
+        try:
+            action = ours.act(measured, None, time)
+        except ObservationError:
+            action = np.full(2, np.nan)
+        both = of_torch.act(measured, None, time), theirs.act(measured, None, time, last)
+        found.append(np.stack([action, *both]))
+        last = time
+    actions = np.array(found)
+    assert np.array_equal(np.isnan(actions[:, 0]), np.isnan(actions[:, 2]))
+    assert np.nanmax(np.abs(actions - actions[:, :1])) <= 1e-12
+    assert np.nanstd(actions[:, 0], axis=0).min() > 0.1

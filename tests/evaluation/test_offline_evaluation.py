@@ -180,6 +180,19 @@ def test_the_better_policy_is_named_with_what_it_gains(data: Transitions) -> Non
 def test_a_policy_called_like_the_log_is_refused(data: Transitions) -> None:
     with pytest.raises(ArgumentError, match="use another name"):
         compare({LOGGED: regulated}, data, 0.9)
+    with pytest.raises(ArgumentError, match="'lqr' is the name of a baseline"):
+        compare({"lqr": regulated}, data, 0.9, baselines=["lqr"])
+
+
+def test_a_baseline_may_be_the_best(data: Transitions) -> None:
+    found = compare({"nothing": free}, data, 0.9, baselines=["cloning", "lqr", "mpc"])
+    assert list(found.evaluations) == ["nothing", "cloning", "lqr", "mpc", LOGGED]
+    assert found.best in {"lqr", "mpc"}
+    assert found.gains["lqr"].mean > 0
+    cloned, logged = found.evaluations["cloning"], found.evaluations[LOGGED]
+    assert cloned.expected_return > logged.expected_return  # it does not explore
+    with pytest.raises(ArgumentError, match="there is no baseline 'pid'; there are cloning, lqr, mpc"):
+        compare({}, data, 0.9, baselines=["pid"])
 
 
 def test_logged_episodes_tell_what_they_earned_if_they_are_long_enough(data: Transitions) -> None:

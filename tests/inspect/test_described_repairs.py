@@ -30,7 +30,8 @@ def test_the_interval_and_the_length_of_episodes_are_in_units_of_time() -> None:
     text = str(described(log()))
     assert "Sampling    every 1 min, 0 gaps" in text
     assert "1 of 79 rows (1.32 h); ends: 1 truncated" in text
-    assert "Repairs" not in text
+    assert "one long recording: the task may start in any row" in text
+    assert "Repairs" not in str(described(log(), starts="episodes"))
 
 
 def test_without_times_everything_is_in_rows() -> None:

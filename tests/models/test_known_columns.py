@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from nopg._columns import Columns, Derived
+from nopg._derived import DerivedColumns
 from nopg._typing import FloatArray
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
@@ -109,7 +111,7 @@ def test_a_rollout_with_noise_moves_the_set_point_within_the_log(model: LocalMod
 
 def test_all_lags_of_a_column_count_as_one_in_distances(model: LocalModel) -> None:
     known = KnownColumns.of(model.data)
-    units = known.weighted_units(torch.ones(6, dtype=torch.float64), model.data.schema)
+    units = known.weighted_units(torch.ones(6, dtype=torch.float64))
     torch.testing.assert_close(units, torch.tensor([1, 1, 3**0.5, 3**0.5, 3**0.5, 1], dtype=torch.float64))
 
 
@@ -129,9 +131,26 @@ def test_charts_of_many_columns_are_local_in_the_one_that_schedules() -> None:
     assert fit.r_squared > 0.9
 
 
+def _sources(data: Transitions) -> tuple[str | None, ...]:
+    return DerivedColumns.of(data.schema).lags
+
+
+def test_a_lag_is_known_by_its_formula_not_by_its_name() -> None:
+    formulas = {
+        "before": Derived("level", "level"),
+        "earlier": Derived("level", "before"),
+        "level_lag9": Derived("0", "next(level) - level"),
+        "asked": Derived("0.5", "valve"),
+        "asked_twice": Derived("0.5", "2 * valve"),
+        "total": Derived("0", "total + level"),
+    }
+    columns = Columns(("level", *formulas), ("valve",), derived=formulas)
+    assert DerivedColumns.of(columns).lags == ("level", "level", None, "valve", None, None)
+
+
 def test_coordinates_of_lags_are_the_last_change_and_the_mean_of_pending_actions() -> None:
     data = tank(50).derive(lags={"level": 2})
-    found = StateCoordinates.of(data, RegressionRows.of(data).space.first(8))
+    found = StateCoordinates.of(data, RegressionRows.of(data).space.first(8), _sources(data))
     z, s = found.at(data.states), dict(zip(data.schema.states, data.states.T, strict=True))
     pending = (s["valve_lag1"] + s["valve_lag2"] + s["valve_lag3"]) / 3
     wanted = [s["level"], s["level"] - s["level_lag1"], s["setpoint"], s["total"], pending]
@@ -144,7 +163,7 @@ def test_the_change_of_an_angle_is_the_short_way_round() -> None:
     wrapped = torch.remainder(turns, 2 * torch.pi)
     data = Transitions.from_arrays(wrapped[:-1], wrapped[:-1], wrapped[:-1], wrapped[1:], angles=[0])
     data = data.derive(lags={"s0": 1})
-    z = StateCoordinates.of(data, RegressionRows.of(data).space.first(2)).at(data.states)
+    z = StateCoordinates.of(data, RegressionRows.of(data).space.first(2), _sources(data)).at(data.states)
     torch.testing.assert_close(z[:, 1], torch.full_like(z[:, 1], 0.5))
 
 
@@ -173,3 +192,31 @@ def test_earlier_actions_do_not_count_in_the_support_of_a_state(model: LocalMode
     torch.testing.assert_close(support.log_mass(state), before, rtol=1e-6, atol=1e-6)
     state[0, 0] += 100.0
     assert float(support.log_mass(state)) < float(before) - 10
+
+
+def test_a_derived_column_that_nothing_depends_on_is_no_regressor_and_may_be_anything() -> None:
+    rng = np.random.default_rng(0)
+    level, goal, rows = 0.0, 1.0, []
+    for _ in range(400):
+        valve = 0.5 * (goal - level) + 0.3 * rng.normal()
+        after = 0.9 * level + 0.2 * valve + 0.001 * rng.normal()
+        rows.append((level, goal, valve, after))
+        level, goal = after, rng.uniform(-1, 1) if rng.random() < 0.05 else goal
+    s = np.array(rows)
+    data = Transitions.from_arrays(
+        s[:-1, :2],
+        s[:-1, 2:3],
+        np.zeros(399),
+        np.stack([s[:-1, 3], s[1:, 1]], axis=1),
+        state_names=["level", "goal"],
+        action_names=["valve"],
+        exogenous={"goal": "log"},
+    )
+    late = data.derive(formulas={"goal_before": ("level", "goal")})
+    model = LocalModel(late)
+    assert model.fits[0].shape.used.tolist() == [True, False, False, True]
+    known, odd = torch.tensor([[0.2, 0.5, 0.5], [0.2, 0.5, -3.0]], dtype=torch.float64)
+    action = torch.tensor([[0.1]], dtype=torch.float64)
+    here, there = (model.steps.predict(one[None], action) for one in (known, odd))
+    assert float(here.unknown) == pytest.approx(float(there.unknown), abs=1e-9)
+    assert float(here.displacement[0, 0]) == float(there.displacement[0, 0])

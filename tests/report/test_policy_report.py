@@ -225,7 +225,9 @@ def test_a_reward_that_is_known_is_not_called_badly_fitted() -> None:
 
 def test_every_picture_has_its_numbers_on_the_page(report: PolicyReport, page: str) -> None:
     tables = downloads(page)
-    assert len(tables) == page.count("<img ") == len(report.maps) + len(report.trajectories)
+    assert report.deviations is not None
+    assert len(tables) == page.count("<img ") == len(report.maps) + len(report.trajectories) + 1
+    assert len(tables["deviations.csv"]) == 1 + len(report.deviations)
     assert {"training.csv", "value.csv", "policy.csv", "visitation.csv"} < set(tables)
     head, *rows = tables["trajectories-valve.csv"]
     table = report.trajectories["valve"].table

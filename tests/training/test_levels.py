@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import nopg
 from nopg import TrainingConfig, Transitions
+from nopg._columns import Columns
 from nopg._seeding import generator
 from nopg.bellman._held_actions import action_candidates
 from nopg.cli._app import app
@@ -120,7 +121,7 @@ def test_a_quantized_policy_takes_the_nearest_level_with_the_gradient_of_its_net
     weight = network.network.output.weight
     own, inner = (torch.autograd.grad(one.sum(), weight)[0] for one in (found, asked))
     assert torch.equal(own, inner)
-    again = policy_from(describe_policy(policy), policy.state_dict())
+    again = policy_from(describe_policy(policy), policy.state_dict(), Columns(("level",), ("pump", "valve")))
     assert torch.equal(again.mode(features), found)
 
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from nopg._seeding import generator
+from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.policies import Standardizer
 from nopg.policies._networks import MLP
 from nopg.training._portfolio import _regulators
-from nopg.training._regulator import LinearQuadraticFit, Regulator
 
 A, B = 1.05, 0.5
 

@@ -151,5 +151,7 @@ def test_a_controller_better_than_the_log_with_less_than_three_quarters_is_doubt
     monkeypatch.setattr(_train, "OfflineEvaluator", SimpleNamespace(of=lambda _: evaluator))
     monkeypatch.setattr(_train, "_rival", lambda *_: [])
     within = SimpleNamespace(data=SimpleNamespace(episodes=torch.zeros(1)))
-    _, doubts = _train.judge(cast(Any, SimpleNamespace(multistep=within)), cast(Any, None))
+    _, doubts = _train.judge(
+        cast(Any, SimpleNamespace(multistep=within)), cast(Any, SimpleNamespace(policy=None))
+    )
     assert bool(doubts) == doubted

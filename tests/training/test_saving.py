@@ -13,6 +13,7 @@ import torch
 
 import nopg
 from flat_settings import configured
+from nopg._columns import Columns
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import ArgumentError, BundleError, DataError
@@ -208,14 +209,16 @@ def test_a_policy_of_ones_own_is_refused_before_anything_is_written(tmp_path: Pa
 
 
 def test_parameters_that_do_not_fit_are_refused() -> None:
-    policy = LinearPolicy([[1.0, 2.0]])
-    assert describe_policy(policy_from({"kind": "linear"}, policy.state_dict())) == {"kind": "linear"}
+    policy, columns = LinearPolicy([[1.0, 2.0]]), Columns(("level", "speed"), ("valve",))
+    assert describe_policy(policy_from({"kind": "linear"}, policy.state_dict(), columns)) == {
+        "kind": "linear"
+    }
     with pytest.raises(ArgumentError, match="no policy of kind"):
-        policy_from({"kind": "oracle"}, {})
+        policy_from({"kind": "oracle"}, {}, columns)
     with pytest.raises(ArgumentError, match="missing"):
-        policy_from({"kind": "mlp"}, policy.state_dict())
+        policy_from({"kind": "mlp"}, policy.state_dict(), columns)
     with pytest.raises(ArgumentError, match="finite"):
-        policy_from({"kind": "linear"}, {"gain": torch.tensor([[float("nan")]])})
+        policy_from({"kind": "linear"}, {"gain": torch.tensor([[float("nan")]])}, columns)
 
 
 def test_a_condensed_support_of_few_states_is_their_support() -> None:

@@ -36,7 +36,8 @@ def compare(
             "--with",
             help="Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
             "an object with such a call, without memory; [bold]the file is executed[/bold]. A folder or zip: "
-            "another RUN. `logged`: the logged behaviour, which is always shown.",
+            "another RUN. `cloning`, `lqr`, `mpc`: a baseline made of the same log. `logged`: the logged "
+            "behaviour, which is always shown.",
             show_default=False,
         ),
     ] = None,
@@ -47,17 +48,21 @@ def compare(
 
     All are judged on one model with the same noise: that of RUN, or one of another log.
 
-    Example: `nopg compare tank --with pi.py:controller --with older-tank`
+    Example: `nopg compare tank --with lqr --with pi.py:controller --with older-tank`
     """
+    from nopg.baselines import BASELINES
     from nopg.evaluation import OfflineEvaluator
     from nopg.training import load
 
     result = load(run)
     policies: dict[str, Any] = {run_name(run): result.policy}
+    baselines: list[str] = []
     for text in others or []:
-        if text in policies:
+        if text in policies or text in baselines:
             raise ArgumentError(f"{text!r} is given twice; give each controller once")
-        if text != "logged":
+        if text in BASELINES:
+            baselines.append(text)
+        elif text != "logged":
             policies[text] = _policy(text, result.policy.schema, run)
     if log is not None:
         evaluator = OfflineEvaluator(read_log(log, run, result), result.discount)
@@ -65,7 +70,7 @@ def compare(
         evaluator = result.evaluator
     else:
         raise ArgumentError(f"{run} was saved without its data; give a log of its plant with --log")
-    found = evaluator.compare(policies)
+    found = evaluator.compare(policies, baselines=baselines)
     if not as_json:
         _print(found)
         return

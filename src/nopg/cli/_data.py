@@ -138,7 +138,10 @@ class DataOptions:
     ] = None
     starts: Annotated[
         Literal["episodes", "rows"] | None,
-        _step("Where the task starts: in the first row of every episode, or in every row."),
+        _step(
+            "Where the task starts: in the first row of every episode, or in every row.",
+            default="the former; in every row for one long recording",
+        ),
     ] = None
     exogenous: Annotated[
         list[str] | None,
@@ -188,6 +191,7 @@ class DataOptions:
             "resample": self.resample,
             "missing": missing_of(self.missing or []),
             "exogenous": exogenous_of(self.exogenous or []),
+            "starts": self.starts,
         }
         formula = self._later_reward
         if formula is not None:
@@ -203,7 +207,7 @@ class DataOptions:
             formula = data.schema.reward
             negated = replace(data, rewards=-data.rewards)
             data = negated if formula is None else data.with_reward(f"-({formula})")
-        return data.starting_at(data.states) if self.starts == "rows" else data
+        return data
 
     @property
     def _derivations(self) -> tuple[list[str], list[str], list[str]]:

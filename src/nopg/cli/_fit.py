@@ -6,7 +6,7 @@ import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
 import typer
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nopg.data import Transitions
     from nopg.evaluation import Difference, OfflineEvaluation
     from nopg.training import TrainingResult
+    from nopg.training._optimize import NewPolicy
 
 __all__ = ["fit"]
 
@@ -53,7 +54,32 @@ class TrainingOptions:
             default="the first of every episode, or all states",
         ),
     ] = None
-    policy: Annotated[Literal["deterministic", "gaussian"], _option("Policy type.")] = "deterministic"
+    policy: Annotated[
+        Literal["deterministic", "gaussian", "p", "pi", "pid", "linear", "cascade"],
+        _option("Policy type: a network, or a controller of this structure."),
+    ] = "deterministic"
+    follows: Annotated[
+        list[str] | None,
+        _option(
+            "Set point of a controlled column, e.g. `level=setpoint` or `level=1.5`; one for each action.",
+            default="the only exogenous column",
+        ),
+    ] = None
+    schedule: Annotated[
+        list[str] | None, _option("Column that the gains of a structure depend on.", default=False)
+    ] = None
+    inner: Annotated[str | None, _option("Column of the inner loop of a cascade.", default=False)] = None
+    formula: Annotated[
+        list[str] | None,
+        _option("Your own controller, e.g. `valve=bias + kp * (setpoint - level)`.", default=False),
+    ] = None
+    gain: Annotated[
+        list[str] | None, _option("First value of a gain of `--formula`, e.g. `kp=0.5`.", default=False)
+    ] = None
+    rate: Annotated[
+        list[str] | None,
+        _option("Largest change of an action from row to row, e.g. `valve=0.05`.", default=False),
+    ] = None
     model: Annotated[
         Literal["local", "paper"],
         _option("Model of the plant: local polynomials, or the Nadaraya-Watson model of the paper."),
@@ -70,6 +96,40 @@ class TrainingOptions:
     log: Annotated[Path | None, _option("Write every update to this CSV file.", default=False)] = None
     resume: Annotated[bool, _option("Resume a training that was stopped.", "--resume")] = False
 
+    def new_policy(self) -> NewPolicy:
+        """Return what is to be trained."""
+        from nopg.policies import ControlStructure, Formulas
+
+        if self.formula:
+            laws = dict(
+                _pair(text, "formula", "valve=bias + kp * (setpoint - level)") for text in self.formula
+            )
+            gains = dict(_pair(text, "gain", "kp=0.5") for text in self.gain or [])
+            try:
+                return Formulas(laws, {name: float(value) for name, value in gains.items()})
+            except ValueError as error:
+                raise ArgumentError(f"a gain is no number ({error}); write --gain kp=0.5") from None
+        if self.policy in {"deterministic", "gaussian"}:
+            if self.follows or self.schedule or self.inner or self.gain:
+                raise ArgumentError(
+                    f"a {self.policy} policy is a network; --follows, --schedule and --inner need "
+                    "--policy pi or another structure, --gain needs --formula"
+                )
+            return cast("NewPolicy", self.policy)
+        pairs = [_pair(text, "set point", "level=setpoint") for text in self.follows or []]
+        follows = {name: _number_or_text(value) for name, value in pairs}
+        return ControlStructure(
+            cast(Any, self.policy), follows, schedule=tuple(self.schedule or ()), inner=self.inner
+        )
+
+    @property
+    def _rates(self) -> dict[str, float]:
+        pairs = [_pair(text, "rate", "valve=0.05") for text in self.rate or []]
+        try:
+            return {name: float(value) for name, value in pairs}
+        except ValueError as error:
+            raise ArgumentError(f"a rate is no number ({error}); write --rate valve=0.05") from None
+
     def train(self, data: Transitions, discount: float, checkpoint: Path) -> TrainingResult:
         """Return what `optimize` finds; it keeps a checkpoint that is removed at the end."""
         from nopg.training import CheckpointConfig, CSVLogger, TrainingConfig, optimize
@@ -80,8 +140,9 @@ class TrainingOptions:
             return optimize(
                 data,
                 discount,
-                policy=self.policy,
+                policy=self.new_policy(),
                 model=self.model,
+                rates=self._rates,
                 config=TrainingConfig(
                     updates=self.updates,
                     seed=self.seed,
@@ -132,7 +193,7 @@ def fit(
     checkpoint = out.with_name(f"{out.name}.unfinished")
     result = training.train(transitions, discount, checkpoint)
     save_result(
-        result, out, with_data=not without_data, overwrite=overwrite, log=roles_of(data, transitions.schema)
+        result, out, with_data=not without_data, overwrite=overwrite, log=roles_of(data, result.policy.schema)
     )
     shutil.rmtree(checkpoint, ignore_errors=True)
     seconds = time.perf_counter() - began
@@ -140,6 +201,20 @@ def fit(
         print_json({"run": str(out), "seconds": seconds, **_values(result)})
         return
     _print(result, out, seconds)
+
+
+def _pair(text: str, what: str, example: str) -> tuple[str, str]:
+    name, _, value = (part.strip() for part in text.partition("="))
+    if not name or not value:
+        raise ArgumentError(f"{text!r} is no {what}; write e.g. {example!r}")
+    return name, value
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _start(text: str, data: Transitions) -> list[float]:
@@ -172,6 +247,7 @@ def _beside_logged(result: TrainingResult) -> tuple[OfflineEvaluation, Differenc
 
 def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     from nopg.inspect._wording import chance
+    from nopg.policies import FormulaPolicy
 
     outside = int(result.start_support.outside.sum())
     starts = len(result.start_support.states)
@@ -181,6 +257,9 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
         rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
         rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
         rows["gain"] += f"better with probability {chance(gain.probability_better)}"
+    if isinstance(law := result.policy.policy, FormulaPolicy):
+        rows |= {f"law of {name}": text for name, text in law.law.to_dict()["formulas"].items()}
+        rows["gains"] = ", ".join(f"{name} = {value:.4g}" for name, value in law.gains.items())
     rows["verdict"] = verdict(result.verdict, result.numbers.reasons)
     rows["leaves the data"] = f"{100 * result.unknown_mass:.2f} % of the time, discounted"
     rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"

@@ -60,6 +60,7 @@ def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
     except DataError as error:
         names = ", ".join((*schema.states, *schema.actions))
         raise DataError(f"{error}; {run} needs the columns of its own log, {names} among them") from None
+    data = data.derive(formulas=schema.derived)
     check_schema(data.schema, schema, log, run)
     fewest = _ROWS_PER_COEFFICIENT * (1 + len(schema.states) + len(schema.actions))
     if len(data) < fewest:

@@ -252,12 +252,14 @@ class Transitions:
         lags: Mapping[str, int] | None = None,
         differences: Sequence[str] = (),
         integrals: Mapping[str, str] | None = None,
+        formulas: Mapping[str, tuple[str, str]] | None = None,
     ) -> Transitions:
         """Return the dataset with further state columns that are computed from others.
 
         They travel with a controller: models and rollouts compute them, as does the controller at runtime.
         Rows without enough rows before them in their episode are dropped. A start has lags of its own
-        value, an action before it counts as the mean logged one, and integrals begin with 0.
+        value, an action before it counts as the mean logged one, and integrals begin with 0. Where every row
+        is a start, each keeps what was before it.
 
         Args:
             lags: Number of earlier values of a state or action, by name: `{"valve": 2}` adds `valve_lag1`
@@ -265,6 +267,8 @@ class Transitions:
             differences: States whose last change is a column: `level_diff`.
             integrals: Sums over time of formulas, by name: `{"total": "level - setpoint"}`. Times are in
                 seconds if the sampling interval is known, else in steps.
+            formulas: Any other columns, by name: the formula of the value at a start, and that of the next
+                value from the row before, as in `Schema.derived`.
 
         Example:
             >>> data = Transitions.from_arrays([1.0, 2.0, 4.0], [0.5, 0.6, 0.7], [0.0] * 3, [2.0, 4.0, 8.0],
@@ -277,7 +281,14 @@ class Transitions:
         """
         names = self.schema.actions
         rest = dict(zip(names, self.actions.mean(dim=0).tolist(), strict=True))
-        schema = derived_schema(self.schema, rest, lags or {}, differences, integrals or {})
+        schema = derived_schema(
+            self.schema,
+            rest,
+            lags=lags or {},
+            differences=differences,
+            integrals=integrals or {},
+            formulas=formulas or {},
+        )
         if schema == self.schema:
             return self
         derived, width = DerivedColumns.of(schema), len(schema.measured)
@@ -295,6 +306,7 @@ class Transitions:
             )
         starts = self.initial_states if self.initial_states is not None else self.starts
         every_state_starts = self.initial_states is None and self.episodes is None
+        all_declared = self.initial_states is not None and torch.equal(self.initial_states, self.states)
         found = replace(
             self,
             states=torch.as_tensor(states),
@@ -304,7 +316,8 @@ class Transitions:
             if every_state_starts
             else torch.as_tensor(derived.first(starts[:, :width].numpy())),
         )
-        return found.take(torch.as_tensor(keeps))
+        found = found.take(torch.as_tensor(keeps))
+        return found.starting_at(found.states) if all_declared else found
 
     def starting_at(self, initial_states: ArrayLike) -> Transitions:
         """Return the dataset with declared starts: raw states (n₀, d_s), or one state (d_s,)."""

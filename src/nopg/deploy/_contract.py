@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
+from nopg._columns import GAP_FACTOR
 from nopg._provenance import provenance
-from nopg._stream import GAP_FACTOR
 from nopg.data import Schema
 from nopg.deploy._check import Differences
 from nopg.deploy._graph import INPUT, OUTPUTS, ControllerGraph, Dtype

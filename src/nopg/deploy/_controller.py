@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg._state_step import has_memory
-from nopg._stream import GAP_FACTOR, ControllerStream, StateStream
+from nopg._columns import Columns
+from nopg._stream import Streaming
 from nopg.bundles import SavedController, open_bundle, read_controller
 from nopg.deploy._encoding import Encoding, Numbers, action_limits
-from nopg.deploy._policies import policy_of
+from nopg.deploy._policies import DeviationPolicy, policy_of
 from nopg.deploy._support import RuntimeSupport
-from nopg.errors import ObservationError
+from nopg.errors import ArgumentError, ObservationError
 
 __all__ = ["RuntimeController", "load"]
 
@@ -27,7 +28,7 @@ def load(path: str | os.PathLike[str]) -> RuntimeController:
     return RuntimeController(read_controller(open_bundle(path)))
 
 
-class RuntimeController:
+class RuntimeController(Streaming):
     """A policy with its columns, its limits and the support of its training data, as `load` returns it.
 
     Observations and actions are raw, in the units of the data. Every method takes one observation (d_s,) or
@@ -48,24 +49,13 @@ class RuntimeController:
     """
 
     def __init__(self, saved: SavedController) -> None:
-        self.columns = saved.columns
+        self._saved, self.columns = saved, saved.columns
         self._encoding, self._policy = Encoding(saved.columns), policy_of(saved)
         self._support = RuntimeSupport(saved.support)
         self.low, self.high = action_limits(saved.columns, self._policy.action_range)
 
-    @property
-    def has_memory(self) -> bool:
-        """Whether a state depends on more than the present measurements; `stream` keeps the rest."""
-        return has_memory(self.columns)
-
-    def stream(self, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> ControllerStream:
-        """Return the controller with a memory of its own, which acts on measurements step by step.
-
-        Args:
-            batch: Number of plants that run side by side; one without rows if absent.
-            gap_factor: Number of sampling intervals after which the memory starts anew.
-        """
-        return ControllerStream(self, StateStream(self.columns, batch=batch, gap_factor=gap_factor))
+    def _observed(self) -> Columns:
+        return self.columns
 
     def __call__(self, observation: npt.ArrayLike) -> Numbers:
         """Return the action (d_a,) at an observation (d_s,), or actions (m, d_a) at observations (m, d_s).
@@ -79,6 +69,23 @@ class RuntimeController:
             raise ObservationError("the observation is so large that the action of the policy is not finite")
         actions = np.minimum(np.maximum(actions, self.low), self.high)
         return actions.reshape(*np.shape(observation)[:-1], len(self.low))
+
+    def within(self, limit: npt.ArrayLike) -> RuntimeController:
+        """Return the same controller with a smaller limit of its deviation from the base.
+
+        Args:
+            limit: Largest deviation of each action in its unit, shape (d_a,); at most the saved one, which is
+                as far as the prediction goes.
+        """
+        policy = self._policy
+        if not isinstance(policy, DeviationPolicy):
+            raise ArgumentError("this controller has no limit of a deviation; save result.within(…) instead")
+        given = np.asarray(limit, dtype=np.float64)
+        if given.shape != policy.limit.shape or not ((given >= 0) & (given <= policy.limit)).all():
+            raise ArgumentError(
+                f"the limit is {limit!r}; give {len(policy.limit)} numbers from 0 to {policy.limit.tolist()}"
+            )
+        return RuntimeController(replace(self._saved, parameters={**self._saved.parameters, "limit": given}))
 
     def support(self, observation: npt.ArrayLike) -> Numbers:
         """Return the effective sample size at an observation, shape (), or at several, (m,)."""

@@ -12,7 +12,7 @@ from nopg._columns import Columns
 from nopg._stream import as_numbers, wrong_shape
 from nopg.errors import ObservationError
 
-__all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "feature_map"]
+__all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "feature_map", "wider_range"]
 
 Numbers = npt.NDArray[np.float64]
 
@@ -73,6 +73,15 @@ class Encoding:
         if not np.isfinite(features).all():
             raise ObservationError("an angle is so large that it has no direction")
         return features
+
+
+def wider_range(
+    one: tuple[Numbers, Numbers] | None, other: tuple[Numbers, Numbers] | None
+) -> tuple[Numbers, Numbers] | None:
+    """Return the lowest and highest actions (d_a,) of two ranges; None if one of them has no limits."""
+    if one is None or other is None:
+        return None
+    return np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
 
 
 def action_limits(columns: Columns, action_range: tuple[Numbers, Numbers] | None) -> tuple[Numbers, Numbers]:

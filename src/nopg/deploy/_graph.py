@@ -9,8 +9,16 @@ from typing import Literal, cast
 import numpy as np
 import torch
 
-from nopg.deploy._encoding import Numbers, action_limits, feature_map
-from nopg.policies import GaussianMLPPolicy, GaussianPolicy, MLPPolicy, Policy, QuantizedPolicy
+from nopg.deploy._encoding import Numbers, action_limits, feature_map, wider_range
+from nopg.policies import (
+    DeviationPolicy,
+    FormulaPolicy,
+    GaussianMLPPolicy,
+    GaussianPolicy,
+    MLPPolicy,
+    Policy,
+    QuantizedPolicy,
+)
 from nopg.training import TrainingResult
 
 __all__ = ["INPUT", "OUTPUTS", "ControllerGraph", "Dtype"]
@@ -44,6 +52,7 @@ class ControllerGraph(torch.nn.Module):
     angular: torch.Tensor
     turns: torch.Tensor
     phases: torch.Tensor
+    periods: torch.Tensor
     low: torch.Tensor
     high: torch.Tensor
     width: torch.Tensor
@@ -63,6 +72,7 @@ class ControllerGraph(torch.nn.Module):
         low, high = action_limits(schema, policy_range(result.policy.policy))
         self.limits = _inward(low, high, np.dtype(dtype))
         self.inputs = {INPUT: len(schema.states)}
+        self.columns = {name: (k, name in schema.angles) for k, name in enumerate(schema.states)}
 
         features = feature_map(schema)
         self.register_buffer("sources", torch.tensor(features.sources))
@@ -70,6 +80,7 @@ class ControllerGraph(torch.nn.Module):
         buffers = {
             "turns": features.turns,
             "phases": features.phases,
+            "periods": [schema.angles.get(name, 1.0) for name in schema.states],
             "low": self.limits[0],
             "high": self.limits[1],
             "width": support.width,
@@ -88,7 +99,8 @@ class ControllerGraph(torch.nn.Module):
         features = self._features(observation)
         finite = features.isfinite().all(dim=1)
 
-        actions = torch.minimum(torch.maximum(self.policy.mode(features), self.low), self.high)
+        asked = self._asked(self.policy, observation, features)
+        actions = torch.minimum(torch.maximum(asked, self.low), self.high)
         actions = torch.where(finite[:, None], actions, self.not_a_number)
 
         # Differences, not products: in float32 the squares of large features would cancel the distance.
@@ -96,6 +108,18 @@ class ControllerGraph(torch.nn.Module):
         exponents = self.minus_half @ (differences * differences)  # (m, 1, r)
         mass = torch.where(finite, exponents.squeeze(1).exp() @ self.weights, self.nothing)
         return actions, mass, self.prior_mass / (self.prior_mass + mass)
+
+    def _asked(self, policy: Policy, observation: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        """Return the actions of a policy; formulas take raw columns: onnxruntime lacks Atan in float64."""
+        if isinstance(policy, DeviationPolicy):
+            base, wanted = (self._asked(part, observation, features) for part in (policy.base, policy.policy))
+            return policy.between(base, wanted)
+        if not isinstance(policy, FormulaPolicy):
+            return policy.mode(features)
+        turned = observation - self.periods * (observation / self.periods).round()
+        return policy.at_states(
+            {name: (turned if angle else observation)[:, k] for name, (k, angle) in self.columns.items()}
+        )
 
     def _features(self, observation: torch.Tensor) -> torch.Tensor:
         """Return the features of `Schema.encode`, cosines as sines: older runtimes lack Cos in float64."""
@@ -108,6 +132,10 @@ def policy_range(policy: Policy) -> tuple[Numbers, Numbers] | None:
     applied = policy.mean if isinstance(policy, GaussianPolicy) else policy
     if isinstance(applied, QuantizedPolicy):
         applied = applied.policy
+    if isinstance(applied, DeviationPolicy):
+        return wider_range(policy_range(applied.base), policy_range(applied.policy))
+    if isinstance(applied, FormulaPolicy):
+        return applied.low.double().numpy(), applied.high.double().numpy()
     if not isinstance(applied, (MLPPolicy, GaussianMLPPolicy)):
         return None
     actions = applied.action_range

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from nopg._stream import GAP_FACTOR, StateStream, as_numbers
+from nopg._columns import GAP_FACTOR
+from nopg._stream import StateStream, as_numbers
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._encoding import Numbers
 from nopg.errors import ArgumentError, NoActionError, ObservationError

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from nopg._columns import Columns
+from nopg._formula_law import FormulaLaw
 from nopg.bundles import SavedController
-from nopg.deploy._encoding import Numbers
-from nopg.errors import BundleError
+from nopg.deploy._encoding import Numbers, wider_range
+from nopg.errors import ArgumentError, BundleError
 
-__all__ = ["LinearPolicy", "NetworkPolicy", "QuantizedPolicy", "policy_of"]
+__all__ = [
+    "DeviationPolicy",
+    "FormulaPolicy",
+    "LinearPolicy",
+    "NetworkPolicy",
+    "QuantizedPolicy",
+    "policy_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,48 @@ class QuantizedPolicy:
         return _choose(self.discrete, self.levels[np.arange(len(self.levels)), index], actions)
 
 
-Policy = LinearPolicy | NetworkPolicy | QuantizedPolicy
+@dataclass(frozen=True, slots=True)
+class FormulaPolicy:
+    """Formulas of raw state columns and gains, clipped to the limits of the actions."""
+
+    law: FormulaLaw
+    gains: Numbers  # (P,)
+    action_range: tuple[Numbers, Numbers]  # both (d_a,)
+
+    def __call__(self, features: Numbers) -> Numbers:
+        """Return actions (m, d_a) at features (m, d_f)."""
+        values = zip(self.law.gains, self.gains, strict=True)
+        gains = {name: np.full(len(features), value) for name, value in values}
+        actions = np.stack(self.law.actions(self.law.states(features, np.arctan2), gains), axis=1)
+        low, high = self.action_range
+        clipped: Numbers = np.minimum(np.maximum(actions, low), high)
+        return clipped
+
+
+PlainPolicy = FormulaPolicy | LinearPolicy | NetworkPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class DeviationPolicy:
+    """The actions of a policy within a limit around those of another one."""
+
+    base: PlainPolicy
+    policy: PlainPolicy
+    limit: Numbers  # (d_a,)
+
+    @property
+    def action_range(self) -> tuple[Numbers, Numbers] | None:
+        """The lowest and the highest action, both (d_a,); None if one of the two has no range."""
+        return wider_range(self.base.action_range, self.policy.action_range)
+
+    def __call__(self, features: Numbers) -> Numbers:
+        """Return actions (m, d_a) at features (m, d_f)."""
+        base = self.base(features)
+        moved: Numbers = base + np.minimum(np.maximum(self.policy(features) - base, -self.limit), self.limit)
+        return moved
+
+
+Policy = DeviationPolicy | PlainPolicy | QuantizedPolicy
 
 
 def policy_of(saved: SavedController) -> Policy:
@@ -88,12 +140,12 @@ def policy_of(saved: SavedController) -> Policy:
 
 def _policy(saved: SavedController, parameters: _Parameters) -> Policy:
     kind, mean = str(saved.policy.get("kind")), str(saved.policy.get("mean"))
-    if kind == "linear":
-        return _linear(parameters)
-    if kind == "mlp":
-        return _network(parameters)
+    if (plain := _plain(saved.columns, saved.policy, parameters)) is not None:
+        return plain
     if kind == "quantized":
         return _quantized(parameters)
+    if kind == "deviation":
+        return _deviation(saved, parameters)
     if kind == "gaussian-mlp":
         parameters.take_deviation("largest_std")
         return _network(parameters, outputs=2)
@@ -144,6 +196,49 @@ def _quantized(parameters: _Parameters) -> QuantizedPolicy:
     if levels.shape[1] < 1 or not (np.diff(levels, axis=1) >= 0).all():
         raise parameters.refuse("the levels of the policy are not in rising order")
     return QuantizedPolicy(_network(parameters, "policy."), levels, discrete)
+
+
+def _plain(
+    columns: Columns, description: Mapping[str, Any], parameters: _Parameters, prefix: str = ""
+) -> PlainPolicy | None:
+    """Return a policy that is not made of others; None for another kind."""
+    match description.get("kind"):
+        case "linear":
+            return _linear(parameters, prefix)
+        case "mlp":
+            return _network(parameters, prefix)
+        case "formula":
+            return _formula(columns, description, parameters, prefix)
+    return None
+
+
+def _deviation(saved: SavedController, parameters: _Parameters) -> DeviationPolicy:
+    limit = parameters.take("limit", parameters.actions)
+    if not (limit >= 0).all():
+        raise parameters.refuse("the limit of the deviation is negative")
+
+    def part(name: str) -> PlainPolicy:
+        own = saved.policy.get(name)
+        found = _plain(saved.columns, own, parameters, f"{name}.") if isinstance(own, Mapping) else None
+        if found is None:
+            raise parameters.refuse(f"the {name} of the deviation is no linear policy, network or formula")
+        return found
+
+    return DeviationPolicy(part("base"), part("policy"), limit)
+
+
+def _formula(
+    columns: Columns, description: Mapping[str, Any], parameters: _Parameters, prefix: str = ""
+) -> FormulaPolicy:
+    try:
+        law = FormulaLaw.read(columns, description)
+    except ArgumentError as error:
+        raise parameters.refuse(str(error)) from None
+    low, high = (parameters.take(f"{prefix}{name}", parameters.actions) for name in ("low", "high"))
+    if not (low < high).all():
+        raise parameters.refuse("the range of the actions is empty")
+    scales = parameters.take(f"{prefix}scales", len(law.gains), positive=True)
+    return FormulaPolicy(law, scales * parameters.take(f"{prefix}raw", len(law.gains)), (low, high))
 
 
 def _choose(discrete: Numbers, level: Numbers, otherwise: Numbers) -> Numbers:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import stats
 from scipy.spatial import cKDTree
+from scipy.special import stdtrit
 from torch import Tensor
 
 from nopg._seeding import generator
@@ -43,7 +43,7 @@ class HeldOutErrors:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % of the bias by Student's t over the groups, which are independent if episodes are."""
-        quantile = float(stats.t.ppf(0.975, self.groups - 1)) if self.groups > 1 else math.inf
+        quantile = float(stdtrit(self.groups - 1, 0.975)) if self.groups > 1 else math.inf
         half = quantile * self.standard_error
         return self.bias - half, self.bias + half
 
@@ -78,24 +78,27 @@ def held_out_errors(
     rows = model.held_out
     if len(torch.unique(rows.groups)) < 2:
         return HeldOutErrors(0.0, math.inf, 1)
-    gained = rows.reward_errors + solution.problem.discount * _more_value(model, solution)
     space = model.rows.space
     tree = cKDTree(space.embed(rows.inputs).numpy())
     count = min(_NEAREST, len(rows.inputs))
     _, near = tree.query(space.embed(torch.cat([states, actions], dim=1)).numpy(), k=range(1, count + 1))
     share = np.bincount(near.ravel(), np.repeat(weights.numpy() / count, count), len(rows.inputs))
-    groups, number = rows.groups.numpy(), int(rows.groups.max()) + 1
-    of_group = np.bincount(groups, share * gained.numpy(), number)
-    weight = np.bincount(groups, share, number)
+    some = np.flatnonzero(share)  # rows that stand for a state
+    more = _more_value(model, solution, torch.as_tensor(some))
+    gained = rows.reward_errors.numpy()[some] + solution.problem.discount * more.numpy()
+    groups, number = rows.groups.numpy()[some], int(rows.groups.max()) + 1
+    of_group = np.bincount(groups, share[some] * gained, number)
+    weight = np.bincount(groups, share[some], number)
     bias = float(of_group.sum())
     apart = of_group - bias * weight / max(float(weight.sum()), 1e-300)
     error = math.sqrt(float(np.square(apart).sum()) * number / (number - 1))
     return HeldOutErrors(bias, error, number)
 
 
-def _more_value(model: LocalModel, solution: MultistepSolution) -> Tensor:
-    """Return V(s′) − E V(ŝ′) of held-out rows (n,), ŝ′ as the sensors would give it; 0 after an end."""
+def _more_value(model: LocalModel, solution: MultistepSolution, some: Tensor) -> Tensor:
+    """Return V(s′) − E V(ŝ′) of some held-out rows (m,), ŝ′ as the sensors would give it; 0 after an end."""
     rows, bold = model.held_out, solution.without_leaving()
+    before = rows.predicted[some]
     nodes = solution.problem.nodes
 
     def value(states: Tensor) -> Tensor:
@@ -106,14 +109,14 @@ def _more_value(model: LocalModel, solution: MultistepSolution) -> Tensor:
         found = value(states)
         return found if model.termination.never else torch.where(model.termination.ended(states), 0.0, found)
 
-    measured = torch.where(rows.terminated, 0.0, value(rows.next_states))
+    measured = torch.where(rows.terminated[some], 0.0, value(rows.next_states[some]))
     if not solution.problem.noisy:
-        return measured - predicted(rows.predicted)
+        return measured - predicted(before)
     rng = generator(solution.problem.seed, "noise of held-out rows")
     factor, sensors = (torch.as_tensor(part) for part in (model.noise.factor, model.noise.sensors))
     mean = torch.zeros_like(measured)
     for _ in range(_DRAWS):
-        w, v = torch.randn(2, *rows.predicted.shape, generator=rng, dtype=torch.float64)
-        noise = (w @ factor.T) * rows.disturbances + v * sensors
-        mean += 0.5 * (predicted(rows.predicted + noise) + predicted(rows.predicted - noise))
+        w, v = torch.randn(2, *rows.predicted.shape, generator=rng, dtype=torch.float64)[:, some]
+        noise = (w @ factor.T) * rows.disturbances[some] + v * sensors
+        mean += 0.5 * (predicted(before + noise) + predicted(before - noise))
     return measured - mean / _DRAWS

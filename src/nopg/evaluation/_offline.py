@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from scipy import special
 
+from nopg.baselines import baseline
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
@@ -76,11 +77,19 @@ class OfflineEvaluator:
         """Return the paths of a policy through all parts of the model; see `evaluate`."""
         return self._follow(PolicyLaw.of(policy, self.data.schema), steps=steps)
 
-    def compare(self, policies: Mapping[str, Any]) -> Comparison:
-        """Return evaluations of policies by name, beside that of the logged behaviour."""
-        if LOGGED in policies:
-            raise ArgumentError(f"{LOGGED!r} is the name of the logged behaviour; use another name")
-        evaluations = {name: self.evaluate(policy) for name, policy in policies.items()}
+    def compare(self, policies: Mapping[str, Any], *, baselines: Sequence[str] = ()) -> Comparison:
+        """Return evaluations of policies by name, beside that of the logged behaviour.
+
+        Args:
+            policies: By name; see `evaluate`.
+            baselines: Names of baselines to make of the same log and to evaluate too; see
+                `nopg.baselines.BASELINES`.
+        """
+        if taken := {LOGGED, *baselines} & {*policies}:
+            kind = "the logged behaviour" if LOGGED in taken else "a baseline"
+            raise ArgumentError(f"{min(taken)!r} is the name of {kind}; use another name")
+        made = {name: baseline(name, self.data, self.discount) for name in baselines}
+        evaluations = {name: self.evaluate(policy) for name, policy in {**policies, **made}.items()}
         evaluations[LOGGED] = base = self.logged()
         gains = {name: self.difference(one, base) for name, one in evaluations.items() if name != LOGGED}
         return Comparison(evaluations, gains, logged_returns(self.data, self.discount))
@@ -208,14 +217,18 @@ def compare(
     data: Transitions,
     discount: float,
     *,
+    baselines: Sequence[str] = (),
     reward: RewardFunction | None = None,
 ) -> Comparison:
     """Return evaluations of policies by name, with the gain of each over the logged behaviour.
+
+    All are judged by one model; `Comparison.best` may be a baseline.
 
     Args:
         policies: By name; see `evaluate_offline`.
         data: The log.
         discount: γ.
+        baselines: Names of baselines that are made of the same log: `cloning`, `lqr`, `mpc`.
         reward: The reward as a function, where it is known.
     """
-    return OfflineEvaluator(data, discount, reward=reward).compare(policies)
+    return OfflineEvaluator(data, discount, reward=reward).compare(policies, baselines=baselines)

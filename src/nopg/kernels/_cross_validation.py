@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from nopg._seeding import generator
@@ -109,6 +108,8 @@ def _folded_bandwidth(column: Tensor) -> Tensor:
 
 
 def _density_bandwidth(column: Tensor) -> Tensor:
+    from scipy.optimize import minimize_scalar  # slow to import
+
     spread = float(column.std(correction=0))
     values, counts = torch.unique((column / spread).round(decimals=9), return_counts=True)
     if len(values) > _ROWS_SAMPLED:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from nopg._seeding import generator
@@ -64,6 +63,8 @@ def leave_one_out(
         narrowest: Smallest h of each input in the units of the data, shape (d,); 0 for no bound.
         widest: Largest h of each input, shape (d,); infinite for no bound.
     """
+    from scipy.optimize import minimize  # slow to import
+
     if len(table.held_out_with.unique()) < 2:
         raise DataError(
             "bandwidths need at least two distinct transitions to compare; "

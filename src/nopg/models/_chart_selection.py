@@ -60,12 +60,16 @@ class HeldOutFit:
     r_squared: float
 
 
-def select_shapes(rows: RegressionRows, left_out: Sequence[int] = ()) -> list[HeldOutFit]:
+def select_shapes(
+    rows: RegressionRows, left_out: Sequence[int] = (), derived: Sequence[int] = ()
+) -> list[HeldOutFit]:
     """Return the fit of each target; targets that are fitted as well by the same shape share it.
 
     Args:
         rows: Inputs and targets.
         left_out: Targets that need no fit; theirs is exact.
+        derived: Inputs that are computed from others, such as the memory of a controller. They are left out
+            where a fit is as good without them: in a log they follow the others, elsewhere they may not.
     """
     search = _Search(rows)
     varies = rows.inputs.amax(dim=0) > rows.inputs.amin(dim=0)
@@ -82,11 +86,12 @@ def select_shapes(rows: RegressionRows, left_out: Sequence[int] = ()) -> list[He
         reference = base[alone][target]
         floor = _NEGLIGIBLE if alone.is_local else _ENOUGH
         local = _scheduling(search, plain, target, floor) if many else plain
-        mine = _own_inputs(search, local, target, floor, exact=reference <= floor)
+        mine = _own_inputs(search, local, target, floor, exact=reference <= floor, derived=derived)
         if mine is not plain:
             tried.append(search.errors(mine, final=True))
             own = _best(tried[-1], target)
-            if tried[-1][own][target] < max(_WORTH_IT * reference, floor):
+            fewer = bool((plain.used & ~mine.used)[list(derived)].any())
+            if tried[-1][own][target] < max((_AS_GOOD if fewer else _WORTH_IT) * reference, floor):
                 alone = own
         if not alone.is_local and search.uneven(alone, target):
             alone = _best({shape: tried[-1][shape] for shape in tried[-1] if shape.is_local} or base, target)
@@ -151,16 +156,20 @@ def _scheduling(search: _Search, plain: _Inputs, target: int, floor: float) -> _
     return best
 
 
-def _own_inputs(search: _Search, plain: _Inputs, target: int, floor: float, *, exact: bool) -> _Inputs:
+def _own_inputs(
+    search: _Search, plain: _Inputs, target: int, floor: float, *, exact: bool, derived: Sequence[int]
+) -> _Inputs:
     """Return the inputs of one target by coordinate search: drop inputs, then scale their distances.
 
-    Errors below the floor are equal; if the fit is exact with all inputs, distances are not scaled.
+    Derived inputs are dropped first, the latest of them at the beginning. Errors below the floor are equal;
+    if the fit is exact with all inputs, distances are not scaled.
     """
     if search.rows.spread[target] == 0:
         return plain
     best, least = plain, max(search.least(plain, target), floor)
+    columns = sorted(plain.used.nonzero()[:, 0].tolist(), key=lambda k: -k if k in derived else 0)
     for drops in (True,) if exact else (True, False):
-        for column in plain.used.nonzero()[:, 0].tolist():
+        for column in columns:
             if not best.used[column] or int(best.used.sum()) == 1:
                 continue
             tried = [best.dropped(column)] if drops else [best.scaled(column, k) for k in _FACTORS]

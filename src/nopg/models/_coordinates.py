@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from nopg.data import Transitions
-from nopg.data._derive import lag_name
 from nopg.models._regression_rows import InputSpace
 
 __all__ = ["StateCoordinates"]
@@ -33,12 +33,20 @@ class StateCoordinates:
     wrapped: Tensor
 
     @classmethod
-    def of(cls, data: Transitions, space: InputSpace) -> StateCoordinates:
-        """Return the coordinates of the states of a log; `space` are units and angles of its columns."""
+    def of(cls, data: Transitions, space: InputSpace, sources: Sequence[str | None]) -> StateCoordinates:
+        """Return the coordinates of the states of a log.
+
+        Args:
+            data: The log.
+            space: Units and angles of its states.
+            sources: What each derived column is a lag of, as in `DerivedColumns.lags`.
+        """
         schema, eye = data.schema, torch.eye(len(data.schema.states), dtype=torch.float64)
         number = {name: k for k, name in enumerate(schema.states)}
-        sources = (*schema.measured, *schema.actions)
-        lags = {name: [number[lag] for lag in _lags(name, number)] for name in sources}
+        lags: dict[str, list[int]] = {name: [] for name in (*schema.measured, *schema.actions)}
+        for k, source in enumerate(sources, start=len(schema.measured)):
+            if source is not None:
+                lags[source].append(k)
         taken = {k for some in lags.values() for k in some}
         if not taken:
             return cls(space, None, torch.zeros_like(space.units))
@@ -86,11 +94,3 @@ class StateCoordinates:
         """Return changes of angles the short way round."""
         period = torch.where(self.wrapped > 0, self.wrapped, 1.0)
         return torch.where(self.wrapped > 0, z - period * (z / period).round(), z)
-
-
-def _lags(name: str, number: dict[str, int]) -> list[str]:
-    """Return the lags of a column that are columns, the latest first."""
-    found: list[str] = []
-    while (lag := lag_name(name, len(found) + 1)) in number:
-        found.append(lag)
-    return found

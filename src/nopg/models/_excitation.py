@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg._typing import FloatArray
+from nopg._typing import FloatArray, IntArray
 from nopg.models._regression_rows import InputSpace, RegressionRows
 
 __all__ = ["TOLERATED", "Excitation", "GlobalUncertainty", "local_uncertainty", "noise_share", "scatter"]
@@ -45,9 +45,16 @@ class Excitation:
     information: Tensor
 
     @classmethod
-    def of(cls, rows: RegressionRows, degree: int = 1) -> Excitation:
-        """Return the excitation of the rows of a log."""
+    def of(cls, rows: RegressionRows, degree: int = 1, inert: Tensor | None = None) -> Excitation:
+        """Return the excitation of the rows of a log.
+
+        Args:
+            rows: The rows.
+            degree: Of the polynomials.
+            inert: Inputs on which nothing depends, shape (d,); none by default.
+        """
         varies = rows.inputs.amax(dim=0) > rows.inputs.amin(dim=0)
+        varies = varies if inert is None else varies & ~inert
         features = rows.space.features(rows.inputs, varies, degree)[:, 1:]
         weights = rows.weights / rows.weights.mean()  # copies of rows tell nothing new
         center = weights @ features / len(rows)
@@ -71,8 +78,14 @@ class Excitation:
 
     def at(self, inputs: Tensor, uncertainty: Tensor) -> Tensor:
         """Return the covariance (m, d, d) of slopes by the inputs in their units, at inputs (m, d)."""
-        _, rates = self._features(inputs.T.numpy(), slopes=True)
-        jacobian = torch.as_tensor(rates).permute(2, 0, 1) * self.space.units[:, None]  # (m, d, q)
+        m, d = inputs.shape
+        F, columns, rates = self._first(inputs.T.numpy())
+        R = np.zeros((d, len(F), m))  # ∂F/∂x
+        R[columns, np.arange(len(F))] = rates
+        if self.degree == 2:
+            one, other = np.triu_indices(len(F))
+            R = np.concatenate([R, R[:, one] * F[other] + F[one] * R[:, other]], axis=1)
+        jacobian = torch.as_tensor(R).permute(2, 0, 1) * self.space.units[:, None]  # (m, d, q)
         return jacobian @ uncertainty @ jacobian.mT
 
     def variance(
@@ -82,34 +95,42 @@ class Excitation:
 
         The second is its derivative by the inputs, shape (d, m), or 0 if not requested.
         """
-        features, rates = self._features(x, slopes=slopes)
+        F, columns, rates = self._first(x)
+        k, slope = len(F), np.zeros_like(x)
+        one, other = np.triu_indices(k)
+        features = np.concatenate([F, F[one] * F[other]]) if self.degree == 2 else F
         apart = features - self.center.numpy()[:, None]
         bent = uncertainty @ apart
         value: FloatArray = (apart * bent).sum(axis=0)
-        return value, 2.0 * (rates * bent).sum(axis=1) if slopes else np.zeros_like(x)
+        if not slopes:
+            return value, slope
+        by_first, products = bent[:k], bent[k:]
+        if self.degree == 2:  # products of feature i with itself and with those after it follow each other
+            by_first, start = by_first.copy(), 0
+            for i in range(k):
+                own = products[start : start + k - i]
+                by_first[i] += (own * F[i:]).sum(axis=0)
+                by_first[i:] += own * F[i]
+                start += k - i
+        np.add.at(slope, columns, 2.0 * rates * by_first)
+        return value, slope
 
-    def _features(self, x: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the features (q, m) at inputs (d, m) and their derivative (d, q, m), empty if not wanted."""
-        m, first, rates = x.shape[1], list[FloatArray](), list[FloatArray]()
+    def _first(self, x: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Return features of degree 1 (k, m) at inputs (d, m), the input of each, and their derivatives."""
+        first, columns, rates = list[FloatArray](), list[int](), list[FloatArray]()
         for column in self.varies.nonzero()[:, 0].tolist():
             unit = float(self.space.units[column])
             scaled = (x[column] - float(self.space.origin[column])) / unit
-            rate = np.zeros((len(x), m))
             if self.space.periods[column] == 0:
-                rate[column] = 1.0 / unit
-                first, rates = [*first, scaled], [*rates, rate]
+                first, columns = [*first, scaled], [*columns, column]
+                rates = [*rates, np.full_like(scaled, 1.0 / unit)]
                 continue
-            cos, sin, turned = np.cos(scaled), np.sin(scaled), rate.copy()
-            rate[column], turned[column] = -sin / unit, cos / unit
-            first, rates = [*first, cos, sin], [*rates, rate, turned]
-        if not first:
-            return np.zeros((0, m)), np.zeros((len(x), 0, m))
-        F, R = np.stack(first), np.stack(rates, axis=1)
-        if self.degree == 2:
-            one, other = np.triu_indices(len(F))
-            R = np.concatenate([R, R[:, one] * F[other] + F[one] * R[:, other]], axis=1) if slopes else R
-            F = np.concatenate([F, F[one] * F[other]])
-        return F, R
+            cos, sin = np.cos(scaled), np.sin(scaled)
+            first, columns = [*first, cos, sin], [*columns, column, column]
+            rates = [*rates, -sin / unit, cos / unit]
+        shape = len(first), x.shape[1]
+        F, R = (np.array(parts).reshape(shape) for parts in (first, rates))
+        return F, np.array(columns, dtype=np.int64), R
 
 
 class GlobalUncertainty:
@@ -118,12 +139,13 @@ class GlobalUncertainty:
     Args:
         rows: Of the log.
         fits: Degree of each fit, and the noise (t,) of its targets.
+        inert: Inputs on which nothing depends, shape (d,).
     """
 
-    def __init__(self, rows: RegressionRows, fits: Sequence[tuple[int, Tensor]]) -> None:
+    def __init__(self, rows: RegressionRows, fits: Sequence[tuple[int, Tensor]], inert: Tensor) -> None:
         self._designs = list[tuple[Excitation, FloatArray]]()
         for degree in sorted({degree for degree, _ in fits}):
-            excitation = Excitation.of(rows, degree)
+            excitation = Excitation.of(rows, degree, inert)
             noise = torch.cat([noise for one, noise in fits if one == degree])
             self._designs.append((excitation, (excitation.uncertainty(noise) / TOLERATED).numpy()))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nopg._derived import DerivedColumns
 from nopg._typing import BoolArray, FloatArray, IntArray
-from nopg.data import Schema, Transitions
+from nopg.data import Transitions
 
 __all__ = ["ExogenousMoves", "ExogenousPaths", "KnownColumns"]
 
@@ -96,16 +96,17 @@ class KnownColumns:
     @property
     def pending(self) -> BoolArray:
         """Which state columns are earlier actions, shape (d_s,)."""
-        columns = self.derived.columns
-        lagged = [name.rpartition("_lag")[0] in columns.actions for name in columns.states]
-        found: BoolArray = self.past & np.array(lagged)
+        found = np.zeros(len(self.exogenous), dtype=np.bool_)
+        found[self.num_measured :] = [source in self.derived.columns.actions for source in self.derived.lags]
         return found
 
-    def weighted_units(self, units: Tensor, schema: Schema) -> Tensor:
-        """Return units (d_s,) such that all lags of one column together count as one column."""
-        sources = [name.rpartition("_lag")[0] or name for name in schema.states]
-        counts = [sources.count(name) if past else 1 for name, past in zip(sources, self.past, strict=True)]
-        return units * torch.tensor(counts, dtype=torch.float64).sqrt()
+    def weighted_units(self, units: Tensor) -> Tensor:
+        """Return units (d_s,) such that lags count as one with their column, those of an action as one."""
+        lags = self.derived.lags
+        sources = (*self.derived.columns.measured, *lags)
+        counts = [1 if source is None else sources.count(source) for source in lags]
+        weights = torch.tensor([1] * self.num_measured + counts, dtype=torch.float64)
+        return units * weights.sqrt()
 
     def complete(self, after: FloatArray, states: FloatArray, actions: FloatArray) -> None:
         """Set the derived columns of next states (d_s, m), in place, after steps from states by actions."""

@@ -72,10 +72,11 @@ class LocalModel:
         self.num_states, self.num_actions = data.states.shape[1], data.actions.shape[1]
         known = KnownColumns.of(data)
         space = rows.space.first(self.num_states)
-        self.state_space = replace(space, units=known.weighted_units(space.units, data.schema))
-        self.coordinates = StateCoordinates.of(data, space)
+        self.state_space = replace(space, units=known.weighted_units(space.units))
+        self.coordinates = StateCoordinates.of(data, space, known.derived.lags)
         left_out = [*np.flatnonzero(known.all).tolist(), *([] if reward is None else [self.num_states])]
-        self.fits = select_shapes(rows, left_out)
+        derived = range(known.num_measured, self.num_states)
+        self.fits = select_shapes(rows, left_out, derived)
         kept = _halves(rows.num_groups, seed)
         self.steps = OneStep(data, rows, self.fits, known, kept, knows_reward=reward is not None)
         self.termination = TerminationRule.of(data, self.state_space)

@@ -97,7 +97,8 @@ class OneStep:
 
     def _place(self, rows: RegressionRows, seen: list[Charts] | None = None) -> None:
         """Set the charts of the steps of some rows, and those of all other columns unless they are given."""
-        self.rows, excitation = rows, Excitation.of(rows)
+        self.rows, inert = rows, self._inert_inputs(rows)
+        excitation = Excitation.of(rows, inert=inert)
         blocks = list(seen or ())
         for columns, shape in _by_shape(self._fits, self._left_out):
             some = columns if seen is None else [column for column in columns if column < self.num_states]
@@ -106,16 +107,26 @@ class OneStep:
         self.blocks = blocks
         self._range = input_range(rows, self._relevant_inputs(), self.known.past)
         linear = [(one.shape.global_degree, one.unexplained) for one in blocks if not one.shape.is_local]
-        self._unsure = GlobalUncertainty(rows, linear)
+        self._unsure = GlobalUncertainty(rows, linear, inert)
         self.noise = Noise.independent(self.num_states)
         self._of_sensors: FloatArray = np.zeros(self.num_states)
 
+    def _used_inputs(self, rows: RegressionRows) -> Tensor:
+        """Return whether a column that is learned and varies depends on an input, shape (d,)."""
+        learned = [k for k in range(len(self._fits)) if k not in self._left_out and rows.spread[k] > 0]
+        nothing = torch.zeros(rows.inputs.shape[1], dtype=torch.bool)
+        return torch.stack([nothing, *(self._fits[k].shape.used for k in learned)]).any(dim=0)
+
+    def _inert_inputs(self, rows: RegressionRows) -> Tensor:
+        """Return which inputs are derived ones that nothing depends on, shape (d,)."""
+        derived = torch.zeros(rows.inputs.shape[1], dtype=torch.bool)
+        derived[self.known.num_measured : self.num_states] = True
+        return derived & ~self._used_inputs(rows)
+
     def _relevant_inputs(self) -> Tensor:
         """Return whether a column that varies depends on an input, shape (d,)."""
-        learned = [k for k in range(len(self._fits)) if k not in self._left_out and self.rows.spread[k] > 0]
-        nothing = torch.zeros(self.rows.inputs.shape[1], dtype=torch.bool)
-        used = torch.stack([nothing, *(self._fits[k].shape.used for k in learned)]).any(dim=0)
-        return ~nothing if self._knows_reward else used
+        used = self._used_inputs(self.rows)
+        return torch.ones_like(used) if self._knows_reward else used
 
     def _filter(self, data: Transitions, kept: Tensor) -> None:
         """Fit the steps from filtered states, where sensors are noisy."""
@@ -145,7 +156,8 @@ class OneStep:
             if some == one.columns:
                 found.append(one)
             elif some:
-                found.append(Charts(self.rows, some, one.shape, Excitation.of(self.rows)))
+                excitation = Excitation.of(self.rows, inert=self._inert_inputs(self.rows))
+                found.append(Charts(self.rows, some, one.shape, excitation))
         return found
 
     def _measure_noise(self, data: Transitions) -> None:

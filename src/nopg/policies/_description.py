@@ -7,9 +7,13 @@ from typing import Any
 
 import torch
 
+from nopg._columns import Columns
+from nopg._formula_law import FormulaLaw
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
 from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
+from nopg.policies._deviation import DeviationPolicy
+from nopg.policies._formula import FormulaPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
 from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
@@ -18,6 +22,8 @@ from nopg.policies._quantized import QuantizedPolicy
 __all__ = ["describe_policy", "policy_from"]
 
 Parameters = Mapping[str, torch.Tensor]
+
+_PLAIN: Mapping[type[Policy], str] = {LinearPolicy: "linear", MLPPolicy: "mlp", QuantizedPolicy: "quantized"}
 
 
 def describe_policy(policy: Policy) -> dict[str, Any]:
@@ -28,12 +34,13 @@ def describe_policy(policy: Policy) -> dict[str, Any]:
         {'kind': 'linear'}
     """
     # A subclass may act differently, so the exact type is required.
-    if type(policy) is LinearPolicy:
-        return {"kind": "linear"}
-    if type(policy) is MLPPolicy:
-        return {"kind": "mlp"}
-    if type(policy) is QuantizedPolicy:
-        return {"kind": "quantized"}
+    if (kind := _PLAIN.get(type(policy))) is not None:
+        return {"kind": kind}
+    if type(policy) is DeviationPolicy:
+        parts = {"base": policy.base, "policy": policy.policy}
+        return {"kind": "deviation", **{name: describe_policy(part) for name, part in parts.items()}}
+    if type(policy) is FormulaPolicy:
+        return {"kind": "formula", **policy.law.to_dict()}
     if isinstance(policy, (GaussianMLPPolicy, GaussianPolicy)):
         sampling = {
             "num_action_samples": None if policy.sigma_points else policy.num_action_samples,
@@ -49,15 +56,15 @@ def describe_policy(policy: Policy) -> dict[str, Any]:
     )
 
 
-def policy_from(description: Mapping[str, Any], parameters: Parameters) -> Policy:
-    """Return the policy of a description and its parameters; inconsistent ones are refused.
+def policy_from(description: Mapping[str, Any], parameters: Parameters, columns: Columns) -> Policy:
+    """Return the policy of a description, its parameters and columns; inconsistent ones are refused.
 
     Sizes are taken from the parameters, so that no more memory is allocated than was read.
     """
     for name, value in parameters.items():
         if not value.is_floating_point() or not bool(value.isfinite().all()):
             raise ArgumentError(f"the parameter {name} of the policy holds numbers that are not finite")
-    policy = _build(description, parameters)
+    policy = _build(description, parameters, columns)
     try:
         policy.load_state_dict(dict(parameters))
     except RuntimeError as error:
@@ -65,12 +72,17 @@ def policy_from(description: Mapping[str, Any], parameters: Parameters) -> Polic
     return policy
 
 
-def _build(description: Mapping[str, Any], parameters: Parameters) -> Policy:
+def _build(description: Mapping[str, Any], parameters: Parameters, columns: Columns) -> Policy:
     kind = str(description.get("kind"))
     if kind in {"linear", "mlp"}:
         return _deterministic(kind, parameters)
     if kind == "quantized":
         return _quantized(parameters)
+    if kind == "formula":
+        return _formula(description, parameters, columns)
+    if kind == "deviation":
+        base, policy = (_part(name, description, parameters, columns) for name in ("base", "policy"))
+        return DeviationPolicy(base, policy, _vector(parameters, "limit"))
     if kind not in {"gaussian", "gaussian-mlp"}:
         raise ArgumentError(f"there is no policy of kind {kind!r}")
     count, final = description.get("num_action_samples"), description.get("final_variance")
@@ -89,6 +101,27 @@ def _build(description: Mapping[str, Any], parameters: Parameters) -> Policy:
         largest_std=_vector(parameters, "largest_std"),
         num_action_samples=count,
         decay=decay,
+    )
+
+
+def _part(
+    name: str, description: Mapping[str, Any], parameters: Parameters, columns: Columns
+) -> Deterministic:
+    """Return one of the two policies of a deviation."""
+    own, prefix = description.get(name), f"{name}."
+    inner = {key.removeprefix(prefix): value for key, value in parameters.items() if key.startswith(prefix)}
+    if not isinstance(own, Mapping) or own.get("kind") not in {"linear", "mlp", "formula"}:
+        raise ArgumentError(f"the {name} of the deviation is no linear policy, network or formula")
+    if own.get("kind") == "formula":
+        return _formula(own, inner, columns)
+    return _deterministic(str(own.get("kind")), inner)
+
+
+def _formula(description: Mapping[str, Any], parameters: Parameters, columns: Columns) -> FormulaPolicy:
+    law = FormulaLaw.read(columns, description)
+    limits, scales = (_vector(parameters, "low"), _vector(parameters, "high")), parameters.get("scales")
+    return FormulaPolicy(
+        columns, law.to_dict()["formulas"], dict.fromkeys(law.gains, 0.0), limits, scales=scales
     )
 
 

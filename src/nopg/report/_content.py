@@ -13,7 +13,7 @@ from nopg.report._influential import InfluentialPart
 from nopg.report._pictures import Picture
 from nopg.report._sensitivity import Variation
 from nopg.report._wording import sentence
-from nopg.training import TrainingResult
+from nopg.training import DeviationTable, GainTable, TrainingResult
 
 __all__ = ["ReportContent"]
 
@@ -35,6 +35,8 @@ class ReportContent:
     influential: tuple[InfluentialPart, ...]
     maps: Mapping[str, Picture]
     trajectories: Mapping[str, Picture]
+    gains: GainTable | None = None
+    deviations: DeviationTable | None = None
 
     @property
     def sentence(self) -> str:

@@ -16,6 +16,8 @@ from nopg.report._wording import LIMITS
 
 __all__ = ["facts_of"]
 
+_GAIN = ("values", "returns", "low", "high")
+
 
 def facts_of(report: ReportContent) -> dict[str, Any]:
     """Return the content of the page."""
@@ -63,6 +65,24 @@ def facts_of(report: ReportContent) -> dict[str, Any]:
             "start_unknown": result.start_unknown,
             "seed": result.seed,
         },
+        "gains": None
+        if report.gains is None
+        else {
+            one.name: {"value": one.value, **{part: getattr(one, part).tolist() for part in _GAIN}}
+            for one in report.gains
+        },
+        "deviations": None
+        if report.deviations is None
+        else [
+            {
+                "share": one.share,
+                "limit": list(one.limit),
+                "interval": one.evaluation.interval,
+                "gain": asdict(one.gain),
+                "verdict": one.evaluation.verdict,
+            }
+            for one in report.deviations
+        ],
         "certificate": asdict(result.certificate),
         "limits": list(LIMITS),
         "pictures": {name: _numbers(picture) for name, picture in report.maps.items()},

@@ -16,6 +16,7 @@ from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation._behavior import logged_returns
 from nopg.inspect import describe
+from nopg.policies import FormulaPolicy
 from nopg.report._content import ReportContent
 from nopg.report._facts import facts_of
 from nopg.report._influential import influential_parts
@@ -24,6 +25,7 @@ from nopg.report._sections import page_of
 from nopg.report._sensitivity import Variation, vary_discount
 from nopg.report._trajectories import trajectory_pictures
 from nopg.training import TrainingResult
+from nopg.training._deviations import may_deviate
 
 __all__ = ["PolicyReport", "policy_report", "report_files", "write_report"]
 
@@ -47,6 +49,8 @@ class PolicyReport(ReportContent):
         influential: Groups of rows by their influence on the predicted return.
         maps: Training curve and maps by name; see `nopg.report.result_pictures`.
         trajectories: Fan charts by column.
+        gains: Of a controller that is formulas, with the return that is predicted around each.
+        deviations: What is predicted if the controller may deviate from the logged one by little, or more.
     """
 
     @cached_property
@@ -120,6 +124,8 @@ def policy_report(
         influential=influential_parts(result),
         maps=maps,
         trajectories=trajectory_pictures(policy, logged, data),
+        gains=result.gains if isinstance(result.policy.policy, FormulaPolicy) else None,
+        deviations=result.deviations if may_deviate(result.policy.policy) else None,
     )
 
 

@@ -6,12 +6,15 @@ import math
 import re
 
 from nopg._version import __version__
+from nopg.data import Schema
 from nopg.evaluation import OfflineEvaluation
 from nopg.inspect import Grade
 from nopg.inspect._columns import Column
 from nopg.inspect._wording import chance, count_of
 from nopg.models import ColumnFit
 from nopg.report._content import ReportContent
+from nopg.report._deviation_figure import deviation_picture
+from nopg.report._gains_figure import gains_picture
 from nopg.report._page import figure, figures, note, page, paragraph, section, table, verdict
 from nopg.report._time_axis import steps_text
 from nopg.report._wording import LIMITS, VERDICTS, interval, number
@@ -48,6 +51,8 @@ def page_of(report: ReportContent) -> str:
         _verdict(report),
         _data(report),
         _model(report),
+        _gains(report),
+        _deviations(report),
         _maps(report),
         _trajectories(report),
         _risks(report),
@@ -127,7 +132,9 @@ def _model(report: ReportContent) -> str:
     model = report.result.evaluator.model
     given = model.reward_function is not None
     rows = [
-        (fit.name, "known function", "", "") if given and fit.name == "reward" else _fit(fit)
+        (fit.name, "known function", "", "")
+        if given and fit.name == "reward"
+        else _fit(fit, model.data.schema)
         for fit in model.column_fits
     ]
     return section(
@@ -142,6 +149,71 @@ def _model(report: ReportContent) -> str:
             rows,
             numbers=(2, 3),
             long=1,
+        ),
+    )
+
+
+def _gains(report: ReportContent) -> str:
+    gains = report.gains
+    if gains is None:
+        return ""
+    laws = [f"{action} = {text}" for action, text in gains.laws.items()]
+    rows = [
+        (one.name, number(one.value), interval((float(one.low[k]), float(one.high[k]))), number(best))
+        for one in gains
+        for k, best in [(int(abs(one.values - one.value).argmin()), float(one.values[one.low.argmax()]))]
+    ]
+    return section(
+        "Gains of the controller",
+        paragraph(f"The controller is {'; '.join(laws)}, clipped to the limits of the actions."),
+        table(("gain", "trained", "95 % of the return", "highest lower end at"), rows, numbers=(1, 2, 3)),
+        figure(
+            gains_picture(gains),
+            file="gains.csv",
+            text="Predicted return over each gain, the others as trained; band: 95 %.",
+            cells=_FEWER_CELLS,
+        ),
+    )
+
+
+def _deviations(report: ReportContent) -> str:
+    found = report.deviations
+    if found is None:
+        return ""
+    rows = [
+        (
+            f"{one.share:.0%}",
+            ", ".join(number(value) for value in one.limit),
+            interval(one.evaluation.interval),
+            number(one.gain.mean),
+            interval(one.gain.interval),
+            one.evaluation.verdict,
+        )
+        for one in found
+    ]
+    return section(
+        "Beginning small",
+        paragraph(
+            "The controller may be kept near the logged one, imitated by a network: by so much of the logged "
+            "range of each action at most."
+        ),
+        table(
+            (
+                "deviation",
+                ", ".join(found.actions),
+                "95 % of the return",
+                "gain",
+                "95 % of the gain",
+                "verdict",
+            ),
+            rows,
+            numbers=(0, 1, 2, 3, 4),
+        ),
+        figure(
+            deviation_picture(found),
+            file="deviations.csv",
+            text="Predicted gain over the logged controller by the largest deviation from it; band: 95 %.",
+            cells=_FEWER_CELLS,
         ),
     )
 
@@ -280,7 +352,11 @@ def _certificates(report: ReportContent) -> str:
     )
 
 
-def _fit(fit: ColumnFit) -> tuple[str, str, str, str]:
+def _fit(fit: ColumnFit, schema: Schema) -> tuple[str, str, str, str]:
+    if fit.name in schema.derived:
+        return fit.name, "computed from other columns", "", ""
+    if fit.name in schema.exogenous:
+        return fit.name, "moves as in the log" if schema.exogenous[fit.name] == "log" else "held", "", ""
     inputs = ", ".join(fit.inputs) if fit.error > 0 else "none: constant"
     return fit.name, inputs, f"{fit.r_squared:.3f}".replace("-", "−"), number(fit.error, 2)
 

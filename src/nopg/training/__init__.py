@@ -3,10 +3,11 @@
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraint import Constraint, ConstraintResult
 from nopg.training._controller import Controller
+from nopg.training._deviations import Deviation, DeviationTable
+from nopg.training._gains import GainCurve, GainTable
 from nopg.training._loading import load
 from nopg.training._loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
 from nopg.training._optimize import optimize
-from nopg.training._regulator import LinearQuadraticFit, Regulator
 from nopg.training._reports import Callback, Plateau, ProgressBar, Update
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport
@@ -19,11 +20,13 @@ __all__ = [
     "Constraint",
     "ConstraintResult",
     "Controller",
+    "Deviation",
+    "DeviationTable",
+    "GainCurve",
+    "GainTable",
     "JSONLinesLogger",
-    "LinearQuadraticFit",
     "Plateau",
     "ProgressBar",
-    "Regulator",
     "StartSupport",
     "TensorBoardLogger",
     "TrainingConfig",

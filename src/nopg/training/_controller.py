@@ -8,8 +8,8 @@ from typing import Any, overload
 import numpy as np
 import torch
 
-from nopg._state_step import has_memory
-from nopg._stream import GAP_FACTOR, ControllerStream, StateStream, wrong_shape
+from nopg._columns import Columns
+from nopg._stream import Streaming, wrong_shape
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.data import Schema
 from nopg.errors import DataError
@@ -19,7 +19,7 @@ __all__ = ["Controller"]
 
 
 @dataclass(frozen=True)
-class Controller:
+class Controller(Streaming):
     """A policy with the columns it was trained on.
 
     A state holds derived columns too, if the data have some; `stream` computes them from measurements.
@@ -77,16 +77,5 @@ class Controller:
             stream.reset(rows=None if seen.ndim == 1 else np.asarray(episode_start, dtype=bool))
         return stream.act(seen), stream.state_dict()
 
-    @property
-    def has_memory(self) -> bool:
-        """Whether a state depends on more than the present measurements; `stream` keeps the rest."""
-        return has_memory(self.schema)
-
-    def stream(self, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> ControllerStream:
-        """Return the controller with a memory of its own, which acts on measurements step by step.
-
-        Args:
-            batch: Number of plants that run side by side; one without rows if absent.
-            gap_factor: Number of sampling intervals after which the memory starts anew.
-        """
-        return ControllerStream(self, StateStream(self.schema, batch=batch, gap_factor=gap_factor))
+    def _observed(self) -> Columns:
+        return self.schema

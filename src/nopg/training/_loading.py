@@ -60,7 +60,7 @@ def _load(bundle: Bundle) -> TrainingResult:
         )
     columns = saved.columns
     schema = Schema(*(getattr(columns, field.name) for field in fields(Columns)))
-    policy = policy_from(saved.policy, _as_tensors(saved.parameters))
+    policy = policy_from(saved.policy, _as_tensors(saved.parameters), schema)
     _check_policy(policy, schema)
     start = _start_support(numbers, schema)
     seed = document.integer("seed")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast, get_args
 
 import torch
 
@@ -20,30 +20,47 @@ from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.models._config import ModelConfig, model_config
 from nopg.models._sharing import gather_initial_states, whole_data
-from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy, QuantizedPolicy
+from nopg.policies import (
+    ControlStructure,
+    Formulas,
+    GaussianMLPPolicy,
+    MLPPolicy,
+    Policy,
+    QuantizedPolicy,
+)
+from nopg.policies._imitation import imitate
 from nopg.policies._quantized import padded_levels
+from nopg.policies._structures import Kind
 from nopg.training._checkpoint import Checkpoints, ResumeState, open_checkpoints
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraint import Constraint, check_constraints, cost_columns
 from nopg.training._controller import Controller
 from nopg.training._fingerprint import run_fingerprint
+from nopg.training._rates import check_rates, rate_limited
 from nopg.training._reports import ProgressBar
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport, start_support
+from nopg.training._structured import formula_policy, with_columns
 from nopg.training._summary import LiveSource, Summary
 from nopg.training._train import Training, judge, train
 
-__all__ = ["build_policy", "optimize"]
+__all__ = ["NewPolicy", "build_policy", "optimize"]
+
+NewPolicy = Literal["deterministic", "gaussian", "p", "pi", "pid", "linear"] | ControlStructure | Formulas
+"""What is trained: a type of network, or a controller by its structure or its formulas."""
+
+_NETWORKS = ("deterministic", "gaussian")
 
 
 def optimize(
     data: Transitions,
     discount: float,
     *,
-    policy: Policy | Literal["deterministic", "gaussian"] = "deterministic",
+    policy: Policy | NewPolicy = "deterministic",
     model: ModelConfig | Literal["local", "paper"] = "local",
     initial_states: ArrayLike | None = None,
     constraints: Sequence[Constraint] = (),
+    rates: Mapping[str, float] | None = None,
     config: TrainingConfig | None = None,
     checkpoint: CheckpointConfig | str | os.PathLike[str] | None = None,
 ) -> TrainingResult:
@@ -55,8 +72,10 @@ def optimize(
     Args:
         data: The transitions.
         discount: γ in [0, 1): how much the future counts.
-        policy: A policy to improve in place, or the type of a new one: the supplement's network of 50 units,
-            deterministic or Gaussian.
+        policy: A policy to improve in place, or a new one: the supplement's network of 50 units,
+            'deterministic' or 'gaussian'; a controller by its structure, 'p', 'pi', 'pid' or 'linear', or
+            `ControlStructure('pi', follows={'level': 'setpoint'})`; or your own `Formulas`. Earlier values
+            that a structure needs become columns of the data.
         model: 'local' fits local polynomials to the plant and solves a multi-step Bellman equation on them;
             'paper' is the Nadaraya-Watson model of the paper and its equation. `LocalModel.Config(…)` and
             `PaperModel.Config(…)` change their settings.
@@ -65,6 +84,8 @@ def optimize(
         constraints: Limits on costs, or on the time spent in regions of the states, that the controller has
             to keep by what the model predicts. For the local model; it takes several ascents more.
             `TrainingResult.constraints` has the outcome of each limit.
+        rates: Largest change of an action from row to row, by name, in the unit of the action. The action
+            before becomes a column of the data, and the controller keeps the limit wherever it runs.
         config: Settings of the training: updates, learning rate, seed, start, callbacks, stop rule, progress.
         checkpoint: A folder for checkpoints, or a `CheckpointConfig`.
     """
@@ -72,6 +93,15 @@ def optimize(
     training, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
     if isinstance(policy, Policy):
         training = replace(training, start="given")
+    policy = _policy_of(policy)
+    if isinstance(policy, (ControlStructure, Formulas)):
+        data = data if initial_states is None else data.starting_at(initial_states)
+        data, policy, initial_states = *with_columns(policy, data), None
+    limits = dict(rates or {})
+    check_rates(limits, data)
+    if limits:
+        data = data if initial_states is None else data.starting_at(initial_states)
+        data, initial_states = data.derive(lags=dict.fromkeys(limits, 1)), None
     _check_policy(policy, data)
     check_bounds(data)
     _check_levels(policy, data, settings)
@@ -79,10 +109,18 @@ def optimize(
 
     given = data if initial_states is None else data.starting_at(initial_states)
     whole, starts = whole_data(data, ranks), gather_initial_states(given, ranks)
+    limited = {f"rate of {name}": rate for name, rate in limits.items()}
     saves = open_checkpoints(
         saving,
         lambda: run_fingerprint(
-            whole, starts, model=settings, training=training, discount=gamma, policy=policy, ranks=ranks.count
+            whole,
+            starts,
+            model=settings,
+            training=training,
+            discount=gamma,
+            policy=policy,
+            ranks=ranks.count,
+            **limited,
         ),
         ranks,
     )
@@ -95,7 +133,8 @@ def optimize(
     _warn([support.warning()] if ranks.number == 0 else [])
     actor = policy
     if not isinstance(actor, Policy):
-        actor = build_policy(actor, whole, training.seed, linear=settings.has_rollouts)
+        actor = build_policy(actor, whole, training.seed, rollouts=settings.has_rollouts)
+    actor = rate_limited(actor, whole, limits) if limits else actor
     trained = _train(problem, actor, training, constraints, saves)
     return _result(trained, Controller(actor, data.schema), support, training.seed)
 
@@ -145,25 +184,43 @@ def _warn(messages: Iterable[str | None], *, stacklevel: int = 3) -> None:
             warnings.warn(message, SupportWarning, stacklevel=stacklevel)
 
 
-def build_policy(kind: str, data: Transitions, seed: int, *, linear: bool = False) -> Policy:
-    """Return the new policy that `optimize` trains: the supplement's network, of this type.
+def build_policy(kind: str | Formulas, data: Transitions, seed: int, *, rollouts: bool = False) -> Policy:
+    """Return the new policy that `optimize` trains: the supplement's network of a type, or formulas.
 
     Args:
-        kind: `deterministic` or `gaussian`.
-        data: Its inputs are standardised by these.
+        kind: `deterministic` or `gaussian`, or formulas.
+        data: Its inputs are standardised by these, and its gains scaled.
         seed: Of its weights.
-        linear: Whether a deterministic one begins with linear laws near, as starts from a portfolio need.
+        rollouts: Whether the model has rollouts, and the policy a portfolio of starts. A deterministic
+            network then begins with linear laws near. Formulas without one begin as the logged controller.
     """
     rng = generator(seed, "policy")
+    if isinstance(kind, Formulas):
+        policy = formula_policy(kind, data)
+        if not rollouts:
+            imitate(policy, data.features, data.actions, torch.ones(len(data), dtype=torch.float64))
+        return policy
     if kind == "deterministic":
-        network = MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=linear)
+        network = MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=rollouts)
         schema = data.schema
         levels = padded_levels(schema.actions, schema.levels)
         return QuantizedPolicy(network, levels) if schema.levels else network
     return GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
 
 
-def _check_levels(policy: Policy | str, data: Transitions, model: ModelConfig) -> None:
+def _policy_of(policy: Policy | NewPolicy) -> Policy | NewPolicy:
+    """Return the structure of a name; a policy that does not exist is refused."""
+    if not isinstance(policy, str) or policy in _NETWORKS:
+        return policy
+    if policy not in get_args(Kind):
+        known = ", ".join(map(repr, (*_NETWORKS, *get_args(Kind))))
+        raise ArgumentError(
+            f"there is no policy {policy!r}; choose one of {known}, or pass a ControlStructure or a Policy"
+        )
+    return ControlStructure(cast(Kind, policy))
+
+
+def _check_levels(policy: Policy | NewPolicy, data: Transitions, model: ModelConfig) -> None:
     """Refuse what cannot act by the declared levels of the actions."""
     levels = data.schema.levels
     if not levels:
@@ -181,13 +238,9 @@ def _check_levels(policy: Policy | str, data: Transitions, model: ModelConfig) -
         )
 
 
-def _check_policy(policy: Policy | str, data: Transitions) -> None:
-    """Refuse a policy that does not exist or cannot act on these data."""
+def _check_policy(policy: Policy | NewPolicy, data: Transitions) -> None:
+    """Refuse a policy that cannot act on these data."""
     if not isinstance(policy, Policy):
-        if policy not in {"deterministic", "gaussian"}:
-            raise ArgumentError(
-                f"there is no policy {policy!r}; choose 'deterministic' or 'gaussian', or pass a Policy"
-            )
         return
     if policy.num_actions != data.actions.shape[1]:
         raise ArgumentError(

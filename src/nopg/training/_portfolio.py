@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from nopg._seeding import generator
+from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
 from nopg.bellman._multistep import LONGEST_HORIZON
@@ -18,10 +19,9 @@ from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._interval import lower_return
 from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.models._rollout import rollout
-from nopg.policies import Policy, QuantizedPolicy
+from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
 from nopg.policies._deterministic import Mode
 from nopg.policies._imitation import imitate
-from nopg.training._regulator import LinearQuadraticFit, Regulator
 
 __all__ = ["AS_IT_WAS", "PARTS", "Start", "best_start", "choose_horizon", "followed"]
 
@@ -159,8 +159,8 @@ def _imitate(
     schema, rng = problem.model.data.schema, generator(seed, "imitation")
     logged = problem.model.data.actions
     low, high = logged.amin(dim=0), logged.amax(dim=0)
-    inset = _INSET * (high - low)
-    fitted = policy.policy if isinstance(policy, QuantizedPolicy) else policy  # what has a gradient
+    fitted = policy.policy if isinstance(policy, (DeviationPolicy, QuantizedPolicy)) else policy
+    inset = 0.0 if isinstance(fitted, FormulaPolicy) else _INSET * (high - low)
     for round_ in range(_ROUNDS if label else 1):
         weights = torch.ones(len(states), dtype=torch.float64)
         targets = actions.clamp(low + inset, high - inset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,12 +18,15 @@ from nopg.evaluation import OfflineEvaluation, OfflineEvaluator, Verdict
 from nopg.models import ColumnFit
 from nopg.models._rollout import Rollout, rollout
 from nopg.models._state_support import CondensedSupport
+from nopg.policies import FormulaPolicy
 from nopg.training._constraint import ConstraintResult
 from nopg.training._controller import Controller
+from nopg.training._deviations import DeviationTable, deviation_table, limited
+from nopg.training._gains import GainTable, gain_table
 from nopg.training._reports import Update
 from nopg.training._saving import save_result
 from nopg.training._starts import StartSupport
-from nopg.training._summary import ResultSource, Summary
+from nopg.training._summary import LiveSource, ResultSource, Summary
 
 __all__ = ["TrainingResult"]
 
@@ -73,6 +76,34 @@ class TrainingResult:
     def evaluation(self) -> OfflineEvaluation:
         """What the data say of the controller: its return with an interval, paths and a verdict."""
         return self.source.evaluation() or self.evaluator.evaluate(self.policy)
+
+    @cached_property
+    def gains(self) -> GainTable:
+        """The gains of a controller that is formulas, with the return that is predicted around each."""
+        return gain_table(self.policy, self.evaluator)
+
+    @cached_property
+    def deviations(self) -> DeviationTable:
+        """What is predicted if the controller may deviate from the logged one by little, or by more."""
+        return deviation_table(self.policy, self.evaluator)
+
+    def within(self, share: float) -> TrainingResult:
+        """Return the controller that deviates from the logged one by a share of the logged range at most.
+
+        The logged controller is imitated by a network. What is predicted is that of the new controller; at
+        runtime the limit can be lowered further (`RuntimeController.within`).
+
+        Args:
+            share: From 0, the logged controller, to 1.
+        """
+        near = limited(self.policy, self.evaluator.data, share)
+        evaluation, solution = self.evaluator.evaluate(near), self.problem.solve(near.policy, seed=self.seed)
+        return replace(
+            self,
+            policy=near,
+            numbers=Summary.of(solution, evaluation),
+            source=LiveSource(solution, evaluation),
+        )
 
     @property
     def column_fits(self) -> tuple[ColumnFit, ...]:
@@ -182,6 +213,7 @@ class TrainingResult:
             "discount": self.discount,
             "updates": len(self.history),
             "start": self.start,
+            **({"gains": law.gains} if isinstance(law := self.policy.policy, FormulaPolicy) else {}),
         }
 
     def save(self, path: str | os.PathLike[str], *, data: bool = True, overwrite: bool = False) -> Path:

@@ -6,11 +6,12 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from nopg.baselines import LinearQuadraticFit
 from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
 from nopg.evaluation._interval import DEVIATIONS, lower_return, resolution
 from nopg.evaluation._model_paths import ModelPaths
-from nopg.policies import Policy, QuantizedPolicy
+from nopg.policies import DeviationPolicy, Policy, QuantizedPolicy
 from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
 from nopg.training._candidates import improve_by_candidates
@@ -20,7 +21,6 @@ from nopg.training._constraint import Constraint, ConstraintResult
 from nopg.training._constraints import solve_constrained
 from nopg.training._controller import Controller
 from nopg.training._portfolio import AS_IT_WAS, PARTS, best_start, choose_horizon, followed
-from nopg.training._regulator import LinearQuadraticFit
 from nopg.training._reports import Plateau, Update
 
 __all__ = ["Training", "judge", "train"]
@@ -137,7 +137,8 @@ def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvalu
             f"[{found.interval[0]:.5g}, {found.interval[1]:.5g}], that of the log as "
             f"{logged.expected_return:.5g}; it is better with probability {gain.probability_better:.2f}"
         )
-    doubts += _rival(evaluator, found)
+    if not isinstance(controller.policy, DeviationPolicy):  # a regulator keeps no limit of a deviation
+        doubts += _rival(evaluator, found)
     return found, doubts
 
 

@@ -14,12 +14,10 @@ from nopg.data._repairs import GAPS, IRREGULAR, REPEATED, Repairs
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["GAP_FACTOR", "TIME_UNITS", "TOLERANCE", "Clock", "in_seconds", "merge_repeated"]
+__all__ = ["TIME_UNITS", "TOLERANCE", "Clock", "in_seconds", "merge_repeated"]
 
 _log = logging.getLogger(__name__)
 
-GAP_FACTOR = 5.0
-"""A step of more intervals than this is a gap, and a value is held for at most as many."""
 TOLERANCE = 0.1
 """A step that differs by more than this share from the interval is irregular."""
 _FEW_IRREGULAR = 0.05

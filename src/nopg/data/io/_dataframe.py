@@ -70,7 +70,8 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
               steps where its rule was declared or used; interpolation needs a later value, so it becomes a
               hold at runtime.
             - `starts`: the states in which the task starts: "episodes", the first row of every episode of the
-              log (not those after gaps), or "rows", every state.
+              log (not those after gaps), or "rows", every state. By default the former, but "rows" for one
+              long recording: a time column, no episodes, a single beginning.
 
             All that was repaired is counted in `Transitions.repairs`.
 

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg._columns import GAP_FACTOR
 from nopg.data._levels import as_levels, check_levels
 from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data._schema import Schema, exogenous_kinds, resolve_angles
 from nopg.data._transitions import Transitions
 from nopg.data._validation import finite_rows
-from nopg.data.io._clock import GAP_FACTOR, Clock, in_seconds, merge_repeated
+from nopg.data.io._clock import Clock, in_seconds, merge_repeated
 from nopg.data.io._missing import Rules, repair_missing
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.data.io._resample import Links, resample
@@ -30,6 +31,7 @@ __all__ = ["to_transitions"]
 _log = logging.getLogger(__name__)
 _CHUNK = 1 << 16
 _ADVICE = "state a rule for them with missing=…: 'drop', 'hold 5' or 'interpolate 3'"
+_TAKEN_OVER = "one long recording: the task may start in any row, unless starts='episodes' says otherwise"
 _Parts = dict[str, npt.NDArray[Any]]
 
 
@@ -83,7 +85,8 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     arrays: dict[str, Any] = {name: torch.from_numpy(part) for name, part in parts.items()}
     data = Transitions(schema=schema, repairs=found.repairs, **arrays)
     check_levels(data.actions, schema.actions, schema.levels)
-    data = _with_starts(data, found.starts, settings)
+    continuous = recording.times is not None and recording.episodes is None
+    data = _with_starts(data, found.starts, settings, continuous=continuous)
     return data if recording.formula is None else data.with_reward(recording.formula)
 
 
@@ -95,12 +98,27 @@ def _check_starts(settings: Settings) -> None:
         raise ArgumentError("starts and initial_states are given; give one of them")
 
 
-def _with_starts(data: Transitions, starts: Integers | None, settings: Settings) -> Transitions:
-    """Return the dataset with the declared starts, else with those that were found."""
+def _with_starts(
+    data: Transitions, starts: Integers | None, settings: Settings, *, continuous: bool
+) -> Transitions:
+    """Return the dataset with the declared starts, else with those that were found.
+
+    Args:
+        data: The dataset.
+        starts: Rows that start the task; None for the first of every episode.
+        settings: Of the reader.
+        continuous: Whether the log has times and no episodes. With a single beginning, which is an accident
+            of the export, a controller may then take over in any row.
+    """
     if (declared := settings.get("initial_states")) is not None:
         return data.starting_at(declared)
     if settings.get("starts") == "rows":
         return data.starting_at(data.states)
+    count = len(data.starts) if starts is None else len(starts)
+    if continuous and count == 1 and settings.get("starts") is None:
+        _log.info("%s", _TAKEN_OVER)
+        repairs = data.repairs + Repairs(notes=(_TAKEN_OVER,))
+        return replace(data.starting_at(data.states), repairs=repairs)
     return data if starts is None else data.starting_at(data.states[torch.from_numpy(starts)])
 
 

@@ -113,13 +113,10 @@ class LinearQuadraticFit:
         d_s, d_a = self.data.states.shape[1], self.data.actions.shape[1]
         departing = np.concatenate([-self.logged, np.eye(d_a)], axis=1)
         price = caution * float(np.linalg.eigvalsh(self.cost[1:, 1:])[-1])
-        cost = self.cost + price * departing.T @ departing
-        # The state is (1, s), so that set points and constant forces need no special case.
-        F, B = np.zeros((1 + d_s, 1 + d_s)), np.zeros((1 + d_s, d_a))
-        F[0, 0], F[1:], B[1:] = 1.0, self.dynamics[:, : 1 + d_s], self.dynamics[:, 1 + d_s :]
-        K = _riccati(np.sqrt(discount) * F, np.sqrt(discount) * B, cost)
-        if K is None:
+        solved = self.solve(discount, self.cost + price * departing.T @ departing)
+        if solved is None:
             return None
+        K, _ = solved
         (s_0, a_0), (s_1, a_1) = np.split(self.center, [d_s]), np.split(self.unit, [d_s])
         gain = -(a_1[:, None] * K[:, 1:]) / s_1
         offset = a_0 - a_1 * K[:, 0] - gain @ s_0
@@ -131,6 +128,23 @@ class LinearQuadraticFit:
             actions.amax(dim=0),
             self.data.schema,
         )
+
+    def steps(self) -> tuple[FloatArray, FloatArray]:
+        """Return F and B of (1, s)′ = F (1, s) + B a: set points and constant forces are no special case."""
+        d_s = len(self.dynamics)
+        F, B = np.eye(1 + d_s), np.zeros((1 + d_s, self.dynamics.shape[1] - 1 - d_s))
+        F[1:], B[1:] = self.dynamics[:, : 1 + d_s], self.dynamics[:, 1 + d_s :]
+        return F, B
+
+    def solve(self, discount: float, cost: FloatArray | None = None) -> tuple[FloatArray, FloatArray] | None:
+        """Return K and P of the optimal a = −K (1, s), whose cost is (1, s)ᵀ P (1, s); None if there is none.
+
+        Args:
+            discount: γ.
+            cost: Of (1, z); that of the fit by default.
+        """
+        F, B = self.steps()
+        return _riccati(np.sqrt(discount) * F, np.sqrt(discount) * B, self.cost if cost is None else cost)
 
 
 def _standardized(columns: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -187,8 +201,8 @@ def _best_rest(cost: FloatArray, drift: FloatArray, moves: FloatArray) -> FloatA
     return solved
 
 
-def _riccati(F: FloatArray, B: FloatArray, cost: FloatArray) -> FloatArray | None:
-    """Return the gain of the discounted problem; None where the recursion does not settle."""
+def _riccati(F: FloatArray, B: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return gain and cost matrix of the discounted problem; None where the recursion does not settle."""
     d = len(F)
     Q, N, R = cost[:d, :d], cost[:d, d:], cost[d:, d:]
     P = Q.copy()
@@ -200,6 +214,6 @@ def _riccati(F: FloatArray, B: FloatArray, cost: FloatArray) -> FloatArray | Non
             return None
         after[0, 0] = 0.0  # what the constant is worth changes no action
         if np.abs(after - P).max() <= _AT_REST * np.abs(after).max():
-            return K
+            break
         P = after
-    return K
+    return K, P

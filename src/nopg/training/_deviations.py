@@ -1,0 +1,114 @@
+"""How far a controller may deviate from what was logged, and what that is predicted to bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+import torch
+
+from nopg.baselines import cloned
+from nopg.data import Transitions
+from nopg.errors import ArgumentError
+from nopg.evaluation import Difference, OfflineEvaluation, OfflineEvaluator
+from nopg.policies import DeviationPolicy, FormulaPolicy, LinearPolicy, MLPPolicy, Policy
+from nopg.training._controller import Controller
+
+__all__ = ["Deviation", "DeviationTable", "deviation_table", "limited", "may_deviate"]
+
+_NONE = Difference(0.0, (0.0, 0.0), 0.5)
+_SHARES = (0.0, 0.05, 0.1, 0.2, 0.4, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deviation:
+    """What is predicted with one limit of the deviation.
+
+    Attributes:
+        share: The limit as a share of the logged range of each action.
+        limit: The limit of each action, in its unit.
+        evaluation: The predicted return, with interval and verdict.
+        gain: Over the base alone, a limit of 0.
+    """
+
+    share: float
+    limit: tuple[float, ...]
+    evaluation: OfflineEvaluation
+    gain: Difference
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeviationTable:
+    """One training as a family of controllers, from the logged one to the trained one.
+
+    Attributes:
+        steps: One for each limit, in rising order; the last one allows any logged action.
+        actions: Names of the actions.
+    """
+
+    steps: tuple[Deviation, ...]
+    actions: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[Deviation]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"deviation of {', '.join(self.actions)}: return and gain over the logged controller, imitated"
+        ]
+        for one in self.steps:
+            (low, high), (least, most) = one.evaluation.interval, one.gain.interval
+            limit = ", ".join(f"{value:.4g}" for value in one.limit)
+            lines.append(
+                f"  ±{limit}: {one.evaluation.expected_return:.4g} in [{low:.4g}, {high:.4g}], "
+                f"{one.evaluation.verdict}; gain {one.gain.mean:+.3g} in [{least:+.3g}, {most:+.3g}]"
+            )
+        return "\n".join(lines)
+
+
+def may_deviate(policy: Policy) -> TypeGuard[MLPPolicy | FormulaPolicy | LinearPolicy]:
+    """Return whether a policy can be kept near the logged controller; one with limited rates cannot."""
+    return isinstance(policy, (MLPPolicy, FormulaPolicy, LinearPolicy))
+
+
+def limited(controller: Controller, data: Transitions, share: float) -> Controller:
+    """Return the controller within a share of the logged range of the actions around what was logged.
+
+    Args:
+        controller: A network, a formula or a linear law.
+        data: Its log, which a network is fitted to.
+        share: From 0 to 1.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise ArgumentError(f"share is {share}; give a share of the logged range, from 0 to 1")
+    policy = controller.policy
+    if isinstance(policy, DeviationPolicy) and isinstance(policy.base, MLPPolicy):
+        near = DeviationPolicy(policy.base, policy.policy, policy.limit)
+    elif may_deviate(policy):
+        near = DeviationPolicy(cloned(data), policy, torch.zeros(policy.num_actions))
+    else:
+        raise ArgumentError(
+            f"a {type(policy).__name__} has no bounded deviation; train policy='deterministic' or a structure"
+        )
+    near.set_limit(share * (data.actions.amax(dim=0) - data.actions.amin(dim=0)))
+    return replace(controller, policy=near)
+
+
+def deviation_table(
+    controller: Controller, evaluator: OfflineEvaluator, shares: Sequence[float] = _SHARES
+) -> DeviationTable:
+    """Return what is predicted with each limit."""
+    family = limited(controller, evaluator.data, 0.0)
+    base = evaluator.evaluate(family)
+    steps = [Deviation(0.0, (0.0,) * len(controller.schema.actions), base, _NONE)]
+    for share in sorted({*shares} - {0.0}):
+        near = limited(family, evaluator.data, share)
+        assert isinstance(near.policy, DeviationPolicy)
+        found = evaluator.evaluate(near)
+        gain = evaluator.difference(found, base)
+        steps.append(Deviation(share, tuple(near.policy.limit.tolist()), found, gain))
+    return DeviationTable(tuple(steps), controller.schema.actions)

@@ -1,0 +1,147 @@
+"""A trained network against plans on its own model, on development plants.
+
+    python -m studies.planning --plant furuta --logs 0
+
+The reward is known. The network is that of `nopg.optimize`; the planner plans at every step on the model of
+this training, with the network's value at the end of its plans. Both run from the same starts on the plant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+import nopg
+from nopg._seeding import generator
+from nopg.models import LocalModel
+from nopg.planning import Planner, PlannerConfig
+from studies.markdown import table
+from studies.plants.arm import ARM
+from studies.plants.benchmark import Controller
+from studies.plants.furuta import FURUTA
+from studies.plants.logged import LoggedPlant
+from studies.plants.simulation import control_law, run_plant
+from studies.printing import note, say
+from studies.records import FOLDER, Record, append, code_version, last_of_each, read
+from studies.seeds import seeds_of
+
+__all__ = ["STUDY", "main", "page"]
+
+STUDY = "planning"
+_PLANTS = {plant.name: plant for plant in (FURUTA, ARM)}
+_STARTS, _STEPS = 8, 120
+# Upright: the cosine of the angle, over the last steps of a run.
+_UPRIGHT, _HELD = 0.9, 25
+
+
+def run_one(plant: LoggedPlant, seed: int, config: PlannerConfig) -> list[Record]:
+    """Return the records of one log: network and planner."""
+    torch.set_num_threads(1)
+    rows = plant.sizes[0]
+    data, began = plant.data(rows, seed), time.process_time()
+    trained = nopg.optimize(
+        data,
+        plant.discount,
+        model=LocalModel.Config(reward=plant.plant.reward),
+        config=nopg.TrainingConfig(seed=seed, progress=False),
+    )
+    training = time.process_time() - began
+    planner = Planner(trained.solution, config)
+    acts: dict[str, Callable[[], Controller]] = {
+        "network": lambda: trained.policy,
+        "planner": lambda: planner.controller().act,
+    }
+    records = []
+    for method, make in acts.items():
+        began = time.process_time()
+        found = _returns(plant, make(), seed)
+        taken = time.process_time() - began
+        records.append(
+            Record(
+                study=STUDY,
+                benchmark=plant.name,
+                role=plant.role,
+                method=method,
+                rows=rows,
+                seed=seed,
+                commit=code_version("src/nopg"),
+                cpu_seconds=round(training if method == "network" else taken, 2),
+                episodes=_STARTS,
+                results={**found, "predicted": trained.expected_return, "horizon": planner.horizon},
+            )
+        )
+    return records
+
+
+def _returns(plant: LoggedPlant, controller: Controller, seed: int) -> dict[str, float]:
+    """Return what a controller earns in the first steps on the true plant, and how often it ends upright."""
+    rng = generator(seed, "noise of the plant")
+    starts, law = plant.starts(_STARTS, seed), control_law(controller)
+    runs = run_plant(plant.plant, law, starts=starts, steps=_STEPS, noise=plant.noise, rng=rng)
+    weights = plant.discount ** torch.arange(_STEPS, dtype=torch.float64)
+    found = {
+        "discounted": float((weights @ runs.rewards).mean()),
+        "undiscounted": float(runs.rewards.sum(dim=0).mean()),
+    }
+    if "angle" in plant.plant.state_names:
+        angle = runs.states[-_HELD:, :, plant.plant.state_names.index("angle")]
+        found["upright"] = float((angle.cos() > _UPRIGHT).all(dim=0).double().mean())
+    return found
+
+
+def page(records: Sequence[Record]) -> str:
+    """Return the page of the study."""
+    heads = ("plant", "rows", "logs", "method", "discounted return", "sum of rewards", "upright", "CPU s")
+    lines = [
+        "# Planning on the model",
+        "",
+        "Made by `python -m studies page planning` from `results/studies/planning.jsonl`; do not edit. True",
+        f"returns of {_STEPS} steps from {_STARTS} starts, mean over logs, on development plants with a",
+        "known reward. The planner plans at every step on the model of the network's training, with the",
+        "network's value at the end of its plans. Upright: share of runs that hold the pendulum in the last",
+        f"{_HELD} steps. CPU s: of the training, or of all runs of the planner.",
+        "",
+        *table(heads, _rows(records)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for key in dict.fromkeys((one.benchmark, one.rows, one.method) for one in records):
+        mine = [one for one in records if (one.benchmark, one.rows, one.method) == key]
+        means = [np.mean([one.results[name] for one in mine]) for name in ("discounted", "undiscounted")]
+        held = [one.results["upright"] for one in mine if "upright" in one.results]
+        seconds = np.mean([one.cpu_seconds for one in mine])
+        upright = f"{np.mean(held):.0%}" if held else ""
+        numbers = (f"{means[0]:.4g}", f"{means[1]:.4g}", upright, f"{seconds:.0f}")
+        rows.append((key[0], str(key[1]), str(len(mine)), key[2], *numbers))
+    return rows
+
+
+def main() -> None:
+    """Make the runs and print the page."""
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.planning",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--plant", choices=tuple(_PLANTS), help="all by default")
+    parser.add_argument("--logs", default="0", help="such as 0-2")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for seed in seeds_of(given.logs):
+        for plant in [_PLANTS[given.plant]] if given.plant else _PLANTS.values():
+            note(f"{plant.name}, log {seed}")
+            for record in run_one(plant, seed, PlannerConfig(candidates=8, iterations=3)):
+                append(record, FOLDER)
+    say(page(last_of_each(read(FOLDER, STUDY))))
+
+
+if __name__ == "__main__":
+    main()

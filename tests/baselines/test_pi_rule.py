@@ -1,0 +1,88 @@
+"""First-order plants with delays from a log, and the PI controller of the rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.baselines import FirstOrderPlant, PIRule
+from nopg.data import Transitions
+from nopg.errors import ArgumentError, DataError
+
+GAIN, TIME, REST = 2.0, 12.0, 5.0
+
+
+def log(delay: int, rows: int = 600, noise: float = 0.01) -> Transitions:
+    """Return a first-order plant under a noisy P controller with a moving set point."""
+    rng = np.random.default_rng(0)
+    decay = 1 - np.exp(-1 / TIME)
+    y, point, past = 9.0, 8.0, [2.0] * (delay + 1)
+    states, actions = [], []
+    for _ in range(rows + 1):
+        states.append([y, point])
+        u = float(np.clip(1.5 + 0.3 * (point - y) + 0.5 * rng.normal(), 0.0, 5.0))
+        actions.append([u])
+        past = [u, *past[:-1]]
+        y += decay * (GAIN * past[-1] + REST - y) + noise * rng.normal()
+        point = rng.uniform(6.0, 12.0) if rng.random() < 0.02 else point
+    s, a = np.array(states), np.array(actions)
+    return Transitions.from_arrays(
+        s[:-1],
+        a[:-1],
+        -np.square(s[:-1, 0] - s[:-1, 1]),
+        s[1:],
+        episodes=np.zeros(rows, dtype=int),
+        state_names=["level", "setpoint"],
+        action_names=["pump"],
+        bounds={"pump": (0.0, 5.0)},
+    )
+
+
+@pytest.mark.parametrize("delay", [0, 3, 11])
+def test_the_plant_is_found(delay: int) -> None:
+    found = FirstOrderPlant.of(log(delay), "level", "pump")
+    assert found.delay == delay
+    assert found.gain == pytest.approx(GAIN, rel=0.05)
+    assert found.time_constant == pytest.approx(TIME, rel=0.05)
+    assert found.rest == pytest.approx(REST, rel=0.05)
+
+
+def test_the_gains_are_those_of_the_rule() -> None:
+    data = log(3).derive(lags={"level": 1, "setpoint": 1, "pump": 1})
+    rule = PIRule.of(data, output="level", set_point="setpoint")
+    assert rule.gain == pytest.approx(TIME / (2 * GAIN * 3.5), rel=0.05)
+    assert rule.integral_time == pytest.approx(TIME, rel=0.05)  # below 8 · 3.5
+
+
+def test_the_controller_settles_at_its_set_point_and_does_not_wind_up() -> None:
+    data = log(2).derive(lags={"level": 1, "setpoint": 1, "pump": 1})
+    rule = PIRule.of(data, output="level", set_point="setpoint")
+    assert data.schema.states == ("level", "setpoint", "level_lag1", "setpoint_lag1", "pump_lag1")
+    decay = 1 - np.exp(-1 / TIME)
+
+    def settle(levels: list[float]) -> tuple[list[float], list[float]]:
+        y, late, point, last, past, seen, applied = 9.0, 9.0, levels[0], 2.0, [2.0] * 3, [], []
+        for target in levels:
+            state = torch.tensor([[y, target, late, point, last]], dtype=torch.float64)
+            last, late, point = float(rule(state)), y, target
+            past = [last, *past[:-1]]
+            y += decay * (GAIN * past[-1] + REST - y)
+            seen.append(y)
+            applied.append(last)
+        return seen, applied
+
+    seen, _ = settle([11.0] * 120)
+    assert seen[-1] == pytest.approx(11.0, abs=0.01)
+    # 30 is out of reach: 5 · 2 + 5 = 15. Back within reach the action leaves its bound at once.
+    _, applied = settle([30.0] * 100 + [8.0] * 20)
+    assert applied[99] == 5.0
+    assert applied[100] < 5.0
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(DataError, match=r"level_lag1, setpoint_lag1, pump_lag1; use data\.derive"):
+        PIRule.of(log(0), output="level", set_point="setpoint")
+    two = Transitions.from_arrays(np.zeros((3, 1)), np.zeros((3, 2)), np.zeros(3), np.zeros((3, 1)))
+    with pytest.raises(ArgumentError, match="there are 2 actions"):
+        PIRule.of(two, output="s0", set_point=1.0)

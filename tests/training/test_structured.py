@@ -1,0 +1,181 @@
+"""Controllers by structure: their columns, the logged gains, their training, saving and report."""
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import nopg
+from nopg import TrainingConfig, Transitions, deploy
+from nopg.cli._app import app
+from nopg.errors import ArgumentError, BundleError
+from nopg.policies import ControlStructure, FormulaPolicy, Formulas
+from nopg.report._gains_figure import gains_picture
+from nopg.training import TrainingResult
+from nopg.training._optimize import build_policy
+from nopg.training._structured import with_columns
+
+KP, KI, INTERVAL = 0.4, 0.02, 5.0
+
+
+@cache
+def tank(episodes: int = 6, steps: int = 40) -> Transitions:
+    """Return a log of a level under a velocity PI controller with noise on the inflow."""
+    rng = np.random.default_rng(0)
+    rows: dict[str, list[float]] = {"level": [], "next": [], "set": [], "next set": [], "inflow": []}
+    for _ in range(episodes):
+        level, before, inflow = 1.0, 0.0, 0.4
+        point = rng.uniform(0.5, 2.0)
+        for _ in range(steps):
+            error = point - level
+            inflow = inflow + KP * (error - before) + KI * INTERVAL * error + 0.05 * rng.normal()
+            inflow, before = float(np.clip(inflow, 0.0, 1.0)), error
+            after = level + 0.25 * (inflow - 0.4 * level)
+            later = rng.uniform(0.5, 2.0) if rng.random() < 0.1 else point
+            for name, value in zip(rows, (level, after, point, later, inflow), strict=True):
+                rows[name].append(value)
+            level, point = after, later
+    data = Transitions.from_arrays(
+        np.stack([rows["level"], rows["set"]], axis=1),
+        rows["inflow"],
+        np.zeros(len(rows["level"])),
+        np.stack([rows["next"], rows["next set"]], axis=1),
+        episodes=np.repeat(np.arange(episodes), steps),
+        state_names=["level", "setpoint"],
+        action_names=["inflow"],
+        bounds={"inflow": (0.0, 2.0)},
+        exogenous=["setpoint"],
+        interval=INTERVAL,
+    )
+    return data.with_reward("-(level - setpoint) ** 2")
+
+
+@cache
+def trained() -> TrainingResult:
+    quick = TrainingConfig(updates=4, start="given", progress=False)
+    law = ControlStructure("pi", follows={"level": "setpoint"})
+    data, formulas = with_columns(law, tank())
+    first = Formulas(formulas.actions, {"kp": 0.3, "ki": 0.01}, formulas.columns)
+    with pytest.warns(nopg.errors.SupportWarning):
+        return nopg.optimize(data, 0.9, policy=first, config=quick)
+
+
+def test_the_gains_of_the_logged_controller_are_found() -> None:
+    data, formulas = with_columns(ControlStructure("pi"), tank())
+    assert data.schema.states == ("level", "setpoint", "inflow_lag1", "level_lag1", "level_target_lag1")
+    policy = build_policy(formulas, data, 0)
+    assert isinstance(policy, FormulaPolicy)
+    # Noise of .05 on 234 rows with errors of about .4; 3 standard errors.
+    assert policy.gains == pytest.approx({"kp": KP, "ki": KI}, abs=0.03)
+    assert torch.equal(policy.high, data.actions.amax(dim=0))
+
+
+def test_a_few_updates_raise_the_return_and_keep_the_columns() -> None:
+    result = trained()
+    first, last = result.history[0].expected_return, result.history[-1].expected_return
+    assert last > first
+    law = result.policy.policy
+    assert isinstance(law, FormulaPolicy)
+    assert law.gains["ki"] > 0.01
+    assert result.summary()["gains"] == law.gains
+    assert "level_target_lag1" in result.policy.schema.derived
+
+
+def test_a_stream_of_the_controller_acts_as_its_formula_says() -> None:
+    result = trained()
+    law = result.policy.policy
+    assert isinstance(law, FormulaPolicy)
+    stream, (kp, ki) = result.policy.stream(), law.gains.values()
+    rest = float(tank().actions.mean())
+    one = float(stream.act([1.0, 1.1])[0])
+    assert one == pytest.approx(np.clip(rest + kp * 0.1 + ki * INTERVAL * 0.1, *_ends(law)))
+    two = float(stream.act([1.1, 1.05], applied=[0.3])[0])
+    assert two == pytest.approx(np.clip(0.3 + kp * (-0.05 - 0.1) - ki * INTERVAL * 0.05, *_ends(law)))
+
+
+def _ends(law: FormulaPolicy) -> tuple[float, float]:
+    return float(law.low), float(law.high)
+
+
+def test_a_saved_controller_is_the_same_and_a_wrong_formula_in_it_is_refused(tmp_path: Path) -> None:
+    result, seen = trained(), trained().data.states.numpy()
+    saved = result.save(tmp_path / "tank")
+    for again in (nopg.load(saved).policy, deploy.load(saved)):
+        assert np.abs(np.asarray(again(seen)) - np.asarray(result.policy(seen))).max() <= 1e-12
+    hostile: list[dict[str, object]] = [
+        {"formulas": {"inflow": "kp * pressure"}, "gains": ["kp"]},
+        {"formulas": {"inflow": 3}, "gains": []},
+        {"formulas": {"inflow": "kp"}, "gains": ["kp", "kp"]},
+        {"formulas": {"inflow": "().__class__"}, "gains": []},
+        {"gains": ["kp"]},
+    ]
+    for wrong in hostile:
+        _change(saved, wrong)
+        for load in (nopg.load, deploy.load):
+            with pytest.raises(BundleError):
+                load(saved)
+    saved = result.save(tmp_path / "again")
+    assert nopg.load(saved).policy.policy.gains == result.policy.policy.gains
+
+
+def _change(saved: Path, policy: dict[str, object]) -> None:
+    """Put another description of the policy into a bundle, with the right hash."""
+    path, manifest = saved / "controller.json", saved / "manifest.json"
+    document, listed = json.loads(path.read_text()), json.loads(manifest.read_text())
+    content = json.dumps({**document, "policy": {"kind": "formula", **policy}}).encode()
+    path.write_bytes(content)
+    digest = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    listed["members"]["controller.json"] = digest
+    manifest.write_text(json.dumps(listed))
+
+
+def test_the_table_of_gains_predicts_the_return_around_each() -> None:
+    gains = trained().gains
+    kp = gains["kp"]
+    assert len(gains) == 2
+    assert float(kp.values[2]) == pytest.approx(kp.value)
+    assert float(kp.returns[2]) == pytest.approx(trained().evaluation.expected_return)
+    assert bool((kp.low < kp.returns).all())
+    assert len({round(float(one), 6) for one in kp.returns}) == 5
+    assert "kp = " in repr(gains)
+    assert "return" in repr(gains)
+    assert list(gains_picture(gains).table) == ["gain", "values", "returns", "low", "high"]
+
+
+def test_a_network_has_no_gains() -> None:
+    result = nopg.optimize(
+        tank().starting_at([1.0, 1.0]), 0.9, model="paper", config=TrainingConfig(updates=1, progress=False)
+    )
+    with pytest.raises(ArgumentError, match="MLPPolicy has no gains"):
+        result.gains  # noqa: B018
+
+
+def test_a_policy_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"no policy 'pj'.*'pid'"):
+        nopg.optimize(tank(), 0.9, policy="pj")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--follows", "level=setpoint"], "is a network"),
+        (["--policy", "pi", "--follows", "level"], "no set point"),
+        (["--policy", "pi", "--follows", "pressure=setpoint"], "names 'pressure'"),
+        (["--formula", "inflow=kp * (setpoint - level)", "--gain", "kp=x"], "no number"),
+        (["--formula", "inflow=kp * (setpoint - level)"], "nor a gain"),
+    ],
+)
+def test_the_command_says_what_is_wrong(options: list[str], words: str, tmp_path: Path) -> None:
+    log, data = tmp_path / "tank.csv", tank()
+    columns = np.column_stack([data.states.numpy(), data.actions.numpy(), np.asarray(data.episodes)])
+    np.savetxt(log, columns, delimiter=",", header="level,setpoint,inflow,episode", comments="")
+    told = ["fit", str(log), "-s", "level", "-a", "inflow", "--exogenous", "setpoint", "--episode", "episode"]
+    told += ["--reward", "-(level - setpoint)**2", "-g", "0.9", "-o", str(tmp_path / "out"), *options]
+    found = CliRunner().invoke(app, told)
+    assert found.exit_code != 0
+    assert words in " ".join(f"{found.output} {found.exception}".split())
