@@ -13,7 +13,8 @@ from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.models import ColumnFit, LocalModel
 from nopg.models._chart_fit import ChartFit
-from nopg.models._charts import Charts, ChartShape, kernel_weights
+from nopg.models._chart_sums import kernel_weights
+from nopg.models._charts import Charts, ChartShape
 from nopg.models._excitation import Excitation
 from nopg.models._regression_rows import RegressionRows, design
 
@@ -141,6 +142,7 @@ def test_statistics_of_groups_add_up() -> None:
     rows = RegressionRows.of(data)
     used = torch.ones(3, dtype=torch.bool)
     charts = Charts(rows, [0, 1, 2], ChartShape(used, used.double(), 2, 30, 1e-4), Excitation.of(rows))
+    assert charts.sums is not None
     half = torch.arange(rows.num_groups) < rows.num_groups // 2
     chart = 7
     centre = charts.centers[chart]
@@ -148,9 +150,7 @@ def test_statistics_of_groups_add_up() -> None:
     distance = ((rows.inputs - centre) / rows.space.units).square().sum(dim=1)
     w = kernel_weights(distance, charts.radius[chart]) * rows.weights * half[rows.groups]
     phi = design(offsets, 2)
-    assert torch.allclose(
-        charts.statistics[0][0][half].sum(dim=0)[chart], (phi * w[:, None]).T @ phi, atol=1e-9
-    )
+    assert torch.allclose(charts.sums.grams[0][half].sum(dim=0)[chart], (phi * w[:, None]).T @ phi, atol=1e-9)
 
 
 def test_a_part_rests_on_its_rows_alone() -> None:
@@ -177,7 +177,8 @@ def test_the_number_of_charts_is_bounded() -> None:
     rows = RegressionRows.of(data)
     charts = Charts(rows, [0, 1], ChartShape(used, used.double(), 1, 20, 1e-4), Excitation.of(rows))
     assert len(charts.centers) <= 2_000
-    assert float(charts.statistics[0][0][:, :, 0, 0].sum()) > 0
+    assert charts.sums is not None
+    assert float(charts.sums.grams[0, :, :, 0, 0].sum()) > 0
 
 
 def test_far_from_the_data_almost_everything_is_unknown_and_amid_them_nothing(curved: LocalModel) -> None:

@@ -74,7 +74,8 @@ class ActionExcitation:
         actions = [column for column in excitation.varies.nonzero()[:, 0].tolist() if column >= d_s]
         if not moving or not actions:
             return ()
-        left = GlobalFit.of(rows, excitation.varies, 1, moving).residual(rows, moving)
+        features = rows.space.features(rows.inputs, excitation.varies, 1)
+        left = GlobalFit.of(rows, features, moving).residual
         noise = noise_share(left, rows.spread[moving])
         slopes = torch.stack([excitation.uncertainty(one[None]) for one in noise]).diagonal(dim1=1, dim2=2)
         states = excitation.varies.clone()

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nopg.models._charts import ChartShape, kernel_weights
+from nopg.models._chart_sums import kernel_weights
+from nopg.models._charts import ChartShape
 from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows, design
 
@@ -293,9 +294,10 @@ class _Search:
     ) -> tuple[Tensor, Tensor]:
         """Return residuals of global fits without a row's group, at its neighbours (m, K, t) and itself."""
         rows = self.rows
-        whole = GlobalFit.of(rows, inputs.used, degree, list(range(rows.targets.shape[1])))
+        features = rows.space.features(rows.inputs, inputs.used, degree)
+        whole = GlobalFit.of(rows, features, list(range(rows.targets.shape[1])))
         fits = whole.coefficients(~torch.eye(rows.num_groups, dtype=torch.bool))
-        left, own = rows.targets - whole.features @ fits, rows.groups[held_out]  # (G, n, t), (m,)
+        left, own = rows.targets - features @ fits, rows.groups[held_out]  # (G, n, t), (m,)
         return left[own[:, None], near], left[own, held_out]
 
 

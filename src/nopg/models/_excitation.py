@@ -12,7 +12,7 @@ from torch import Tensor
 from nopg._typing import FloatArray, IntArray
 from nopg.models._regression_rows import InputSpace, RegressionRows
 
-__all__ = ["TOLERATED", "Excitation", "GlobalUncertainty", "local_uncertainty", "noise_share", "scatter"]
+__all__ = ["TOLERATED", "Excitation", "GlobalUncertainty", "local_uncertainty", "noise_share"]
 
 TOLERATED = 0.25
 """Variance of a prediction, in units of its target's, that counts like a distance of one radius."""
@@ -179,10 +179,3 @@ def noise_share(deviation: Tensor, spread: Tensor) -> Tensor:
     """Return the variance of noise in units of a target's spread, at least that of the least noise."""
     share = torch.where(spread > 0, deviation / torch.where(spread > 0, spread, 1.0), 0.0)
     return share.square().clamp(min=_LEAST_NOISE**2)
-
-
-def scatter(apart: Tensor, weights: Tensor) -> Tensor:
-    """Return Σ w oo' (c, d, d) of offsets (c, k, d) from their weighted mean."""
-    mean = (weights[:, None] @ apart) / weights.sum(dim=1).clamp(min=1e-300)[:, None, None]
-    apart = apart - mean
-    return (apart * weights[:, :, None]).mT @ apart

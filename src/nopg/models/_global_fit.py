@@ -1,4 +1,4 @@
-"""One polynomial over all inputs, from statistics of groups of rows that add up."""
+"""One polynomial over all inputs, from sums over groups of rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nopg.models._regression_rows import RegressionRows
+from nopg.models._regression_rows import RowBatch
 
 __all__ = ["GlobalFit"]
 
@@ -16,43 +16,70 @@ _RIDGE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class GlobalFit:
-    """Statistics of a linear regression of targets on features.
+    """Sums of a linear regression of targets on features; those of two sets of rows add up.
 
     Attributes:
-        features: f of every row, shape (n, q).
         grams: Σ wffᵀ of each group, shape (G, q, q).
         moments: Σ wfyᵀ of each group, shape (G, q, t).
+        baseline: A regression (q, t) whose residuals are squared; it need not be that of the rows.
+        squares: Σ we² of the residuals e of the baseline, shape (t,).
+        num_rows: n.
+        weight: Σ w.
     """
 
-    features: Tensor
     grams: Tensor
     moments: Tensor
+    baseline: Tensor
+    squares: Tensor
+    num_rows: int
+    weight: float
 
     @classmethod
-    def of(cls, rows: RegressionRows, used: Tensor, degree: int, columns: list[int]) -> GlobalFit:
-        """Return the statistics of some targets on polynomials of the inputs in use."""
-        X = rows.space.features(rows.inputs, used, degree)
+    def of(
+        cls,
+        rows: RowBatch,
+        X: Tensor,
+        columns: list[int],
+        baseline: Tensor | None = None,
+    ) -> GlobalFit:
+        """Return the sums of some targets on features (n, q); the baseline is their own fit if not given."""
         weighted, Y = X * rows.weights[:, None], rows.targets[:, columns]
         parts = [rows.groups == g for g in range(rows.num_groups)]
-        return cls(
-            X,
-            torch.stack([weighted[part].T @ X[part] for part in parts]),
-            torch.stack([weighted[part].T @ Y[part] for part in parts]),
+        grams = torch.stack([weighted[part].T @ X[part] for part in parts])
+        moments = torch.stack([weighted[part].T @ Y[part] for part in parts])
+        baseline = _regression(grams.sum(dim=0), moments.sum(dim=0)) if baseline is None else baseline
+        squares = rows.weights @ (Y - X @ baseline).square()
+        return cls(grams, moments, baseline, squares, len(rows), float(rows.weights.sum()))
+
+    def __add__(self, other: GlobalFit) -> GlobalFit:
+        return GlobalFit(
+            self.grams + other.grams,
+            self.moments + other.moments,
+            self.baseline,
+            self.squares + other.squares,
+            self.num_rows + other.num_rows,
+            self.weight + other.weight,
         )
 
     def coefficients(self, kept: Tensor) -> Tensor:
         """Return the regression (P, q, t) on parts (P, G) of the groups."""
         gram = torch.einsum("pg,gqr->pqr", kept.double(), self.grams)
-        moment = torch.einsum("pg,gqt->pqt", kept.double(), self.moments)
-        ridge = _RIDGE * gram.diagonal(dim1=1, dim2=2).amax(dim=1).clamp(min=1e-300)
-        eye = torch.eye(gram.shape[1], dtype=torch.float64)
-        solved: Tensor = torch.linalg.solve(gram + ridge[:, None, None] * eye, moment)
-        return solved
+        return _regression(gram, torch.einsum("pg,gqt->pqt", kept.double(), self.moments))
 
-    def residual(self, rows: RegressionRows, columns: list[int]) -> Tensor:
-        """Return the standard deviation (t,) of the residual of the fit to all rows."""
-        fit = self.coefficients(torch.ones(1, len(self.grams), dtype=torch.bool))[0]
-        left = rows.targets[:, columns] - self.features @ fit
-        n, q = self.features.shape
-        variance: Tensor = (rows.weights @ left.square()) / rows.weights.sum() * n / max(n - q, 0.1 * n)
+    @property
+    def residual(self) -> Tensor:
+        """Standard deviation (t,) of the residual of the fit to all rows."""
+        gram, moment = self.grams.sum(dim=0), self.moments.sum(dim=0)
+        change = _regression(gram, moment) - self.baseline
+        gained = (change * (2.0 * (moment - gram @ self.baseline) - gram @ change)).sum(dim=0)
+        n, q = self.num_rows, len(gram)
+        variance = (self.squares - gained).clamp(min=0.0) / self.weight * n / max(n - q, 0.1 * n)
         return variance.sqrt()
+
+
+def _regression(gram: Tensor, moment: Tensor) -> Tensor:
+    """Return coefficients (…, q, t) from Σ wffᵀ and Σ wfyᵀ."""
+    ridge = _RIDGE * gram.diagonal(dim1=-2, dim2=-1).amax(dim=-1).clamp(min=1e-300)
+    eye = torch.eye(gram.shape[-1], dtype=torch.float64)
+    solved: Tensor = torch.linalg.solve(gram + ridge[..., None, None] * eye, moment)
+    return solved

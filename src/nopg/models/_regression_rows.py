@@ -12,7 +12,7 @@ from torch import Tensor
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 
-__all__ = ["InputSpace", "RegressionRows", "design"]
+__all__ = ["InputSpace", "RegressionRows", "RowBatch", "design"]
 
 # Number of groups: statistics of any half of them, or of all but one, are sums over groups.
 _NUM_GROUPS = 10
@@ -85,8 +85,8 @@ def design(offsets: Tensor, degree: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class RegressionRows:
-    """Distinct rows of a log.
+class RowBatch:
+    """Rows of a regression.
 
     Attributes:
         inputs: (s, a), raw, shape (n, d).
@@ -94,6 +94,30 @@ class RegressionRows:
         weights: Number of transitions that each row represents, shape (n,).
         groups: The group of each row, shape (n,).
         num_groups: G.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    groups: Tensor
+    num_groups: int
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def by_group(self) -> RowBatch:
+        """Return the rows, group after group."""
+        order = self.groups.argsort(stable=True)
+        return RowBatch(
+            self.inputs[order], self.targets[order], self.weights[order], self.groups[order], self.num_groups
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionRows(RowBatch):
+    """Distinct rows of a log.
+
+    Attributes:
         space: Units and angles of the inputs.
         spread: Standard deviation of each target; 0 if it is constant up to rounding, shape (t,).
         sample: The rows in a random order that depends on their values only.
@@ -102,11 +126,6 @@ class RegressionRows:
         units: Number of episodes, blocks or single rows that form the groups.
     """
 
-    inputs: Tensor
-    targets: Tensor
-    weights: Tensor
-    groups: Tensor
-    num_groups: int
     space: InputSpace
     spread: Tensor
     sample: Tensor
@@ -153,9 +172,6 @@ class RegressionRows:
             copies,
             units,
         )
-
-    def __len__(self) -> int:
-        return len(self.inputs)
 
     def filtered(self, data: Transitions, states: Tensor) -> RegressionRows:
         """Return the rows with other states (N, d_s) of the log as inputs, and the steps from them."""

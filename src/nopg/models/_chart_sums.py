@@ -1,0 +1,205 @@
+"""Sums over rows that charts are functions of: those of two sets of rows add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from nopg.models._regression_rows import InputSpace, RowBatch, design
+
+__all__ = ["ChartPlaces", "ChartSums", "kernel_weights"]
+
+# Largest number of (chart, row) pairs whose distance is computed at once.
+_PAIRS_AT_ONCE = 1 << 20
+
+
+def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:
+    """Return (1 − d²/r²)² within the radius, else 0."""
+    share = squared / radius.square().clamp(min=torch.finfo(torch.float64).tiny)
+    return (1.0 - share).clamp(min=0.0).square()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChartPlaces:
+    """Where charts lie, and what is summed around them.
+
+    Attributes:
+        space: Units and angles of the inputs.
+        used: Which inputs are regressors, shape (d,).
+        metric: Weight of each input in distances, shape (d,).
+        degree: Of the local polynomials.
+        global_degree: Of the polynomial over all inputs.
+        columns: The targets.
+        centers: x_c, shape (C, d).
+        radii: Of charts from all rows, and wider ones from parts of them, shape (2, C).
+        scale: Factor of offsets in units; within the radius local ones are then at most 1, shape (C, d_r).
+        baseline: Global fit (q, t) whose residuals are squared; it need not be that of the rows.
+    """
+
+    space: InputSpace
+    used: Tensor
+    metric: Tensor
+    degree: int
+    global_degree: int
+    columns: list[int]
+    centers: Tensor
+    radii: Tensor
+    scale: Tensor
+    baseline: Tensor
+
+    @property
+    def regressors(self) -> Tensor:
+        """Indices of the inputs in use."""
+        return self.used.nonzero()[:, 0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChartSums:
+    """Sums over rows near C charts, with the kernels κ of both radii; those of two sets of rows add up.
+
+    φ are the p monomials of the offset o from a chart in use, y the t targets, f the q global features, and e
+    the residuals of the baseline.
+
+    Attributes:
+        grams: Σ wκφφᵀ by radius, group and chart, shape (2, G, C, p, p).
+        moments: Σ wκφ(y, f)ᵀ, shape (2, G, C, p, t + q).
+        squares: Σ wκe², shape (2, C, t).
+        weights: Σ wκ and Σ (wκ)², shape (2, 2, C).
+        first: Σ wκo of the offsets of all inputs in units, with the narrow kernel, shape (C, d).
+        second: Σ wκooᵀ, shape (C, d, d).
+        low: Least scaled offsets of the rows within the narrow radius, shape (C, d_r).
+        high: Largest ones.
+    """
+
+    grams: Tensor
+    moments: Tensor
+    squares: Tensor
+    weights: Tensor
+    first: Tensor
+    second: Tensor
+    low: Tensor
+    high: Tensor
+
+    @classmethod
+    def of(cls, places: ChartPlaces, rows: RowBatch) -> ChartSums:
+        """Return the sums of some rows around charts."""
+        features = places.space.features(rows.inputs, places.used, places.global_degree)
+        sums = cls._empty(places, rows.num_groups, len(places.columns) + features.shape[1])
+        for near in _near(places, rows.by_group()):
+            sums.add(places, near)
+        return sums
+
+    @classmethod
+    def _empty(cls, places: ChartPlaces, num_groups: int, width: int) -> ChartSums:
+        C, d, d_r, t = (*places.centers.shape, len(places.regressors), len(places.columns))
+        p = design(torch.zeros(d_r), places.degree).shape[0]
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.float64)
+
+        return cls(
+            grams=zeros(2, num_groups, C, p, p),
+            moments=zeros(2, num_groups, C, p, width),
+            squares=zeros(2, C, t),
+            weights=zeros(2, 2, C),
+            first=zeros(C, d),
+            second=zeros(C, d, d),
+            low=zeros(C, d_r) + torch.inf,
+            high=zeros(C, d_r) - torch.inf,
+        )
+
+    def add(self, places: ChartPlaces, near: _Near) -> None:
+        """Add rows of a group in place."""
+        some, kappa = near.charts, near.kappa
+        offsets = near.apart[..., places.regressors] * places.scale[some][:, None]
+        phi = design(offsets, places.degree)
+        c, _, p = phi.shape
+        both = (phi[:, :, None] * kappa.permute(1, 2, 0)[:, :, :, None]).flatten(2)  # (c, k, 2p)
+        found = (both.mT @ torch.cat([phi, near.targets], dim=2)).view(c, 2, p, -1).transpose(0, 1)
+        self.grams[:, near.group, some] += found[..., :p]
+        self.moments[:, near.group, some] += found[..., p:]
+        self.squares[:, some] += (kappa[:, :, None] @ near.errors).squeeze(2)
+        self.weights[:, :, some] += torch.stack([kappa.sum(dim=2), kappa.square().sum(dim=2)])
+        weighted = near.apart * kappa[0, :, :, None]
+        self.first[some] += weighted.sum(dim=1)
+        self.second[some] += weighted.mT @ near.apart
+        inside = (kappa[0] > 0)[:, :, None]
+        self.low[some] = torch.minimum(self.low[some], torch.where(inside, offsets, torch.inf).amin(dim=1))
+        self.high[some] = torch.maximum(self.high[some], torch.where(inside, offsets, -torch.inf).amax(dim=1))
+
+    def __add__(self, other: ChartSums) -> ChartSums:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
+        low, high = torch.minimum(self.low, other.low), torch.maximum(self.high, other.high)
+        return replace(self, **sums, low=low, high=high)
+
+    @property
+    def scatter(self) -> Tensor:
+        """Σ wκ oo' (C, d, d) of the offsets o of all inputs from their mean in a chart."""
+        total = self.weights[0, 0].clamp(min=1e-300)[:, None, None]
+        return self.second - self.first[:, :, None] * self.first[:, None] / total
+
+
+_ADDED = ("grams", "moments", "squares", "weights", "first", "second")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Near:
+    """Up to k rows of one group near each of c charts.
+
+    Attributes:
+        charts: Which charts, shape (c,).
+        group: The group.
+        apart: Offsets of all inputs in units, shape (c, k, d).
+        kappa: wκ of both radii, shape (2, c, k); 0 where there is no row.
+        targets: y and f, shape (c, k, t + q).
+        errors: Squared residuals of the baseline, shape (c, k, t).
+    """
+
+    charts: Tensor
+    group: int
+    apart: Tensor
+    kappa: Tensor
+    targets: Tensor
+    errors: Tensor
+
+
+def _near(places: ChartPlaces, rows: RowBatch) -> Iterator[_Near]:
+    """Yield the rows within the wider radius of charts; rows of a group follow each other."""
+    points = places.space.embed(rows.inputs, places.metric)
+    middle = points.mean(dim=0)
+    points, around = points - middle, places.space.embed(places.centers, places.metric) - middle
+    features = places.space.features(rows.inputs, places.used, places.global_degree)
+    y = rows.targets[:, places.columns]
+    targets, errors = torch.cat([y, features], dim=1), (y - features @ places.baseline).square()
+    norms = points.square().sum(dim=1)
+    for some in torch.arange(len(around)).split(max(_PAIRS_AT_ONCE // max(len(rows), 1), 1)):
+        mine, radii = around[some], places.radii[:, some, None]
+        squared = torch.addmm(norms, mine, points.T, alpha=-2.0) + mine.square().sum(dim=1, keepdim=True)
+        squared = squared.clamp_(min=0.0)
+        for group, near, there in _members(squared < radii[1].square(), rows):
+            kappa = kernel_weights(squared.gather(1, near), radii) * (rows.weights[near] * there)
+            apart = places.space.offsets(places.centers[some][:, None], rows.inputs[near])
+            yield _Near(some, group, apart, kappa, targets[near], errors[near])
+
+
+def _members(inside: Tensor, rows: RowBatch) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Yield each group with the rows (c, k) of it that are inside charts, and which of them are there.
+
+    Args:
+        inside: Whether a row is inside a chart, shape (c, n); rows of a group follow each other.
+        rows: The rows.
+    """
+    c = len(inside)
+    begin = 0
+    for group, size in enumerate(torch.bincount(rows.groups, minlength=rows.num_groups).tolist()):
+        chart, row = inside[:, begin : begin + size].nonzero(as_tuple=True)
+        if len(chart):
+            counts = torch.bincount(chart, minlength=c)
+            place = torch.arange(len(chart)) - (counts.cumsum(0) - counts)[chart]
+            near = torch.zeros(c, int(counts.max()), dtype=torch.long)
+            near[chart, place] = row + begin
+            yield group, near, torch.arange(near.shape[1]) < counts[:, None]
+        begin += size
