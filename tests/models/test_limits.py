@@ -56,7 +56,9 @@ def test_a_rollout_leaves_the_logged_states_by_at_most_their_range() -> None:
 def test_an_input_beyond_a_tenth_of_its_range_is_unknown_one_without_effect_beyond_all_of_it() -> None:
     s = torch.tensor([[0.0], [4.0]], dtype=torch.float64)
     rows = RegressionRows.of(Transitions.from_arrays(s, s / 2, [0.0, 0.0], s), None)
-    low, high, margin = input_range(rows, torch.tensor([True, False]), np.zeros(1, dtype=np.bool_))
+    low, high, margin = input_range(
+        rows.space, rows.extremes, torch.tensor([True, False]), np.zeros(1, dtype=np.bool_)
+    )
     assert (low[:, 0].tolist(), high[:, 0].tolist()) == ([0.0, 0.0], [4.0, 2.0])
     assert margin[:, 0].tolist() == pytest.approx([0.4, 2.0])
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
+import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from nopg.models._regression_rows import InputSpace, RowBatch, design
 
 __all__ = ["ChartPlaces", "ChartSums", "kernel_weights"]
 
-# Largest number of (chart, row) pairs whose distance is computed at once.
-_PAIRS_AT_ONCE = 1 << 20
+# Rows among which those near charts are found at once, and about how many numbers of pairs of a chart and a
+# row are computed at once.
+_ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 1 << 16, 1 << 22
 
 
 def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:
@@ -86,16 +91,13 @@ class ChartSums:
     @classmethod
     def of(cls, places: ChartPlaces, rows: RowBatch) -> ChartSums:
         """Return the sums of some rows around charts."""
-        features = places.space.features(rows.inputs, places.used, places.global_degree)
-        sums = cls._empty(places, rows.num_groups, len(places.columns) + features.shape[1])
-        for near in _near(places, rows.by_group()):
-            sums.add(places, near)
-        return sums
+        return cls.empty(places, rows.num_groups).include(places, rows)
 
     @classmethod
-    def _empty(cls, places: ChartPlaces, num_groups: int, width: int) -> ChartSums:
+    def empty(cls, places: ChartPlaces, num_groups: int) -> ChartSums:
+        """Return the sums of no rows."""
         C, d, d_r, t = (*places.centers.shape, len(places.regressors), len(places.columns))
-        p = design(torch.zeros(d_r), places.degree).shape[0]
+        p, width = design(torch.zeros(d_r), places.degree).shape[0], t + len(places.baseline)
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(*shape, dtype=torch.float64)
@@ -111,8 +113,14 @@ class ChartSums:
             high=zeros(C, d_r) - torch.inf,
         )
 
-    def add(self, places: ChartPlaces, near: _Near) -> None:
-        """Add rows of a group in place."""
+    def include(self, places: ChartPlaces, rows: RowBatch) -> Self:
+        """Add rows in place, and return the sums."""
+        for some in torch.arange(len(rows)).split(_ROWS_AT_ONCE):
+            for near in _near(places, rows.take(some).by_group()):
+                self._include(places, near)
+        return self
+
+    def _include(self, places: ChartPlaces, near: _Near) -> None:
         some, kappa = near.charts, near.kappa
         offsets = near.apart[..., places.regressors] * places.scale[some][:, None]
         phi = design(offsets, places.degree)
@@ -168,38 +176,53 @@ class _Near:
 
 def _near(places: ChartPlaces, rows: RowBatch) -> Iterator[_Near]:
     """Yield the rows within the wider radius of charts; rows of a group follow each other."""
-    points = places.space.embed(rows.inputs, places.metric)
-    middle = points.mean(dim=0)
-    points, around = points - middle, places.space.embed(places.centers, places.metric) - middle
+    points, around = (places.space.embed(x, places.metric) for x in (rows.inputs, places.centers))
     features = places.space.features(rows.inputs, places.used, places.global_degree)
     y = rows.targets[:, places.columns]
     targets, errors = torch.cat([y, features], dim=1), (y - features @ places.baseline).square()
-    norms = points.square().sum(dim=1)
-    for some in torch.arange(len(around)).split(max(_PAIRS_AT_ONCE // max(len(rows), 1), 1)):
-        mine, radii = around[some], places.radii[:, some, None]
-        squared = torch.addmm(norms, mine, points.T, alpha=-2.0) + mine.square().sum(dim=1, keepdim=True)
-        squared = squared.clamp_(min=0.0)
-        for group, near, there in _members(squared < radii[1].square(), rows):
-            kappa = kernel_weights(squared.gather(1, near), radii) * (rows.weights[near] * there)
-            apart = places.space.offsets(places.centers[some][:, None], rows.inputs[near])
-            yield _Near(some, group, apart, kappa, targets[near], errors[near])
+    coefficients = 2 * design(places.scale[0], places.degree).shape[0] + targets.shape[1]
+    for some, group, near, there in _Members(points, around, places.radii[1], rows).blocks(coefficients):
+        squared = (points[near] - around[some][:, None]).square().sum(dim=2)
+        kappa = kernel_weights(squared, places.radii[:, some, None]) * (rows.weights[near] * there)
+        apart = places.space.offsets(places.centers[some][:, None], rows.inputs[near])
+        yield _Near(some, group, apart, kappa, targets[near], errors[near])
 
 
-def _members(inside: Tensor, rows: RowBatch) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Yield each group with the rows (c, k) of it that are inside charts, and which of them are there.
+class _Members:
+    """The rows inside each chart, by group.
 
     Args:
-        inside: Whether a row is inside a chart, shape (c, n); rows of a group follow each other.
+        points: Rows as points of the metric, shape (n, e); rows of a group follow each other.
+        around: Centres, shape (C, e).
+        radius: Of each chart, shape (C,).
         rows: The rows.
     """
-    c = len(inside)
-    begin = 0
-    for group, size in enumerate(torch.bincount(rows.groups, minlength=rows.num_groups).tolist()):
-        chart, row = inside[:, begin : begin + size].nonzero(as_tuple=True)
-        if len(chart):
-            counts = torch.bincount(chart, minlength=c)
-            place = torch.arange(len(chart)) - (counts.cumsum(0) - counts)[chart]
-            near = torch.zeros(c, int(counts.max()), dtype=torch.long)
-            near[chart, place] = row + begin
-            yield group, near, torch.arange(near.shape[1]) < counts[:, None]
-        begin += size
+
+    def __init__(self, points: Tensor, around: Tensor, radius: Tensor, rows: RowBatch) -> None:
+        found = cKDTree(points.numpy()).query_ball_point(around.numpy(), radius.numpy(), return_sorted=True)
+        size = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
+        inside = np.fromiter(itertools.chain.from_iterable(found), dtype=np.int64, count=size.sum())
+        self._rows, self._size, G = torch.as_tensor(inside), torch.as_tensor(size), rows.num_groups
+        chart = torch.arange(len(size)).repeat_interleave(self._size)
+        pairs = chart * G + rows.groups[self._rows]
+        self._counts = torch.bincount(pairs, minlength=len(size) * G).view(-1, G)
+        self._begin = (self._counts.view(-1).cumsum(0) - self._counts.view(-1)).view(-1, G)
+
+    def blocks(self, coefficients: int) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
+        """Yield some charts (c,), a group, rows (c, k) of it that are inside them, and which are there.
+
+        Charts of similar size come together.
+
+        Args:
+            coefficients: Numbers that are computed for each pair of a chart and a row.
+        """
+        order = self._size.argsort(stable=True)
+        ends = (self._size[order] * coefficients).cumsum(0) // _NUMBERS_AT_ONCE
+        for some in order.split(torch.unique_consecutive(ends, return_counts=True)[1].tolist()):
+            for group in range(self._counts.shape[1]):
+                counts = self._counts[some, group]
+                place = torch.arange(int(counts.max()))
+                if len(place):
+                    there = place < counts[:, None]
+                    at = torch.where(there, self._begin[some, group][:, None] + place, 0)
+                    yield some, group, self._rows[at], there

@@ -116,10 +116,14 @@ class Charts:
         charts.take(*sums, excitation)
         return charts
 
-    def summed(self, rows: RowBatch) -> BlockSums:
-        """Return sums over other rows: of the global fit, and of the charts, if there are some."""
+    def sums_of(self, rows: RowBatch, before: BlockSums | None = None) -> BlockSums:
+        """Return sums over other rows, with those before; these may be changed in place."""
         whole = GlobalFit.of(rows, self._features(rows), self.columns, self.whole.baseline)
-        return whole, None if self.places is None else ChartSums.of(self.places, rows)
+        local = None if before is None else before[1]
+        if self.places is not None:
+            local = ChartSums.empty(self.places, rows.num_groups) if local is None else local
+            local = local.include(self.places, rows)
+        return whole if before is None else before[0] + whole, local
 
     def _features(self, rows: RowBatch) -> Tensor:
         return self.space.features(rows.inputs, self.shape.used, self.shape.global_degree)

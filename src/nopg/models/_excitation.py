@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nopg._typing import FloatArray, IntArray
-from nopg.models._regression_rows import InputSpace, RegressionRows
+from nopg.models._regression_rows import InputSpace, RegressionRows, RowBatch
 
 __all__ = ["TOLERATED", "Excitation", "GlobalUncertainty", "local_uncertainty", "noise_share"]
 
@@ -23,26 +24,27 @@ _LEAST_NOISE = 1e-3
 _ANY_SLOPE = 10.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Excitation:
     """The design of a regression on all inputs that vary, whether or not a fit uses them.
 
     Actions that follow the states exactly leave a direction of (s, a) without any excitation. What the plant
     does in it cannot be seen in the log; a fit that drops an input, or a ridge, hides that from its errors.
+    The excitations of two sets of rows add up.
 
     Attributes:
         space: Units and angles of the inputs.
         varies: Which inputs vary, shape (d,).
         degree: Of the polynomials, 1 or 2.
-        center: Mean of the q features of the rows, the constant left out, shape (q,).
-        information: Sum of the squared features about their mean, shape (q, q).
+        gram: Σ wffᵀ of the features, the constant first, shape (1 + q, 1 + q).
+        num_rows: n.
     """
 
     space: InputSpace
     varies: Tensor
     degree: int
-    center: Tensor
-    information: Tensor
+    gram: Tensor
+    num_rows: int
 
     @classmethod
     def of(cls, rows: RegressionRows, degree: int = 1, inert: Tensor | None = None) -> Excitation:
@@ -55,11 +57,26 @@ class Excitation:
         """
         varies = rows.inputs.amax(dim=0) > rows.inputs.amin(dim=0)
         varies = varies if inert is None else varies & ~inert
-        features = rows.space.features(rows.inputs, varies, degree)[:, 1:]
-        weights = rows.weights / rows.weights.mean()  # copies of rows tell nothing new
-        center = weights @ features / len(rows)
-        apart = features - center
-        return cls(rows.space, varies, degree, center, apart.T @ (apart * weights[:, None]))
+        return cls(rows.space, varies, degree, torch.empty(0), 0).of_rows(rows)
+
+    def of_rows(self, rows: RowBatch) -> Excitation:
+        """Return the excitation of other rows, with the same features."""
+        features = self.space.features(rows.inputs, self.varies, self.degree)
+        return replace(self, gram=(features * rows.weights[:, None]).T @ features, num_rows=len(rows))
+
+    def __add__(self, other: Excitation) -> Excitation:
+        return replace(self, gram=self.gram + other.gram, num_rows=self.num_rows + other.num_rows)
+
+    @cached_property
+    def center(self) -> Tensor:
+        """Mean of the q features, the constant left out, shape (q,)."""
+        return self.gram[0, 1:] / self.gram[0, 0]
+
+    @property
+    def information(self) -> Tensor:
+        """Sum of the squared features about their mean, shape (q, q); copies of rows tell nothing new."""
+        about = self.gram[1:, 1:] - self.gram[0, 0] * self.center[:, None] * self.center
+        return about * (self.num_rows / self.gram[0, 0])
 
     def uncertainty(self, noise: Tensor) -> Tensor:
         """Return the covariance (q, q) of the coefficients for noise (t,) of targets, summed over them.
@@ -137,15 +154,14 @@ class GlobalUncertainty:
     """The variance of the predictions of global fits, in units of the tolerated one.
 
     Args:
-        rows: Of the log.
+        excitations: By degree.
         fits: Degree of each fit, and the noise (t,) of its targets.
-        inert: Inputs on which nothing depends, shape (d,).
     """
 
-    def __init__(self, rows: RegressionRows, fits: Sequence[tuple[int, Tensor]], inert: Tensor) -> None:
+    def __init__(self, excitations: Mapping[int, Excitation], fits: Sequence[tuple[int, Tensor]]) -> None:
         self._designs = list[tuple[Excitation, FloatArray]]()
         for degree in sorted({degree for degree, _ in fits}):
-            excitation = Excitation.of(rows, degree, inert)
+            excitation = excitations[degree]
             noise = torch.cat([noise for one, noise in fits if one == degree])
             self._designs.append((excitation, (excitation.uncertainty(noise) / TOLERATED).numpy()))
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
-from nopg.models._regression_rows import RegressionRows
+from nopg.models._regression_rows import InputSpace
 
 __all__ = ["highest_reward", "input_range", "lowest_mean_reward", "state_bounds"]
 
@@ -39,17 +39,23 @@ def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
 
 
 def input_range(
-    rows: RegressionRows, relevant: Tensor, past: BoolArray
+    space: InputSpace, extremes: Tensor, relevant: Tensor, past: BoolArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the logged minimum, maximum and the margin of each input (d, 1).
 
     An angle has no limits, nor has a state column that holds past values alone, `past` (d_s,): these were
     compared with their limits when they were present.
+
+    Args:
+        space: Units and angles of the inputs.
+        extremes: Logged minimum and maximum, shape (2, d).
+        relevant: Whether a column depends on the input, shape (d,).
+        past: See above.
     """
-    low, high = rows.inputs.amin(dim=0), rows.inputs.amax(dim=0)
+    low, high = extremes
     share = torch.where(relevant, _MARGIN, _IRRELEVANT_MARGIN)
-    margin = torch.where(high > low, share * (high - low), rows.space.units)
-    free = rows.space.periods > 0
+    margin = torch.where(high > low, share * (high - low), space.units)
+    free = space.periods > 0
     free[: len(past)] |= torch.as_tensor(past)
     low, high = torch.where(free, -math.inf, low), torch.where(free, math.inf, high)
     return low[:, None].numpy(), high[:, None].numpy(), margin[:, None].numpy()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -20,7 +20,8 @@ from nopg.models._excitation import Excitation, GlobalUncertainty
 from nopg.models._known_columns import ExogenousPaths, KnownColumns
 from nopg.models._limits import input_range
 from nopg.models._noise import Noise, filtered_states
-from nopg.models._regression_rows import RegressionRows
+from nopg.models._regression_rows import RegressionRows, RowBatch
+from nopg.models._statistics import Statistics, joined_extremes
 
 __all__ = ["OneStep", "Prediction"]
 
@@ -97,19 +98,70 @@ class OneStep:
 
     def _place(self, rows: RegressionRows, seen: list[Charts] | None = None) -> None:
         """Set the charts of the steps of some rows, and those of all other columns unless they are given."""
-        self.rows, inert = rows, self._inert_inputs(rows)
-        excitation = Excitation.of(rows, inert=inert)
+        self.rows, inert, shapes = rows, self._inert_inputs(rows), _by_shape(self._fits, self._left_out)
+        degrees = {1, *(shape.global_degree for _, shape in shapes if not shape.is_local)}
+        self._excitations: Mapping[int, Excitation]
+        self._excitations = {degree: Excitation.of(rows, degree, inert) for degree in degrees}
         blocks = list(seen or ())
-        for columns, shape in _by_shape(self._fits, self._left_out):
+        for columns, shape in shapes:
             some = columns if seen is None else [column for column in columns if column < self.num_states]
             if some:
-                blocks.append(Charts(rows, some, shape, excitation))
+                blocks.append(Charts(rows, some, shape, self._excitations[1]))
         self.blocks = blocks
-        self._range = input_range(rows, self._relevant_inputs(), self.known.past)
-        linear = [(one.shape.global_degree, one.unexplained) for one in blocks if not one.shape.is_local]
-        self._unsure = GlobalUncertainty(rows, linear, inert)
+        self._extremes = rows.extremes
+        self._judge_support()
         self.noise = Noise.independent(self.num_states)
         self._of_sensors: FloatArray = np.zeros(self.num_states)
+
+    def _judge_support(self) -> None:
+        """Set what tells how far inputs are known."""
+        self._range = input_range(self.rows.space, self._extremes, self._relevant_inputs(), self.known.past)
+        linear = [(one.shape.global_degree, one.unexplained) for one in self.blocks if not one.shape.is_local]
+        self._unsure = GlobalUncertainty(self._excitations, linear)
+
+    def statistics(self, data: Transitions, groups: Tensor, before: Statistics | None = None) -> Statistics:
+        """Return the sums over other rows that the predictions are a function of.
+
+        Charts stay where they are, and states are filtered with the noise of these sensors.
+
+        Args:
+            data: Rows of a log of the same plant; of a filter, rows that follow each other.
+            groups: The group of each, shape (n,).
+            before: Sums to go on from; they are changed in place.
+        """
+        steps = measured = RowBatch.of_log(data, groups, self.rows.num_groups)
+        if self.noise.sensors.any():
+            states = filtered_states(data, self.predict, self.noise, self.known)
+            steps = RowBatch.of_log(replace(data, states=states), groups, self.rows.num_groups)
+        blocks = [
+            charts.sums_of(
+                steps if charts.columns[0] < self.num_states else measured,
+                None if before is None else before.blocks[number],
+            )
+            for number, charts in enumerate(self.blocks)
+        ]
+        excitations = {degree: one.of_rows(steps) for degree, one in self._excitations.items()}
+        extremes = steps.extremes
+        if before is not None:
+            excitations = {degree: before.excitations[degree] + one for degree, one in excitations.items()}
+            extremes = joined_extremes(before.extremes, extremes)
+        return Statistics(tuple(blocks), excitations, extremes)
+
+    def with_statistics(self, found: Statistics) -> OneStep:
+        """Return a copy whose predictions rest on sums over other rows."""
+        one = copy.copy(self)
+        one.take(found)
+        return one
+
+    def take(self, found: Statistics) -> None:
+        """Set everything that follows from sums over other rows, in place."""
+        self._excitations, self._extremes = found.excitations, found.extremes
+        self.blocks = [
+            charts.with_sums(sums, found.excitations[1])
+            for charts, sums in zip(self.blocks, found.blocks, strict=True)
+        ]
+        self._judge_support()
+        self.fit(self.kept)
 
     def _used_inputs(self, rows: RegressionRows) -> Tensor:
         """Return whether a column that is learned and varies depends on an input, shape (d,)."""
@@ -156,8 +208,7 @@ class OneStep:
             if some == one.columns:
                 found.append(one)
             elif some:
-                excitation = Excitation.of(self.rows, inert=self._inert_inputs(self.rows))
-                found.append(Charts(self.rows, some, one.shape, excitation))
+                found.append(Charts(self.rows, some, one.shape, self._excitations[1]))
         return found
 
     def _measure_noise(self, data: Transitions) -> None:

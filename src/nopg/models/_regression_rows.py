@@ -105,12 +105,27 @@ class RowBatch:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @classmethod
+    def of_log(cls, data: Transitions, groups: Tensor, num_groups: int) -> RowBatch:
+        """Return the rows of a log without costs, copies included."""
+        weights = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
+        steps = data.schema.difference(data.states, data.next_states)
+        targets = torch.cat([steps, data.rewards[:, None]], dim=1)
+        return cls(torch.cat([data.states, data.actions], dim=1), targets, weights, groups, num_groups)
+
+    @property
+    def extremes(self) -> Tensor:
+        """Least and largest values of the inputs, shape (2, d)."""
+        return torch.stack([self.inputs.amin(dim=0), self.inputs.amax(dim=0)])
+
+    def take(self, some: Tensor) -> RowBatch:
+        """Return some of the rows."""
+        parts = self.inputs[some], self.targets[some], self.weights[some], self.groups[some]
+        return RowBatch(*parts, self.num_groups)
+
     def by_group(self) -> RowBatch:
         """Return the rows, group after group."""
-        order = self.groups.argsort(stable=True)
-        return RowBatch(
-            self.inputs[order], self.targets[order], self.weights[order], self.groups[order], self.num_groups
-        )
+        return self.take(self.groups.argsort(stable=True))
 
 
 @dataclass(frozen=True, slots=True)
