@@ -93,7 +93,9 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         del most_candidates  # of the paper's model
         if current_ranks().several:
             raise ArgumentError("the local model runs in one process; under torchrun use model='paper'")
-        model = LocalModel(data, reward=config.reward, costs=costs)
+        known = config.summary
+        groups, whole = (None, None) if known is None else (known.groups, known.statistics)
+        model = LocalModel(data, reward=config.reward, costs=costs, groups=groups, whole=whole)
         return cls.build(model, starts, discount, unknown_value=config.unknown_value)
 
     @classmethod

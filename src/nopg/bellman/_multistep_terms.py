@@ -106,6 +106,11 @@ class MultistepTerms(ControlProblem):
                 "a result whose reward is a function cannot be saved with its data, since functions are not "
                 "saved; save with data=False"
             )
+        if self.model.is_sample:
+            raise ArgumentError(
+                "a result from the summary of a log is not saved with its data; save with data=False, "
+                "and keep the log"
+            )
         return {
             "name": LocalModel.Config.name,
             "horizon": self.horizon,

@@ -15,6 +15,7 @@ from nopg.kernels import Bandwidths
 from nopg.linalg import Solver
 from nopg.linalg._choice import solver_by_name
 from nopg.models._integration import IntegrationRule
+from nopg.models._log_summary import LogSummary
 from nopg.models._model import RewardFunction
 from nopg.models._prior_mass import check_prior_mass
 
@@ -32,10 +33,12 @@ class LocalModelConfig:
         reward: The reward as a function of states (m, d_s), actions (m, d_a) and next states (m, d_s) in
             torch, where it is known; fitted by default.
         unknown_value: v, the value of leaving the data; the worst that was logged, for ever, by default.
+        summary: Of a large log, of which the data are a sample.
     """
 
     reward: RewardFunction | None = None
     unknown_value: float | None = None
+    summary: LogSummary | None = None
 
     name: ClassVar[str] = "local"
     has_rollouts: ClassVar[bool] = True
@@ -46,6 +49,7 @@ class LocalModelConfig:
             "model": self.name,
             "reward": None if self.reward is None else "a function",
             "unknown_value": self.unknown_value,
+            **({} if self.summary is None else {"rows of the log": self.summary.statistics.num_rows}),
         }
 
 

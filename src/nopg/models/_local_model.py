@@ -24,6 +24,7 @@ from nopg.models._model import RewardFunction
 from nopg.models._noise import Noise
 from nopg.models._one_step import OneStep, Prediction
 from nopg.models._regression_rows import RegressionRows
+from nopg.models._statistics import Statistics
 from nopg.models._termination import TerminationRule
 
 __all__ = ["LocalModel", "Prediction"]
@@ -48,11 +49,14 @@ class LocalModel:
             state column.
         costs: Further columns to predict, shape (n, k).
         seed: Random seed of the halves.
+        groups: The group of each row, shape (n,), where it is given, as in a sample of a large log.
+        whole: Sums over the log that the data are a sample of.
 
     Attributes:
         steps: One step of the plant, by all parts.
         state_space: Units and angles of the states; all lags of a column together count as one.
         coordinates: In which values of states are interpolated.
+        is_sample: Whether the data are a sample of a log whose rows all count.
     """
 
     Config = LocalModelConfig
@@ -64,11 +68,13 @@ class LocalModel:
         reward: RewardFunction | None = None,
         costs: Tensor | None = None,
         seed: int = 0,
+        groups: Tensor | None = None,
+        whole: Statistics | None = None,
     ) -> None:
         reward = data.reward_function if reward is None else reward
         self.data, self.reward_function = data, reward
         self.num_costs = 0 if costs is None else costs.shape[1]
-        rows = RegressionRows.of(data, costs)
+        rows = RegressionRows.of(data, costs, groups)
         self.num_states, self.num_actions = data.states.shape[1], data.actions.shape[1]
         known = KnownColumns.of(data)
         space = rows.space.first(self.num_states)
@@ -79,6 +85,9 @@ class LocalModel:
         self.fits = select_shapes(rows, left_out, derived)
         kept = _halves(rows.num_groups, seed)
         self.steps = OneStep(data, rows, self.fits, known, kept, knows_reward=reward is not None)
+        self.is_sample = whole is not None
+        if whole is not None:
+            self.steps.take(whole)
         self.termination = TerminationRule.of(data, self.state_space)
         rewards = data.rewards
         if reward is not None:

@@ -147,12 +147,6 @@ class OneStep:
             extremes = joined_extremes(before.extremes, extremes)
         return Statistics(tuple(blocks), excitations, extremes)
 
-    def with_statistics(self, found: Statistics) -> OneStep:
-        """Return a copy whose predictions rest on sums over other rows."""
-        one = copy.copy(self)
-        one.take(found)
-        return one
-
     def take(self, found: Statistics) -> None:
         """Set everything that follows from sums over other rows, in place."""
         self._excitations, self._extremes = found.excitations, found.extremes

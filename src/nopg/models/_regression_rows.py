@@ -12,10 +12,10 @@ from torch import Tensor
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 
-__all__ = ["InputSpace", "RegressionRows", "RowBatch", "design"]
+__all__ = ["NUM_GROUPS", "InputSpace", "RegressionRows", "RowBatch", "design"]
 
-# Number of groups: statistics of any half of them, or of all but one, are sums over groups.
-_NUM_GROUPS = 10
+NUM_GROUPS = 10
+"""Number of groups: statistics of any half of them, or of all but one, are sums over groups."""
 # A column that varies by less than this share of its magnitude is constant up to rounding.
 _ROUNDING = 1e-9
 
@@ -149,12 +149,15 @@ class RegressionRows(RowBatch):
     units: int
 
     @classmethod
-    def of(cls, data: Transitions, costs: Tensor | None = None) -> RegressionRows:
+    def of(
+        cls, data: Transitions, costs: Tensor | None = None, groups: Tensor | None = None
+    ) -> RegressionRows:
         """Return the distinct rows of a log, weighted by their number of copies.
 
         Args:
             data: The log.
             costs: Further targets, one column each, shape (n, k).
+            groups: The group of each row, shape (n,); chosen from the data if not given.
         """
         copies = duplicate_groups(data)
         owners = held_out_groups(data, duplicates=copies)
@@ -173,7 +176,10 @@ class RegressionRows(RowBatch):
         size = torch.cat([size, targets[:, len(size) :].abs().amax(dim=0)])
         order = spread_rows(few, count, purpose="rows of a regression")
         owned, units = _split_episodes(owners[first])
-        groups, num_groups = _balanced_groups(owned, order)
+        if groups is None:
+            groups, num_groups = _balanced_groups(owned, order)
+        else:
+            groups, num_groups = groups[first], NUM_GROUPS
         return cls(
             inputs,
             targets,
@@ -206,7 +212,7 @@ class RegressionRows(RowBatch):
 def _split_episodes(owners: Tensor) -> tuple[Tensor, int]:
     """Return the owner of each row, few episodes cut into blocks, and the number of owners before."""
     _, owner, counts = torch.unique(owners, return_inverse=True, return_counts=True)
-    blocks = -(-_NUM_GROUPS // len(counts))
+    blocks = -(-NUM_GROUPS // len(counts))
     if blocks == 1:
         return owner, len(counts)
     order = owner.argsort(stable=True)
@@ -220,7 +226,7 @@ def _balanced_groups(owners: Tensor, order: Tensor) -> tuple[Tensor, int]:
     _, first, owner, counts = np.unique(
         owners.numpy()[order.numpy()], return_index=True, return_inverse=True, return_counts=True
     )
-    num_groups = min(_NUM_GROUPS, len(counts))
+    num_groups = min(NUM_GROUPS, len(counts))
     group_of = np.empty(len(counts), dtype=np.int64)
     group_of[np.lexsort((first, -counts))] = np.arange(len(counts)) % num_groups
     groups = np.empty(len(owners), dtype=np.int64)

@@ -18,7 +18,8 @@ from nopg.bellman import ControlProblem
 from nopg.data import Transitions
 from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
-from nopg.models._config import ModelConfig, model_config
+from nopg.models._config import LocalModelConfig, ModelConfig, model_config
+from nopg.models._log_summary import LogSummary
 from nopg.models._sharing import gather_initial_states, whole_data
 from nopg.policies import (
     ControlStructure,
@@ -53,7 +54,7 @@ _NETWORKS = ("deterministic", "gaussian")
 
 
 def optimize(
-    data: Transitions,
+    data: Transitions | LogSummary,
     discount: float,
     *,
     policy: Policy | NewPolicy = "deterministic",
@@ -70,7 +71,7 @@ def optimize(
     verdict is not `ok` or the controller is not better than what was logged.
 
     Args:
-        data: The transitions.
+        data: The transitions, or the summary of a log that does not fit into memory.
         discount: γ in [0, 1): how much the future counts.
         policy: A policy to improve in place, or a new one: the supplement's network of 50 units,
             'deterministic' or 'gaussian'; a controller by its structure, 'p', 'pi', 'pid' or 'linear', or
@@ -91,6 +92,10 @@ def optimize(
     """
     gamma, ranks, settings = check_discount(discount), current_ranks(), model_config(model)
     training, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
+    if isinstance(data, LogSummary):
+        data, settings = _sample_of(
+            data, settings, changed=bool(constraints or rates) or not isinstance(policy, (str, Policy))
+        )
     if isinstance(policy, Policy):
         training = replace(training, start="given")
     policy = _policy_of(policy)
@@ -137,6 +142,18 @@ def optimize(
     actor = rate_limited(actor, whole, limits) if limits else actor
     trained = _train(problem, actor, training, constraints, saves)
     return _result(trained, Controller(actor, data.schema), support, training.seed)
+
+
+def _sample_of(
+    summary: LogSummary, settings: ModelConfig, *, changed: bool
+) -> tuple[Transitions, ModelConfig]:
+    """Return the sample of a summary, and the settings of a model of all rows."""
+    if not isinstance(settings, LocalModelConfig) or changed:
+        raise ArgumentError(
+            "the summary of a log has sums for the local model and the columns that were read; take no other "
+            "model, constraints, rates or structures"
+        )
+    return summary.sample, replace(settings, summary=summary)
 
 
 def _result(trained: Training, controller: Controller, support: StartSupport, seed: int) -> TrainingResult:

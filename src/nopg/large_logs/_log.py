@@ -1,0 +1,140 @@
+"""A log in Parquet files that is read part by part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Unpack
+
+import torch
+
+from nopg.data import Transitions
+from nopg.data._hashes import row_hashes
+from nopg.data.io._files import extra
+from nopg.data.io._parquet import completed, read_parquet
+from nopg.data.io._paths import Paths, find_files
+from nopg.data.io._roles import Columns, resolve_columns, split_arguments
+from nopg.errors import DataError
+
+__all__ = ["LargeLog", "LogPart", "joined"]
+
+_SUFFIXES = (".parquet", ".pq")
+_PART_ROWS = 1 << 17
+# Parts of which a sample has rows.
+_RUNS = 128
+_COLUMNS = ("states", "actions", "rewards", "next_states", "terminated", "truncated", "weights")
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Consecutive rows of one file.
+
+    Attributes:
+        file: Its path.
+        number: Of the part in the file, from 0.
+        count: Number of parts of the file.
+    """
+
+    file: str
+    number: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class LargeLog:
+    """Parquet files of one plant, read part by part.
+
+    A row needs its next state: give next-state columns where parts should lose nothing; otherwise the last
+    row of each part is lost.
+
+    Attributes:
+        files: Paths, in natural order of their names.
+        columns: Roles and settings, as in `nopg.read_parquet`.
+        has_episodes: Whether a column says which rows belong together.
+        part_rows: About how many rows are read at once.
+    """
+
+    files: tuple[str, ...]
+    columns: Mapping[str, Any]
+    has_episodes: bool
+    part_rows: int = _PART_ROWS
+
+    @classmethod
+    def of(cls, path: Paths, *, part_rows: int = _PART_ROWS, **columns: Unpack[Columns]) -> LargeLog:
+        """Return the log of a file, a folder, a glob or several of them."""
+        files = tuple(str(file) for file in find_files(path, _SUFFIXES))
+        schema = extra("pyarrow.parquet").read_schema(files[0])
+        given, _ = split_arguments(completed(columns, schema.metadata, files[0]), Columns)
+        roles = resolve_columns(schema.names, files[0], **given)
+        return cls(files, columns, roles.episode is not None, part_rows)
+
+    @cached_property
+    def _rows(self) -> tuple[int, ...]:
+        """Number of rows of each file."""
+        pq = extra("pyarrow.parquet")
+        return tuple(pq.read_metadata(file).num_rows for file in self.files)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of all files."""
+        return sum(self._rows)
+
+    @cached_property
+    def parts(self) -> tuple[LogPart, ...]:
+        """All parts, file by file."""
+        found = list[LogPart]()
+        for file, rows in zip(self.files, self._rows, strict=True):
+            count = math.ceil(rows / self.part_rows)
+            found += [LogPart(file, number, count) for number in range(count)]
+        if not found:
+            raise DataError(f"{self.files[0]}: there are no rows; give at least one transition")
+        return tuple(found)
+
+    def read(self, part: LogPart) -> Transitions:
+        """Return the rows of a part."""
+        return read_parquet(part.file, part=(part.number, part.count), **self.columns)
+
+    def sample(self, rows: int) -> list[Transitions]:
+        """Return about this many rows in runs that follow each other, from all over the log."""
+        parts = self.parts
+        chosen = [parts[len(parts) * k // _RUNS] for k in range(_RUNS)] if len(parts) > _RUNS else parts
+        return [_run(self.read(part), math.ceil(rows / len(chosen))) for part in chosen]
+
+    def shards(self, count: int) -> list[tuple[LogPart, ...]]:
+        """Return the parts in `count` shares that are summed one after the other."""
+        return [self.parts[k::count] for k in range(min(count, len(self.parts)))]
+
+    def starts(self, data: Transitions, part: LogPart) -> torch.Tensor:
+        """Return the states (m, d_s) of a part in which the task begins: the first of episodes, else all."""
+        if data.initial_states is not None:
+            return data.initial_states
+        if data.episodes is None or not self.has_episodes:
+            return data.states
+        first = torch.ones(len(data), dtype=torch.bool)
+        first[1:] = data.episodes[1:] != data.episodes[:-1]
+        first[0] = part.number == 0  # any other part may begin within an episode
+        return data.states[first]
+
+
+def _run(data: Transitions, rows: int) -> Transitions:
+    """Return rows that follow each other, at a place that depends on their values alone."""
+    room = len(data) - rows
+    begin = int(row_hashes(data.states[:1])) % (room + 1) if room > 0 else 0
+    return data.take(torch.arange(begin, min(begin + rows, len(data))))
+
+
+def joined(runs: Sequence[Transitions]) -> Transitions:
+    """Return the rows of all runs; an episode of one is no episode of another."""
+    numbers, owners = list[torch.Tensor](), 0
+    for run in runs:
+        own = torch.zeros(len(run), dtype=torch.long) if run.episodes is None else run.episodes
+        _, own = torch.unique(own, return_inverse=True)
+        numbers.append(own + owners)
+        owners += int(own.max()) + 1
+    first = runs[0]
+    given = [name for name in _COLUMNS if getattr(first, name) is not None]
+    columns = {name: torch.cat([getattr(run, name) for run in runs]) for name in given}
+    episodes = None if first.episodes is None else torch.cat(numbers)
+    return replace(first, **columns, episodes=episodes, initial_states=None)  # type: ignore[arg-type]

@@ -1,0 +1,33 @@
+"""A log of any length, as the local model takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from nopg.data import Transitions
+from nopg.models._statistics import Statistics
+
+__all__ = ["LogSummary"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogSummary:
+    """A sample of the rows of a log, and sums over all of them.
+
+    From the sample come shapes and places of charts, the noise, starts and the support of states; all rows
+    count in the predictions, and in the halves that intervals come from.
+
+    Attributes:
+        sample: Rows that follow each other, from all over the log, with the starts of the task declared.
+        groups: The group of each row of the sample, shape (n,).
+        statistics: Sums over all rows.
+    """
+
+    sample: Transitions
+    groups: Tensor
+    statistics: Statistics
+
+    def __repr__(self) -> str:
+        return f"LogSummary({self.statistics.num_rows} rows, {len(self.sample)} of them as a sample)"
