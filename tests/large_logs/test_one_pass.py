@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -39,7 +40,9 @@ def whole() -> Transitions:
 def files(whole: Transitions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("log")
     for number, rows in enumerate(torch.arange(ROWS).split(1_250)):
-        write_parquet(whole.take(rows), folder / f"part-{number}.parquet")
+        file = folder / f"part-{number}.parquet"
+        write_parquet(whole.take(rows), file)
+        pq.write_table(pq.read_table(file), file, row_group_size=100)
     return folder
 
 

@@ -71,22 +71,22 @@ class LargeLog:
         return cls(files, columns, roles.episode is not None, part_rows)
 
     @cached_property
-    def _rows(self) -> tuple[int, ...]:
-        """Number of rows of each file."""
-        pq = extra("pyarrow.parquet")
-        return tuple(pq.read_metadata(file).num_rows for file in self.files)
+    def _sizes(self) -> tuple[tuple[int, int], ...]:
+        """Number of rows and of row groups of each file."""
+        found = map(extra("pyarrow.parquet").read_metadata, self.files)
+        return tuple((one.num_rows, one.num_row_groups) for one in found)
 
     @property
     def num_rows(self) -> int:
         """Number of rows of all files."""
-        return sum(self._rows)
+        return sum(rows for rows, _ in self._sizes)
 
     @cached_property
     def parts(self) -> tuple[LogPart, ...]:
-        """All parts, file by file."""
+        """All parts, file by file; none is smaller than a row group, which is always read as a whole."""
         found = list[LogPart]()
-        for file, rows in zip(self.files, self._rows, strict=True):
-            count = math.ceil(rows / self.part_rows)
+        for file, (rows, groups) in zip(self.files, self._sizes, strict=True):
+            count = min(math.ceil(rows / self.part_rows), groups)
             found += [LogPart(file, number, count) for number in range(count)]
         if not found:
             raise DataError(f"{self.files[0]}: there are no rows; give at least one transition")

@@ -60,11 +60,10 @@ def summarize(
     runs = log.sample(_SAMPLE_ROWS)
     sample = joined(runs)
     groups = torch.cat([hashed_groups(run, NUM_GROUPS) for run in runs])
-    model = LocalModel(sample, groups=groups)
-    shards = log.shards(count)
+    steps, shards = LocalModel(sample, groups=groups).steps.lean(), log.shards(count)
     if engine == "ray":
-        found = sum_on_ray(log, model.steps, shards)
+        found = sum_on_ray(log, steps, shards)
     else:
-        found = sum_on_processes(log, model.steps, shards, progress=progress)
+        found = sum_on_processes(log, steps, shards, progress=progress)
     total = reduce(add, found)
     return LogSummary(sample.starting_at(total.starts), groups, total.statistics)

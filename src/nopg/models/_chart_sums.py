@@ -18,7 +18,7 @@ __all__ = ["ChartPlaces", "ChartSums", "kernel_weights"]
 
 # Rows among which those near charts are found at once, and about how many numbers of pairs of a chart and a
 # row are computed at once.
-_ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 1 << 16, 1 << 22
+_ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 1 << 17, 1 << 21
 
 
 def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:

@@ -116,6 +116,12 @@ class Charts:
         charts.take(*sums, excitation)
         return charts
 
+    def without_sums(self) -> Charts:
+        """Return the charts without the sums that they were fitted to, which take most of the memory."""
+        charts = copy.copy(self)
+        charts.sums = None
+        return charts
+
     def sums_of(self, rows: RowBatch, before: BlockSums | None = None) -> BlockSums:
         """Return sums over other rows, with those before; these may be changed in place."""
         whole = GlobalFit.of(rows, self._features(rows), self.columns, self.whole.baseline)

@@ -147,6 +147,12 @@ class OneStep:
             extremes = joined_extremes(before.extremes, extremes)
         return Statistics(tuple(blocks), excitations, extremes)
 
+    def lean(self) -> OneStep:
+        """Return a copy that predicts and sums but cannot be fitted again, for other processes."""
+        one = copy.copy(self)
+        one.blocks = [charts.without_sums() for charts in self.blocks]
+        return one
+
     def take(self, found: Statistics) -> None:
         """Set everything that follows from sums over other rows, in place."""
         self._excitations, self._extremes = found.excitations, found.extremes

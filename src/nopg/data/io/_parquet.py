@@ -71,7 +71,7 @@ def write_parquet(data: Transitions, path: str | os.PathLike[str]) -> None:
     """Write the columns of `to_dataframe`, the schema and the declared starts into one file."""
     pa, pq = extra("pyarrow"), extra("pyarrow.parquet")
     table = pa.table({name: np.ascontiguousarray(values) for name, values in named_columns(data).items()})
-    pq.write_table(table.replace_schema_metadata({KEY: dump(data)}), path)
+    pq.write_table(table.replace_schema_metadata({KEY: dump(data)}), path, row_group_size=_BATCH_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
