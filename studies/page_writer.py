@@ -14,7 +14,7 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-_STUDIES = ("advice", "excitation", "known-reward", "lags", "monitor", "planning", "structured")
+_STUDIES = ("advice", "excitation", "known-reward", "lags", "monitor", "large-logs", "planning", "structured")
 PAGES = (
     "benchmark",
     "calibration",
