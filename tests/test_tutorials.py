@@ -30,6 +30,7 @@ def test_the_shipped_log_is_what_the_script_makes() -> None:
     assert (PAGES / "two-tanks.csv").read_text(encoding="utf-8") == make_log()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 def test_the_page_of_the_plant_runs_on_a_short_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its code, not its numbers: those are for the log it was written for, which takes longer."""

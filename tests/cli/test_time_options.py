@@ -113,6 +113,7 @@ class Choice:
         return "valve acts after 1 step"
 
 
+@pytest.mark.slow
 def test_lags_that_were_chosen_are_saved_and_used_for_another_log(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

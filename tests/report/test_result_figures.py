@@ -278,6 +278,7 @@ def test_one_update_without_a_gradient_can_be_drawn() -> None:
     result_figures(still)["training"].draw_without_rendering()
 
 
+@pytest.mark.slow
 def test_the_same_result_gives_the_same_bytes_and_the_numbers_behind_them(tmp_path: Path) -> None:
     case = mountain_car()
     written = [

@@ -118,6 +118,7 @@ def test_the_priced_return_falls_in_proportion_to_the_price(tank: Transitions, c
     assert priced(0.0) - priced(0.02) == pytest.approx(2 * lost, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_costs_that_are_given_row_by_row_are_kept_too(tank: Transitions) -> None:
     spent = tank.actions[:, 0].square()
     free = train(tank, Constraint(spent, limit=10.0))
@@ -132,6 +133,7 @@ def test_limits_are_for_the_local_model(tank: Transitions) -> None:
         train(tank, Constraint("level > 1", 0.1), model="paper")
 
 
+@pytest.mark.slow
 def test_a_limit_that_cannot_be_kept_is_announced_and_the_nearest_returned(tank: Transitions) -> None:
     with pytest.warns(ConstraintWarning, match="no price that was tried"):
         result = train(tank, Constraint("level > -9", limit=0.5), updates=2)

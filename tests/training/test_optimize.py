@@ -329,6 +329,7 @@ def test_an_untuned_user_swings_the_pendulum_up(samples: int, points: tuple[int,
     assert returned > {200: -480, 450: -450}[samples]
 
 
+@pytest.mark.slow
 def test_a_new_policy_starts_at_the_best_of_a_portfolio_and_a_given_one_as_it_is(grid: Transitions) -> None:
     def first(**settings: Any) -> float:
         return (

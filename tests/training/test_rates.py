@@ -89,6 +89,7 @@ def test_a_saved_controller_keeps_the_limit(
     assert np.abs(slower[:, 0] - states[:, 1]).max() == pytest.approx(RATE / 3)
 
 
+@pytest.mark.slow
 def test_a_structure_can_have_a_rate_and_actions_without_one_are_free() -> None:
     data = log()
     two = Transitions.from_arrays(

@@ -134,6 +134,7 @@ def _change(saved: Path, policy: dict[str, object]) -> None:
     manifest.write_text(json.dumps(listed))
 
 
+@pytest.mark.slow
 def test_the_table_of_gains_predicts_the_return_around_each() -> None:
     gains = trained().gains
     kp = gains["kp"]
