@@ -33,7 +33,7 @@ class NeuralMPCConfig:
     candidates: int = 48
     elites: int = 6
     iterations: int = 3
-    spread: float = 0.25
+    spread: float = 0.12
     models: NeuralConfig = field(default_factory=NeuralConfig)
 
 
