@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _line(record: Record) -> str:
     name = f"{record.benchmark} {record.rows} log {record.seed} {record.method}"
     # The figures of report plants are on the page, not on the screen.
-    truth = f": {record.true_return:.4g}" if record.role == "development" else ""
+    seen = record.role == "development" and record.episodes
+    truth = f": {record.true_return:.4g}" if seen else ""
     return f"{name}{truth}, {record.cpu_seconds:.1f} CPU s"
 
 

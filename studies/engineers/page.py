@@ -53,8 +53,7 @@ def page(records: Sequence[Record]) -> str:
         "",
         *_scores(scored, cells),
         "",
-        "Median over logs; development plants are in italics, the others were written for this page and",
-        "their constants fixed before any method ran on them.",
+        "Median over logs; development plants in italics.",
         "",
         *_summary(report),
         "",
@@ -73,6 +72,10 @@ def page(records: Sequence[Record]) -> str:
         "## CPU seconds of our default",
         "",
         *_seconds(records),
+        "",
+        "## Plants",
+        "",
+        *_plants(),
         "",
         "## How 100 was found",
         "",
@@ -206,6 +209,19 @@ def _seconds(records: Sequence[Record]) -> list[str]:
             rows.append((name, f"{seconds:.0f}", str(len(ours))))
     head = f"Median of a training at {_TIMED} rows, one thread, without the judge's comparison."
     return [head, "", *table(("plant", "CPU s", "logs"), rows)]
+
+
+def _plants() -> list[str]:
+    rows = []
+    for name, task in TASKS.items():
+        role = "report" if _is_report(name) else "development"
+        episodes = f"episodes of {task.steps} rows" if task.steps else "one episode"
+        rows.append((name, role, task.about, task.behaviour, episodes, f"{task.discount:g}"))
+    return [
+        "All were written for this page. Their constants were fixed before any method ran on them.",
+        "",
+        *table(("plant", "role", "what it is there for", "logged by", "log", "γ"), rows),
+    ]
 
 
 def _searches(records: Sequence[Record]) -> list[str]:

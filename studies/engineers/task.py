@@ -28,6 +28,7 @@ class Task:
         behaviour: What logs it; see `Plant.behaviour`.
         steps: Length of a logged episode that does not end early; 0 for one long episode.
         discount: γ.
+        about: What it is there for, in a few words.
         output: The one state that a PI controller of the one action would hold; None where there is none.
     """
 
@@ -35,6 +36,7 @@ class Task:
     behaviour: str
     steps: int
     discount: float
+    about: str
     output: str | None = None
 
     @property
