@@ -218,7 +218,8 @@ def _plants() -> list[str]:
         episodes = f"episodes of {task.steps} rows" if task.steps else "one episode"
         rows.append((name, role, task.about, task.behaviour, episodes, f"{task.discount:g}"))
     return [
-        "All were written for this page. Their constants were fixed before any method ran on them.",
+        "The double pendulum is Gymnasium's, the others were written for this page. All constants were fixed",
+        "before any method ran on them.",
         "",
         *table(("plant", "role", "what it is there for", "logged by", "log", "γ"), rows),
     ]
