@@ -125,13 +125,12 @@ def _losses(
 ) -> list[str]:
     ours = [one["nopg"] for log, one in scored.items() if _is_report(log[0]) and "nopg" in one]
     compared = {cell for cell, values in report.items() if "nopg" in values}
-    beaten = {cell for cell, *_ in _beaters(report)}
     below, wrong = sum(value < 0 for value in ours), sum(_is_wrong(one) for one in judged.values())
     return [
         f"**Losses first.** A method that was run beats our default by more than {_BEATEN:.0f} points on",
-        f"{len(beaten)} of {len(compared)} report plants and sizes. Our default ends below the logged",
-        f"controller on {below} of {len(ours)} logs. Our judge chose wrongly by more than {_WRONG:.0f}",
-        f"points on {wrong} of {len(judged)} logs.",
+        f"{len(_beaters(report))} of {len(compared)} report plants and sizes. Our default ends below the",
+        f"logged controller on {below} of {len(ours)} logs. Our judge chose wrongly by more than",
+        f"{_WRONG:.0f} points on {wrong} of {len(judged)} logs.",
         "",
     ]
 
@@ -160,22 +159,23 @@ def _summary(report: Mapping[Cell, Mapping[str, float]]) -> list[str]:
 
 
 def _beaten(report: Mapping[Cell, Mapping[str, float]]) -> list[str]:
-    found = [
-        (plant, str(rows), method, _shown(value), _shown(ours))
-        for (plant, rows), method, value, ours in _beaters(report)
-    ]
-    return table(("plant", "rows", "method", "its score", "nopg"), found) if found else ["Nowhere."]
+    found = []
+    for (plant, rows), better in _beaters(report).items():
+        listed = ", ".join(f"{method} {_shown(value)}" for method, value in better.items())
+        found.append((plant, str(rows), _shown(report[plant, rows]["nopg"]), listed))
+    heads = ("plant", "rows", "nopg", f"better by more than {_BEATEN:.0f} points")
+    return table(heads, found) if found else ["Nowhere."]
 
 
-def _beaters(report: Mapping[Cell, Mapping[str, float]]) -> list[tuple[Cell, str, float, float]]:
-    """Return where a method beats our default by more than some points, the largest gaps first."""
-    found = [
-        (cell, method, value, values["nopg"])
-        for cell, values in report.items()
-        for method, value in values.items()
-        if method not in {"nopg", JUDGE} and "nopg" in values and value > values["nopg"] + _BEATEN
-    ]
-    return sorted(found, key=lambda one: one[3] - one[2])
+def _beaters(report: Mapping[Cell, Mapping[str, float]]) -> dict[Cell, dict[str, float]]:
+    """Return the methods that beat our default by more than some points where there are any, best first."""
+    found = {}
+    for cell, values in report.items():
+        least = values.get("nopg", math.inf) + _BEATEN
+        better = {name: value for name, value in values.items() if value > least and name != JUDGE}
+        if better:
+            found[cell] = dict(sorted(better.items(), key=lambda one: -one[1]))
+    return found
 
 
 def _wrong(judged: Mapping[tuple[str, int, int], Choice]) -> list[str]:

@@ -219,7 +219,7 @@ def test_the_page_begins_with_losses_and_lists_where_baselines_win() -> None:
     text = page(records)
     assert "beats our default by more than 5 points on\n2 of 2 report plants" in text
     assert "points on 1 of 2 logs." in text
-    assert "| four-tank | 500 | lqr | 50 | 30 |" in text
+    assert "| four-tank | 500 | 30 | lqr 50, neural-mpc 50 |" in text
     assert "| four-tank | 500 | 0 | nopg | 30 | lqr | 50 |" in text
     assert "| *pumped-tank* | 500 | 1 | < -999 | 50 | 0 |" in text
     assert "| steam-drum | 7 | 1 |" in text
