@@ -9,7 +9,8 @@ from typing import Any
 
 from nopg.report._style import new_figure
 from studies.engineers import DEVELOPMENT, REPORT, TASKS
-from studies.engineers.run import SEARCH
+from studies.engineers.methods import METHODS
+from studies.engineers.run import REFERENCES, SEARCH
 from studies.engineers.scores import JUDGE, Cell, Choice, choices, lower_quartile, medians, scores
 from studies.markdown import table
 from studies.records import Record
@@ -102,7 +103,7 @@ def figure(records: Sequence[Record]) -> Any:
         axes.plot([middle, middle], [place - 0.32, place + 0.32], color=colour, linewidth=2.5)
         below = sum(value < _LEFT for value in values)
         if below:
-            axes.annotate(f"{below} below", (_LEFT, place + 0.2), fontsize=7, color="0.35")
+            axes.annotate(f"{below} below", (_LEFT + 2, place + 0.2), fontsize=7, color="0.35")
     for reference in (0.0, 100.0):
         axes.axvline(reference, color="0.6", linewidth=0.8, zorder=0)
     axes.set_yticks(range(len(methods)), methods)
@@ -231,24 +232,36 @@ def _searches(records: Sequence[Record]) -> list[str]:
         if one.method == SEARCH:
             found = one.results
             values = (f"{found['regulator']:.4g}", f"{found['return']:.4g}", str(found["evaluations"]))
-            rows.append((one.benchmark, *values))
+            rows.append((one.benchmark, *values, *(_mean(records, one.benchmark, k) for k in REFERENCES)))
     return [
         "Direct search (Powell's method) on the true plant with common random numbers, other seeds than",
         "those of the evaluation, over static laws with linear and quadratic terms within bounds. It begins",
         "at the best of the regulators of the true linearisation with prices of actions times .1 to 30.",
         "",
-        *table(("plant", "regulator", "found", "laws run"), rows),
+        *table(("plant", "regulator", "found", "laws run", "return at score 0", "at 100"), rows),
+        "",
+        "Regulator and found are returns in the episodes of the search, the last two in those of the",
+        "evaluation, mean over logs. Where 0 and 100 are close, scores exaggerate.",
     ]
+
+
+def _mean(records: Sequence[Record], plant: str, reference: str) -> str:
+    values = [one.true_return for one in records if (one.benchmark, one.method) == (plant, reference)]
+    return f"{statistics.fmean(values):.4g}" if values else ""
 
 
 def _notes(records: Sequence[Record]) -> list[str]:
     development = ", ".join(f"`{task.name}`" for task in DEVELOPMENT)
     refused = sum("refused" in one.summary for one in records)
+    run = {(one.benchmark, one.method) for one in records}
+    waiting = [name for name in TASKS if (name, "nopg") not in run]
+    absent = [name for name in METHODS if all(method != name for _, method in run)]
     versions = ", ".join(sorted({one.commit for one in records if one.method == "nopg"}))
     return [
         f"Settings of `neural-mpc` were chosen on {development}. Logs that a method refused: {refused}.",
         "The plants of pcgym and gym-electric-motor are on the benchmark page, not here.",
-        f"Versions of nopg: {versions or 'none yet'}.",
+        f"Versions of nopg: {versions or 'none yet'}. Plants without a run of nopg yet: "
+        f"{', '.join(waiting) or 'none'}. Methods without a run yet: {', '.join(absent) or 'none'}.",
     ]
 
 

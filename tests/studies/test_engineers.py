@@ -223,7 +223,7 @@ def test_the_page_begins_with_losses_and_lists_where_baselines_win() -> None:
     assert "| four-tank | 500 | 0 | nopg | 30 | lqr | 50 |" in text
     assert "| *pumped-tank* | 500 | 1 | < -999 | 50 | 0 |" in text
     assert "| steam-drum | 7 | 1 |" in text
-    assert "| four-tank | -3 | -2 | 40 |" in text
+    assert "| four-tank | -3 | -2 | 40 | -10 | -2 |" in text
     assert text.index("Losses first") < text.index("## Scores")
     prose = [line for line in text.splitlines() if not line.startswith("|")]
     assert sum(len(line.split()) for line in prose) <= 600
