@@ -14,7 +14,7 @@ from nopg import Transitions
 from nopg._seeding import generator
 from studies.plants import Controller
 
-__all__ = ["NeuralConfig", "train_neural"]
+__all__ = ["Ensemble", "NeuralConfig", "train_neural"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Networks(nn.Module):
         return hidden
 
 
-class _Models:
+class Ensemble:
     """The ensemble: predicts displacement, reward and the probability that the episode ends."""
 
     def __init__(self, data: Transitions, config: NeuralConfig, rng: torch.Generator) -> None:
@@ -129,7 +129,7 @@ def train_neural(
     """
     config = NeuralConfig() if config is None else config
     rng = generator(seed, "neural model")
-    models = _Models(data, config, rng)
+    models = Ensemble(data, config, rng)
     sizes = (len(models.feature_mean), config.hidden, config.hidden, data.actions.shape[1])
     policy = _Networks(1, sizes, rng)
     middle, half = (models.action_high + models.action_low) / 2, (models.action_high - models.action_low) / 2

@@ -18,6 +18,7 @@ _STUDIES = ("advice", "excitation", "known-reward", "lags", "monitor", "large-lo
 PAGES = (
     "benchmark",
     "calibration",
+    "engineers",
     "logs",
     "reproduction",
     "baselines",
@@ -45,6 +46,8 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         from studies.calibration.page import page as calibration_page
 
         text = calibration_page(read(folder, "calibration"))
+    elif name == "engineers":
+        text = _engineers(folder, draws=path is None)
     elif name == "logs":
         from studies.logs.page import page as logs_page
 
@@ -82,6 +85,15 @@ def benchmark_records(folder: Path) -> list[Record]:
     from studies.plan import STUDIES
 
     return newest(record for study in STUDIES for record in read(folder, study))
+
+
+def _engineers(folder: Path, *, draws: bool) -> str:
+    from studies.engineers.page import figure, page
+
+    records = last_of_each(read(folder, "engineers"))
+    if draws:
+        save(figure(records), _FIGURES / "engineers")
+    return page(records)
 
 
 def _reproduction(folder: Path) -> str:

@@ -1,0 +1,162 @@
+"""The methods of the benchmark, each from a log to a controller."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+
+import nopg
+from nopg.baselines import BASELINES, PIRule, baseline
+from nopg.errors import NopgError
+from nopg.evaluation import control_law
+from studies.calibration.plants.laws import Behaviour, Law
+from studies.engineers.task import EPISODES, Task
+from studies.logs import streamed
+from studies.neural_mpc import NeuralMPC
+from studies.ours import train_nopg
+from studies.plants import Controller
+from studies.rivals import RIVALS
+
+__all__ = ["CHEAP", "METHODS", "Trained", "applies", "judge", "train"]
+
+# Planning at every step is slow; these episodes have the first of the starts of the others.
+_NEURAL_MPC_EPISODES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A controller with what is known about it.
+
+    Attributes:
+        controller: Makes the controller of some episodes.
+        summary: What was predicted; empty for rivals.
+        warnings: Text of the warnings raised.
+        results: What else was measured.
+        episodes: Episodes in which it is evaluated.
+        policy: What the judge can evaluate; None for rivals.
+    """
+
+    controller: Behaviour
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    results: Mapping[str, Any] = field(default_factory=dict)
+    episodes: int = EPISODES
+    policy: Any = None
+
+
+Method = Callable[[Task, nopg.Transitions, int], Trained]
+
+
+def train(method: str, task: Task, data: nopg.Transitions, seed: int) -> Trained:
+    """Return what a method makes of a log."""
+    return METHODS[method](task, data, seed)
+
+
+def applies(method: str, task: Task) -> bool:
+    """Tell whether a method can be used on a task: a PI rule needs one input and one output."""
+    return method != "simc" or task.output is not None
+
+
+def _static(law: Controller) -> Behaviour:
+    def make(episodes: int, rng: np.random.Generator) -> Law:
+        del episodes, rng
+        return lambda states: np.asarray(law(states), dtype=np.float64)
+
+    return make
+
+
+def _baseline(name: str) -> Method:
+    def run(task: Task, data: nopg.Transitions, seed: int) -> Trained:
+        del seed
+        law = control_law(baseline(name, data, task.discount), data.schema)
+        return Trained(_static(lambda states: law(torch.as_tensor(states))))
+
+    return run
+
+
+def _rival(name: str) -> Method:
+    def run(task: Task, data: nopg.Transitions, seed: int) -> Trained:
+        return Trained(_static(RIVALS[name](data, task.discount, seed)))
+
+    return run
+
+
+def _simc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
+    del seed
+    assert task.output is not None
+    plant, (action,) = task.plant, task.plant.actions
+    target = plant.target[list(plant.states).index(task.output)]
+    derived = data.derive(lags={task.output: 1, action: 1})
+    rule = PIRule.of(derived, output=task.output, set_point=target)
+    law = streamed(
+        lambda states: rule(torch.as_tensor(states)).numpy(),
+        derived.schema,
+        (plant.action_low, plant.action_high),
+    )
+    gains = {"gain": rule.gain, "integral_time": rule.integral_time}
+    return Trained(law, results=gains)
+
+
+def _neural_mpc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
+    planner = NeuralMPC(data, task.discount, seed)
+
+    def make(episodes: int, rng: np.random.Generator) -> Law:
+        del rng
+        return planner.controller(episodes)
+
+    return Trained(make, episodes=_NEURAL_MPC_EPISODES)
+
+
+def _nopg(task: Task, data: nopg.Transitions, seed: int) -> Trained:
+    outcome = train_nopg(data, task.discount, seed)
+    return Trained(_static(outcome.policy), outcome.summary, outcome.warnings, policy=outcome.policy)
+
+
+def judge(policy: Any, task: Task, data: nopg.Transitions) -> dict[str, Any]:
+    """Return the choice of `nopg.compare` among our policy, the baselines and the log, with its reasons."""
+    began = time.process_time()
+    possible = [name for name in BASELINES if _is_possible(name, data, task.discount)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = nopg.compare({"nopg": policy}, data, task.discount, baselines=possible)
+    evaluations = {
+        name: {"expected_return": one.expected_return, "interval": one.interval, "verdict": one.verdict}
+        for name, one in found.evaluations.items()
+    }
+    gains = {name: one.mean for name, one in found.gains.items()}
+    seconds = round(time.process_time() - began, 2)
+    return {"choice": found.best, "evaluations": evaluations, "gains": gains, "cpu_seconds": seconds}
+
+
+def _is_possible(name: str, data: nopg.Transitions, discount: float) -> bool:
+    try:
+        baseline(name, data, discount)
+    except NopgError:
+        return False
+    return True
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "cloning": _baseline("cloning"),
+        "lqr": _baseline("lqr"),
+        "mpc": _baseline("mpc"),
+        "simc": _simc,
+        "nopg": _nopg,
+        "neural": _rival("neural"),
+        "neural-mpc": _neural_mpc,
+        "td3bc": _rival("td3bc"),
+        "iql": _rival("iql"),
+    }
+)
+"""What is trained on a log, cheap methods and ours first."""
+
+CHEAP = ("cloning", "lqr", "mpc", "simc", "nopg")
+"""Methods that run on all logs before the others begin."""
