@@ -209,7 +209,7 @@ def test_a_training_from_outside_the_data_still_moves_the_policy(grid: Transitio
 
 
 @pytest.mark.parametrize("start", [INSIDE, OUTSIDE])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [pytest.param("local", marks=pytest.mark.slow), "paper"])
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 def test_the_unit_of_the_rewards_does_not_change_the_policy(
