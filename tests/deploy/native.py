@@ -156,12 +156,12 @@ class InNumpy:
         return self.last
 
 
-def with_memory() -> RuntimeController:
+def with_memory(every: int = 3, units: int = 50) -> RuntimeController:
     """Return an untrained network with the columns and the support of a log with derived columns."""
     data = derived_log()
     rng = torch.Generator().manual_seed(7)
-    network = MLPPolicy.from_data(data.features, data.actions, rng=rng)
-    features = data.features.numpy()[::3]
+    network = MLPPolicy.from_data(data.features, data.actions, rng=rng, hidden=units)
+    features = data.features.numpy()[::every]
     support = SavedSupport(features, np.ones(len(features)), 0.5 * features.std(axis=0) + 0.1, prior_mass=0.1)
     parameters = {name: value.numpy() for name, value in network.state_dict().items()}
     return RuntimeController(SavedController(data.schema, {"kind": "mlp"}, parameters, support, "here"))

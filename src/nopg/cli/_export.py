@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,16 +11,21 @@ from nopg.cli._options import AsJson, Overwrite, Run
 from nopg.cli._screen import print_json, print_rows
 from nopg.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from nopg.deploy import GuardedController
+
 __all__ = ["export"]
 
-Target = Literal["onnx", "c"]
+Target = Literal["onnx", "c", "st", "fmu"]
 
 
 def export(
     run: Run,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file: .onnx or .c.", show_default=False)],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="The file: .onnx, .c, .st or .fmu.", show_default=False)
+    ],
     *,
-    to: Annotated[Target, typer.Option(help="ONNX, or C99.", show_default=False)],
+    to: Annotated[Target, typer.Option(help="ONNX, C99, Structured Text or FMU.", show_default=False)],
     dtype: Annotated[
         Literal["float64", "float32"] | None,
         typer.Option(help="Data type of ONNX; float64 by default.", show_default=False),
@@ -39,7 +44,7 @@ def export(
 ) -> None:
     """Export a controller: raw observation in; action, support and unknown share out.
 
-    ONNX is checked in onnxruntime first and leaves the guard to the caller; C includes it. Example:
+    ONNX is checked in onnxruntime first and leaves the guard to the caller; the others include it. Example:
     `nopg export tank --to c tank.c`
     """
     if to == "onnx":
@@ -49,7 +54,12 @@ def export(
         return
     if dtype is not None:
         raise ArgumentError(f"--dtype is for ONNX; {to} has float64")
-    written = _guarded(run, out, most_unknown, max_change, overwrite)
+    from nopg.deploy import GuardedController, load
+    from nopg.deploy._guard import MOST_UNKNOWN
+
+    limit = MOST_UNKNOWN if most_unknown is None else most_unknown
+    guard = GuardedController(load(run), most_unknown=limit, max_change=max_change)
+    written = _write(guard, out, to, overwrite)
     if as_json:
         print_json(written)
     else:
@@ -71,13 +81,12 @@ def _to_onnx(
     print_rows({"controller": paths[0], "contract": paths[1], "checked": checked})
 
 
-def _guarded(
-    run: Path, out: Path, most_unknown: float | None, max_change: float | None, overwrite: bool
-) -> dict[str, str]:
-    from nopg.deploy import GuardedController, load, to_c
-    from nopg.deploy._guard import MOST_UNKNOWN
+def _write(guard: GuardedController, out: Path, to: Target, overwrite: bool) -> dict[str, str]:
+    """Write a controller with its guard, and return the files by what they are."""
+    from nopg.deploy import to_c, to_fmu, to_structured_text
 
-    limit = MOST_UNKNOWN if most_unknown is None else most_unknown
-    guard = GuardedController(load(run), most_unknown=limit, max_change=max_change)
-    written = to_c(guard, out, overwrite=overwrite)
-    return {"controller": str(written.source), "header": str(written.header)}
+    if to == "c":
+        written = to_c(guard, out, overwrite=overwrite)
+        return {"controller": str(written.source), "header": str(written.header)}
+    write = to_structured_text if to == "st" else to_fmu
+    return {"controller": str(write(guard, out, overwrite=overwrite))}

@@ -1,4 +1,4 @@
-"""Saved controllers at runtime (numpy and safetensors only), and their export to ONNX and C."""
+"""Saved controllers at runtime (numpy and safetensors only), and their exports: ONNX, C, PLC, FMU."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,9 @@ from nopg.deploy._guard import Decision, GuardedController
 if TYPE_CHECKING:
     from nopg.deploy._c99 import CExport, to_c
     from nopg.deploy._contract import contract_schema
+    from nopg.deploy._fmu import to_fmu
     from nopg.deploy._onnx import OnnxExport, to_onnx
+    from nopg.deploy._structured_text import to_structured_text
 
 __all__ = [
     "CExport",
@@ -23,7 +25,9 @@ __all__ = [
     "contract_schema",
     "load",
     "to_c",
+    "to_fmu",
     "to_onnx",
+    "to_structured_text",
 ]
 
 _LAZY = {
@@ -31,7 +35,9 @@ _LAZY = {
     "OnnxExport": "_onnx",
     "contract_schema": "_contract",
     "to_c": "_c99",
+    "to_fmu": "_fmu",
     "to_onnx": "_onnx",
+    "to_structured_text": "_structured_text",
 }
 
 

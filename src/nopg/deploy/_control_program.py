@@ -61,13 +61,17 @@ class ControlProgram:
         return [one for one in self.variables if one.role == role]
 
 
-def control_program(guard: GuardedController) -> ControlProgram:
+def control_program(guard: GuardedController, *, flagged: bool = False) -> ControlProgram:
     """Return the step of a guarded controller; its decisions are those of `GuardedController.act`.
 
     The fallback is an input of the step, in place of the function that the guard may have.
+
+    Args:
+        guard: The controller with its limits.
+        flagged: Whether there is an input `missing` (d_x,) of flags, for callers without NaN.
     """
     controller, build = guard.controller, Builder()
-    _Step(guard, build).add()
+    _Step(guard, build, flagged).add()
     return ControlProgram(
         controller.columns,
         controller.low,
@@ -82,12 +86,13 @@ def control_program(guard: GuardedController) -> ControlProgram:
 class _Step:
     """The parts of a step, added in order."""
 
-    def __init__(self, guard: GuardedController, build: Builder) -> None:
+    def __init__(self, guard: GuardedController, build: Builder, flagged: bool) -> None:
         columns = guard.controller.columns
         self.guard, self.build, self.columns = guard, build, columns
         self.saved, self.rule, self.keeps = guard.controller.saved, StateStep.of(columns), has_memory(columns)
         d_x, d_s, d_a = len(columns.measured), len(columns.states), len(columns.actions)
         self.measured = build.array("measured", "input", d_x)
+        self.missing = build.array("missing", "input", d_x, "flag") if flagged else None
         self.given_action, self.has_action = self._optional("applied", d_a)
         self.given_fallback, self.has_fallback = self._optional("fallback", d_a)
         self.given_time = build.scalar("measured_at", "input")
@@ -110,7 +115,7 @@ class _Step:
         if self.needs_last:
             self.last, self.last_known = self._remembered("last_applied", d_a)
         if guard.max_change is not None:
-            self.reference, self.reference_known = self._remembered("reference", d_a)
+            self.origin, self.origin_known = self._remembered("change_origin", d_a)
 
     def _optional(self, name: str, size: int) -> tuple[Array, Item]:
         return self.build.array(name, "input", size), self.build.scalar(f"{name}_given", "input", "flag")
@@ -191,6 +196,8 @@ class _Step:
             with build.each(width) as i:
                 build.set(self.state[i], self.measured[i])
                 self._clear_unless(self.known, call("is_finite", self.measured[i]))
+                if self.missing is not None:
+                    self._clear_unless(self.known, ~self.missing[i])
             return
         held = build.array("held", "local", width)
         whole = build.scalar("whole", "local", "flag")
@@ -210,7 +217,10 @@ class _Step:
         build.comment("a missing value is the last one while it may be held")
         build.set(whole, True)
         with build.each(held.size) as i:
-            with build.when(call("is_nan", self.measured[i])):
+            absent: Expression = call("is_nan", self.measured[i])
+            if self.missing is not None:
+                absent = absent | self.missing[i]
+            with build.when(absent):
                 with build.when(self.age[i] < hold[i]):
                     build.set(held[i], self.state[i])
                 with build.otherwise():
@@ -331,8 +341,8 @@ class _Step:
         )
         if guard.max_change is not None:
             change = build.constant("max_change", np.broadcast_to(guard.max_change, (low.size,)))
-            with build.when(self.reference_known), build.each(low.size) as i:
-                near = self.reference[i] - change[i], self.reference[i] + change[i]
+            with build.when(self.origin_known), build.each(low.size) as i:
+                near = self.origin[i] - change[i], self.origin[i] + change[i]
                 build.set(self.asked[i], clipped(self.asked[i], *near))
         with build.each(low.size) as i:
             build.set(self.actions[i], clipped(self.asked[i], low[i], high[i]))
