@@ -136,7 +136,7 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> tuple[GuardedController
 
 @hypothesis.example([Inputs(np.zeros(2), time=1e308), Inputs(np.zeros(2), time=-1e308)])
 @hypothesis.given(steps=st.lists(STEP, min_size=1, max_size=12))
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=60, deadline=None)
 def test_numbers_that_no_sensor_should_give_are_treated_as_in_numpy(
     awkward: tuple[GuardedController, InC], steps: list[Inputs]
 ) -> None:

@@ -19,6 +19,7 @@ from nopg.deploy._control_program import FALLBACK, LEARNED, NO_ACTION
 from nopg.deploy._structured_text import to_structured_text
 from nopg.errors import ArgumentError
 
+STILL = {"measured": [0.0, 0.0], "applied_given": False, "fallback_given": False, "measured_at_given": False}
 TOLERANCE = 1e-12
 """Sums in another order, and tanh and atan2 by formulas of our own."""
 
@@ -27,10 +28,18 @@ def test_structured_text_and_numpy_agree_on_ten_thousand_steps_with_gaps(tmp_pat
     guard = GuardedController(with_memory(every=6, units=10), max_change=0.4, most_unknown=0.6)
     feed = faulty_stream(10_000)
     steps = faulty_inputs(feed.measured, feed.times, feed.resets, feed.overridden)
-    found = compared(InStructuredText(guard, tmp_path), InNumpy(guard), steps)
+    block = InStructuredText(guard, tmp_path)
+    found = compared(block, InNumpy(guard), steps)
     assert found.same_decisions
     assert found.worst <= TOLERANCE
     assert min(found.counts[status] for status in (LEARNED, FALLBACK, NO_ACTION)) > 100
+
+    # A flag says that a value is missing where NaN cannot: the level may be held for two steps.
+    statuses: list[int] = []
+    for missing in (False, True, True, True, False):
+        block.program.run(STILL | {"restart": not statuses, "missing": [missing, False]})
+        statuses.append(block.program.values["status"])
+    assert statuses == [LEARNED, LEARNED, LEARNED, NO_ACTION, LEARNED]
 
 
 def test_formulas_act_as_in_numpy_at_states_in_and_around_the_data(tmp_path: Path) -> None:
@@ -53,14 +62,12 @@ def linear(columns: Columns) -> RuntimeController:
     )
 
 
-def test_a_flag_says_that_a_value_is_missing_where_nan_cannot(tmp_path: Path) -> None:
-    columns = Columns(("level *)",), ("valve (*",), hold={"level *)": 1})
-    block = InStructuredText(GuardedController(linear(columns)), tmp_path)
-    statuses = []
-    for missing in (False, True, True, False):
-        block.program.run({"measured": [0.3], "missing": [missing]})
-        statuses.append(block.program.values["status"])
-    assert statuses == [LEARNED, LEARNED, NO_ACTION, LEARNED]
+def test_names_of_columns_cannot_leave_a_comment(tmp_path: Path) -> None:
+    guard = GuardedController(linear(Columns(("level *) x",), ("valve (*",))))
+    text = to_structured_text(guard, tmp_path / "tank.st").read_text()
+    assert "level _) x" in text
+    assert all(part.count("(*") == 0 for part in text.split("*)")[-1:])
+    assert all(part.count("(*") == 1 for part in text.split("*)")[:-1])
 
 
 @pytest.mark.parametrize(
