@@ -73,6 +73,11 @@ class StateStream:
         return self._memory.state.copy()
 
     @property
+    def gap(self) -> float:
+        """The time in seconds after which the memory starts anew; infinite without a sampling interval."""
+        return float(self._gap)
+
+    @property
     def applied(self) -> Numbers:
         """The action applied since the last state, (d_a,) or (batch, d_a); NaN if not known or not needed."""
         return self._memory.applied.copy()
@@ -167,7 +172,7 @@ class StateStream:
         self._memory, self._recorded = Memory(**parts), True
 
     def _after_gap(self, times: Numbers) -> Flags:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             step = times - self._times
             return np.asarray((step > self._gap) | (step < 0))
 

@@ -1,8 +1,11 @@
-"""Latency of a controller: one observation in torch, in the numpy runtime and in onnxruntime."""
+"""Latency of a controller: one observation in torch, in the numpy runtime, in onnxruntime and in C."""
 
 from __future__ import annotations
 
+import ctypes
+import math
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +19,7 @@ import torch
 from nopg import Bandwidths, PaperModel, TrainingConfig
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.deploy import GuardedController, load, to_onnx
+from nopg.deploy import GuardedController, load, to_c, to_onnx
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.policies import LinearPolicy
 from nopg.training import Controller, TrainingResult, optimize
@@ -78,6 +81,29 @@ def _onnx(result: TrainingResult, dtype: Any, observation: np.ndarray[Any, Any],
     return lambda: session.run(None, given)
 
 
+def _in_c(guard: GuardedController, observation: np.ndarray[Any, Any], folder: Path) -> _Call:
+    """Return a step of the guard in C, compiled by gcc -O2, through ctypes."""
+    source, built = to_c(guard, folder / "control.c").source, folder / "control.so"
+    command = ["gcc", "-std=c99", "-O2", "-shared", "-fPIC", str(source), "-o", str(built), "-lm"]
+    subprocess.run(command, check=True)
+    step = ctypes.CDLL(str(built)).control_step
+    memory = ctypes.create_string_buffer(1 << 16)
+    actions, given = np.zeros(len(guard.controller.low)), observation.astype(np.float64)
+    pointers = [one.ctypes.data_as(ctypes.c_void_p) for one in (given, actions)]
+    return lambda: step(memory, pointers[0], None, None, ctypes.c_double(math.nan), pointers[1])
+
+
+def _sections(folder: Path) -> dict[str, int]:
+    """Return the bytes of code and of constants in C, compiled by gcc -Os."""
+    built = folder / "control.o"
+    subprocess.run(["gcc", "-std=c99", "-Os", "-c", str(folder / "control.c"), "-o", str(built)], check=True)
+    listed = subprocess.run(["size", "-A", str(built)], check=True, capture_output=True, text=True).stdout
+    rows = [line.split() for line in listed.splitlines()]
+    sizes = {row[0]: int(row[1]) for row in rows if len(row) == 3 and row[1].isdigit()}
+    constants = sum(size for name, size in sizes.items() if name.startswith(".rodata"))
+    return {"code": sizes[".text"], "constants": constants}
+
+
 def _calls(result: TrainingResult, folder: Path) -> dict[str, _Call]:
     observation = result.start_support.states[0].numpy()
     robot = load(result.save(folder / "saved", data=False))
@@ -95,6 +121,7 @@ def _calls(result: TrainingResult, folder: Path) -> dict[str, _Call]:
         "numpy, all": lambda: guard.act(observation),
         "onnx float64, all": _onnx(result, "float64", observation, folder),
         "onnx float32, all": _onnx(result, "float32", observation, folder),
+        "C, all": _in_c(guard, observation, folder),
     }
 
 
@@ -119,6 +146,7 @@ def measure() -> Iterator[dict[str, Any]]:
             results = {
                 "representatives": len(result.condensed_support.places),
                 "microseconds": _microseconds(_calls(result, Path(folder))),
+                "bytes": _sections(Path(folder)),
             }
         yield {"benchmark": name, "results": results}
 
@@ -145,9 +173,22 @@ def page(records: Sequence[Record]) -> str:
         "## Action, support and unknown share",
         "",
         "The same with the support of the data, by a number of representatives: in torch by "
-        "`result.condensed_support`, in numpy by `GuardedController.act`.",
+        "`result.condensed_support`, in numpy by `GuardedController.act`, in C by the step that `to_c` "
+        "writes (`gcc -O2`, called through ctypes).",
         "",
-        *_table(records, ("torch, all", "numpy, all", "onnx float64, all", "onnx float32, all")),
+        *_table(records, ("torch, all", "numpy, all", "onnx float64, all", "onnx float32, all", "C, all")),
+        "",
+        "## Size in C",
+        "",
+        "Bytes of the object file (`gcc -Os`); constants hold the representatives and the policy.",
+        "",
+        *table(
+            ("controller", "representatives", "code", "constants"),
+            [
+                [one.benchmark, *map(str, (one.results["representatives"], *one.results["bytes"].values()))]
+                for one in records
+            ],
+        ),
     ]
     return "\n".join(lines) + "\n"
 

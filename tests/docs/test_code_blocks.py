@@ -11,8 +11,9 @@ from docs.commands import commands, fault
 from docs.pages import PAGES, ROOT, Code, code, links
 
 SHELL = {"bash", "console"}
-# "" are formulas, drawings and, indented, commands; a fence in braces is a directive of Sphinx.
-LANGUAGES = {"python", "text", "", "{toctree}", "{eval-rst}"} | SHELL
+# C is compiled by test_export_commands; "" are formulas, drawings and, indented, commands; a fence in braces
+# is a directive of Sphinx.
+LANGUAGES = {"python", "text", "c", "", "{toctree}", "{eval-rst}"} | SHELL
 
 
 def blocks(page: str) -> list[Code]:

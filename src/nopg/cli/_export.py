@@ -3,39 +3,90 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from nopg.cli._options import AsJson, Overwrite, Run
 from nopg.cli._screen import print_json, print_rows
+from nopg.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from nopg.deploy import GuardedController
 
 __all__ = ["export"]
+
+Target = Literal["onnx", "c", "st", "fmu"]
 
 
 def export(
     run: Run,
-    *,
-    onnx: Annotated[
-        Path, typer.Option(help="The ONNX file; its contract is written beside it.", show_default=False)
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="The file: .onnx, .c, .st or .fmu.", show_default=False)
     ],
+    *,
+    to: Annotated[Target, typer.Option(help="ONNX, C99, Structured Text or FMU.", show_default=False)],
     dtype: Annotated[
-        Literal["float64", "float32"], typer.Option(help="Data type of inputs and outputs.")
-    ] = "float64",
+        Literal["float64", "float32"] | None,
+        typer.Option(help="Data type of ONNX; float64 by default.", show_default=False),
+    ] = None,
+    most_unknown: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest unknown share at which the policy acts; 0.5 by default.", show_default=False
+        ),
+    ] = None,
+    max_change: Annotated[
+        float | None, typer.Option(help="Largest change of an action per step.", show_default=False)
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a controller to ONNX: raw observation in; action, support and unknown share out.
+    """Export a controller: raw observation in; action, support and unknown share out.
 
-    onnxruntime checks it against the original first. Example: `nopg export tank --onnx tank.onnx`
+    ONNX is checked in onnxruntime first and leaves the guard to the caller; the others include it. Example:
+    `nopg export tank --to c tank.c`
     """
+    if to == "onnx":
+        if most_unknown is not None or max_change is not None:
+            raise ArgumentError("ONNX has no guard; leave --most-unknown and --max-change out")
+        _to_onnx(run, out, dtype or "float64", overwrite, as_json)
+        return
+    if dtype is not None:
+        raise ArgumentError(f"--dtype is for ONNX; {to} has float64")
+    from nopg.deploy import GuardedController, load
+    from nopg.deploy._guard import MOST_UNKNOWN
+
+    limit = MOST_UNKNOWN if most_unknown is None else most_unknown
+    guard = GuardedController(load(run), most_unknown=limit, max_change=max_change)
+    written = _write(guard, out, to, overwrite)
+    if as_json:
+        print_json(written)
+    else:
+        print_rows(written)
+
+
+def _to_onnx(
+    run: Path, out: Path, dtype: Literal["float64", "float32"], overwrite: bool, as_json: bool
+) -> None:
     from nopg.deploy import to_onnx
     from nopg.training import load
 
-    written = to_onnx(load(run), onnx, dtype=dtype, overwrite=overwrite)
+    written = to_onnx(load(run), out, dtype=dtype, overwrite=overwrite)
     worst, paths = written.differences.worst, (str(written.path), str(written.contract_path))
     if as_json:
         print_json({"onnx": paths[0], "contract": paths[1], "worst_difference": worst})
         return
     checked = f"differs from the original by at most {worst:.1e}"
     print_rows({"controller": paths[0], "contract": paths[1], "checked": checked})
+
+
+def _write(guard: GuardedController, out: Path, to: Target, overwrite: bool) -> dict[str, str]:
+    """Write a controller with its guard, and return the files by what they are."""
+    from nopg.deploy import to_c, to_fmu, to_structured_text
+
+    if to == "c":
+        written = to_c(guard, out, overwrite=overwrite)
+        return {"controller": str(written.source), "header": str(written.header)}
+    write = to_structured_text if to == "st" else to_fmu
+    return {"controller": str(write(guard, out, overwrite=overwrite))}

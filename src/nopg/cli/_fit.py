@@ -272,6 +272,6 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     print_rows(rows)
     following = (
         f"plot {out}, nopg report {out}, nopg compare {out} --with FILE.py:FUNCTION, "
-        f"nopg evaluate {out} --log FILE, nopg export {out} --onnx FILE"
+        f"nopg evaluate {out} --log FILE, nopg export {out} --to c FILE.c"
     )
     show(f"next: nopg {following}", ERR, style="dim")

@@ -1,4 +1,4 @@
-"""Saved controllers at runtime (numpy and safetensors only), and their export to ONNX."""
+"""Saved controllers at runtime (numpy and safetensors only), and their exports: ONNX, C, PLC, FMU."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,10 +8,14 @@ from nopg.deploy._controller import RuntimeController, load
 from nopg.deploy._guard import Decision, GuardedController
 
 if TYPE_CHECKING:
+    from nopg.deploy._c99 import CExport, to_c
     from nopg.deploy._contract import contract_schema
+    from nopg.deploy._fmu import to_fmu
     from nopg.deploy._onnx import OnnxExport, to_onnx
+    from nopg.deploy._structured_text import to_structured_text
 
 __all__ = [
+    "CExport",
     "ControllerStream",
     "Decision",
     "GuardedController",
@@ -20,14 +24,25 @@ __all__ = [
     "StateStream",
     "contract_schema",
     "load",
+    "to_c",
+    "to_fmu",
     "to_onnx",
+    "to_structured_text",
 ]
 
-_LAZY = {"OnnxExport": "_onnx", "contract_schema": "_contract", "to_onnx": "_onnx"}
+_LAZY = {
+    "CExport": "_c99",
+    "OnnxExport": "_onnx",
+    "contract_schema": "_contract",
+    "to_c": "_c99",
+    "to_fmu": "_fmu",
+    "to_onnx": "_onnx",
+    "to_structured_text": "_structured_text",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the names that need torch or an extra on first use."""
+    """Import the names that a controller at work does not need on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -42,6 +42,7 @@ class RuntimeController(Streaming):
         saved: The controller as read from a bundle.
 
     Attributes:
+        saved: The controller as it was read.
         columns: Names, angles, units and bounds.
         low: The lowest value of every action, shape (d_a,): its declared bound, else the end of the policy's
             range; −∞ where there is neither.
@@ -49,7 +50,7 @@ class RuntimeController(Streaming):
     """
 
     def __init__(self, saved: SavedController) -> None:
-        self._saved, self.columns = saved, saved.columns
+        self.saved, self.columns = saved, saved.columns
         self._encoding, self._policy = Encoding(saved.columns), policy_of(saved)
         self._support = RuntimeSupport(saved.support)
         self.low, self.high = action_limits(saved.columns, self._policy.action_range)
@@ -85,7 +86,7 @@ class RuntimeController(Streaming):
             raise ArgumentError(
                 f"the limit is {limit!r}; give {len(policy.limit)} numbers from 0 to {policy.limit.tolist()}"
             )
-        return RuntimeController(replace(self._saved, parameters={**self._saved.parameters, "limit": given}))
+        return RuntimeController(replace(self.saved, parameters={**self.saved.parameters, "limit": given}))
 
     def support(self, observation: npt.ArrayLike) -> Numbers:
         """Return the effective sample size at an observation, shape (), or at several, (m,)."""

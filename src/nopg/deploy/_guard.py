@@ -106,6 +106,11 @@ class GuardedController:
         """The last action (d_a,), the reference of max_change; None before the first."""
         return None if self._applied is None else self._applied.copy()
 
+    @property
+    def max_change(self) -> Numbers | None:
+        """The largest change of an action per step, () or (d_a,); None if there is no limit."""
+        return None if self._max_change is None else self._max_change.copy()
+
     def reset(self, applied: npt.ArrayLike | None = None) -> None:
         """Clear the last action and the memory before a new run.
 

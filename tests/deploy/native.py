@@ -1,0 +1,219 @@
+"""Exported controllers as Python objects, and what the guard of numpy does at the same steps."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from deploy.stream_cases import derived_log
+from nopg.bundles import SavedController
+from nopg.bundles._controller import SavedSupport
+from nopg.deploy import GuardedController, RuntimeController
+from nopg.deploy._c99 import to_c
+from nopg.deploy._control_program import FALLBACK, LEARNED, NO_ACTION, REFUSED
+from nopg.errors import ArgumentError, NoActionError
+from nopg.policies import MLPPolicy
+
+Numbers = npt.NDArray[np.float64]
+
+STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+NEEDS_COMPILER = "no C compiler: gcc and clang are missing"
+
+_ACCESS = """
+#include "control.h"
+#include <stddef.h>
+size_t memory_size(void);
+double support_of(const control_memory *memory);
+double unknown_of(const control_memory *memory);
+size_t memory_size(void) { return sizeof(control_memory); }
+double support_of(const control_memory *memory) { return memory->support; }
+double unknown_of(const control_memory *memory) { return memory->unknown; }
+void step_many(int count, const double *measured, int *status, double *actions, double *reported);
+void step_many(int count, const double *measured, int *status, double *actions, double *reported)
+{
+    control_memory memory;
+    for (int i = 0; i < count; i++) {
+        control_init(&memory);
+        status[i] = control_step(&memory, &measured[i * CONTROL_MEASURED], NULL, NULL, 0.0,
+            &actions[i * CONTROL_ACTIONS]);
+        reported[2 * i] = memory.support;
+        reported[2 * i + 1] = memory.unknown;
+    }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step did; the action is NaN where there was none."""
+
+    status: int
+    action: Numbers
+    support: float
+    unknown: float
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The arguments of a step."""
+
+    measured: Numbers
+    applied: Numbers | None = None
+    fallback: Numbers | None = None
+    time: float | None = None
+    reset: bool = False
+
+
+class Stepper(Protocol):
+    """A controller that was exported."""
+
+    def step(self, inputs: Inputs) -> Outcome:
+        """Return what a step does."""
+
+
+class InC:
+    """A guarded controller, exported to C and compiled into a folder."""
+
+    def __init__(self, guard: GuardedController, folder: Path, compiler: str = COMPILERS[0]) -> None:
+        source = to_c(guard, folder / "control.c").source
+        (folder / "access.c").write_text(_ACCESS)
+        built = folder / "control.so"
+        command = [compiler, *STRICT, "-shared", "-fPIC", str(source), str(folder / "access.c"), "-lm"]
+        subprocess.run([*command, "-o", str(built)], check=True, capture_output=True, text=True)
+        self.library = ctypes.CDLL(str(built))
+        self.library.memory_size.restype = ctypes.c_size_t
+        for name in ("support_of", "unknown_of"):
+            getattr(self.library, name).restype = ctypes.c_double
+        self.memory = ctypes.create_string_buffer(self.library.memory_size())
+        self.count = len(guard.controller.columns.actions)
+
+    def step(self, inputs: Inputs) -> Outcome:
+        if inputs.reset:
+            self.library.control_init(self.memory)
+        action = np.full(self.count, np.nan)
+        time = np.nan if inputs.time is None else inputs.time
+        parts = [_pointer(one) for one in (inputs.measured, inputs.applied, inputs.fallback)]
+        status = self.library.control_step(self.memory, *parts, ctypes.c_double(time), _pointer(action))
+        reported = (getattr(self.library, name)(self.memory) for name in ("support_of", "unknown_of"))
+        return Outcome(status, action, *reported)
+
+    def step_many(self, measured: Numbers) -> tuple[npt.NDArray[np.int32], Numbers, Numbers, Numbers]:
+        """Return status, actions, support and unknown share at each of many first steps."""
+        rows = np.ascontiguousarray(measured)
+        status, actions = np.zeros(len(rows), dtype=np.int32), np.full((len(rows), self.count), np.nan)
+        reported = np.zeros((len(rows), 2))
+        parts = [one.ctypes.data_as(ctypes.c_void_p) for one in (rows, status, actions, reported)]
+        self.library.step_many(len(rows), *parts)
+        return status, actions, reported[:, 0], reported[:, 1]
+
+
+def _pointer(values: Numbers | None) -> ctypes.c_void_p | None:
+    return None if values is None else values.ctypes.data_as(ctypes.c_void_p)
+
+
+class InNumpy:
+    """A guard of numpy with a fallback that is given at every step."""
+
+    def __init__(self, guard: GuardedController) -> None:
+        self.given: Numbers | None = None
+        self.guard = GuardedController(
+            guard.controller,
+            fallback=self._fallback,
+            most_unknown=guard.most_unknown,
+            max_change=guard.max_change,
+        )
+        self.count = len(guard.controller.columns.actions)
+        self.last = Outcome(REFUSED, np.full(self.count, np.nan), 0.0, 0.0)
+
+    def _fallback(self, observation: Numbers) -> Numbers:
+        return np.full(self.count, np.nan) if self.given is None else self.given
+
+    def step(self, inputs: Inputs) -> Outcome:
+        self.given, nothing = inputs.fallback, np.full(self.count, np.nan)
+        if inputs.reset:
+            self.guard.reset()
+            self.last = replace(self.last, support=0.0, unknown=0.0)
+        try:
+            decision = self.guard.act(inputs.measured, inputs.applied, inputs.time)
+        except ArgumentError:
+            return replace(self.last, status=REFUSED, action=nothing)
+        except NoActionError:
+            support, unknown, _ = self.guard._learned(self.guard.states.state)
+            self.last = Outcome(NO_ACTION, nothing, support, unknown)
+            return self.last
+        status = {"learned": LEARNED, "fallback": FALLBACK}[decision.source]
+        self.last = Outcome(status, decision.action, decision.support, decision.unknown)
+        return self.last
+
+
+def with_memory(every: int = 3, units: int = 50) -> RuntimeController:
+    """Return an untrained network with the columns and the support of a log with derived columns."""
+    data = derived_log()
+    rng = torch.Generator().manual_seed(7)
+    network = MLPPolicy.from_data(data.features, data.actions, rng=rng, hidden=units)
+    features = data.features.numpy()[::every]
+    support = SavedSupport(features, np.ones(len(features)), 0.5 * features.std(axis=0) + 0.1, prior_mass=0.1)
+    parameters = {name: value.numpy() for name, value in network.state_dict().items()}
+    return RuntimeController(SavedController(data.schema, {"kind": "mlp"}, parameters, support, "here"))
+
+
+def faulty_inputs(
+    measured: Numbers, times: Numbers, resets: npt.NDArray[np.bool_], overridden: Numbers, *, seed: int = 0
+) -> list[Inputs]:
+    """Return the steps of a stream with faults, with a fallback at seven of ten of them."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for row, time, reset, other in zip(measured, times, resets, overridden, strict=True):
+        applied = None if np.isnan(other).any() else other
+        fallback = None if rng.random() < 0.3 else rng.uniform(-1.5, 1.5, len(other))
+        found.append(Inputs(row, applied, fallback, float(time), bool(reset)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two controllers at the same steps.
+
+    Attributes:
+        same_decisions: Whether status and presence of an action agree at every step.
+        counts: Number of steps by status.
+        worst: The largest difference of actions, supports (relative to 1 + S) and unknown shares.
+    """
+
+    same_decisions: bool
+    counts: list[int]
+    worst: float
+
+
+def compared(exported: Stepper, reference: Stepper, steps: Sequence[Inputs]) -> Comparison:
+    """Return how far an export is from the guard of numpy."""
+    return difference([exported.step(one) for one in steps], [reference.step(one) for one in steps])
+
+
+def difference(found: Sequence[Outcome], wanted: Sequence[Outcome]) -> Comparison:
+    """Return how far steps are from others."""
+    pairs = list(zip(found, wanted, strict=True))
+    same = all(
+        one.status == other.status and np.array_equal(np.isnan(one.action), np.isnan(other.action))
+        for one, other in pairs
+    )
+    worst = [
+        max(
+            float(np.nan_to_num(np.abs(one.action - other.action)).max()),
+            abs(one.support - other.support) / (1.0 + other.support),
+            abs(one.unknown - other.unknown),
+        )
+        for one, other in pairs
+    ]
+    counts = np.bincount([other.status for _, other in pairs], minlength=4)
+    return Comparison(same, counts.tolist(), max(worst))

@@ -1,0 +1,88 @@
+"""The commands of the page on deploying that lead from a bundle to C: they run, and give what it says."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nopg
+from docs.pages import code
+from nopg.deploy import GuardedController, load
+
+PAGE = "docs/guides/deploying.md"
+ARM = ("arm-linux-gnueabihf-gcc", "qemu-arm")
+HAS_ARM = all(shutil.which(name) for name in ARM)
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler: gcc is missing")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the tank of the page, after few updates, and its main program."""
+    place = tmp_path_factory.mktemp("exports")
+    rng = np.random.default_rng(0)
+    level, valve = rng.uniform(0.2, 1.5, (100, 1)), rng.uniform(0.0, 1.0, (100, 1))
+    following = np.maximum(level + 0.3 * valve - 0.15 * np.sqrt(level), 0.0)
+    data = nopg.Transitions.from_arrays(
+        level,
+        valve,
+        -((level[:, 0] - 1.0) ** 2),
+        following,
+        state_names=["level"],
+        action_names=["valve"],
+        bounds={"valve": (0.0, 1.0)},
+    )
+    config = nopg.TrainingConfig(updates=1, progress=False)
+    nopg.optimize(data, 0.9, model="paper", config=config).save(place / "tank", data=False)
+    (main,) = (block.text for block in code(PAGE) if block.language == "c")
+    (place / "main.c").write_text(main)
+    (place / "nopg").write_text(f'#!/bin/sh\nexec {sys.executable} -m nopg.cli "$@"\n')
+    (place / "nopg").chmod(0o755)
+    return place
+
+
+@pytest.fixture(scope="module")
+def printed(folder: Path) -> dict[str, str]:
+    """Return what the commands of the section print, in their order; those for ARM only if they can run."""
+    (block,) = (one.text for one in code(PAGE) if one.kind == "indented" and "./tank-demo" in one.text)
+    commands = [one for one in block.splitlines() if HAS_ARM or not one.startswith(ARM)]
+    assert len(commands) == (9 if HAS_ARM else 7)
+    return {command: run(command, folder) for command in commands}
+
+
+def run(command: str, folder: Path) -> str:
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        check=False,
+        shell=True,
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+def test_the_program_acts_as_numpy_does(folder: Path, printed: dict[str, str]) -> None:
+    guard = GuardedController(load(folder / "tank"), fallback=lambda observation: [0.5], max_change=0.2)
+    level = 0.3
+    for _ in range(60):
+        decision = guard.act([level])
+        level = max(level + 0.3 * float(decision.action[0]) - 0.15 * level**0.5, 0.0)
+    wanted = f"level {level:.6f} m, valve {decision.action[0]:.6f}, unknown share {decision.unknown:.6f}\n"
+    assert printed["./tank-demo"] == wanted
+
+
+def test_without_a_library_it_needs_two_functions(printed: dict[str, str]) -> None:
+    assert printed["nm -u tank-bare.o"].split() == ["U", "exp", "U", "tanh"]
+
+
+@pytest.mark.skipif(not HAS_ARM, reason="no C compiler for ARM, or no qemu-arm")
+def test_an_emulated_arm_prints_the_same_line(printed: dict[str, str]) -> None:
+    assert printed["qemu-arm ./tank-arm"] == printed["./tank-demo"]
