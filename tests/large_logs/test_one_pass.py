@@ -12,8 +12,8 @@ import nopg
 from nopg import Transitions
 from nopg.data._hashes import hashed_groups
 from nopg.data.io import write_parquet
-from nopg.errors import ArgumentError
-from nopg.large_logs import LargeLog, LogSummary, summarize
+from nopg.errors import ArgumentError, DataError
+from nopg.large_logs import LargeLog, LogSummary, load_summary, save_summary, summarize
 from nopg.large_logs._log import joined
 from nopg.models import LocalModel
 
@@ -148,3 +148,27 @@ def test_what_a_summary_cannot_do_is_refused(files: Path, summary: LogSummary) -
         nopg.optimize(summary, 0.9, model="paper")
     with pytest.raises(ArgumentError, match="engine"):
         summarize(files, engine="abacus")  # type: ignore[arg-type]
+
+
+def test_a_summary_comes_back_from_disk(summary: LogSummary, tmp_path: Path) -> None:
+    folder = save_summary(summary, tmp_path / "summary")
+    again = load_summary(folder)
+    assert torch.equal(again.sample.starts, summary.sample.starts)
+    before, after = summary.statistics.arrays(), again.statistics.arrays()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    with pytest.raises(ArgumentError, match="already"):
+        save_summary(summary, folder)
+    (folder / "sums.safetensors").write_bytes(b"torn")
+    with pytest.raises(DataError, match="cannot be read"):
+        load_summary(folder)
+    (folder / "sums.safetensors").unlink()
+    with pytest.raises(DataError, match="missing"):
+        load_summary(folder)
+
+
+def test_sums_of_another_sample_are_refused(summary: LogSummary, tmp_path: Path) -> None:
+    folder = save_summary(summary, tmp_path / "summary")
+    write_parquet(log(3, len(summary.sample)).starting_at([0.0, 0.0]), folder / "sample.parquet")
+    with pytest.raises(DataError, match="summarize"):
+        load_summary(folder)

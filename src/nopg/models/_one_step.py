@@ -147,6 +147,12 @@ class OneStep:
             extremes = joined_extremes(before.extremes, extremes)
         return Statistics(tuple(blocks), excitations, extremes)
 
+    @property
+    def fitted_statistics(self) -> Statistics:
+        """The sums that the predictions rest on."""
+        blocks = tuple((charts.whole, charts.sums) for charts in self.blocks)
+        return Statistics(blocks, self._excitations, self._extremes)
+
     def lean(self) -> OneStep:
         """Return a copy that predicts and sums but cannot be fitted again, for other processes."""
         one = copy.copy(self)

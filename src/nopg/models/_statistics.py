@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from nopg.errors import DataError
+from nopg.models._chart_sums import ChartSums
 from nopg.models._charts import BlockSums
 from nopg.models._excitation import Excitation
+from nopg.models._global_fit import GlobalFit
 
 __all__ = ["Statistics", "joined_extremes"]
 
@@ -33,6 +37,38 @@ class Statistics:
         """Number of rows that were added up."""
         return self.excitations[1].num_rows
 
+    def arrays(self) -> dict[str, Tensor]:
+        """Return all numbers by name, for a file; `filled` is the way back."""
+        found = {"extremes": self.extremes}
+        for degree, excitation in self.excitations.items():
+            found |= _tensors(f"excitation.{degree}", excitation)
+        for number, (whole, local) in enumerate(self.blocks):
+            found |= _tensors(f"{number}.whole", whole)
+            found |= {} if local is None else _tensors(f"{number}.charts", local)
+        return found
+
+    def filled(self, arrays: Mapping[str, Tensor]) -> Statistics:
+        """Return the sums of `arrays`, around the same charts; a DataError says that they are others."""
+        own = self.arrays()
+        fixed = [name for name in own if name.endswith("baseline")]
+        if {name: one.shape for name, one in own.items()} != {
+            name: one.shape for name, one in arrays.items()
+        }:
+            raise DataError("the sums are not those of the sample beside them; summarize the log again")
+        if not all(torch.allclose(own[name], arrays[name], rtol=1e-6, atol=1e-9) for name in fixed):
+            raise DataError("charts were placed otherwise when the log was summed; summarize it again")
+        blocks = tuple(
+            (
+                _filled(whole, f"{number}.whole", arrays),
+                None if local is None else _filled(local, f"{number}.charts", arrays),
+            )
+            for number, (whole, local) in enumerate(self.blocks)
+        )
+        excitations = {
+            degree: _filled(one, f"excitation.{degree}", arrays) for degree, one in self.excitations.items()
+        }
+        return Statistics(blocks, excitations, arrays["extremes"])
+
     def __add__(self, other: Statistics) -> Statistics:
         blocks = []
         for (whole, local), (whole_there, local_there) in zip(self.blocks, other.blocks, strict=True):
@@ -43,6 +79,29 @@ class Statistics:
             {degree: one + other.excitations[degree] for degree, one in self.excitations.items()},
             joined_extremes(self.extremes, other.extremes),
         )
+
+
+_Sums = TypeVar("_Sums", GlobalFit, ChartSums, Excitation)
+# Settings of an excitation, which the sample tells.
+_PLACES = ("space", "varies", "degree")
+
+
+def _tensors(name: str, sums: GlobalFit | ChartSums | Excitation) -> dict[str, Tensor]:
+    return {
+        f"{name}.{part.name}": torch.as_tensor(getattr(sums, part.name))
+        for part in fields(sums)
+        if part.name not in _PLACES
+    }
+
+
+def _filled(sums: _Sums, name: str, arrays: Mapping[str, Tensor]) -> _Sums:
+    """Return sums with the numbers of arrays; counts and weights are numbers again."""
+    found: dict[str, Any] = {}
+    for part in fields(sums):
+        if part.name not in _PLACES:
+            value = arrays[f"{name}.{part.name}"]
+            found[part.name] = value if isinstance(getattr(sums, part.name), Tensor) else value.item()
+    return replace(sums, **found)
 
 
 def joined_extremes(one: Tensor, other: Tensor) -> Tensor:
