@@ -1,40 +1,23 @@
-"""Sums of the parts of a log as tasks of a Ray cluster, which repeats those that are lost."""
+"""Tasks of a Ray cluster, which repeats those that are lost."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-
 from nopg.data.io._files import extra
-from nopg.large_logs._log import LargeLog, LogPart
-from nopg.large_logs._sums import PassSums, sum_parts
-from nopg.models._one_step import OneStep
 
-__all__ = ["sum_on_ray"]
+__all__ = ["on_ray"]
 
 
-def sum_on_ray(log: LargeLog, steps: OneStep, shards: Sequence[Sequence[LogPart]]) -> list[PassSums]:
-    """Return the sums of each share of the parts; the cluster has to see the files.
-
-    Args:
-        log: The log.
-        steps: Model of a sample.
-        shards: Shares of the parts, one task for each.
-    """
+def on_ray(task: Callable[[int], bytes], count: int) -> list[bytes]:
+    """Return the results of tasks 0 to count − 1, on the cluster of `RAY_ADDRESS` or else on this machine."""
     ray, data = extra("ray"), extra("ray.data")
     ray.init(ignore_reinit_error=True, log_to_driver=False)
-    model = ray.put((log, steps))
+    stored = ray.put(task)
 
-    def summed(row: Mapping[str, Any]) -> dict[str, Any]:
-        torch.set_num_threads(1)
-        given, one = ray.get(model)
-        return {"number": row["number"], "sums": pickle.dumps(sum_parts(given, one, shards[row["number"]]))}
+    def run(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {"id": row["id"], "result": ray.get(stored)(int(row["id"]))}
 
-    numbers = data.from_items(
-        [{"number": number} for number in range(len(shards))], override_num_blocks=len(shards)
-    )
-    found = {row["number"]: row["sums"] for row in numbers.map(summed).take_all()}
-    return [pickle.loads(found[number]) for number in range(len(shards))]
+    found = data.range(count, override_num_blocks=count).map(run).take_all()
+    return [row["result"] for row in sorted(found, key=lambda row: int(row["id"]))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
@@ -14,27 +15,27 @@ from nopg.data._hashes import hashed_groups
 from nopg.data.io._paths import Paths
 from nopg.data.io._roles import Columns
 from nopg.errors import ArgumentError
-from nopg.large_logs._log import LargeLog, LogPart, joined
+from nopg.large_logs._log import LargeLog, joined
 from nopg.large_logs._pool import sum_on_processes
-from nopg.large_logs._ray import sum_on_ray
-from nopg.large_logs._sums import PassSums
+from nopg.large_logs._ray import on_ray
+from nopg.large_logs._sums import ShardTask
 from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
-from nopg.models._one_step import OneStep
 from nopg.models._regression_rows import NUM_GROUPS
 
-__all__ = ["summarize"]
+__all__ = ["Engine", "summarize"]
 
 _SAMPLE_ROWS = 20_000
 
-Engine = Callable[[LargeLog, OneStep, Sequence[Sequence[LogPart]]], list[PassSums]]
+Engine = Callable[[Callable[[int], bytes], int], Sequence[bytes]]
+"""Runs a task for every number below a count, anywhere, and returns the results in their order."""
 
 
 def summarize(
     path: Paths | LargeLog,
     *,
     workers: int | None = None,
-    engine: Literal["processes", "ray"] = "processes",
+    engine: Literal["processes", "ray"] | Engine = "processes",
     progress: bool = True,
     **columns: Unpack[Columns],
 ) -> LogSummary:
@@ -47,12 +48,13 @@ def summarize(
     Args:
         path: A file, a folder, a glob or several of them; or a `LargeLog`.
         workers: Shares that are summed at a time; one for each core by default.
-        engine: Processes of this machine, or tasks of a Ray cluster, which sees the same files.
+        engine: Processes of this machine, tasks of a Ray cluster, which sees the same files, or a function
+            that runs tasks elsewhere.
         progress: Whether to show rows, time left and memory.
         columns: Roles and settings, as in `nopg.read_parquet`.
     """
-    if engine not in {"processes", "ray"}:
-        raise ArgumentError(f"there is no engine {engine!r}; choose 'processes' or 'ray'")
+    if not callable(engine) and engine not in {"processes", "ray"}:
+        raise ArgumentError(f"there is no engine {engine!r}; choose 'processes' or 'ray', or give a function")
     count = workers or os.cpu_count() or 1
     if count < 1:
         raise ArgumentError(f"workers is {workers}; it must be positive")
@@ -61,9 +63,10 @@ def summarize(
     sample = joined(runs)
     groups = torch.cat([hashed_groups(run, NUM_GROUPS) for run in runs])
     steps, shards = LocalModel(sample, groups=groups).steps.lean(), log.shards(count)
-    if engine == "ray":
-        found = sum_on_ray(log, steps, shards)
-    else:
+    if engine == "processes":
         found = sum_on_processes(log, steps, shards, progress=progress)
+    else:
+        run = on_ray if engine == "ray" else engine
+        found = [pickle.loads(one) for one in run(ShardTask(log, steps, shards), len(shards))]
     total = reduce(add, found)
     return LogSummary(sample.starting_at(total.starts), groups, total.statistics)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import pickle
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +14,7 @@ from nopg.large_logs._log import LargeLog, LogPart
 from nopg.models._one_step import OneStep
 from nopg.models._statistics import Statistics
 
-__all__ = ["PassSums", "sum_parts"]
+__all__ = ["PassSums", "ShardTask", "sum_parts"]
 
 _MOST_STARTS = 1_000
 
@@ -32,6 +33,26 @@ class PassSums:
 
     def __add__(self, other: PassSums) -> PassSums:
         return PassSums(self.statistics + other.statistics, _fewest(self.starts, other.starts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardTask:
+    """A function of the number of a share: it sums the share and returns the bytes of its sums.
+
+    Attributes:
+        log: The log, whose files every machine sees under the same path.
+        steps: Model of a sample.
+        shards: Shares of the parts.
+    """
+
+    log: LargeLog
+    steps: OneStep
+    shards: Sequence[Sequence[LogPart]]
+
+    def __call__(self, number: int) -> bytes:
+        """Return the sums of a share."""
+        torch.set_num_threads(1)
+        return pickle.dumps(sum_parts(self.log, self.steps, self.shards[number]))
 
 
 def sum_parts(
