@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from nopg._ranks import ALONE, Ranks
-
 __all__ = ["SpatialCells", "spatial_order"]
 
 # Points from which the medians of the cells are computed.
@@ -40,17 +38,9 @@ class SpatialCells:
 
         By default there are up to 512 cells, of 16 points or more.
         """
-        return cls.of_every(points, 0, len(points), ALONE, depth=depth)
-
-    @classmethod
-    def of_every(
-        cls, points: torch.Tensor, first: int, total: int, ranks: Ranks, *, depth: int | None = None
-    ) -> SpatialCells:
-        """Return the cells of the points of all ranks; those given are `first` and following of `total`."""
         if depth is None:
-            depth = min(_MAX_DEPTH, max(total // _MIN_POINTS, 1).bit_length() - 1)
-        step = max(1, total // _POINTS_SAMPLED)
-        boxes = [ranks.gather(points[-first % step :: step]).cpu().numpy()]
+            depth = min(_MAX_DEPTH, max(len(points) // _MIN_POINTS, 1).bit_length() - 1)
+        boxes = [points[:: max(1, len(points) // _POINTS_SAMPLED)].cpu().numpy()]
         sides, medians = [], []
         for _ in range(depth):
             halves = []

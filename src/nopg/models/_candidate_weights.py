@@ -27,7 +27,7 @@ class CandidateWeights:
         pattern: The candidates of each query.
         log_psi: log wψ of the candidates, −∞ for padding, shape (m, K).
         log_dropped: Log of a bound on the mass of all other samples: Σwψ (m,), or Σwψφ (L, m) of L actions.
-        actions: Actions of the samples in bandwidths, with those of the halo, shape (n + h, d_a).
+        actions: Actions of the samples in bandwidths, shape (n, d_a).
         prior_mass: β.
     """
 
@@ -36,7 +36,7 @@ class CandidateWeights:
     ) -> None:
         self.pattern, self.log_psi, self.log_dropped = pattern, log_psi, log_dropped
         self.prior_mass = prior_mass
-        self._sample_actions = actions.T.contiguous()  # (d_a, n + h)
+        self._sample_actions = actions.T.contiguous()  # (d_a, n)
         self._stored: list[Tensor] | None = None  # d_a × (m, K)
         if len(self._sample_actions) * log_psi.numel() <= _MAX_STORED_ACTIONS:
             self._stored = list(self._columns(slice(None)))
