@@ -374,7 +374,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "an empty object": (_write("state.json", b"{}"), "state.json says nothing of 'format'"),
     "a pickle for tensors": (_write("tensors.safetensors", pickle.dumps(Hostile())), "tensors.safetensors: "),
     "a pickle for the state": (_write("state.json", pickle.dumps(Hostile())), "state.json: "),
-    "a format to come": (_edit_state(format=2), "it is of format 2, this version reads 1"),
+    "a format to come": (_edit_state(format=3), "it is of format 3, this version reads 2"),
+    "a format of before": (_edit_state(format=1), "it is of format 1, this version reads 2"),
     "no history": (_edit_state(history=None), "state.json: "),
     "another history": (_edit_state(history={"columns": ["number"], "rows": [[1]]}), "has the columns"),
     "no updates": (

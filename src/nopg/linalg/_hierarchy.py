@@ -81,7 +81,7 @@ class CellHierarchy:
                 f"the preconditioner has {entries} entries in {rows} rows, the saved one has "
                 f"{sampled.numel()} in {shape.numel()}; it belongs to another model"
             )
-        sampled = sampled.reshape(rows, entries // max(rows, 1))
+        sampled = sampled.reshape(rows, entries // rows)
         if not bool((sampled >= 0).all() and (sampled.sum(dim=1) <= 1.01).all() and (shape >= 0).all()):
             raise DataError("the rows of the saved preconditioner are not probabilities")
         device = self._weights.device
@@ -132,7 +132,7 @@ class CellHierarchy:
         row_ends = torch.arange(len(chosen) + 1, dtype=torch.int32) * indices.shape[1]
         self._sampled = SparsePattern(row_ends, indices.reshape(-1), pattern.num_columns)
         self._products = []
-        keys, found, total, near = [torch.zeros(0, dtype=torch.int64)], 0, len(chosen), near.long()
+        keys, found, total, near = [], 0, len(chosen), near.long()
         for start in range(0, len(chosen), _REPRESENTATIVES_AT_ONCE):
             rows = slice(start, min(start + _REPRESENTATIVES_AT_ONCE, len(chosen)))
             columns = indices[rows].long()

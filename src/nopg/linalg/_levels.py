@@ -106,7 +106,7 @@ def build_level(labels: Tensor, num_cells: int, row_of: Tensor, columns: Tensor)
 
 def _rows_per_cell(labels: Tensor, num_cells: int) -> int:
     """Return k if the labels are k zeros, k ones and so on, else 0."""
-    k = len(labels) // num_cells if num_cells else 0
-    if k == 0 or k * num_cells != len(labels):
+    k = len(labels) // num_cells
+    if k * num_cells != len(labels):
         return 0
     return k if bool((labels == torch.arange(len(labels)) // k).all()) else 0

@@ -41,13 +41,13 @@ class SparsePattern:
     @cached_property
     def row_length(self) -> int:
         """Largest number of entries in a row."""
-        return int((self.starts[1:] - self.starts[:-1]).max()) if self.num_rows else 0
+        return int((self.starts[1:] - self.starts[:-1]).max())
 
     @cached_property
     def longest_column(self) -> int:
         """Largest number of entries in a column."""
         starts = self.transposition[0]
-        return int((starts[1:] - starts[:-1]).max()) if self.num_columns else 0
+        return int((starts[1:] - starts[:-1]).max())
 
     @cached_property
     def transposition(self) -> tuple[Tensor, Tensor, Tensor]:

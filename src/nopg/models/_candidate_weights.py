@@ -122,15 +122,15 @@ class CandidateWeights:
 
     def _blocks(self) -> Iterator[slice]:
         m, K = self.log_psi.shape
-        step = max(_ENTRIES_AT_ONCE // max(K, 1), 1)
-        for start in range(0, max(m, 1), step):
+        step = max(_ENTRIES_AT_ONCE // K, 1)
+        for start in range(0, m, step):
             yield slice(start, min(start + step, m))
 
 
 def log_kernel(indices: Tensor, samples: Tensor, places: Tensor, dtype: torch.dtype) -> Tensor:
     """Return log ψ (m, K) of candidates (m, K) among samples (n, d) at places (m, d), both in units of h."""
     log_psi = torch.empty(indices.shape, dtype=dtype)
-    step = max(_ENTRIES_AT_ONCE // max(indices.shape[1], 1), 1)
+    step = max(_ENTRIES_AT_ONCE // indices.shape[1], 1)
     for rows in (slice(start, start + step) for start in range(0, len(places), step)):
         offsets = places[rows, None] - samples[indices[rows].long()]
         log_psi[rows] = (-0.5 * offsets.square().sum(dim=2)).to(dtype)

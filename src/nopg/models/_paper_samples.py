@@ -70,7 +70,7 @@ class PaperSamples(TransitionModel):
 
     def pattern(self, graph: CandidateGraph) -> RowPattern:
         """Return the positions of the candidates."""
-        filled = int(graph.present.sum()) / max(graph.present.numel(), 1)
+        filled = int(graph.present.sum()) / graph.present.numel()
         return RowPattern(graph.indices, self.num_nodes, None if filled > _FULL else graph.present)
 
     def weighted(self, graph: CandidateGraph, pattern: RowPattern) -> CandidateWeights:
