@@ -26,7 +26,7 @@ from nopg.models import PaperModel, _candidates
 from nopg.models._candidates import CandidateSearch
 from nopg.models._paper_queries import PaperBackup
 from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
-from nopg.models._sharing import share_rows
+from nopg.models._row_order import next_state_order
 from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy, Policy
 from studies.paper._tasks import TASKS, Task
 from studies.printing import say
@@ -123,8 +123,8 @@ def cost(rows: int = 10_000, updates: int = 30) -> tuple[float, int]:
     task = TASKS["pendulum-random"]
     data = task.data(rows, 0)
     h = select_bandwidths(data)
-    shared = share_rows(data, h.state_kernel)
-    runs = [_Updates(task, shared.data, h, controlled=controlled) for controlled in (True, False)]
+    data = data.take(next_state_order(data, h.state_kernel))
+    runs = [_Updates(task, data, h, controlled=controlled) for controlled in (True, False)]
     for number in range(updates + 3):
         for run in runs:
             run.update(counted=number >= 3)

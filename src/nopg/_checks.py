@@ -19,7 +19,7 @@ def check_discount(discount: float) -> float:
     return float(discount)
 
 
-def check_device(device: torch.device | str | None, *, several_ranks: bool = False) -> torch.device:
+def check_device(device: torch.device | str | None) -> torch.device:
     """Return the device with its number, by default the CPU; raise if it cannot be used.
 
     Example:
@@ -31,8 +31,4 @@ def check_device(device: torch.device | str | None, *, several_ranks: bool = Fal
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         reason = str(error).splitlines()[0].split(". ", 1)[0]
         raise ArgumentError(f"device {str(device)!r} cannot be used here ({reason}); try 'cpu'") from error
-    if several_ranks and found.type != "cpu":
-        raise ArgumentError(
-            f"several ranks compute on CPUs, not on {str(found)!r}; leave device out, or start one process"
-        )
     return found

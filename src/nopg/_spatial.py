@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from nopg._ranks import ALONE, Ranks
-
 __all__ = ["SpatialCells", "spatial_order"]
 
 # Points from which the medians of the cells are computed.
 _POINTS_SAMPLED = 1 << 16
 _MAX_DEPTH, _MIN_POINTS = 9, 16
+# Up to this many points of a cell keep their order.
+_LEAF = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class SpatialCells:
         medians: Value at which it splits, shape (2ᵏ − 1,); points not above it go left.
 
     Example:
-        >>> cells = SpatialCells.of(torch.tensor([[3.0], [0.0], [2.0], [1.0]]), depth=1)
-        >>> cells.number(torch.tensor([[0.5], [2.5]])).tolist()
+        >>> cells = SpatialCells.of(torch.arange(32.0)[:, None])
+        >>> cells.number(torch.tensor([[3.0], [20.0]])).tolist()
         [0, 1]
     """
 
@@ -35,22 +35,10 @@ class SpatialCells:
     medians: torch.Tensor
 
     @classmethod
-    def of(cls, points: torch.Tensor, *, depth: int | None = None) -> SpatialCells:
-        """Return the 2^depth cells of points (n, d); with similar numbers of points.
-
-        By default there are up to 512 cells, of 16 points or more.
-        """
-        return cls.of_every(points, 0, len(points), ALONE, depth=depth)
-
-    @classmethod
-    def of_every(
-        cls, points: torch.Tensor, first: int, total: int, ranks: Ranks, *, depth: int | None = None
-    ) -> SpatialCells:
-        """Return the cells of the points of all ranks; those given are `first` and following of `total`."""
-        if depth is None:
-            depth = min(_MAX_DEPTH, max(total // _MIN_POINTS, 1).bit_length() - 1)
-        step = max(1, total // _POINTS_SAMPLED)
-        boxes = [ranks.gather(points[-first % step :: step]).cpu().numpy()]
+    def of(cls, points: torch.Tensor) -> SpatialCells:
+        """Return up to 512 cells of points (n, d), with similar numbers of points, 16 or more."""
+        depth = min(_MAX_DEPTH, max(len(points) // _MIN_POINTS, 1).bit_length() - 1)
+        boxes = [points[:: max(1, len(points) // _POINTS_SAMPLED)].cpu().numpy()]
         sides, medians = [], []
         for _ in range(depth):
             halves = []
@@ -83,25 +71,23 @@ class SpatialCells:
         return len(self.sides) + 1
 
 
-def spatial_order(points: torch.Tensor, cells: torch.Tensor | None = None, *, leaf: int = 16) -> torch.Tensor:
+def spatial_order(points: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     """Return an order of points (n, d) in which those that are close in space are close in memory, (n,).
 
     Args:
         points: The points.
-        cells: Cell of each point, shape (n,): points are sorted by cell, and within each cell independently
-            of the others.
-        leaf: Up to this many points keep their order.
+        cells: Cell of each point, shape (n,): points are sorted by cell, and within each cell by a kd-tree.
 
     Example:
-        >>> spatial_order(torch.tensor([[3.0], [0.0], [2.0], [1.0]]), leaf=1).tolist()
-        [1, 3, 2, 0]
+        >>> spatial_order(torch.tensor([[3.0], [0.0], [2.0], [1.0]]), torch.tensor([1, 0, 1, 0])).tolist()
+        [1, 3, 0, 2]
     """
-    if cells is None:
-        tree = cKDTree(points.detach().cpu().numpy(), leafsize=leaf)
-        return torch.as_tensor(np.asarray(tree.indices, dtype=np.int64))
     order = cells.argsort(stable=True)
     counts = torch.bincount(cells)
     parts = order.split(counts[counts > 0].tolist())
-    return (
-        torch.cat([part[spatial_order(points[part], leaf=leaf)] for part in parts]) if len(order) else order
-    )
+    return torch.cat([part[_tree_order(points[part])] for part in parts])
+
+
+def _tree_order(points: torch.Tensor) -> torch.Tensor:
+    tree = cKDTree(points.cpu().numpy(), leafsize=_LEAF)
+    return torch.as_tensor(np.asarray(tree.indices, dtype=np.int64))

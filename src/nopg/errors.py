@@ -9,7 +9,6 @@ NopgError
 ├── ExportError (RuntimeError)   an exported controller that does not act as the one it comes from
 ├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
 ├── MemoryBudgetError (MemoryError)  what was asked does not fit the budget
-├── RankError (RuntimeError)     another process of the run is gone
 ├── TrainingInterrupted (KeyboardInterrupt)  stopped by Ctrl-C, with a checkpoint to go on from
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 
@@ -28,7 +27,6 @@ __all__ = [
     "NoActionError",
     "NopgError",
     "ObservationError",
-    "RankError",
     "SolverError",
     "SupportWarning",
     "TrainingInterrupted",
@@ -69,10 +67,6 @@ class SolverError(NopgError, RuntimeError):
 
 class MemoryBudgetError(NopgError, MemoryError):
     """What was asked for does not fit the memory budget."""
-
-
-class RankError(NopgError, RuntimeError):
-    """Another process of a run on several ranks is gone or silent."""
 
 
 class TrainingInterrupted(NopgError, KeyboardInterrupt):  # noqa: N818 (nothing went wrong)

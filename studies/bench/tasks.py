@@ -12,7 +12,6 @@ import torch
 
 import nopg
 from nopg import Bandwidths, Transitions
-from nopg._ranks import ALONE
 from nopg._seeding import generator
 from nopg.bellman import PaperProblem
 from nopg.data.io import from_gymnasium
@@ -20,7 +19,7 @@ from nopg.envs import Pendulum, collect_uniform
 from nopg.models import PaperModel
 from nopg.models._candidates import CandidateSearch
 from nopg.models._footprint import Footprint
-from nopg.models._sharing import share_rows
+from nopg.models._row_order import next_state_order
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from studies.bench.cases import Case
 
@@ -90,7 +89,8 @@ def select(task: str, rows: int) -> dict[str, list[float]]:
 
 def prepared(data: Transitions, bandwidths: Bandwidths) -> Transitions:
     """Return the rows in the order that `optimize` gives them, the declared starts as they were."""
-    return share_rows(data.starting_at(data.starts), bandwidths.state_kernel, ALONE).data
+    declared = data.starting_at(data.starts)
+    return declared.take(next_state_order(declared, bandwidths.state_kernel))
 
 
 def new_problem(case: Case, data: Transitions, bandwidths: Bandwidths) -> PaperProblem:

@@ -17,7 +17,7 @@ from nopg.kernels import Bandwidths
 from nopg.models import MonteCarlo, PaperModel
 from nopg.models._candidates import CandidateSearch
 from nopg.models._paper_queries import PaperBackup
-from nopg.neighbors._samples import SampleIndex
+from nopg.neighbors import neighbor_search
 from nopg.policies import LinearPolicy
 from reference.problem_cases import Case, PolicyKind, random_case
 from studies.cut import RandomSet, compare
@@ -162,7 +162,7 @@ def test_rows_that_are_searched_again_stay_within_their_memory_and_their_bound_s
     queries = torch.randn(1, 40, 2, generator=rng, dtype=torch.float64)
     products = torch.exp(-0.5 * torch.cdist(queries[0], points).square())
     for most, expected in ((0, 8), (40 * 30, 30)):
-        graph = CandidateSearch().find_for_actions(SampleIndex(points), queries, most_entries=most)
+        graph = CandidateSearch().find_for_actions(neighbor_search(points), queries, most_entries=most)
         assert graph.indices.shape == (40, expected)
         kept = torch.zeros_like(products).scatter_(1, graph.indices.long(), 1.0)
         assert bool(((1 - kept) * products).sum(dim=1).log().le(graph.log_dropped[0]).all())

@@ -108,7 +108,6 @@ def test_a_command_that_does_not_exist_is_found_out(command: str, wrong: str) ->
         "python -m studies measure correctness",
         "python examples/pendulum_grid.py --samples 450",
         "$ nopg describe log.csv   # goes on where it was",
-        "torchrun --nproc-per-node 2 train.py",
     ],
 )
 def test_a_command_that_exists_is_let_pass(command: str) -> None:

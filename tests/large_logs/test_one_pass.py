@@ -146,6 +146,8 @@ def test_a_controller_is_trained_from_a_summary(summary: LogSummary, tmp_path: P
 def test_what_a_summary_cannot_do_is_refused(files: Path, summary: LogSummary) -> None:
     with pytest.raises(ArgumentError, match="no other model"):
         nopg.optimize(summary, 0.9, model="paper")
+    with pytest.raises(ArgumentError, match="structures"):
+        nopg.optimize(summary, 0.9, policy="linear")
     with pytest.raises(ArgumentError, match="engine"):
         summarize(files, engine="abacus")  # type: ignore[arg-type]
 

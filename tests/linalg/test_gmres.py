@@ -15,7 +15,7 @@ from nopg.linalg import GMRES, Auto, BiCGSTAB, DenseLU, FixedPoint, Resolvent, S
 from nopg.linalg._hierarchy import CellHierarchy
 from nopg.models import PaperModel
 from nopg.models._candidates import CandidateSearch
-from nopg.models._sharing import share_rows
+from nopg.models._row_order import next_state_order
 from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
 from nopg.training._ascent import ascend
 
@@ -34,10 +34,8 @@ def equation(
 ) -> BellmanEquation:
     data = plant(columns)
     h = Bandwidths.from_values([0.15 * columns**0.5] * columns, [0.5])
-    shared = share_rows(data, h.state_kernel)
-    model = PaperModel(
-        shared.data, h, prior_mass=prior_mass, search=CandidateSearch(num_candidates=24), cells=shared.cells
-    )
+    rows = next_state_order(data, h.state_kernel)
+    model = PaperModel(data.take(rows), h, prior_mass=prior_mass, search=CandidateSearch(num_candidates=24))
     problem = PaperProblem.build(model, torch.zeros(1, columns, dtype=torch.float64), discount=discount)
     build = GaussianMLPPolicy.from_data if gaussian else MLPPolicy.from_data
     policy: Policy = build(data.features, data.actions, rng=generator(0, "policy"))
@@ -63,8 +61,8 @@ def test_the_preconditioner_is_worth_it_on_a_plant_of_few_dimensions() -> None:
     # On the pendulum a step of the model is short, which is what makes the plain method slow.
     data = collect_uniform(Pendulum(), 4_000, seed=0)
     h = Bandwidths.from_values([0.1, 0.1, 0.4], [0.6])
-    shared = share_rows(data, h.state_kernel)
-    model = PaperModel(shared.data, h, search=CandidateSearch(num_candidates=24), cells=shared.cells)
+    rows = next_state_order(data, h.state_kernel)
+    model = PaperModel(data.take(rows), h, search=CandidateSearch(num_candidates=24))
     problem = PaperProblem.build(model, data.schema.encode(data.starts), discount=0.99)
     policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
     system = problem.equation(policy, generator(0, "actions"))

@@ -48,8 +48,8 @@ def test_the_draw_follows_its_seed_and_has_each_run_once(tmp_path: Path) -> None
     assert [r.seed for r in first] != [r.seed for r in drawn("paper", 10, 1, tmp_path)]
     assert len({r.seed for r in first}) == 10
     assert {r.commit for r in first} == {"new"}
-    with pytest.raises(ArgumentError, match="no record of a run of 'scaling'"):
-        drawn("scaling", 10, 0, tmp_path)
+    with pytest.raises(ArgumentError, match="no record of a run of 'latency'"):
+        drawn("latency", 10, 0, tmp_path)
 
 
 def test_a_trial_on_other_demonstrations_asks_for_their_file(tmp_path: Path) -> None:

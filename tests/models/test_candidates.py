@@ -9,14 +9,14 @@ from nopg._seeding import generator
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
 from nopg.models._candidates import CandidateGraph, CandidateSearch
-from nopg.neighbors._samples import SampleIndex
+from nopg.neighbors import neighbor_search
 
 
 def find(
     samples: torch.Tensor, queries: torch.Tensor, *, search: CandidateSearch | None = None, h: float = 1.0
 ) -> CandidateGraph:
     kernel = GaussianKernel(torch.full((samples.shape[1],), h, dtype=torch.float64))
-    return (search or CandidateSearch()).find(SampleIndex(kernel.scale(samples)), kernel, queries)
+    return (search or CandidateSearch()).find(neighbor_search(kernel.scale(samples)), kernel, queries)
 
 
 def line(*places: float) -> torch.Tensor:

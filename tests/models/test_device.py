@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from nopg import CheckpointConfig, TrainingConfig, optimize
+from nopg import CheckpointConfig, TrainingConfig, _spatial, optimize
 from nopg._checks import check_device
-from nopg._ranks import Ranks
 from nopg._seeding import generator
-from nopg._spatial import SpatialCells
 from nopg.bellman import NOPG, PaperProblem, solution_gradient
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
@@ -31,6 +29,12 @@ KINDS: tuple[PolicyKind, ...] = ("mlp", "gaussian")
 SOLVERS: tuple[Callable[[], Solver], ...] = (GMRES, BiCGSTAB, FixedPoint, DenseLU, Auto)
 
 
+@pytest.fixture(autouse=True)
+def _four_large_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make so few rows have levels of smaller cells in the preconditioner."""
+    monkeypatch.setattr(_spatial, "_MAX_DEPTH", 2)
+
+
 def case(kind: PolicyKind = "mlp", *, rows: int = 500) -> Case:
     """Return weighted rows, some of them terminal, with narrow bandwidths: rows of different length."""
     drawn = random_case(3, rows=rows, terminals=True, policy=kind, prior_mass=1e-3)
@@ -46,7 +50,7 @@ def problem(
     device: torch.device | None = None,
     samples: int | None = None,
 ) -> PaperProblem:
-    """Return the problem with four large cells, so that there are levels of smaller ones."""
+    """Return the problem."""
     model = PaperModel(
         of.data,
         of.bandwidths,
@@ -54,7 +58,6 @@ def problem(
         integration=None if samples is None else MonteCarlo(samples),
         dtype=dtype,
         device=device,
-        cells=SpatialCells.of(of.bandwidths.state_kernel.scale(of.data.next_features), depth=2),
     )
     assert len(model.hierarchy.levels) > 1  # built before training, on the CPU
     return PaperProblem.build(model, of.data.schema.encode(of.data.starts), discount=of.discount)
@@ -204,12 +207,6 @@ def test_training_on_a_device_ends_with_the_same_answer_on_the_cpu(tmp_path: Pat
         assert all(
             type(ours.data) is torch.Tensor and torch.equal(ours, theirs) for ours, theirs in parameters
         )
-
-
-def test_several_ranks_stay_on_the_cpu() -> None:
-    one = case(rows=60)
-    with pytest.raises(ArgumentError, match="several ranks compute on CPUs, not on 'meta'; leave device out"):
-        PaperModel(one.data, one.bandwidths, device="meta", ranks=Ranks(0, 2))
 
 
 def test_a_policy_on_another_device_is_refused() -> None:

@@ -20,7 +20,6 @@ from safetensors.torch import load_file, save_file
 
 import nopg
 from flat_settings import configured
-from nopg._ranks import ALONE
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
@@ -200,12 +199,12 @@ def test_a_policy_that_was_passed_in_goes_on_where_it_is_now(grid: Transitions, 
 
 def test_a_checkpoint_is_json_and_safetensors(begun: Path) -> None:
     last = begun / "update-000004"
-    assert sorted(path.name for path in last.iterdir()) == ["rank-0.safetensors", "state.json"]
+    assert sorted(path.name for path in last.iterdir()) == ["state.json", "tensors.safetensors"]
     state = json.loads((last / "state.json").read_text(), parse_constant=pytest.fail)
-    assert state["format"] == 1
+    assert state["format"] == 2
     assert len(state["history"]["rows"]) == 4
     assert {"policy.network.hidden.weight", "memory.estimator.q", "memory.estimator.mu"} <= set(
-        load_file(last / "rank-0.safetensors")
+        load_file(last / "tensors.safetensors")
     )
 
 
@@ -228,8 +227,8 @@ def _written_and_read(history: tuple[Update, ...]) -> tuple[Update, ...]:
     state = State(fingerprint={}, finished=False, eps=1e-8, most_candidates=None, start=None)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"update-{len(history):06}"
-        write_folder(path, state, history, shared={}, memory={}, ranks=ALONE)
-        return read_folder(path, ALONE)[1]
+        write_folder(path, state, history, {})
+        return read_folder(path)[1]
 
 
 def test_what_a_kill_left_unfinished_is_not_taken_for_a_checkpoint_and_goes_with_the_next(
@@ -339,7 +338,7 @@ def _edit_state(**changes: object) -> Callable[[Path], None]:
 
 def _edit_tensors(**changes: torch.Tensor | None) -> Callable[[Path], None]:
     def damage(last: Path) -> None:
-        path = last / "rank-0.safetensors"
+        path = last / "tensors.safetensors"
         tensors = {**load_file(path), **changes}
         save_file({name: part for name, part in tensors.items() if part is not None}, path)
 
@@ -364,18 +363,19 @@ def _is_a_file(last: Path) -> None:
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "no state": (lambda last: (last / "state.json").unlink(), "state.json: .*No such file"),
-    "no tensors": (lambda last: (last / "rank-0.safetensors").unlink(), "rank-0.safetensors: "),
+    "no tensors": (lambda last: (last / "tensors.safetensors").unlink(), "tensors.safetensors: "),
     "no folder": (_is_a_file, "state.json: .*Not a directory"),
     "half a state": (_cut("state.json", 0.5), "state.json: "),
-    "half the tensors": (_cut("rank-0.safetensors", 0.5), "rank-0.safetensors: "),
-    "nothing in it": (_cut("rank-0.safetensors", 0.0), "rank-0.safetensors: "),
+    "half the tensors": (_cut("tensors.safetensors", 0.5), "tensors.safetensors: "),
+    "nothing in it": (_cut("tensors.safetensors", 0.0), "tensors.safetensors: "),
     "not text": (_write("state.json", b"\xff\xfe\x00"), "state.json: "),
     "too deep": (_write("state.json", b"[" * 200_000), "state.json: "),
     "no object": (_write("state.json", b"[1, 2]"), "state.json: "),
     "an empty object": (_write("state.json", b"{}"), "state.json says nothing of 'format'"),
-    "a pickle for tensors": (_write("rank-0.safetensors", pickle.dumps(Hostile())), "rank-0.safetensors: "),
+    "a pickle for tensors": (_write("tensors.safetensors", pickle.dumps(Hostile())), "tensors.safetensors: "),
     "a pickle for the state": (_write("state.json", pickle.dumps(Hostile())), "state.json: "),
-    "a format to come": (_edit_state(format=2), "it is of format 2, this version reads 1"),
+    "a format to come": (_edit_state(format=3), "it is of format 3, this version reads 2"),
+    "a format of before": (_edit_state(format=1), "it is of format 1, this version reads 2"),
     "no history": (_edit_state(history=None), "state.json: "),
     "another history": (_edit_state(history={"columns": ["number"], "rows": [[1]]}), "has the columns"),
     "no updates": (
@@ -454,7 +454,7 @@ def test_a_solver_s_memory_that_does_not_fit_is_named(
     with pytest.raises(InterruptedError):
         train(grid, checkpoint=tmp_path, every=1, solver="gmres", callbacks=[killed])
     last = tmp_path / "update-000002"
-    kept = load_file(last / "rank-0.safetensors")
+    kept = load_file(last / "tensors.safetensors")
     changes: dict[str, torch.Tensor | None] = {}
     for name, part in damage.items():
         [full] = [key for key in kept if key.startswith("memory.estimator.solver.") and key.endswith(name)]

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from nopg._ranks import ALONE
 from nopg.training._checkpoint_files import complete_folders, read_folder
 from training.survivor import UPDATES
 
@@ -69,7 +68,7 @@ def kill_until(lives: Lives, folder: Path, case: str, *, kills: int, seed: int) 
             killed += 1
             complete = complete_folders(shaken / "run")
             for path in complete.values():
-                read_folder(path, ALONE)
+                read_folder(path)
             at.add(max(complete, default=-1))
             unfinished += any((shaken / "run").glob(".*-update-*"))
             continue

@@ -14,11 +14,10 @@ import pytest
 from numpy import float32
 
 import nopg
-from nopg._ranks import Ranks
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, MissingExtraError
 from nopg.kernels import Bandwidths
-from nopg.training import CSVLogger, JSONLinesLogger, TensorBoardLogger, Update, _loggers
+from nopg.training import CSVLogger, JSONLinesLogger, TensorBoardLogger, Update
 
 Lines = CSVLogger | JSONLinesLogger
 BOTH = pytest.mark.parametrize("kind", [CSVLogger, JSONLinesLogger])
@@ -175,15 +174,6 @@ def test_loggers_are_callbacks_of_a_training_and_follow_it_over_a_break(tmp_path
         assert [row["number"] for row in rows] == [1, 2, 3, 4, 5, 6]
         assert rows == [{"number": one.number, **one.metrics} for one in history]
         assert all(row["seconds"] is not None and row["seconds"] > 0 for row in rows)
-
-
-@BOTH
-def test_of_several_ranks_the_first_one_writes(
-    kind: type[Lines], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_loggers, "current_ranks", lambda: Ranks(1, 2))
-    write(kind(tmp_path / "log"), 1)
-    assert not (tmp_path / "log").exists()
 
 
 # TensorBoard.

@@ -39,22 +39,21 @@ class Cut:
     @classmethod
     def of(cls, equation: BellmanSystem, q: Solution, mu: Solution) -> Cut:
         """Return the bounds for a solved equation."""
-        problem, space = equation.problem, equation.problem.space
-        gamma, start = equation.discount, equation.initial_lost
+        problem, gamma, start = equation.problem, equation.discount, equation.initial_lost
         x = gamma * equation.lost
         deepest = _largest_value(equation, x)
         lost = largest = float("inf")
         if deepest < 1:
-            reached = space.dot(mu.value.clamp(min=0), x) + mu.error_bound * space.max(x)
+            reached = float(mu.value.clamp(min=0) @ x) + mu.error_bound * float(x.max())
             lost = start + (reached + start * deepest) / (1.0 - deepest)
             largest = deepest / (1.0 - deepest)
 
         # A value is a sum of rewards, or that of leaving the data.
         unknown = [problem.unknown_value] if problem.model.prior_mass > 0 else []
-        high, low = space.max(q.value), -space.max(-q.value)
+        high, low = float(q.value.max()), float(q.value.min())
         spread = max([high, *unknown]) - min([low, *unknown]) + 2.0 * q.error_bound
         rewards = problem.model.node_rewards
-        ends = (space.max(rewards), -space.max(-rewards))
+        ends = (float(rewards.max()), float(rewards.min()))
         values = [*ends, *(end / (1.0 - gamma) for end in ends), *unknown]
         error = min(lost * spread, max(values) - min(values)) if lost > 0 else 0.0
         return cls(lost, largest, spread, error)
@@ -63,8 +62,8 @@ class Cut:
 def _largest_value(equation: BellmanSystem, x: torch.Tensor) -> float:
     """Return a bound on max(Λ⁻¹x) for x ≥ 0: by the norm of the inverse, or by a solve if that is large."""
     Lambda = Resolvent(equation.operator, equation.discount)
-    bound = equation.problem.space.max(x) * Lambda.inverse_bound
+    bound = float(x.max()) * Lambda.inverse_bound
     if bound <= _SMALL:
         return bound
     d = Auto().solve(Lambda, x, tolerance=_TOLERANCE)
-    return min(bound, equation.problem.space.max(d.value) + d.error_bound)
+    return min(bound, float(d.value.max()) + d.error_bound)

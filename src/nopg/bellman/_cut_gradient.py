@@ -27,17 +27,17 @@ def gradient_error_bound(solution: BellmanSolution) -> float:
     It takes the derivative of every action by itself: for a certificate, not for an update.
     """
     equation, cut = solution.equation, solution.cut
-    problem, gamma, space = equation.problem, equation.discount, equation.problem.space
+    problem, gamma = equation.problem, equation.discount
     model, starts = problem.model, problem.initial
-    lost = space.dot(solution.mu.clamp(min=0), gamma * equation.lost)
+    lost = float(solution.mu.clamp(min=0) @ (gamma * equation.lost))
     moved = 2.0 * (equation.initial_lost + lost) / (1.0 - gamma)
 
     changed, size = _bounds(model.node_queries, equation.at_nodes, equation.node_backup, cut.largest)
     at_starts, _ = _bounds(starts, equation.at_starts, equation.initial_backup, cut.largest)
     each = (model.continues / model.group_size).repeat_interleave(model.group_size)
     visits = solution.mu.abs().repeat_interleave(model.group_size)
-    at_nodes = space.dot(visits, each * changed) + moved * model.group_size * space.max(each * size)
-    return cut.spread * (gamma * at_nodes + space.sum(at_starts) / problem.num_initial)
+    at_nodes = float(visits @ (each * changed)) + moved * model.group_size * float((each * size).max())
+    return cut.spread * (gamma * at_nodes + float(at_starts.sum()) / problem.num_initial)
 
 
 def _bounds(

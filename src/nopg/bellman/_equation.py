@@ -10,7 +10,7 @@ from nopg.bellman._system import PolicySystem
 from nopg.errors import ArgumentError
 from nopg.linalg import Resolvent, Solver
 from nopg.policies import Policy
-from nopg.policies._policy import ActionTape, shared_noise
+from nopg.policies._policy import ActionTape
 
 __all__ = ["BellmanEquation"]
 
@@ -38,9 +38,9 @@ class BellmanEquation(PolicySystem):
             raise ArgumentError(
                 f"the policy has {policy.num_actions} actions, the data have {model.num_actions}"
             )
-        nodes, ranks = model.node_queries, problem.space.ranks
-        node_noise = shared_noise(policy, len(nodes.features), rng, ranks)
-        initial_noise = shared_noise(policy, len(initial.features), rng, ranks)
+        nodes = model.node_queries
+        node_noise = policy.noise(len(nodes.features), rng)
+        initial_noise = policy.noise(len(initial.features), rng)
         at_nodes = ActionTape(policy, nodes.features, node_noise.to(nodes.features))
         at_starts = ActionTape(policy, initial.features, initial_noise.to(initial.features))
         return cls(

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from nopg._checks import check_discount
-from nopg._ranks import current_ranks
 from nopg.bellman._arrays import float_array
 from nopg.bellman._estimate import Clock, GradientEstimate, GradientEstimator
 from nopg.bellman._multistep_solution import MultistepSolution
@@ -91,8 +90,6 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         most_candidates: int | None,
     ) -> MultistepProblem:
         del most_candidates  # of the paper's model
-        if current_ranks().several:
-            raise ArgumentError("the local model runs in one process; under torchrun use model='paper'")
         known = config.summary
         groups, whole = (None, None) if known is None else (known.groups, known.statistics)
         model = LocalModel(data, reward=config.reward, costs=costs, groups=groups, whole=whole)

@@ -38,7 +38,6 @@ def solution_gradient(solution: BellmanSolution) -> tuple[torch.Tensor, ...]:
     problem, v = equation.problem, equation.problem.unknown_value
     model, initial = problem.model, problem.initial
 
-    ranks = problem.space.ranks
     w = equation.discount * solution.mu * model.continues / model.group_size
     node_gradient = model.node_queries.action_gradient(equation.at_nodes.actions, equation.node_backup, q, v)
     node_gradient *= w.repeat_interleave(model.group_size)[:, None]
@@ -50,7 +49,7 @@ def solution_gradient(solution: BellmanSolution) -> tuple[torch.Tensor, ...]:
         equation.at_starts.gradient(initial_gradient),
         strict=True,
     )
-    return tuple(ranks.sum(of_nodes + of_starts) for of_nodes, of_starts in parts)
+    return tuple(of_nodes + of_starts for of_nodes, of_starts in parts)
 
 
 class NOPG:

@@ -10,7 +10,6 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._memory import gigabytes
-from nopg._ranks import current_ranks
 from nopg._seeding import generator
 from nopg.bellman._arrays import float_array, whole_array
 from nopg.bellman._equation import BellmanEquation
@@ -27,7 +26,7 @@ from nopg.models._candidates import CandidateSearch
 from nopg.models._config import PaperModelConfig
 from nopg.models._footprint import Footprint, memory_budget
 from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
-from nopg.models._sharing import is_sharded, share_rows, whole_data
+from nopg.models._row_order import next_state_order
 from nopg.policies import Policy
 
 __all__ = ["PaperProblem"]
@@ -70,28 +69,28 @@ class PaperProblem(PaperTerms, model=PaperModelConfig.name):
         """Select bandwidths, find the candidates that memory allows, and bind the initial states."""
         if costs is not None:
             raise ArgumentError("the paper's model fits no costs; use the local model")
-        ranks, budget = current_ranks(), memory_budget(config.memory_budget)
-        rows = int(ranks.total(len(data))) if is_sharded(data, ranks) else len(data)
+        budget = memory_budget(config.memory_budget)
         draws = 1 if config.integration is None else config.integration.num_samples
-        footprint = Footprint.of(data, -(-rows // ranks.count) * draws)
+        footprint = Footprint.of(data, len(data) * draws)
         if most_candidates is None:
-            most_candidates = -int(ranks.max(torch.tensor(-footprint.affordable(budget))))
-        h = config.bandwidths or select_bandwidths(whole_data(data, ranks))
-        shared = share_rows(data, h.state_kernel, ranks)
+            most_candidates = footprint.affordable(budget)
+        h = config.bandwidths or select_bandwidths(data)
+        rows = next_state_order(data, h.state_kernel)
         model = PaperModel(
-            shared.data,
+            data.take(rows),
             h,
             prior_mass=DEFAULT_PRIOR_MASS if config.prior_mass is None else config.prior_mass,
             integration=config.integration,
             search=CandidateSearch(most_candidates=most_candidates),
-            dtype=config.dtype(rows),
+            dtype=config.dtype(len(data)),
             device=config.device,
-            ranks=ranks,
-            cells=shared.cells,
         )
-        features = data.schema.encode(starts[ranks.number :: ranks.count])
         problem = cls.build(
-            model, features, discount=discount, unknown_value=config.unknown_value, rows=shared.rows
+            model,
+            data.schema.encode(starts),
+            discount=discount,
+            unknown_value=config.unknown_value,
+            rows=rows,
         )
         K = model.node_queries.pattern.row_length
         note = (

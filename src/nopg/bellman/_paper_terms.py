@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Self
 
 import torch
@@ -14,7 +13,6 @@ from nopg.bellman._problem import ControlProblem
 from nopg.data import Transitions
 from nopg.kernels import GaussianKernel
 from nopg.linalg import Auto, Solver
-from nopg.linalg._space import VectorSpace
 from nopg.models import PaperModel
 from nopg.models._model import Queries
 
@@ -45,7 +43,7 @@ class PaperTerms(ControlProblem):
 
     @property
     def data(self) -> Transitions:
-        """The transitions, in the order of the log; on several ranks those of this one."""
+        """The transitions, in the order of the log."""
         return self.model.data if self.rows is None else self.model.data.take(self.rows.argsort())
 
     @property
@@ -55,8 +53,8 @@ class PaperTerms(ControlProblem):
 
     @property
     def initial_states(self) -> torch.Tensor:
-        """Raw states that the task starts in, those of all ranks, shape (n₀, d_s)."""
-        return self.model.data.schema.decode(self.space.ranks.gather(self.initial.features).double())
+        """Raw states that the task starts in, shape (n₀, d_s)."""
+        return self.model.data.schema.decode(self.initial.features.double())
 
     @property
     def metric(self) -> GaussianKernel:
@@ -86,14 +84,9 @@ class PaperTerms(ControlProblem):
         }
 
     @property
-    def space(self) -> VectorSpace:
-        """How vectors over the nodes and over the initial states are reduced."""
-        return self.model.space
-
-    @cached_property
     def num_initial(self) -> int:
-        """n₀, on all ranks."""
-        return int(self.space.ranks.total(len(self.initial.features)))
+        """n₀."""
+        return len(self.initial.features)
 
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Self:
         """Return the same problem in another precision, or on another device; what is not given stays."""

@@ -163,7 +163,7 @@ class ControlProblem(ABC):
         """Fit a model to logged transitions and return its Bellman equation.
 
         Args:
-            data: The transitions; on several ranks those of this one, or all of them.
+            data: The transitions.
             discount: γ.
             model: `LocalModel.Config(…)`, `PaperModel.Config(…)`, or a name for default settings.
             initial_states: Raw states (n₀, d_s) that the task starts in; those of the data by default.
@@ -228,7 +228,7 @@ class ControlProblem(ABC):
     @property
     @abstractmethod
     def data(self) -> Transitions:
-        """The transitions, in the order of the log; on several ranks those of this one."""
+        """The transitions, in the order of the log."""
 
     @property
     def stored_data(self) -> Transitions:

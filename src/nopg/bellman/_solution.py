@@ -59,16 +59,14 @@ class BellmanSolution(Solution):
     def expected_return(self) -> float:
         """Ĵ = ε₀ᵀq + m₀v, the discounted return from the initial states."""
         equation = self.equation
-        known = equation.problem.space.dot(equation.initial_responsibilities, self.q)
+        known = float(equation.initial_responsibilities @ self.q)
         return equation.initial_reward + known + equation.initial_unknown * equation.problem.unknown_value
 
     @property
     def unknown_mass(self) -> float:
         """U = m₀ + γμᵀm, the discounted probability of leaving the data."""
         equation = self.equation
-        return equation.initial_unknown + equation.discount * equation.problem.space.dot(
-            self.mu, equation.unknown
-        )
+        return equation.initial_unknown + equation.discount * float(self.mu @ equation.unknown)
 
     @cached_property
     def cut(self) -> Cut:
@@ -80,22 +78,22 @@ class BellmanSolution(Solution):
         """What is proven about q, μ and Ĵ."""
         equation, gamma = self.equation, self.equation.discount
         P, b, eps_0 = equation.operator, equation.targets, equation.initial_responsibilities
-        space, stays = equation.problem.space, P.apply(torch.ones_like(b))
+        stays, started = P.apply(torch.ones_like(b)), float(eps_0.sum())
 
         # ε₀ᵀq and m₀v are themselves rounded, which counts where ε₀ is small (Higham 2002, section 3.1).
-        terms = space.sum(eps_0 != 0) + 8
+        terms = int(eps_0.count_nonzero()) + 8
         unknown = abs(equation.initial_unknown * equation.problem.unknown_value)
-        size = space.dot(eps_0, self.q.abs()) + unknown + abs(equation.initial_reward)
+        size = float(eps_0 @ self.q.abs()) + unknown + abs(equation.initial_reward)
         limits = torch.finfo(P.dtype)
         rounding = terms * limits.eps * (size + limits.smallest_normal)  # denormal numbers have fewer digits
 
         cut = self.cut.return_error
         return Certificate(
-            return_error=space.sum(eps_0) * self.q_solution.error_bound + rounding + cut,
+            return_error=started * self.q_solution.error_bound + rounding + cut,
             q_error=self.q_solution.error_bound,
             mu_error=self.mu_solution.error_bound,
-            duality_gap=abs(space.dot(eps_0, self.q) - space.dot(self.mu, b)),
-            mass_defect=abs(space.sum(self.mu) - gamma * space.dot(self.mu, stays) - space.sum(eps_0)),
+            duality_gap=abs(float(eps_0 @ self.q) - float(self.mu @ b)),
+            mass_defect=abs(float(self.mu.sum()) - gamma * float(self.mu @ stays) - started),
             converged=self.q_solution.converged and self.mu_solution.converged,
             cut_error=cut,
         )

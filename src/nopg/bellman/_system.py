@@ -68,17 +68,17 @@ class BellmanSystem:
     @property
     def initial_unknown(self) -> float:
         """m₀, the mass of the initial states that the data cannot account for."""
-        return self.problem.space.sum(self.initial_backup.unknown) / self.problem.num_initial
+        return float(self.initial_backup.unknown.sum()) / self.problem.num_initial
 
     @property
     def initial_lost(self) -> float:
         """Bound on the share of ε₀ that candidates left out have."""
-        return self.problem.space.sum(self.initial_backup.lost) / self.problem.num_initial
+        return float(self.initial_backup.lost.sum()) / self.problem.num_initial
 
     @property
     def initial_reward(self) -> float:
         """Expected first reward that is not already in the values of the nodes."""
-        return self.problem.space.sum(self.initial_backup.reward) / self.problem.num_initial
+        return float(self.initial_backup.reward.sum()) / self.problem.num_initial
 
     def solve_both(
         self,

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from nopg._ranks import current_ranks
 from nopg.bundles._writing import write_files
 from nopg.deploy._check import Differences, worst_differences
 from nopg.deploy._check_stream import worst_stream_differences
@@ -133,8 +132,6 @@ def _check(dtype: str, tolerance: float | None) -> None:
         raise ArgumentError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
     if tolerance is not None and not tolerance > 0:
         raise ArgumentError(f"tolerance is {tolerance}; give a positive number, such as 1e-6")
-    if current_ranks().several:
-        raise ArgumentError("several ranks cannot export; save the result, and export it from one process")
     for package in PACKAGES:
         try:
             import_module(package)

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from nopg._ranks import current_ranks
 from nopg._typing import FloatArray
 from nopg.bellman import Solution
 from nopg.data import Schema
 from nopg.data._held_out import spread_rows
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
-from nopg.models._sharing import whole_data
 
 __all__ = ["StateSlice", "slice_states"]
 
@@ -99,7 +97,7 @@ class _Places:
     @classmethod
     def of(cls, solution: Solution, schema: Schema) -> _Places:
         problem = solution.problem
-        data = whole_data(problem.data, current_ranks())
+        data = problem.data
         if len(data) > _MOST_PLACES:
             data = data.take(spread_rows(data, _MOST_PLACES, purpose="places"))
         features = schema.encode(data.next_states)

@@ -64,29 +64,32 @@ class BiCGSTAB(Solver):
         self, system: Resolvent, x: Tensor, r: Tensor, *, target: float, max_steps: int
     ) -> tuple[Tensor, int]:
         """Run the recurrence from x with residual r until the target, a breakdown or the last step."""
-        dot, steps = system.operator.space.dot, 0
-        shadow, p, rho = r, r, dot(r, r)
+        steps, shadow, p, rho = 0, r, r, _dot(r, r)
         shadow_norm = math.sqrt(rho)
 
         while steps < max_steps:
             v = system.apply(p)
-            sigma = dot(shadow, v)
-            if abs(sigma) <= _BREAKDOWN * shadow_norm * math.sqrt(dot(v, v)):
+            sigma = _dot(shadow, v)
+            if abs(sigma) <= _BREAKDOWN * shadow_norm * math.sqrt(_dot(v, v)):
                 break
             alpha = rho / sigma
 
             s = r - alpha * v
             t = system.apply(s)
             steps += 2
-            t_squared = dot(t, t)
-            omega = dot(t, s) / t_squared if t_squared > 0 else 0.0
+            t_squared = _dot(t, t)
+            omega = _dot(t, s) / t_squared if t_squared > 0 else 0.0
             x = x + alpha * p + omega * s
             r = s - omega * t
             if system.norm(r) <= target or omega == 0.0:
                 break
 
-            rho, rho_before = dot(shadow, r), rho
-            if not abs(rho) > _BREAKDOWN * shadow_norm * math.sqrt(dot(r, r)):
+            rho, rho_before = _dot(shadow, r), rho
+            if not abs(rho) > _BREAKDOWN * shadow_norm * math.sqrt(_dot(r, r)):
                 break
             p = r + (rho / rho_before) * (alpha / omega) * (p - omega * v)
         return x, steps
+
+
+def _dot(x: Tensor, y: Tensor) -> float:
+    return float(torch.dot(x, y))

@@ -67,7 +67,7 @@ class Auto(Solver):
             return both
 
         # BiCGSTAB may use at most the work of GMRES: on large data the trial would be expensive otherwise.
-        step = _total(BiCGSTAB().work(system, 1), system)
+        step = BiCGSTAB().work(system, 1)
         trial = BiCGSTAB(max_steps=max(int(work / (2 * step)), 4), fallback=False)
         other = trial.solve_both(system, b, c, tolerance=tolerance, guesses=guesses)
         trial_work = _work(trial, system, other)
@@ -101,17 +101,12 @@ class Auto(Solver):
         self._chosen.load_state_dict(part_of("chosen", state))
 
     def _small(self, system: Resolvent) -> bool:
-        P = system.operator
-        return not P.space.ranks.several and P.size <= self.dense_up_to
+        return system.operator.size <= self.dense_up_to
 
 
 def _work(solver: Solver, system: Resolvent, both: tuple[Solution, Solution]) -> float:
-    """Return the work of both solves on all ranks."""
-    return _total(sum(solver.work(system, solution.num_steps) for solution in both), system)
-
-
-def _total(work: float, system: Resolvent) -> float:
-    return system.operator.space.ranks.total(work)
+    """Return the work of both solves."""
+    return sum(solver.work(system, solution.num_steps) for solution in both)
 
 
 _SOLVERS: dict[str, type[Solver]] = {

@@ -14,7 +14,6 @@ from nopg.linalg._bicgstab import BiCGSTAB
 from nopg.linalg._resolvent import Preconditioner, Resolvent
 from nopg.linalg._solution import Solution
 from nopg.linalg._solver import CALL, Pair, Solver
-from nopg.linalg._space import VectorSpace
 
 __all__ = ["GMRES"]
 
@@ -100,8 +99,7 @@ class GMRES(Solver):
         self, system: Resolvent, inverse: Preconditioner, b: Tensor, *, tolerance: float, guess: Tensor | None
     ) -> tuple[Tensor, float, int]:
         """Return x, its residual and the number of products with P."""
-        space, transposed = system.operator.space, system.transposed
-        target = tolerance * system.norm(b)
+        transposed, target = system.transposed, tolerance * system.norm(b)
         x, r, steps = torch.zeros_like(b), b, 0
         # The visits of another policy have a residual larger than b; only the preconditioner uses them.
         if guess is not None and not transposed:
@@ -113,14 +111,14 @@ class GMRES(Solver):
         norm = system.norm(r)
 
         while norm > target and steps < self.max_steps:
-            length = math.sqrt(space.dot(r, r))
+            length = math.sqrt(torch.dot(r, r))
             torch.mul(r, 1.0 / length, out=basis[0])
             cycle = _Cycle(length)
             for k in range(self.restart):
                 preconditioned[k] = inverse.apply(basis[k], transposed=transposed)
                 w = system.apply(preconditioned[k])
                 steps += 1
-                happy = _orthogonalize(w, basis, k, cycle, space)
+                happy = _orthogonalize(w, basis, k, cycle)
                 # The least-squares residual is in another norm; if it is small enough, compute the residual.
                 if cycle.residual <= target / norm * length or happy or k + 1 == self.restart:
                     r = cycle.residual_vector(basis)
@@ -226,17 +224,17 @@ class _Cycle:
         return basis.new_tensor(small) @ basis[: k + 1]
 
 
-def _orthogonalize(w: Tensor, basis: Tensor, k: int, cycle: _Cycle, space: VectorSpace) -> bool:
+def _orthogonalize(w: Tensor, basis: Tensor, k: int, cycle: _Cycle) -> bool:
     """Append w to the basis, orthogonal and of length 1; return True if it lies in the span of the basis."""
-    before = math.sqrt(space.dot(w, w))
-    h = space.dots(basis[: k + 1], w)
+    before = math.sqrt(torch.dot(w, w))
+    h = basis[: k + 1] @ w
     w.addmv_(basis[: k + 1].T, h, alpha=-1)
-    after = math.sqrt(space.dot(w, w))
+    after = math.sqrt(torch.dot(w, w))
     if after < _LEAST_LENGTH * before:
-        again = space.dots(basis[: k + 1], w)
+        again = basis[: k + 1] @ w
         w.addmv_(basis[: k + 1].T, again, alpha=-1)
         h = h + again
-        after = math.sqrt(space.dot(w, w))
+        after = math.sqrt(torch.dot(w, w))
     cycle.append([*h.tolist(), after])
     happy = not after > torch.finfo(w.dtype).eps * before
     if not happy:

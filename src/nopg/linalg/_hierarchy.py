@@ -8,15 +8,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from nopg._ranks import Ranks
 from nopg._spatial import SpatialCells, spatial_order
 from nopg.errors import DataError
-from nopg.linalg._halo import localize
 from nopg.linalg._interpolation import centered_weights
 from nopg.linalg._levels import Level, build_level
 from nopg.linalg._multilevel import MultilevelInverse
 from nopg.linalg._rows import RowPattern, SparsePattern, SparseRows, row_starts
-from nopg.neighbors._samples import SampleIndex
+from nopg.neighbors import neighbor_search
 
 __all__ = ["CellHierarchy"]
 
@@ -39,30 +37,21 @@ class CellHierarchy:
         pattern: Pattern of the rows R of the queries, g for each node.
         group_size: g; the preconditioner uses the first query of a node only.
         places: Places of the nodes' queries in units of the metric, shape (n, d).
-        cells: The largest cells; those of the places if not given.
-        ranks: The ranks that share the nodes.
     """
 
     _products: list[tuple[slice, Tensor, Tensor]]
 
-    def __init__(
-        self, pattern: RowPattern, group_size: int, places: Tensor, cells: SpatialCells | None, ranks: Ranks
-    ) -> None:
-        self.ranks, self.group_size = ranks, group_size
-        num_nodes = int(ranks.total(len(places)))
-        cells = SpatialCells.of(places) if cells is None else cells
-        owners = torch.arange(cells.count) * ranks.count // cells.count
-        firsts = torch.searchsorted(owners, torch.arange(ranks.count + 1)).tolist()  # first cell of each rank
-        first, own_cells = firsts[ranks.number], firsts[ranks.number + 1] - firsts[ranks.number]
+    def __init__(self, pattern: RowPattern, group_size: int, places: Tensor) -> None:
+        self.group_size = group_size
+        cells = SpatialCells.of(places)
 
         # Slices of a cell in spatial order are its smaller cells; the middle row represents each.
-        wanted = min(num_nodes // _ROWS_EACH, _MOST_REPRESENTATIVES)
+        wanted = min(len(places) // _ROWS_EACH, _MOST_REPRESENTATIVES)
         finest = max((wanted // cells.count).bit_length() - 1, 0)
-        self._representatives, cell = _middles(places, cells.number(places) - first, own_cells, 1 << finest)
-        near, starts = self._interpolate(places)
-        row_of, columns = self._multiply_patterns(pattern, near, starts)
-        columns = ranks.gather(cell + (first << finest))[columns]
-        self.levels = self._build_levels(cells.count, cell, row_of, columns, finest=finest, first=first)
+        self._representatives, cell = _middles(places, cells.number(places), cells.count, 1 << finest)
+        near = self._interpolate(places)
+        row_of, columns = self._multiply_patterns(pattern, near)
+        self.levels = _build_levels(cells.count, cell, row_of, cell[columns], finest=finest)
 
     def approximate(
         self, values: Tensor, continues: Tensor, discount: float, visits: Tensor | None
@@ -92,7 +81,7 @@ class CellHierarchy:
                 f"the preconditioner has {entries} entries in {rows} rows, the saved one has "
                 f"{sampled.numel()} in {shape.numel()}; it belongs to another model"
             )
-        sampled = sampled.reshape(rows, entries // max(rows, 1))
+        sampled = sampled.reshape(rows, entries // rows)
         if not bool((sampled >= 0).all() and (sampled.sum(dim=1) <= 1.01).all() and (shape >= 0).all()):
             raise DataError("the rows of the saved preconditioner are not probabilities")
         device = self._weights.device
@@ -101,9 +90,7 @@ class CellHierarchy:
 
     def move(self, device: torch.device) -> None:
         """Move all that `approximate` reads to a device."""
-        for name in (
-            "_representatives", "_weights", "_interpolation", "_sampled", "_pattern", "_node_weights"
-        ):  # fmt: skip
+        for name in ("_representatives", "_weights", "_interpolation", "_sampled", "_pattern"):
             setattr(self, name, getattr(self, name).to(device))
         self._products = [
             (rows, target.to(device), columns.to(device)) for rows, target, columns in self._products
@@ -118,76 +105,70 @@ class CellHierarchy:
         """Return M from the rows (m, K) of the representatives and their visits (m,)."""
         entries = sampled.new_zeros(self._pattern.num_entries)
         for rows, target, columns in self._products:
-            parts = sampled[rows][:, :, None] * self._node_weights[columns].to(sampled.dtype)
+            parts = sampled[rows][:, :, None] * self._weights[columns].to(sampled.dtype)
             entries.index_add_(0, target, parts.reshape(-1))
         S, SZ = SparseRows(self._sampled, sampled.reshape(-1)), SparseRows(self._pattern, entries)
         return MultilevelInverse(S, Z, SZ, levels=self.levels, discount=discount, visits=visits)
 
-    def _interpolate(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Set the pattern and weights of Z; return the representatives near each node, and rank starts."""
-        index = SampleIndex(places[self._representatives], self.ranks)
-        count = min(_INTERPOLATING, index.num_samples)
-        distances, near = index.nearest(places, count)
-        width = _WIDTH * _geometric_mean(distances[:, min(1, count - 1)], self.ranks)
-        local, across, halo = localize(near, index.starts, self.ranks)
-        self._interpolation = RowPattern(local, across, halo=halo)
-        nodes, parts = self._interpolation.extend(places[self._representatives]), []
-        for z, j in zip(places.split(_PLACES_AT_ONCE), local.split(_PLACES_AT_ONCE), strict=True):
+    def _interpolate(self, places: Tensor) -> Tensor:
+        """Set the pattern and weights of Z; return the representatives near each node."""
+        nodes, parts = places[self._representatives], []
+        distances, near = neighbor_search(nodes).nearest(places, _INTERPOLATING)
+        width = _WIDTH * _geometric_mean(distances[:, min(1, near.shape[1] - 1)])
+        self._interpolation = RowPattern(near, len(nodes))
+        for z, j in zip(places.split(_PLACES_AT_ONCE), near.split(_PLACES_AT_ONCE), strict=True):
             offsets = (nodes[j.long()] - z[:, None]) / width
             parts.append(centered_weights(offsets, z.new_zeros(j.shape), _SLACK)[0].float())
         self._weights = torch.cat(parts)
-        return near, index.starts
+        return near
 
-    def _multiply_patterns(self, pattern: RowPattern, near: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Set the patterns of S and SZ; return row and global column of each entry of SZ.
+    def _multiply_patterns(self, pattern: RowPattern, near: Tensor) -> tuple[Tensor, Tensor]:
+        """Set the patterns of S and SZ; return row and column of each entry of SZ.
 
         The columns of a row of SZ are the representatives near the candidates of a representative.
         """
         chosen = self._representatives
         indices = pattern.indices[chosen * self.group_size]
         row_ends = torch.arange(len(chosen) + 1, dtype=torch.int32) * indices.shape[1]
-        self._sampled = SparsePattern(row_ends, indices.reshape(-1), pattern.num_columns, pattern.halo)
-        of_node, self._node_weights = pattern.extend(near.long()), pattern.extend(self._weights)
-        products: list[tuple[slice, Tensor, Tensor]] = []
-        keys, found, total = [torch.zeros(0, dtype=torch.int64)], 0, int(starts[-1])
+        self._sampled = SparsePattern(row_ends, indices.reshape(-1), pattern.num_columns)
+        self._products = []
+        keys, found, total, near = [], 0, len(chosen), near.long()
         for start in range(0, len(chosen), _REPRESENTATIVES_AT_ONCE):
             rows = slice(start, min(start + _REPRESENTATIVES_AT_ONCE, len(chosen)))
             columns = indices[rows].long()
-            key = torch.arange(rows.start, rows.stop)[:, None, None] * total + of_node[columns]
+            key = torch.arange(rows.start, rows.stop)[:, None, None] * total + near[columns]
             some, target = torch.unique(key, return_inverse=True)
-            products.append((rows, (target + found).reshape(-1).int(), columns.int()))
+            self._products.append((rows, (target + found).reshape(-1).int(), columns.int()))
             keys.append(some)
             found += len(some)
-        key = torch.cat(keys)
+        key = torch.cat(keys)  # ascending
         row, column = key // total, key % total
+        counts = torch.bincount(row, minlength=total)
+        self._pattern = SparsePattern(row_starts(counts), column.int(), total)
+        return row, column
 
-        local, width, halo = localize(column, starts, self.ranks)
-        order = (row * width + local).argsort()  # columns ascend within a row; those of the halo come last
-        place = torch.empty_like(order)
-        place[order] = torch.arange(len(order))
-        counts = torch.bincount(row, minlength=len(chosen))
-        self._pattern = SparsePattern(row_starts(counts), local[order].int(), width, halo)
-        self._products = [(rows, place[target.long()].int(), columns) for rows, target, columns in products]
-        return row[order], column[order]
 
-    def _build_levels(
-        self, num_cells: int, cell: Tensor, row_of: Tensor, columns: Tensor, *, finest: int, first: int
-    ) -> list[Level]:
-        """Return the levels from the smallest cells to `num_cells`, by halving the cells `finest` times."""
-        levels: list[Level] = []
-        split_above = finest
-        for split in [*range(max(finest - _COARSENING, 0), 0, -_COARSENING), 0]:
-            shift, total = split_above - split, num_cells << split
-            if not levels:  # ranks share the representatives; every rank holds all cells of all levels
-                level = build_level(
-                    cell >> shift, total, row_of, columns >> shift, ranks=self.ranks, first=first << split
-                )
-            else:
-                labels = torch.arange(num_cells << split_above) >> shift
-                level = build_level(labels, total, row_of, columns >> shift)
-            levels.append(level)
-            columns, split_above, row_of = level.pattern.columns.long(), split, level.pattern.row_of
-        return levels
+def _build_levels(
+    num_cells: int, cell: Tensor, row_of: Tensor, columns: Tensor, *, finest: int
+) -> list[Level]:
+    """Return the levels from the smallest cells to `num_cells`, by halving the cells `finest` times.
+
+    Args:
+        num_cells: Number of the largest cells.
+        cell: Smallest cell of each representative, shape (m,).
+        row_of: Representative of each entry of SZ.
+        columns: Smallest cell of each entry's column.
+        finest: log₂ of the number of smallest cells in a largest one.
+    """
+    levels: list[Level] = []
+    split_above = finest
+    for split in [*range(max(finest - _COARSENING, 0), 0, -_COARSENING), 0]:
+        shift, total = split_above - split, num_cells << split
+        level = build_level(cell >> shift, total, row_of, columns >> shift)
+        levels.append(level)
+        cell, columns, row_of = torch.arange(total), level.pattern.columns.long(), level.pattern.row_of
+        split_above = split
+    return levels
 
 
 def _middles(places: Tensor, cells: Tensor, num_cells: int, parts: int) -> tuple[Tensor, Tensor]:
@@ -204,9 +185,7 @@ def _middles(places: Tensor, cells: Tensor, num_cells: int, parts: int) -> tuple
     return order[middle], part[middle]
 
 
-def _geometric_mean(distances: Tensor, ranks: Ranks) -> float:
-    """Return the geometric mean of the positive distances of all ranks; 1 if there are none."""
+def _geometric_mean(distances: Tensor) -> float:
+    """Return the geometric mean of the positive distances; 1 if there are none."""
     logs = distances[distances > 0].log()
-    count = torch.tensor(float(len(logs)), dtype=logs.dtype)
-    total, num_positive = ranks.sum(torch.stack([logs.sum(), count])).tolist()
-    return math.exp(total / num_positive) if num_positive else 1.0
+    return math.exp(float(logs.sum()) / len(logs)) if len(logs) else 1.0

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from nopg._ranks import ALONE, Ranks
 from nopg.linalg._rows import SparsePattern, SparseRows, row_starts
 
 __all__ = ["Aggregation", "Level", "build_level", "cell_weights"]
@@ -22,15 +20,12 @@ class Level:
     """The cells of one level and the pattern between them; built once.
 
     Attributes:
-        labels: Cell of each row of the level above, numbered on this rank, shape (m,).
-        num_cells: Number of cells that have rows on this rank.
+        labels: Cell of each row of the level above, shape (m,).
+        num_cells: c.
         pattern: Entries between cells, (c, c).
         row_of: Row of each entry of the level above, shape (e,).
         target: Entry of this level that each entry of the level above is added to, shape (e,).
         rows_per_cell: k if the labels are k zeros, k ones and so on; else 0.
-        first: First cell that has rows on this rank.
-        counts: Number of cells that have rows on each rank.
-        ranks: The ranks that share the rows above; every rank holds all cells.
     """
 
     labels: Tensor
@@ -39,9 +34,6 @@ class Level:
     row_of: Tensor
     target: Tensor
     rows_per_cell: int
-    first: int
-    counts: list[int]
-    ranks: Ranks
 
     def to(self, device: torch.device) -> Level:
         """Return the same level on a device."""
@@ -49,14 +41,10 @@ class Level:
         return replace(self, **parts)
 
     def cell_sums(self, x: Tensor) -> Tensor:
-        """Return the sum of x (m,) over the rows of each cell of this rank."""
+        """Return the sum of x (m,) over the rows of each cell."""
         if self.rows_per_cell:
             return x.view(-1, self.rows_per_cell).sum(dim=1)
         return x.new_zeros(self.num_cells).index_add_(0, self.labels, x)
-
-    def gather(self, x: Tensor) -> Tensor:
-        """Return a vector over the cells of this rank as one over all cells."""
-        return self.ranks.gather(x, self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,66 +60,53 @@ class Aggregation:
         """Return P = WᵀCY for the entries of C on the level above."""
         P = entries.new_zeros(level.pattern.num_entries)
         P.index_add_(0, level.target, entries * weights[level.row_of])
-        return cls(level, weights, SparseRows(level.pattern, level.ranks.sum(P)))
+        return cls(level, weights, SparseRows(level.pattern, P))
 
     def restrict(self, x: Tensor, *, transposed: bool) -> Tensor:
         """Return Wᵀx, or Yᵀx."""
-        return self.level.gather(self.level.cell_sums(x if transposed else x * self.weights))
+        return self.level.cell_sums(x if transposed else x * self.weights)
 
     def prolong(self, y: Tensor, *, transposed: bool) -> Tensor:
         """Return Yy, or Wy."""
-        first, k = self.level.first, self.level.rows_per_cell
-        y = y[first : first + self.level.num_cells]
+        k = self.level.rows_per_cell
         # Of a single cell the expanded values are a view, which cannot be written to.
         x = y[:, None].expand(-1, k).reshape(-1).contiguous() if k else y.index_select(0, self.level.labels)
         return x.mul_(self.weights) if transposed else x
 
 
 def cell_weights(level: Level, visits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return W (m,), the share of each row in the visits (m,) of its cell, and the visits of all cells."""
+    """Return W (m,), the share of each row in the visits (m,) of its cell, and the visits of the cells."""
     labels, total = level.labels, level.cell_sums(visits)
     even = 1.0 / level.cell_sums(torch.ones_like(visits))[labels]
     share = visits / torch.where(total > 0, total, 1.0)[labels]
     weights = torch.where(total[labels] > 0, (1 - _EVEN_SHARE) * share + _EVEN_SHARE * even, even)
-    return weights, level.gather(total)
+    return weights, total
 
 
-def build_level(
-    labels: Tensor, num_cells: int, row_of: Tensor, columns: Tensor, *, ranks: Ranks = ALONE, first: int = 0
-) -> Level:
+def build_level(labels: Tensor, num_cells: int, row_of: Tensor, columns: Tensor) -> Level:
     """Return a level from the entries of the level above.
 
     Args:
-        labels: Cell of each row above, counted from `first`.
-        num_cells: Number of cells of all ranks.
+        labels: Cell of each row above.
+        num_cells: Number of cells.
         row_of: Row above of each entry.
         columns: Cell of each entry's column.
-        ranks: The ranks that share the rows above.
-        first: First cell that has rows on this rank.
     """
-    keys, target = torch.unique((labels[row_of] + first) * num_cells + columns, return_inverse=True)
-    counts = ranks.gather(torch.tensor([len(keys)]))
-    target += int(counts[: ranks.number].sum())
-    keys = ranks.gather(keys)  # ascending, because ranks have ascending cells
-    firsts = [*ranks.gather(torch.tensor([first])).tolist(), num_cells]
-    own_cells = firsts[ranks.number + 1] - first
+    keys, target = torch.unique(labels[row_of] * num_cells + columns, return_inverse=True)
     starts = row_starts(torch.bincount(keys // num_cells, minlength=num_cells))
     return Level(
         labels=labels.int(),
-        num_cells=own_cells,
+        num_cells=num_cells,
         pattern=SparsePattern(starts, (keys % num_cells).int(), num_cells),
         row_of=row_of.int(),
         target=target.int(),
-        rows_per_cell=_rows_per_cell(labels, own_cells),
-        first=first,
-        counts=[end - begin for begin, end in pairwise(firsts)],
-        ranks=ranks,
+        rows_per_cell=_rows_per_cell(labels, num_cells),
     )
 
 
 def _rows_per_cell(labels: Tensor, num_cells: int) -> int:
     """Return k if the labels are k zeros, k ones and so on, else 0."""
-    k = len(labels) // num_cells if num_cells else 0
-    if k == 0 or k * num_cells != len(labels):
+    k = len(labels) // num_cells
+    if k * num_cells != len(labels):
         return 0
     return k if bool((labels == torch.arange(len(labels)) // k).all()) else 0

@@ -9,7 +9,6 @@ from torch import Tensor
 from nopg.linalg._hierarchy import CellHierarchy
 from nopg.linalg._resolvent import Preconditioner, SubstochasticOperator
 from nopg.linalg._rows import SparseRows
-from nopg.linalg._space import VectorSpace
 
 __all__ = ["TransitionOperator"]
 
@@ -22,7 +21,6 @@ class TransitionOperator(SubstochasticOperator):
         continues: c, 0 at a terminal node and 1 elsewhere, shape (n,).
         group_size: g, the number of consecutive queries of one node.
         hierarchy: Returns the cells of the nodes, from which a preconditioner can be built.
-        space: Reductions over vectors of the nodes.
     """
 
     def __init__(
@@ -32,11 +30,9 @@ class TransitionOperator(SubstochasticOperator):
         group_size: int = 1,
         *,
         hierarchy: Callable[[], CellHierarchy] | None = None,
-        space: VectorSpace | None = None,
     ) -> None:
         self.rows, self.continues, self.group_size = rows, continues, group_size
         self.size = len(continues)
-        self.space = space or VectorSpace()
         self.dtype, self.device = rows.values.dtype, rows.values.device
         self._hierarchy = hierarchy
         self._never_ends = bool((continues == 1).all())
@@ -48,7 +44,7 @@ class TransitionOperator(SubstochasticOperator):
 
     @property
     def work_per_product(self) -> int:
-        """Entries that one product reads, on this rank."""
+        """Entries that one product reads."""
         return self.rows.num_entries
 
     @property

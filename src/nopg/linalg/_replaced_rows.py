@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from nopg.linalg._rows import SparseRows
@@ -55,7 +54,4 @@ class ReplacedRows(SparseRows):
 
     def to_dense(self) -> Tensor:
         """Return the matrix as an (m, n) array; only for small sizes."""
-        dense, others = self.rows.to_dense(), self.others.to_dense()
-        width = max(dense.shape[1], others.shape[1])
-        dense, others = (torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in (dense, others))
-        return dense.index_copy_(0, self.where, others)
+        return self.rows.to_dense().index_copy_(0, self.where, self.others.to_dense())

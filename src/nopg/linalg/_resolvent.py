@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from nopg.linalg._solution import Solution
-from nopg.linalg._space import VectorSpace
 
 __all__ = ["Preconditioner", "Resolvent", "SubstochasticOperator"]
 
@@ -20,16 +19,14 @@ class SubstochasticOperator(ABC):
     """A square P with non-negative entries and row sums of at most 1, known by its products only.
 
     Attributes:
-        size: Number of rows on this rank.
+        size: Number of rows.
         terms_per_row: Largest number of products in the sum of one entry of Px or Pᵀx.
-        space: Reductions over its vectors.
         dtype: Type of its entries and vectors.
         device: Device of its entries and vectors.
     """
 
     size: int
     terms_per_row: int
-    space: VectorSpace
     dtype: torch.dtype = torch.float64
     device: torch.device = torch.device("cpu")
 
@@ -47,7 +44,7 @@ class SubstochasticOperator(ABC):
 
     @property
     def work_per_product(self) -> int:
-        """Entries that one product reads, on this rank."""
+        """Entries that one product reads."""
         return self.size * self.terms_per_row
 
     @property
@@ -58,7 +55,7 @@ class SubstochasticOperator(ABC):
     @cached_property
     def largest_row_sum(self) -> float:
         """ρ, at most 1 up to rounding."""
-        return self.space.max(self.apply(torch.ones(self.size, dtype=self.dtype, device=self.device)))
+        return float(self.apply(torch.ones(self.size, dtype=self.dtype, device=self.device)).max())
 
     def preconditioner(self, discount: float, visits: Tensor | None) -> Preconditioner | None:
         """Return an approximate inverse of Λ = I − γP, or None if this operator has none.
@@ -80,7 +77,7 @@ class Preconditioner(ABC):
     """A fixed linear operator M ≈ Λ⁻¹, with Mᵀ ≈ Λ⁻ᵀ.
 
     Attributes:
-        work: Entries that one product reads, on this rank.
+        work: Entries that one product reads.
     """
 
     work: int
@@ -128,8 +125,8 @@ class Resolvent:
 
     def norm(self, x: Tensor) -> float:
         """Return the norm in which the inverse is bounded."""
-        space = self.operator.space
-        return space.sum(x.abs()) if self.transposed else space.max(x.abs())
+        sizes = x.abs()
+        return float(sizes.sum() if self.transposed else sizes.max())
 
     @cached_property
     def inverse_bound(self) -> float:
@@ -174,5 +171,5 @@ class Resolvent:
     def _underflow(self) -> float:
         """Absolute rounding error of ‖b − Λx‖ where products are denormal (Higham 2002, eq. 2.8, doubled)."""
         limits, operator = torch.finfo(self.operator.dtype), self.operator
-        entries = operator.space.ranks.total(operator.size) if self.transposed else 1
+        entries = operator.size if self.transposed else 1
         return entries * (operator.terms_per_row + 8) * limits.smallest_normal * limits.eps

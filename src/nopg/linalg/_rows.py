@@ -12,8 +12,6 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from nopg.linalg._halo import Halo
-
 __all__ = ["RowPattern", "SparsePattern", "SparseRows", "row_starts"]
 
 with warnings.catch_warnings():
@@ -28,12 +26,11 @@ class SparsePattern:
     Args:
         starts: First entry of each row, shape (m + 1,), int32.
         columns: Column of each entry, ascending in each row, shape (e,), int32.
-        num_columns: n, including the columns of the halo.
-        halo: The columns that other ranks own; None if this rank owns all.
+        num_columns: n.
     """
 
-    def __init__(self, starts: Tensor, columns: Tensor, num_columns: int, halo: Halo | None = None) -> None:
-        self.starts, self.columns, self.num_columns, self.halo = starts, columns, num_columns, halo
+    def __init__(self, starts: Tensor, columns: Tensor, num_columns: int) -> None:
+        self.starts, self.columns, self.num_columns = starts, columns, num_columns
         self.num_rows = len(starts) - 1
 
     @property
@@ -44,13 +41,13 @@ class SparsePattern:
     @cached_property
     def row_length(self) -> int:
         """Largest number of entries in a row."""
-        return int((self.starts[1:] - self.starts[:-1]).max()) if self.num_rows else 0
+        return int((self.starts[1:] - self.starts[:-1]).max())
 
     @cached_property
     def longest_column(self) -> int:
         """Largest number of entries in a column."""
         starts = self.transposition[0]
-        return int((starts[1:] - starts[:-1]).max()) if self.num_columns else 0
+        return int((starts[1:] - starts[:-1]).max())
 
     @cached_property
     def transposition(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -85,10 +82,6 @@ class SparsePattern:
         self.starts, self.columns = self.starts.to(device), self.columns.to(device)
         self.__dict__.pop("transposition", None)
 
-    def extend(self, x: Tensor) -> Tensor:
-        """Return x, one row per column of this rank, with the rows of the halo's columns appended."""
-        return x if self.halo is None else self.halo.extend(x)
-
     def entries(self, values: Tensor) -> Tensor:
         """Return the values of the entries, row by row, shape (e,)."""
         return values
@@ -104,12 +97,9 @@ class RowPattern(SparsePattern):
         indices: Columns, ascending in each row, shape (m, K), int32.
         num_columns: n.
         present: Whether an entry exists or is padding, shape (m, K).
-        halo: As in `SparsePattern`.
     """
 
-    def __init__(
-        self, indices: Tensor, num_columns: int, present: Tensor | None = None, halo: Halo | None = None
-    ) -> None:
+    def __init__(self, indices: Tensor, num_columns: int, present: Tensor | None = None) -> None:
         self.indices = indices
         m, K = indices.shape
 
@@ -119,7 +109,7 @@ class RowPattern(SparsePattern):
             lengths = present.sum(dim=1)
             positions = present.flatten().nonzero()[:, 0]
             self.positions = positions.int() if m * K < 2**31 else positions  # half the memory
-        super().__init__(row_starts(lengths), self.entries(indices), num_columns, halo)
+        super().__init__(row_starts(lengths), self.entries(indices), num_columns)
 
     @cached_property
     def row_length(self) -> int:
@@ -177,13 +167,11 @@ class SparseRows:
 
     def apply(self, x: Tensor) -> Tensor:
         """Return the product with a vector (n,) or several columns (n, c)."""
-        return self._forward @ self.pattern.extend(x)
+        return self._forward @ x
 
     def apply_transposed(self, y: Tensor) -> Tensor:
         """Return the transposed product with a vector (m,) or several columns (m, c)."""
-        halo = self.pattern.halo
-        product = self._backward @ y
-        return product if halo is None else halo.fold(product)
+        return self._backward @ y
 
     def sums(self) -> Tensor:
         """Return the sum of each row, shape (m,)."""

@@ -37,7 +37,7 @@ def solve_at_safe_scale(
 
 def _exponent(system: Resolvent, b: Tensor) -> int:
     """Return k with max |b| in [2ᵏ⁻¹, 2ᵏ); 0 if the squares of b and of small residuals are normal."""
-    exponent = math.frexp(system.operator.space.max(b.abs()))[1]
+    exponent = math.frexp(float(b.abs().max()))[1]
     return exponent if 4 * abs(exponent) > math.log2(torch.finfo(b.dtype).max) else 0
 
 

@@ -50,7 +50,7 @@ class Solver(ABC):
         )
 
     def work(self, system: Resolvent, steps: int) -> float:
-        """Return about how many entries these products read on this rank, to choose between solvers."""
+        """Return about how many entries these products read, to choose between solvers."""
         return steps * (system.operator.work_per_product + 8 * system.operator.size + 14 * CALL)
 
     def reset(self) -> None:  # noqa: B027 (most solvers keep nothing)

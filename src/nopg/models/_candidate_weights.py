@@ -27,7 +27,7 @@ class CandidateWeights:
         pattern: The candidates of each query.
         log_psi: log wψ of the candidates, −∞ for padding, shape (m, K).
         log_dropped: Log of a bound on the mass of all other samples: Σwψ (m,), or Σwψφ (L, m) of L actions.
-        actions: Actions of the samples in bandwidths, with those of the halo, shape (n + h, d_a).
+        actions: Actions of the samples in bandwidths, shape (n, d_a).
         prior_mass: β.
     """
 
@@ -36,7 +36,7 @@ class CandidateWeights:
     ) -> None:
         self.pattern, self.log_psi, self.log_dropped = pattern, log_psi, log_dropped
         self.prior_mass = prior_mass
-        self._sample_actions = actions.T.contiguous()  # (d_a, n + h)
+        self._sample_actions = actions.T.contiguous()  # (d_a, n)
         self._stored: list[Tensor] | None = None  # d_a × (m, K)
         if len(self._sample_actions) * log_psi.numel() <= _MAX_STORED_ACTIONS:
             self._stored = list(self._columns(slice(None)))
@@ -122,15 +122,15 @@ class CandidateWeights:
 
     def _blocks(self) -> Iterator[slice]:
         m, K = self.log_psi.shape
-        step = max(_ENTRIES_AT_ONCE // max(K, 1), 1)
-        for start in range(0, max(m, 1), step):
+        step = max(_ENTRIES_AT_ONCE // K, 1)
+        for start in range(0, m, step):
             yield slice(start, min(start + step, m))
 
 
 def log_kernel(indices: Tensor, samples: Tensor, places: Tensor, dtype: torch.dtype) -> Tensor:
     """Return log ψ (m, K) of candidates (m, K) among samples (n, d) at places (m, d), both in units of h."""
     log_psi = torch.empty(indices.shape, dtype=dtype)
-    step = max(_ENTRIES_AT_ONCE // max(indices.shape[1], 1), 1)
+    step = max(_ENTRIES_AT_ONCE // indices.shape[1], 1)
     for rows in (slice(start, start + step) for start in range(0, len(places), step)):
         offsets = places[rows, None] - samples[indices[rows].long()]
         log_psi[rows] = (-0.5 * offsets.square().sum(dim=2)).to(dtype)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from nopg._ranks import Ranks
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
-from nopg.neighbors._samples import SampleIndex
+from nopg.neighbors import NeighborSearch
 
 __all__ = ["CandidateGraph", "CandidateSearch", "sorted_rows", "tied_with_the_next"]
 
@@ -108,25 +106,26 @@ class CandidateSearch:
 
     def find(
         self,
-        samples: SampleIndex,
+        samples: NeighborSearch,
         kernel: GaussianKernel,
         features: Tensor,
         *,
         dtype: torch.dtype = torch.float64,
     ) -> CandidateGraph:
-        """Return the candidates of query features (m, d_f); the index holds the samples in units of h."""
-        queries, ranks = kernel.scale(features), samples.ranks
-        _check_queries(queries, ranks)
+        """Return the candidates of query features (m, d_f); the search is among the samples in units of h."""
+        queries = kernel.scale(features)
+        _check_queries(queries)
         K, m = self._row_length(samples, queries), len(queries)
         indices = torch.empty(m, K, dtype=torch.int32)
         log_psi, dropped = torch.empty(m, K, dtype=dtype), torch.empty(m, dtype=torch.float64)
-        for rows in _blocks(m, ranks):
+        for start in range(0, m, _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
             # One more than K: the first sample that is left out.
             distances, found = samples.nearest(queries[rows], K + 1)
             indices[rows], kept, first = self._keep(distances, found, K)
             log_psi[rows] = kept
             dropped[rows] = _log_mass_beyond(samples, queries[rows], first, kept.isfinite().sum(dim=1))
-        return CandidateGraph(indices, log_psi, dropped, samples.num_samples)
+        return CandidateGraph(indices, log_psi, dropped, samples.num_points)
 
     def rows_to_search(self, lost: Tensor) -> Tensor:
         """Return the rows that need other candidates, by the share (m,) that they lose."""
@@ -136,7 +135,9 @@ class CandidateSearch:
             return torch.arange(0)
         return (lost > _MOST_LOST).nonzero()[:, 0]
 
-    def find_for_actions(self, samples: SampleIndex, queries: Tensor, *, most_entries: int) -> CandidateGraph:
+    def find_for_actions(
+        self, samples: NeighborSearch, queries: Tensor, *, most_entries: int
+    ) -> CandidateGraph:
         """Return candidates of r rows by ψφ under L actions each, their log ψ not yet known: 0.
 
         Args:
@@ -144,16 +145,14 @@ class CandidateSearch:
             queries: States and actions, shape (L, r, d).
             most_entries: Of all rows together; a row has at least 8 per action.
         """
-        (L, r, d), n, ranks = queries.shape, samples.num_samples, samples.ranks
+        (L, r, d), n = queries.shape, samples.num_points
         flat = queries.reshape(L * r, d)
         if self.num_kept is not None:
             k, reach = min(n, _CHOICE * self.num_kept), torch.full((L * r,), math.inf, dtype=torch.float64)
         else:
             reach = samples.nearest(flat, 1)[0][:, 0].square() + 2.0 * math.log(n / _AIM)
-            within = samples.count_within(flat, reach.sqrt())
-            needed = int(ranks.max(within.max() if len(within) else torch.tensor(1)))
-            affordable = -int(ranks.max(torch.tensor(-(most_entries // max(L * r, 1)))))
-            k = min(n, needed, max(affordable, _SMALLEST_ROW))
+            needed = int(samples.count_within(flat, reach.sqrt()).max())
+            k = min(n, needed, max(most_entries // (L * r), _SMALLEST_ROW))
         distances, found = samples.nearest(flat, k + 1)
         squared = torch.nn.functional.pad(distances.square(), (0, max(k + 1 - n, 0)), value=math.inf)
         left_out = squared[:, :k] > reach[:, None]
@@ -183,36 +182,25 @@ class CandidateSearch:
         log_psi = torch.where(kept, -0.5 * squared[:, :K], -math.inf)
         return *sorted_rows(indices[:, :K], log_psi), first_dropped
 
-    def _row_length(self, samples: SampleIndex, queries: Tensor) -> int:
-        """Return K; the same on all ranks."""
-        ranks, n = samples.ranks, samples.num_samples
+    def _row_length(self, samples: NeighborSearch, queries: Tensor) -> int:
+        """Return K."""
+        n, m = samples.num_points, len(queries)
         if self.num_candidates is not None:
             return min(self.num_candidates, n)
 
         # Evenly spaced rows, if there are many.
-        counts = ranks.gather(torch.tensor([len(queries)]))
-        m, before = int(counts.sum()), int(counts[: ranks.number].sum())
-        step = max(1, m // _ROWS_SAMPLED)
-        rows = torch.arange(-before % step, len(queries), step)
-        nearest = samples.nearest(queries[rows], 1)[0][:, 0].square()
-        within = samples.count_within(queries[rows], (nearest + _CUTOFF).sqrt())
-        longest = int(ranks.gather(within).max())
+        queries = queries[:: max(1, m // _ROWS_SAMPLED)]
+        nearest = samples.nearest(queries, 1)[0][:, 0].square()
+        longest = int(samples.count_within(queries, (nearest + _CUTOFF).sqrt()).max())
         if m > _EXACT_UP_TO:
-            needed = ranks.gather(samples.count_within(queries[rows], (nearest + _Q_CUTOFF).sqrt()))
+            needed = samples.count_within(queries, (nearest + _Q_CUTOFF).sqrt())
             longest = min(longest, math.ceil(_ROOM * float(torch.quantile(needed.double(), 0.95))))
 
         return min(n, self.most_candidates or n, max(longest, _SMALLEST_ROW))
 
 
-def _blocks(count: int, ranks: Ranks) -> Iterator[slice]:
-    """Yield blocks of rows, the same number on every rank, because ranks search together."""
-    most = int(ranks.max(torch.tensor(count)))
-    for start in range(0, most, _ROWS_AT_ONCE):
-        yield slice(min(start, count), min(start + _ROWS_AT_ONCE, count))
-
-
-def _check_queries(queries: Tensor, ranks: Ranks) -> None:
-    if ranks.total(len(queries)) == 0:
+def _check_queries(queries: Tensor) -> None:
+    if len(queries) == 0:
         raise ArgumentError("there are no query states; give at least one")
     wrong = ~queries.square().sum(dim=1).isfinite()
     if bool(wrong.any()):
@@ -240,7 +228,7 @@ def sorted_rows(indices: Tensor, log_psi: Tensor) -> tuple[Tensor, Tensor]:
     return indices, log_psi.gather(1, order)
 
 
-def _log_mass_beyond(samples: SampleIndex, queries: Tensor, first: Tensor, kept: Tensor) -> Tensor:
+def _log_mass_beyond(samples: NeighborSearch, queries: Tensor, first: Tensor, kept: Tensor) -> Tensor:
     """Return the log of a bound on Σψ (m,) over the samples that are not kept.
 
     The samples of each shell around a query are counted, and weigh no more than at its inner radius.
@@ -251,7 +239,7 @@ def _log_mass_beyond(samples: SampleIndex, queries: Tensor, first: Tensor, kept:
         first: Squared distance of the first sample left out, ∞ if none is, shape (m,).
         kept: Number of samples kept, shape (m,).
     """
-    left = samples.num_samples - kept
+    left = samples.num_points - kept
     terms, inner, within = [], first, torch.zeros_like(kept)
     for width in _SHELLS:
         outer = first + width

@@ -9,7 +9,6 @@ import torch
 
 from nopg._checks import check_device
 from nopg._provenance import fingerprint
-from nopg._ranks import current_ranks
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
 from nopg.linalg import Solver
@@ -89,7 +88,7 @@ class PaperModelConfig:
             raise ArgumentError(
                 f"there is no precision {self.precision!r}; choose 'auto', 'float32' or 'float64'"
             )
-        check_device(self.device, several_ranks=current_ranks().several)
+        check_device(self.device)
         if isinstance(self.solver, str):
             solver_by_name(self.solver)
 

@@ -28,7 +28,7 @@ def memory_budget(budget: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes of the paper's model, its candidate graph and training on it, on one rank.
+    """Bytes of the paper's model, its candidate graph and training on it.
 
     Attributes:
         queries: Rows of the graph, n·g.
@@ -71,7 +71,6 @@ class Footprint:
             raise MemoryBudgetError(
                 f"{self.queries} rows with {_SMALLEST_ROW} candidates each need "
                 f"{gigabytes(self.bytes(_SMALLEST_ROW))}, the budget is {gigabytes(budget)}; {fits} rows "
-                "would fit. Raise memory_budget, train on data.condense(…), or share the rows over machines "
-                "with torchrun"
+                "would fit. Raise memory_budget, or train on data.condense(…)"
             )
         return int(K)

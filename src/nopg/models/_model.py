@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 
 from nopg._checks import check_device
-from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.linalg._hierarchy import CellHierarchy
 from nopg.linalg._operator import TransitionOperator
 from nopg.linalg._rows import RowPattern, SparseRows
-from nopg.linalg._space import VectorSpace
 
 __all__ = ["Backup", "Queries", "RewardFunction", "TransitionModel"]
 
@@ -107,7 +105,7 @@ class TransitionModel(ABC):
     c = r and x = q. A model that predicts rewards has c = 0.
 
     Attributes:
-        data: The transitions; on several ranks those of this rank.
+        data: The transitions.
         num_nodes: n.
         num_actions: d_a.
         node_rewards: c, shape (n,).
@@ -116,8 +114,6 @@ class TransitionModel(ABC):
         group_size: g.
         dtype: Type of all numbers.
         device: Device of the updates.
-        space: Reductions over vectors of the nodes; n counts those of this rank.
-        cells: The cells by which several ranks share the nodes, or None.
     """
 
     data: Transitions
@@ -129,8 +125,6 @@ class TransitionModel(ABC):
     group_size: int
     dtype: torch.dtype = torch.float64
     device: torch.device = torch.device("cpu")
-    space: VectorSpace = VectorSpace()
-    cells: SpatialCells | None = None
 
     @property
     @abstractmethod
@@ -140,19 +134,15 @@ class TransitionModel(ABC):
     @cached_property
     def hierarchy(self) -> CellHierarchy:
         """The cells of the nodes, for a preconditioner; built on the CPU."""
-        pattern, ranks = self.node_queries.pattern.to(torch.device("cpu")), self.space.ranks
-        cells = CellHierarchy(pattern, self.group_size, self.node_places, self.cells, ranks)
+        pattern = self.node_queries.pattern.to(torch.device("cpu"))
+        cells = CellHierarchy(pattern, self.group_size, self.node_places)
         cells.move(self.device)
         return cells
 
     def operator(self, backup: Backup) -> TransitionOperator:
         """Return P from the backup at the nodes."""
         return TransitionOperator(
-            backup.weights,
-            self.continues,
-            self.group_size,
-            hierarchy=lambda: self.hierarchy,
-            space=self.space,
+            backup.weights, self.continues, self.group_size, hierarchy=lambda: self.hierarchy
         )
 
     def to(

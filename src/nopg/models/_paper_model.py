@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from nopg._checks import check_device
-from nopg._ranks import ALONE, Ranks
-from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
@@ -32,18 +30,16 @@ class PaperModel(PaperSamples):
     goes to an unknown state. Kernels have peak 1, so β is a number of samples. The weights wⱼ of the data,
     if any, are the numbers of transitions that the samples represent.
 
-    Products are fastest if rows with nearby next states are close in memory (`share_rows`).
+    Products are fastest if rows with nearby next states are close in memory (`next_state_order`).
 
     Args:
-        data: The transitions; on several ranks those of this rank.
+        data: The transitions.
         bandwidths: Bandwidths of the kernels on states, actions and next states.
         prior_mass: β.
         integration: Rule for ∫ϕᵢ(s′) … ds′; by default the mean of the kernel, as in the paper.
         search: Search for candidates.
         dtype: Type of the weights and of all results; float32 halves memory and time.
         device: Device of the updates; the data and the neighbour search stay on the CPU.
-        ranks: The ranks that share the data.
-        cells: The cells by which the data are shared.
     """
 
     Config = PaperModelConfig
@@ -60,10 +56,8 @@ class PaperModel(PaperSamples):
         search: CandidateSearch | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
-        ranks: Ranks = ALONE,
-        cells: SpatialCells | None = None,
     ) -> None:
-        super().__init__(data, bandwidths, prior_mass, dtype=dtype, device=device, ranks=ranks, cells=cells)
+        super().__init__(data, bandwidths, prior_mass, dtype=dtype, device=device)
         self.integration = integration or KernelMean()
         self.search = search or CandidateSearch()
         self.group_size = self.integration.num_samples
@@ -84,8 +78,8 @@ class PaperModel(PaperSamples):
         }
 
     def bind(self, features: Tensor) -> PaperQueries:
-        """Return queries at any state features (m, d_f); on several ranks all call it together."""
-        whole = CandidateSearch(num_candidates=self.samples.num_samples)
+        """Return queries at any state features (m, d_f)."""
+        whole = CandidateSearch(num_candidates=self.num_nodes)
         return self._bound(features, self.search if self.search.num_kept is None else whole)
 
     def _bound(self, features: Tensor, search: CandidateSearch) -> PaperQueries:
@@ -96,9 +90,7 @@ class PaperModel(PaperSamples):
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> PaperModel:
         """Return the same model in another precision, with ψ recomputed, or on another device."""
         dtype = self.dtype if dtype is None else dtype
-        there = (
-            self.device if device is None else check_device(device, several_ranks=self.space.ranks.several)
-        )
+        there = self.device if device is None else check_device(device)
         if (dtype, there) == (self.dtype, self.device):
             return self
         model = copy.copy(self)

@@ -49,7 +49,7 @@ class PaperQueries(Queries):
         queries.model, queries.features = model, self._places.to(model.device, model.dtype)
         queries.pattern = self.pattern.to(model.device)
         if model.dtype != self.graph.log_psi.dtype:
-            queries.graph = model.with_log_psi(self.graph, self.pattern, self._places)
+            queries.graph = model.with_log_psi(self.graph, self._places)
         queries.candidates = model.weighted(queries.graph, queries.pattern)
         return queries
 
@@ -72,8 +72,7 @@ class PaperQueries(Queries):
         """Return ∂V/∂a = Σⱼ εⱼ (xⱼ − V)(aⱼ − a)/h² for every query and sample, shape (L, m, d_a)."""
         # One sparse product gives Σεx, Σεa and Σεxa; centred values lose no digits.
         assert isinstance(backup, PaperBackup)
-        space = self.model.space
-        center = space.sum(x) / space.sum(torch.ones_like(x))
+        center = float(x.sum()) / len(x)
         x_c, v_c = (x - center)[:, None], unknown_value - center
         a_n = self.model.scaled_actions
         columns = torch.cat([x_c, a_n, x_c * a_n], dim=1)  # (n, 1 + 2 d_a)
@@ -117,8 +116,8 @@ class PaperQueries(Queries):
         With p = ψφ ≤ exp(−½‖aⱼ − a‖²/h²) it is at most Σ w p √(−2 log p), a concave function of p, and so by
         Jensen's inequality at most D √(2 log(W/D)), W = Σw, or that at its maximum.
         """
-        weights, n = self.model.data.weights, self.model.samples.num_samples
-        total = n if weights is None else self.model.space.sum(weights)
+        weights = self.model.data.weights
+        total = self.model.num_nodes if weights is None else float(weights.sum())
         log_share = (log_dropped - math.log(total)).clamp(max=0.0)
         shares = log_share.clamp(max=-0.5)
         ratio = torch.exp(shares - log_share) * (-2.0 * shares).sqrt()
@@ -146,7 +145,7 @@ class PaperQueries(Queries):
         model, search = self.model, self._search
         with torch.device("cpu"):  # whatever the default device is
             where = search.rows_to_search(lost.cpu())
-            if model.space.ranks.total(len(where)) == 0:
+            if len(where) == 0:
                 return None
             there = where.to(model.device)
             states = model.bandwidths.state_kernel.scale(self._places[where]).expand(len(actions), -1, -1)
@@ -165,9 +164,8 @@ class PaperQueries(Queries):
 
     def _weighted(self, graph: CandidateGraph, where: Tensor) -> CandidateWeights:
         """Return the candidates of some rows, with ψ computed."""
-        model, pattern = self.model, self.model.pattern(graph)
-        graph = model.with_log_psi(graph, pattern, self._places[where])
-        return model.weighted(graph, pattern.to(model.device))
+        model, pattern = self.model, self.model.pattern(graph).to(self.model.device)
+        return model.weighted(model.with_log_psi(graph, self._places[where]), pattern)
 
 
 @dataclass(frozen=True)

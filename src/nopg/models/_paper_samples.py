@@ -10,19 +10,15 @@ import torch
 from torch import Tensor
 
 from nopg._checks import check_device
-from nopg._ranks import Ranks
-from nopg._spatial import SpatialCells
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
-from nopg.linalg._halo import localize
 from nopg.linalg._rows import RowPattern
-from nopg.linalg._space import VectorSpace
 from nopg.models._candidate_weights import CandidateWeights, log_kernel
 from nopg.models._candidates import CandidateGraph
 from nopg.models._model import TransitionModel
 from nopg.models._prior_mass import check_prior_mass
-from nopg.neighbors._samples import SampleIndex
+from nopg.neighbors import NeighborSearch, neighbor_search
 
 __all__ = ["PaperSamples"]
 
@@ -41,25 +37,21 @@ class PaperSamples(TransitionModel):
         *,
         dtype: torch.dtype,
         device: torch.device | str | None,
-        ranks: Ranks,
-        cells: SpatialCells | None,
     ) -> None:
         bandwidths.check_columns(data.schema)
-        there = check_device(device, several_ranks=ranks.several)
+        there = check_device(device)
         self.data, self.bandwidths, self.prior_mass = data, bandwidths, check_prior_mass(prior_mass)
-        self.space, self.cells = VectorSpace(ranks), cells
         self.num_nodes, self.num_actions = data.actions.shape
 
         # Actions enter the gradient as products; centred actions lose no digits.
-        total = ranks.sum(torch.cat([data.actions.sum(dim=0), torch.tensor([float(len(data))])]))
-        self._origin = total[:-1] / total[-1]
+        self._origin = data.actions.mean(dim=0)
         self.set_precision(dtype, there)
         if not bool(self._scaled_actions().square().sum(dim=1).isfinite().all()):
             raise ArgumentError(
                 f"bandwidths.actions is {bandwidths.actions.tolist()}: the actions lie over 1e150 bandwidths "
                 "apart, beyond what numbers can hold; give a wider one"
             )
-        self.samples = SampleIndex(bandwidths.state_kernel.scale(data.features), ranks)
+        self.samples = neighbor_search(bandwidths.state_kernel.scale(data.features))
 
     @property
     def node_places(self) -> Tensor:
@@ -67,44 +59,43 @@ class PaperSamples(TransitionModel):
         return self.bandwidths.state_kernel.scale(self.data.next_features)
 
     @cached_property
-    def samples_by_action(self) -> SampleIndex:
+    def samples_by_action(self) -> NeighborSearch:
         """The samples in the space of states and actions, in units of h."""
         points = [self.bandwidths.state_kernel.scale(self.data.features), self._scaled_actions()]
-        return SampleIndex(torch.cat(points, dim=1), self.space.ranks)
+        return neighbor_search(torch.cat(points, dim=1))
 
     def scale_actions(self, actions: Tensor) -> Tensor:
         """Return actions (…, d_a), centred, in bandwidths."""
         return (actions - self.action_origin) / self.action_widths
 
     def pattern(self, graph: CandidateGraph) -> RowPattern:
-        """Return the positions of the candidates; on several ranks all call it together."""
-        indices, width, halo = localize(graph.indices, self.samples.starts, self.space.ranks)
-        filled = int(graph.present.sum()) / max(graph.present.numel(), 1)
-        return RowPattern(indices, width, None if filled > _FULL else graph.present, halo)
+        """Return the positions of the candidates."""
+        filled = int(graph.present.sum()) / graph.present.numel()
+        return RowPattern(graph.indices, self.num_nodes, None if filled > _FULL else graph.present)
 
     def weighted(self, graph: CandidateGraph, pattern: RowPattern) -> CandidateWeights:
         """Return the candidates with their actions and weights, in this precision and on this device."""
         log_psi, log_dropped = graph.log_psi.to(self.device), graph.log_dropped
         if self.data.weights is not None:
-            log_weights = pattern.extend(self.data.weights).log().to(log_psi)
+            log_weights = self.data.weights.log().to(log_psi)
             log_psi = log_psi + log_weights[pattern.indices.long()]
-            log_dropped = log_dropped + math.log(self.space.max(self.data.weights))
-        actions = pattern.extend(self.scaled_actions)
-        return CandidateWeights(pattern, log_psi, log_dropped.to(log_psi), actions, self.prior_mass)
+            log_dropped = log_dropped + math.log(self.data.weights.max())
+        return CandidateWeights(
+            pattern, log_psi, log_dropped.to(log_psi), self.scaled_actions, self.prior_mass
+        )
 
-    def with_log_psi(self, graph: CandidateGraph, pattern: RowPattern, features: Tensor) -> CandidateGraph:
+    def with_log_psi(self, graph: CandidateGraph, features: Tensor) -> CandidateGraph:
         """Return the graph with log ψ computed again from features (m, d_f), for this precision."""
-        kernel, pattern = self.bandwidths.state_kernel, pattern.to(torch.device("cpu"))
-        samples, places = pattern.extend(kernel.scale(self.data.features)), kernel.scale(features)
-        log_psi = log_kernel(pattern.indices, samples, places, self.dtype)
+        kernel = self.bandwidths.state_kernel
+        samples, places = kernel.scale(self.data.features), kernel.scale(features)
+        log_psi = log_kernel(graph.indices, samples, places, self.dtype)
         return replace(graph, log_psi=log_psi.masked_fill_(graph.log_psi.isinf(), -math.inf))
 
     def default_unknown_value(self, discount: float) -> float:
         """Return the lowest reward for ever, or once if the task can end and that is lower."""
-        worst = -self.space.max(-self.data.rewards)
+        worst = float(self.data.rewards.min())
         for_ever = worst / (1.0 - discount)
-        can_end = self.space.max(self.data.terminated.double()) > 0
-        return min(worst, for_ever) if can_end else for_ever
+        return min(worst, for_ever) if bool(self.data.terminated.any()) else for_ever
 
     def set_precision(self, dtype: torch.dtype, device: torch.device) -> None:
         """Convert what an update reads to this precision and device; the data are unchanged."""

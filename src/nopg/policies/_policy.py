@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from nopg._ranks import ALONE, Ranks
-
-__all__ = ["ActionTape", "Policy", "policy_actions", "policy_gradient", "shared_noise", "trainable"]
+__all__ = ["ActionTape", "Policy", "policy_actions", "policy_gradient", "trainable"]
 
 # The activations of a chunk of this size fit into the cache.
 _CHUNK = 8_192
@@ -48,15 +46,6 @@ class Policy(torch.nn.Module, ABC):
 def trainable(policy: Policy) -> list[torch.nn.Parameter]:
     """Return the trainable parameters, in order."""
     return [parameter for parameter in policy.parameters() if parameter.requires_grad]
-
-
-def shared_noise(policy: Policy, num_states: int, rng: torch.Generator, ranks: Ranks = ALONE) -> torch.Tensor:
-    """Draw the noise of this rank's states; all ranks together draw what a single process would."""
-    if not ranks.several:
-        return policy.noise(num_states, rng)
-    counts = ranks.gather(torch.tensor([num_states])).tolist()
-    parts: list[torch.Tensor] = list(policy.noise(sum(counts), rng).split(counts, dim=1))
-    return parts[ranks.number]
 
 
 def policy_actions(policy: Policy, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:

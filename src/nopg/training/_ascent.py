@@ -67,8 +67,8 @@ def ascend(
             verdicts = [callback(update) for callback in (*config.callbacks, *([stop] if stop else []))]
             ended = any(verdicts) or number == updates
             if checkpoints:
-                due, interrupted = checkpoints.agree(number, interrupted=interruption.asked)
-                if due or interrupted or ended:
+                interrupted = interruption.asked
+                if checkpoints.is_due(number) or interrupted or ended:
                     save(finished=ended)
                 if interrupted:
                     raise TrainingInterrupted(number, str(checkpoints.folder))

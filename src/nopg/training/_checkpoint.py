@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from nopg._nesting import nested, part_of
-from nopg._ranks import ALONE, Ranks
 from nopg.bellman._estimate import GradientEstimator, Resumable
 from nopg.errors import ArgumentError, DataError
 from nopg.policies import Policy
@@ -58,7 +57,7 @@ class Checkpoint:
         eps: Adam's ε.
         policy: Parameters and buffers of the policy.
         moments: Adam's, by parameter.
-        estimator: State of the estimator and of the backtracking, on this rank.
+        estimator: State of the estimator and of the backtracking.
         resume_state: Before the first update.
     """
 
@@ -135,16 +134,15 @@ class Checkpoints:
     Args:
         config: Where they are, in a folder that is made if need be, and how often one is written.
         fingerprint: What tells this training from another.
-        ranks: Who writes them.
 
     Attributes:
         last: The one to go on from, until `restore`; None at the beginning of a training.
         resume_state: To be written with all that follow.
     """
 
-    def __init__(self, config: CheckpointConfig, fingerprint: RunFingerprint, ranks: Ranks = ALONE) -> None:
+    def __init__(self, config: CheckpointConfig, fingerprint: RunFingerprint) -> None:
         self.folder, self.fingerprint, self.config = Path(config.folder), fingerprint, config
-        self.ranks, self._written = ranks, time.monotonic()
+        self._written = time.monotonic()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -167,9 +165,14 @@ class Checkpoints:
         return last
 
     def write(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, all ranks together, under a name that only complete ones have."""
+        """Write a checkpoint under a name that only complete ones have."""
         start = checkpoint.resume_state.start
-        shared = nested(policy=checkpoint.policy, adam=checkpoint.moments, start=start[1] if start else {})
+        tensors = nested(
+            policy=checkpoint.policy,
+            adam=checkpoint.moments,
+            start=start[1] if start else {},
+            memory=checkpoint.estimator,
+        )
         state: State = {
             "fingerprint": self.fingerprint,
             "finished": checkpoint.finished,
@@ -177,36 +180,22 @@ class Checkpoints:
             "most_candidates": checkpoint.resume_state.most_candidates,
             "start": None if start is None else start[0],
         }
-        path = self._path(len(checkpoint.history))
-        write_folder(
-            path, state, checkpoint.history, shared=shared, memory=checkpoint.estimator, ranks=self.ranks
-        )
+        write_folder(self._path(len(checkpoint.history)), state, checkpoint.history, tensors)
         self._written = time.monotonic()
 
-    def agree(self, number: int, *, interrupted: bool) -> tuple[bool, bool]:
-        """Return whether to write after this update, and whether to stop: the same on all ranks.
-
-        The clock of the first rank rules; Ctrl-C counts on any rank.
-        """
+    def is_due(self, number: int) -> bool:
+        """Return whether to write after this update."""
         minutes = self.config.minutes
         late = minutes is not None and time.monotonic() - self._written >= 60.0 * minutes
-        if self.ranks.several:
-            asked = torch.tensor([late and self.ranks.number == 0, interrupted], dtype=torch.float64)
-            late, interrupted = self.ranks.max(asked).bool().tolist()
-        return late or number % self.config.every == 0, interrupted
+        return late or number % self.config.every == 0
 
     def _last(self) -> Checkpoint | None:
         """Read the last checkpoint; refuse one of another training."""
         complete = complete_folders(self.folder)
-        number = max(complete, default=-1)
-        if not self.ranks.same(torch.tensor(number)):
-            raise ArgumentError(
-                f"ranks see different checkpoints in {self.folder}; give a folder that all of them share"
-            )
-        if number < 0:
+        if not complete:
             return None
-        path = complete[number]
-        state, history, shared, memory = read_folder(path, self.ranks)
+        path = complete[max(complete)]
+        state, history, tensors = read_folder(path)
         if differing := differences(state["fingerprint"], self.fingerprint):
             raise ArgumentError(
                 f"{path} belongs to another training: {'; '.join(differing)}. Make the same call again, "
@@ -217,12 +206,12 @@ class Checkpoints:
             history=history,
             finished=state["finished"],
             eps=state["eps"],
-            policy=part_of("policy", shared),
-            moments=part_of("adam", shared),
-            estimator=memory,
+            policy=part_of("policy", tensors),
+            moments=part_of("adam", tensors),
+            estimator=part_of("memory", tensors),
             resume_state=ResumeState(
                 state["most_candidates"],
-                None if start is None else (start, part_of("start", shared)),
+                None if start is None else (start, part_of("start", tensors)),
             ),
         )
 
@@ -231,7 +220,7 @@ class Checkpoints:
 
 
 def open_checkpoints(
-    config: CheckpointConfig | None, fingerprint: Callable[[], RunFingerprint], ranks: Ranks
+    config: CheckpointConfig | None, fingerprint: Callable[[], RunFingerprint]
 ) -> Checkpoints | None:
     """Return the checkpoints that a user asked for, if any; the fingerprint is computed only if needed."""
     if config is None:
@@ -242,4 +231,4 @@ def open_checkpoints(
             f"there is no checkpoint in {folder!r} to resume from; checkpoint={folder!r} begins a training "
             "there"
         )
-    return Checkpoints(config, fingerprint(), ranks)
+    return Checkpoints(config, fingerprint())

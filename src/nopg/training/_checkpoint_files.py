@@ -15,8 +15,6 @@ from typing import Any, TypedDict
 import torch
 
 from nopg._json import write_json
-from nopg._nesting import nested, part_of
-from nopg._ranks import Ranks
 from nopg.errors import DataError
 from nopg.training._fingerprint import RunFingerprint
 from nopg.training._reports import Update
@@ -26,7 +24,8 @@ __all__ = ["ADVICE", "State", "complete_folders", "read_folder", "write_folder"]
 ADVICE = "delete it to go on from the one before, or give another folder"
 """What to do about a checkpoint that cannot be used."""
 
-_FORMAT = 1
+_FORMAT = 2
+_TENSORS = "tensors.safetensors"
 _KEPT = 2
 _NAME = re.compile(r"update-(\d{6,12})")
 _COLUMNS = [column.name for column in fields(Update)]
@@ -61,65 +60,44 @@ def complete_folders(folder: Path) -> dict[int, Path]:
     return {int(match[1]): path for match, path in found if match}
 
 
-def write_folder(
-    path: Path,
-    state: State,
-    history: tuple[Update, ...],
-    *,
-    shared: Tensors,
-    memory: Tensors,
-    ranks: Ranks,
-) -> None:
+def write_folder(path: Path, state: State, history: tuple[Update, ...], tensors: Tensors) -> None:
     """Write a checkpoint under its name when all of it is on the disk, and let go of old ones.
 
     Args:
         path: Of the checkpoint, `…/update-000020`.
         state: Of the training.
         history: Every update so far.
-        shared: Tensors that all ranks have; the first one writes them.
-        memory: Tensors of this rank.
-        ranks: All write their own, the first gives the name.
+        tensors: Of the policy, the optimizer and the estimator.
     """
     folder, unfinished = path.parent, path.with_name(f".unfinished-{path.name}")
-    if ranks.number == 0:
-        for left in (*folder.glob(".unfinished-update-*"), *folder.glob(".removed-update-*")):
-            shutil.rmtree(left)
-        unfinished.mkdir()
-    ranks.wait()
-    tensors = nested(memory=memory) | (dict(shared) if ranks.number == 0 else {})
-    _write_tensors(unfinished / _rank_file(ranks.number), tensors)
-    ranks.wait()
-    if ranks.number == 0:
-        rows = [[_to_json(number) for number in astuple(update)] for update in history]
-        write_json(
-            unfinished / "state.json",
-            {
-                "format": _FORMAT,
-                **state,
-                "eps": _to_json(state["eps"]),
-                "history": {"columns": _COLUMNS, "rows": rows},
-            },
-        )
-        _sync(unfinished)
-        unfinished.rename(path)
-        _sync(folder)
-        complete = complete_folders(folder)
-        for number in sorted(complete)[:-_KEPT]:
-            # Half a checkpoint must not stand under its name when it goes either.
-            removed = complete[number].rename(folder / f".removed-{complete[number].name}")
-            shutil.rmtree(removed)
-    ranks.wait()
+    for left in (*folder.glob(".unfinished-update-*"), *folder.glob(".removed-update-*")):
+        shutil.rmtree(left)
+    unfinished.mkdir()
+    _write_tensors(unfinished / _TENSORS, tensors)
+    rows = [[_to_json(number) for number in astuple(update)] for update in history]
+    write_json(
+        unfinished / "state.json",
+        {
+            "format": _FORMAT,
+            **state,
+            "eps": _to_json(state["eps"]),
+            "history": {"columns": _COLUMNS, "rows": rows},
+        },
+    )
+    _sync(unfinished)
+    unfinished.rename(path)
+    _sync(folder)
+    complete = complete_folders(folder)
+    for number in sorted(complete)[:-_KEPT]:
+        # Half a checkpoint must not stand under its name when it goes either.
+        removed = complete[number].rename(folder / f".removed-{complete[number].name}")
+        shutil.rmtree(removed)
 
 
-def read_folder(
-    path: Path, ranks: Ranks
-) -> tuple[State, tuple[Update, ...], dict[str, torch.Tensor], Tensors]:
-    """Return the state, the history, the tensors that all ranks have, and those of this rank."""
+def read_folder(path: Path) -> tuple[State, tuple[Update, ...], Tensors]:
+    """Return the state, the history and the tensors."""
     state, history = _read_state(path)
-    first = _read_tensors(path, 0)
-    own = first if ranks.number == 0 else _read_tensors(path, ranks.number)
-    shared = {name: part for name, part in first.items() if not name.startswith("memory.")}
-    return state, history, shared, part_of("memory", own)
+    return state, history, _read_tensors(path)
 
 
 def _read_state(path: Path) -> tuple[State, tuple[Update, ...]]:
@@ -158,10 +136,6 @@ def _to_json(number: float) -> float | str:
     return number if math.isfinite(number) else str(number)
 
 
-def _rank_file(number: int) -> str:
-    return f"rank-{number}.safetensors"
-
-
 def _write_tensors(path: Path, tensors: Tensors) -> None:
     # Imported where it is used: whoever keeps no checkpoints does not need it.
     from safetensors.torch import save_file
@@ -171,18 +145,17 @@ def _write_tensors(path: Path, tensors: Tensors) -> None:
     _sync(path)
 
 
-def _read_tensors(path: Path, number: int) -> dict[str, torch.Tensor]:
+def _read_tensors(path: Path) -> Tensors:
     from safetensors import SafetensorError, safe_open
 
-    name = _rank_file(number)
     try:
-        with safe_open(path / name, framework="pt") as file:
+        with safe_open(path / _TENSORS, framework="pt") as file:
             # A copy of each: they would lie in the file otherwise, anywhere in memory.
             tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise _unreadable(path, f"{name}: {error}") from None
+        raise _unreadable(path, f"{_TENSORS}: {error}") from None
     if strange := sorted(key for key, part in tensors.items() if part.dtype not in _DTYPES):
-        raise _unreadable(path, f"{name}: {strange[0]} is of type {tensors[strange[0]].dtype}")
+        raise _unreadable(path, f"{_TENSORS}: {strange[0]} is of type {tensors[strange[0]].dtype}")
     return tensors
 
 

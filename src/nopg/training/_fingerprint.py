@@ -33,7 +33,7 @@ def run_fingerprint(
     """Return all that the numbers of a training depend on.
 
     Args:
-        data: The transitions of all ranks.
+        data: The transitions.
         starts: Raw initial states, shape (n₀, d_s).
         model: Settings of the model; not where it computes.
         training: Settings of the training; not its callbacks.

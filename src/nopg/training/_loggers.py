@@ -20,7 +20,6 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from nopg._ranks import current_ranks
 from nopg.errors import ArgumentError, MissingExtraError
 from nopg.training._reports import Update
 
@@ -30,15 +29,13 @@ __all__ = ["CSVLogger", "JSONLinesLogger", "TensorBoardLogger"]
 class _Logger(ABC):
     """Writes every update once: a training that begins at update k drops what the log has from k on.
 
-    After a kill the log may be ahead of the checkpoint. Of several ranks the first one writes.
+    After a kill the log may be ahead of the checkpoint.
     """
 
     _last: int | None = None
 
     def __call__(self, update: Update) -> None:
         """Write an update."""
-        if current_ranks().number > 0:
-            return
         if self._last is None or update.number != self._last + 1:
             self._begin_at(update.number)
         self._write(update)

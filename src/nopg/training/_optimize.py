@@ -11,7 +11,6 @@ from typing import Literal, cast, get_args
 import torch
 
 from nopg._checks import check_discount
-from nopg._ranks import current_ranks
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bellman import ControlProblem
@@ -20,7 +19,6 @@ from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.models._config import LocalModelConfig, ModelConfig, model_config
 from nopg.models._log_summary import LogSummary
-from nopg.models._sharing import gather_initial_states, whole_data
 from nopg.policies import (
     ControlStructure,
     Formulas,
@@ -90,12 +88,11 @@ def optimize(
         config: Settings of the training: updates, learning rate, seed, start, callbacks, stop rule, progress.
         checkpoint: A folder for checkpoints, or a `CheckpointConfig`.
     """
-    gamma, ranks, settings = check_discount(discount), current_ranks(), model_config(model)
+    gamma, settings = check_discount(discount), model_config(model)
     training, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
     if isinstance(data, LogSummary):
-        data, settings = _sample_of(
-            data, settings, changed=bool(constraints or rates) or not isinstance(policy, (str, Policy))
-        )
+        changed = bool(constraints or rates) or not (isinstance(policy, Policy) or policy in _NETWORKS)
+        data, settings = _sample_of(data, settings, changed=changed)
     if isinstance(policy, Policy):
         training = replace(training, start="given")
     policy = _policy_of(policy)
@@ -113,33 +110,31 @@ def optimize(
     check_constraints(constraints, data, settings, saving)
 
     given = data if initial_states is None else data.starting_at(initial_states)
-    whole, starts = whole_data(data, ranks), gather_initial_states(given, ranks)
+    starts = given.starts
     limited = {f"rate of {name}": rate for name, rate in limits.items()}
     saves = open_checkpoints(
         saving,
         lambda: run_fingerprint(
-            whole,
+            data,
             starts,
             model=settings,
             training=training,
             discount=gamma,
             policy=policy,
-            ranks=ranks.count,
             **limited,
         ),
-        ranks,
     )
     costs = cost_columns(constraints, given)
     candidates = saves.resume_state.most_candidates if saves else None
     problem = ControlProblem.from_data(
         given, gamma, model=settings, initial_states=starts, costs=costs, most_candidates=candidates
     )
-    support = start_support(whole, starts, problem.metric)
-    _warn([support.warning()] if ranks.number == 0 else [])
+    support = start_support(data, starts, problem.metric)
+    _warn([support.warning()])
     actor = policy
     if not isinstance(actor, Policy):
-        actor = build_policy(actor, whole, training.seed, rollouts=settings.has_rollouts)
-    actor = rate_limited(actor, whole, limits) if limits else actor
+        actor = build_policy(actor, data, training.seed, rollouts=settings.has_rollouts)
+    actor = rate_limited(actor, data, limits) if limits else actor
     trained = _train(problem, actor, training, constraints, saves)
     return _result(trained, Controller(actor, data.schema), support, training.seed)
 
@@ -183,7 +178,7 @@ def _train(
     """Train with a progress line, if there is to be one."""
     if saves and problem.most_candidates is not None:
         saves.resume_state = ResumeState(problem.most_candidates)
-    if not config.progress or current_ranks().number > 0:
+    if not config.progress:
         return train(problem, policy, config, constraints=constraints, checkpoints=saves)
     bar = ProgressBar()
     bar.note(problem.note)

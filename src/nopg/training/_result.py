@@ -123,7 +123,7 @@ class TrainingResult:
 
     @cached_property
     def data_identity(self) -> Mapping[str, object]:
-        """How many rows the data have, and a hash by which they are known again; a question to all ranks."""
+        """How many rows the data have, and a hash by which they are known again."""
         return self.source.data_identity()
 
     @property
@@ -219,8 +219,7 @@ class TrainingResult:
     def save(self, path: str | os.PathLike[str], *, data: bool = True, overwrite: bool = False) -> Path:
         """Write the result to a folder, or to one file if the path ends in `.zip`; `nopg.load` reads it.
 
-        It holds JSON and safetensors, never a pickle. It appears under its name whole or not at all. On
-        several ranks all of them call this together, and the first one writes.
+        It holds JSON and safetensors, never a pickle. It appears under its name whole or not at all.
 
         Args:
             path: Must not exist yet.

@@ -13,14 +13,12 @@ import numpy as np
 import torch
 
 from nopg._provenance import fingerprint, provenance
-from nopg._ranks import current_ranks
 from nopg.bellman import ControlProblem, Solution
 from nopg.bundles._controller import CONTROLLER, WEIGHTS
 from nopg.bundles._writing import write_bundle
 from nopg.data import Transitions
 from nopg.data._bounds import action_ranges, check_bounds
 from nopg.errors import ArgumentError
-from nopg.models._sharing import whole_data
 from nopg.models._state_support import CondensedSupport
 from nopg.policies._description import describe_policy
 from nopg.training._controller import Controller
@@ -79,33 +77,19 @@ def save_result(
     log: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a result; see `TrainingResult.save`. `log` says how its log was read, for logs to come."""
-    problem, ranks = result.problem, current_ranks()
-    described = describe_policy(result.policy.policy)  # refuses before anything is gathered or written
+    problem = result.problem
+    described = describe_policy(result.policy.policy)  # refuses before anything is written
     settings = problem.settings() if with_data else {}
-    mine = problem.stored_data
-    check_bounds(mine, result.policy.schema)
+    data = problem.stored_data
+    check_bounds(data, result.policy.schema)
     if (levels := result.policy.schema.levels) and described["kind"] != "quantized":
         raise ArgumentError(
             f"the actions {list(levels)} have levels, but the policy is none that keeps them; save a "
             "QuantizedPolicy"
         )
-    data, total = whole_data(mine, ranks), int(ranks.total(len(mine)))
-    if with_data and len(data) < total:
-        raise ArgumentError(
-            f"{total} rows on {ranks.count} ranks are too many to gather; give data=False, and keep the data "
-            "where they are"
-        )
     support = result.condensed_support
-    solved = {
-        name: part if name.startswith("bandwidths") else ranks.gather(part)
-        for name, part in result.solution.arrays().items()
-    }
-    if ranks.number > 0:
-        ranks.wait()
-        return Path(path)
-
-    arrays = {WEIGHTS: _weights(result, support), NUMBERS: _numbers(result, solved)}
-    written = write_bundle(
+    arrays = {WEIGHTS: _weights(result, support), NUMBERS: _numbers(result)}
+    return write_bundle(
         path,
         documents={
             CONTROLLER: {
@@ -131,8 +115,6 @@ def save_result(
         },
         overwrite=overwrite,
     )
-    ranks.wait()
-    return written
 
 
 def _weights(result: SavedResult, support: CondensedSupport) -> dict[str, np.ndarray[Any, Any]]:
@@ -141,11 +123,11 @@ def _weights(result: SavedResult, support: CondensedSupport) -> dict[str, np.nda
     return _arrays(parameters | places)
 
 
-def _numbers(result: SavedResult, solved: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
+def _numbers(result: SavedResult) -> dict[str, np.ndarray[Any, Any]]:
     starts = ("states", "support", "unknown", "nearest")
     return _arrays(
         _history(result.history)
-        | {f"solution.{name}": part for name, part in solved.items()}
+        | {f"solution.{name}": part for name, part in result.solution.arrays().items()}
         | {f"start.{name}": getattr(result.start_support, name) for name in starts}
     )
 

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from nopg._ranks import current_ranks
 from nopg.bellman import Certificate, Solution
-from nopg.data import Transitions
 from nopg.evaluation import OfflineEvaluation, Verdict
-from nopg.models._sharing import whole_data
 from nopg.models._state_support import CondensedSupport
 from nopg.training._saving import data_identity
 
@@ -90,11 +87,8 @@ class LiveSource:
 
     def support(self) -> CondensedSupport:
         """Return what a controller carries along to know where it is."""
-        return CondensedSupport.of(self._whole_data(), self.solved.problem.metric)
+        return CondensedSupport.of(self.solved.problem.stored_data, self.solved.problem.metric)
 
     def data_identity(self) -> Mapping[str, object]:
         """Return the number of rows of the data and a hash of them."""
-        return data_identity(self._whole_data())
-
-    def _whole_data(self) -> Transitions:
-        return whole_data(self.solved.problem.stored_data, current_ranks())
+        return data_identity(self.solved.problem.stored_data)
