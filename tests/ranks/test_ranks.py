@@ -143,7 +143,7 @@ def test_ctrl_c_stops_all_ranks_after_the_same_update_and_they_go_on_to_the_last
         message = run.stderr.read()
         assert run.wait(timeout=120) != 0
     assert message.count(f"checkpoint='{folder}'") >= 2, message[-4_000:]
-    [before, last] = sorted(folder.iterdir())
+    [before, last] = sorted(folder.glob("update-*"))
     assert before.name < last.name < "update-000040"
 
     resumed = train(tmp_path, 2, *saving)

@@ -13,7 +13,7 @@ from nopg._seeding import generator
 from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid, simulate
-from nopg.errors import ArgumentError, DataError, SolverError, SupportWarning
+from nopg.errors import ArgumentError, DataError, ObservationError, SolverError, SupportWarning
 from nopg.kernels import Bandwidths
 from nopg.linalg import FixedPoint
 from nopg.models import MonteCarlo
@@ -102,6 +102,31 @@ def test_the_controller_takes_one_observation_or_a_batch_and_returns_the_same_ki
 def test_the_controller_names_the_columns_of_a_wrong_observation(result: nopg.TrainingResult) -> None:
     with pytest.raises(DataError, match=r"2 numbers \(angle, velocity\).*shape \(3,\)"):
         result.policy([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [[0.0, np.nan], [np.inf, 0.0], [1e17, 0.0], np.ma.MaskedArray([0.0, 1.0], mask=[False, True])],
+)
+def test_what_no_controller_may_act_on_is_refused_before_it_is_saved_too(
+    result: nopg.TrainingResult, observation: Any
+) -> None:
+    asked = (result.policy, result.value, result.support, lambda s: result.predicted_paths(2, s))
+    for answer in asked:
+        with pytest.raises(ObservationError, match=r"no controller may act|no direction"):
+            answer(observation)
+
+
+@pytest.mark.parametrize("observation", [["a", "b"], [None, 0.0], [[0.0], [0.0, 1.0]], [1j, 0.0]])
+def test_what_is_no_number_is_refused(result: nopg.TrainingResult, observation: Any) -> None:
+    for answer in (result.policy, result.value):
+        with pytest.raises(ArgumentError, match="no array of real numbers"):
+            answer(observation)
+
+
+def test_states_of_another_number_of_columns_are_refused(result: nopg.TrainingResult) -> None:
+    with pytest.raises(DataError, match=r"2 numbers \(angle, velocity\).*shape \(3,\)"):
+        result.value([1.0, 2.0, 3.0])
 
 
 def test_a_full_turn_is_the_same_place(result: nopg.TrainingResult) -> None:

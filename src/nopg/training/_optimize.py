@@ -115,7 +115,8 @@ def optimize(
     given = data if initial_states is None else data.starting_at(initial_states)
     whole, starts = whole_data(data, ranks), gather_initial_states(given, ranks)
     limited = {f"rate of {name}": rate for name, rate in limits.items()}
-    saves = open_checkpoints(
+    costs = cost_columns(constraints, given)
+    opened = open_checkpoints(
         saving,
         lambda: run_fingerprint(
             whole,
@@ -129,18 +130,18 @@ def optimize(
         ),
         ranks,
     )
-    costs = cost_columns(constraints, given)
-    candidates = saves.resume_state.most_candidates if saves else None
-    problem = ControlProblem.from_data(
-        given, gamma, model=settings, initial_states=starts, costs=costs, most_candidates=candidates
-    )
-    support = start_support(whole, starts, problem.metric)
-    _warn([support.warning()] if ranks.number == 0 else [])
-    actor = policy
-    if not isinstance(actor, Policy):
-        actor = build_policy(actor, whole, training.seed, rollouts=settings.has_rollouts)
-    actor = rate_limited(actor, whole, limits) if limits else actor
-    trained = _train(problem, actor, training, constraints, saves)
+    with opened as saves:
+        candidates = saves.resume_state.most_candidates if saves else None
+        problem = ControlProblem.from_data(
+            given, gamma, model=settings, initial_states=starts, costs=costs, most_candidates=candidates
+        )
+        support = start_support(whole, starts, problem.metric)
+        _warn([support.warning()] if ranks.number == 0 else [])
+        actor = policy
+        if not isinstance(actor, Policy):
+            actor = build_policy(actor, whole, training.seed, rollouts=settings.has_rollouts)
+        actor = rate_limited(actor, whole, limits) if limits else actor
+        trained = _train(problem, actor, training, constraints, saves)
     return _result(trained, Controller(actor, data.schema), support, training.seed)
 
 
