@@ -14,6 +14,7 @@ from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid, simulate
 from nopg.errors import ArgumentError, DataError, ObservationError, SolverError, SupportWarning
+from nopg.evaluation import evaluate
 from nopg.kernels import Bandwidths
 from nopg.linalg import FixedPoint
 from nopg.models import MonteCarlo
@@ -390,6 +391,27 @@ def test_every_row_twice_trains_as_weights_of_two(grid: Transitions) -> None:
     assert doubled.expected_return == pytest.approx(heavy.expected_return, rel=1e-8)
     for mine, theirs in zip(doubled.history, heavy.history, strict=True):
         assert mine.expected_return == pytest.approx(theirs.expected_return, rel=1e-8)
+
+
+@pytest.mark.parametrize("switched_off", [torch.no_grad, torch.inference_mode])
+def test_a_training_where_gradients_are_switched_off_is_the_same(
+    grid: Transitions, switched_off: type[torch.no_grad]
+) -> None:
+    settings = configured(**PAPER, updates=2)
+    plain = nopg.optimize(grid, 0.9, **settings)
+    with switched_off():
+        inside = nopg.optimize(grid, 0.9, **settings)
+        found = evaluate(inside.policy, Pendulum(), episodes=1, steps=2, seed=0)
+    assert found.returns.isfinite().all()
+    assert inside.expected_return == plain.expected_return
+    assert inside.history[-1].gradient_norm == plain.history[-1].gradient_norm > 0
+
+
+def test_a_policy_that_cannot_be_trained_is_refused(grid: Transitions) -> None:
+    with torch.inference_mode():
+        policy = MLPPolicy.from_data(grid.features, grid.actions, rng=generator(0, "policy"))
+    with pytest.raises(ArgumentError, match=r"made under torch\.inference_mode"):
+        nopg.optimize(grid, 0.9, policy=policy, **configured(**PAPER, updates=1))
 
 
 def test_a_start_that_does_not_exist_is_refused(grid: Transitions) -> None:
