@@ -65,8 +65,8 @@ def check_runs(source: str, rows: int, columns: int, stored: int) -> None:
     """
     if 8 * rows * columns > max(_LONGEST_RUNS * stored, _SMALL_TABLE):
         raise DataError(
-            f"{source} declares {rows} rows of {columns} columns in {stored} bytes; nearly all rows are "
-            "copies, or the file is damaged. Write the rows in which something changes"
+            f"{source} declares {rows} rows of {columns} columns in {stored} bytes; it is damaged, or nearly "
+            "all rows are copies: write it again with the rows in which something changes"
         )
 
 
