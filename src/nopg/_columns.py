@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,6 +18,11 @@ NO_REWARD = "0"
 
 GAP_FACTOR = 5.0
 """Number of sampling intervals that are a gap: a log is cut there, and a stream starts anew."""
+
+# Shorter periods leave the range of floats when they are squared.
+_SHORTEST_PERIOD = 1e-75
+# Largest share of a turn by which neighbouring floats may differ, for an angle to have a direction.
+_COARSEST_TURN = 1e-3
 
 Exogenous = Literal["hold", "log"]
 """What a rollout assumes of a column that no action moves: it stays, or it moves as in the log."""
@@ -98,13 +104,18 @@ class Columns:
             k for k, column in enumerate(self.states) for _ in range(2 if column in self.angles else 1)
         )
 
+    def largest_angle(self, name: str) -> float:
+        """Return the size up to which an angular column has a direction: beyond it floats are too coarse."""
+        return _COARSEST_TURN * self.angles[name] / sys.float_info.epsilon
+
     def _check_angles(self) -> None:
         for name, period in self.angles.items():
             if name not in self.states:
                 raise DataError(f"angle {name!r} is not a state column; the columns are {list(self.states)}")
-            if not (math.isfinite(period) and period > 0):
+            if not _SHORTEST_PERIOD <= period < math.inf:  # NaN included
                 raise DataError(
-                    f"the period of angle {name!r} is {period}; give a positive number, e.g. 2π or 360"
+                    f"the period of angle {name!r} is {period}; give a positive number, e.g. 2π or 360, "
+                    f"of at least {_SHORTEST_PERIOD:g}"
                 )
 
     def _check_units(self) -> None:

@@ -13,7 +13,7 @@ from nopg._columns import GAP_FACTOR, Columns
 from nopg._state_step import Memory, StateStep, has_memory
 from nopg.errors import ArgumentError, ObservationError
 
-__all__ = ["ControllerStream", "StateStream", "Streaming", "as_numbers", "wrong_shape"]
+__all__ = ["ControllerStream", "StateStream", "Streaming", "as_numbers", "check_states", "wrong_shape"]
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -285,9 +285,25 @@ def wrong_shape(columns: Columns, shape: tuple[int, ...]) -> str:
 
 
 def as_numbers(values: npt.ArrayLike) -> Numbers | None:
-    """Return an array of real numbers, or None for other types."""
+    """Return an array of real numbers, masked ones as NaN, or None for other types."""
     try:
-        array = np.asarray(values)
+        array = np.asanyarray(values)
     except (TypeError, ValueError):  # rows of different lengths
         return None
-    return array.astype(np.float64, copy=False) if array.dtype.kind in "fiu" else None
+    if array.dtype.kind not in "fiu":
+        return None
+    numbers = array.astype(np.float64, copy=False)
+    return numbers.filled(np.nan) if isinstance(numbers, np.ma.MaskedArray) else np.asarray(numbers)
+
+
+def check_states(columns: Columns, states: Numbers) -> None:
+    """Refuse states (m, d_s) with a number that is not finite, or an angle that has no direction."""
+    if not np.isfinite(states).all():
+        row, column = np.argwhere(~np.isfinite(states))[0]
+        raise ObservationError(
+            f"{columns.states[column]} is {states[row, column]}; no controller may act on it. Read the "
+            "sensor again, or use a fallback"
+        )
+    for name in columns.angles:
+        if (np.abs(states[:, columns.states.index(name)]) > columns.largest_angle(name)).any():
+            raise ObservationError(f"the angle {name!r} is so large that it has no direction")

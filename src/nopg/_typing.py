@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg.errors import ArgumentError
+
 __all__ = ["ArrayLike", "BoolArray", "FloatArray", "IntArray", "as_tensor"]
 
 ArrayLike = torch.Tensor | npt.NDArray[Any] | Sequence[Any] | float
@@ -16,9 +18,19 @@ IntArray = npt.NDArray[np.integer[Any]]
 
 
 def as_tensor(array: ArrayLike, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """Return the array as a detached tensor of the given dtype, sharing memory where it can."""
+    """Return the array as a detached tensor of the given dtype, sharing memory where it can.
+
+    Masked entries become NaN; what is no array of real numbers is refused.
+    """
     if isinstance(array, torch.Tensor):
         return array.detach().to(dtype)
-    values = np.asarray(array)
+    try:
+        values = np.asanyarray(array)
+    except ValueError:  # rows of different lengths
+        values = np.empty(0, dtype=object)
+    if values.dtype.kind not in "fiub":
+        raise ArgumentError(f"{str(array)[:60]!r} is no array of real numbers; give numbers alone")
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     plain = values.flags.writeable and min(values.strides, default=0) >= 0  # what torch can share
     return torch.as_tensor(values if plain else values.copy()).to(dtype)

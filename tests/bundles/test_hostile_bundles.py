@@ -1,11 +1,14 @@
 """A saved controller that was changed: a named error or an honest answer, never anything else."""
 
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -77,6 +80,66 @@ def test_a_member_that_was_changed_is_named(bundles: list[Path], tmp_path: Path)
     assert bundle.has("data.safetensors")
     with pytest.raises(BundleError, match=r"secrets.txt is not listed"):
         bundle.document("secrets.txt")
+
+
+def forged(bundle: Path, folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Return a copy with another answer in `result.json`, and hashes that fit."""
+    path = Path(shutil.copytree(bundle, folder / "forged"))
+    document = json.loads((path / "result.json").read_text())
+    change(document["answer"])
+    content = json.dumps(document).encode()
+    (path / "result.json").write_bytes(content)
+    manifest = json.loads((path / MANIFEST).read_text())
+    digest = hashlib.sha256(content).hexdigest()
+    manifest["members"]["result.json"] = {"bytes": len(content), "sha256": digest}
+    (path / MANIFEST).write_text(json.dumps(manifest))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"discount": 1.0}, r"discount is 1\.0; it must lie in \[0, 1\)"),
+        ({"discount": -0.1}, r"discount is -0\.1"),
+        ({"unknown_mass": 1.5}, r"unknown_mass is 1\.5; it is a share"),
+        ({"unknown_mass": -0.5}, r"unknown_mass is -0\.5; it is a share"),
+        ({"expected_return": 1e6}, r"the expected return is 1e\+06, but rewards from"),
+        ({"expected_return": -1e6}, r"the expected return is -1e\+06, but rewards from"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("model", [0, 1], ids=["local", "paper"])
+def test_numbers_that_cannot_be_are_refused_though_hashes_fit(
+    bundles: list[Path], tmp_path: Path, model: int, changes: dict[str, float], message: str
+) -> None:
+    path = forged(bundles[model], tmp_path, lambda answer: answer.update(changes))
+    with pytest.raises(BundleError, match=message):
+        nopg.load(path)
+
+
+def test_an_interval_with_its_ends_exchanged_is_refused(bundles: list[Path], tmp_path: Path) -> None:
+    path = forged(bundles[0], tmp_path, lambda answer: answer["interval"].reverse())
+    with pytest.raises(BundleError, match="its ends in the wrong order"):
+        nopg.load(path)
+
+
+def test_an_error_below_nothing_is_refused(bundles: list[Path], tmp_path: Path) -> None:
+    path = forged(bundles[1], tmp_path, lambda answer: answer["certificate"].update(q_error=-1.0))
+    with pytest.raises(BundleError, match=r"q_error is -1\.0; an error is not negative"):
+        nopg.load(path)
+
+
+@pytest.mark.parametrize("name", ["expected_return", "unknown_mass"])
+@pytest.mark.parametrize("model", [0, 1], ids=["local", "paper"])
+def test_numbers_that_the_saved_solution_does_not_give_are_refused(
+    bundles: list[Path], tmp_path: Path, model: int, name: str
+) -> None:
+    def better(answer: dict[str, Any]) -> None:
+        answer[name] = 0.5 * answer["expected_return"] if name == "expected_return" else 0.25
+
+    found = nopg.load(forged(bundles[model], tmp_path, better))
+    with pytest.raises(BundleError, match="the numbers were changed"):
+        assert found.evaluation if model == 0 else found.solution
 
 
 def test_a_newer_format_asks_for_a_newer_nopg(tmp_path: Path) -> None:

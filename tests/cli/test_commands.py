@@ -184,6 +184,29 @@ def test_an_error_is_one_line_with_a_hint(arguments: list[str], words: str, tank
     assert document.count("error:") == 1
 
 
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "{b=" * 3000 + "1" + "}" * 3000])
+def test_a_file_of_options_that_is_too_deep_is_refused(text: str, tank: Path, tmp_path: Path) -> None:
+    config = tmp_path / "deep.toml"
+    config.write_text(text)
+    code, _, document = run("describe", tank, "--config", config)
+    assert code == 2
+    assert "cannot be read as TOML" in " ".join(document.split())
+
+
+def test_ctrl_c_before_the_first_update_leaves_nothing_and_says_how_to_go_on(
+    tank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nopg.training._optimize.start_support", interrupted)
+    fit = ("fit", tank, "-s", "level", "-a", "valve", "--cost", "cost", "-g", "0.9", "--updates", "1")
+    code, _, document = run(*fit, "-o", tmp_path / "[red]")
+    assert code == 130
+    assert "before the first update; the same command starts again" in document
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_traceback_is_behind_debug(tmp_path: Path) -> None:
     code, _, document = run("--debug", "plot", tmp_path / "nowhere")
     assert code == 1

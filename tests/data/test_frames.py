@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -359,3 +360,28 @@ def test_importing_the_package_loads_none_of_the_packages_of_the_readers() -> No
     script = f"import sys, nopg; print(sorted({packages} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("labels", [range(5), [0.5, 1.5, 2.5, 3.5, 4.5], [("a", k) for k in range(5)]])
+def test_columns_are_named_by_labels_that_are_no_text(labels: Sequence[Any]) -> None:
+    frame = pd.DataFrame(np.arange(20.0).reshape(4, 5))
+    frame.columns = pd.Index(labels, tupleize_cols=False)
+    one, other, valve, gain, clock = labels
+    data = from_dataframe(
+        frame,
+        states=[one, other],
+        actions=[valve],
+        reward=gain,
+        time=clock,
+        bounds={valve: (0.0, 99.0)},
+    )
+    assert data.schema.states == (str(one), str(other))
+    assert data.schema.bounds == {str(valve): (0.0, 99.0)}
+    assert data.states[:, 1].tolist() == [1.0, 6.0, 11.0]
+
+
+@pytest.mark.parametrize("states", [0, [0], None, [], "x"])
+def test_a_list_of_states_that_names_no_column_is_refused(states: Any) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0], "u": [1.0, 2.0], "r": [1.0, 2.0]})
+    with pytest.raises(DataError, match=r"states is .*give the names of the columns as a list"):
+        from_dataframe(frame, states=states, actions=["u"], reward="r")

@@ -29,6 +29,7 @@ from nopg.data.io import (
     write_minari,
 )
 from nopg.errors import DataError
+from nopg.large_logs import summarize
 
 resource = pytest.importorskip("resource")
 
@@ -380,3 +381,20 @@ def test_damaged_minari_datasets_are_refused(tmp_path: Path, monkeypatch: pytest
     data.write_bytes(data.read_bytes()[:1000])
     refused(lambda: read_minari("plant/grid-v0"), "plant/grid-v0", "write it again")
     refused(lambda: read_minari(3), "dataset is a int")
+
+
+@pytest.fixture
+def bomb(tmp_path: Path) -> Path:
+    """Fifty million equal rows, 1.2 GB, in a file of some hundred kilobytes."""
+    path = tmp_path / "bomb.parquet"
+    schema = pa.schema([(name, pa.float64()) for name in ("x", "u", "r")])
+    many = pa.chunked_array([pa.array(np.zeros(1_000_000))] * 50)
+    with pq.ParquetWriter(path, schema, compression="zstd") as file:
+        file.write_table(pa.table([many] * 3, schema=schema), row_group_size=50_000_000)
+    return path
+
+
+def test_runs_of_equal_rows_do_not_fill_the_memory(bomb: Path) -> None:
+    refused(lambda: read_parquet(bomb, **ROLES), "50000000 rows of 3 columns in")
+    refused(lambda: read_parquet(bomb, part=(0, 4), **ROLES), "12500000 rows of 3 columns in")
+    refused(lambda: summarize(bomb, workers=1, **ROLES), "50000000 rows of 3 columns in")

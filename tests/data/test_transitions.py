@@ -109,6 +109,16 @@ def test_masked_values_count_as_missing() -> None:
     assert len(dataset(rewards=masked, invalid="drop")) == 3
 
 
+def test_masked_values_in_a_list_of_rows_count_as_missing() -> None:
+    masked = np.ma.MaskedArray(arrays()["states"], mask=[[False, True]] + [[False, False]] * 3)
+    with pytest.raises(DataError, match=r"state column 's1' has 1 missing or infinite value \(rows 0\)"):
+        dataset(states=list(masked))
+
+
+def test_names_that_are_numbers_become_text() -> None:
+    assert dataset(state_names=[0, 1]).schema.states == ("0", "1")
+
+
 # Shapes, kinds and counts.
 
 

@@ -89,6 +89,13 @@ def test_a_number_that_is_none_goes_to_the_fallback_and_never_to_the_policy(numb
         GuardedController(tank(), most_unknown=1.0).act([number])
 
 
+def test_a_masked_number_goes_to_the_fallback_as_nan() -> None:
+    fallback = Recorder()
+    decision = GuardedController(tank(), fallback=fallback).act(np.ma.MaskedArray([0.3], mask=[True]))
+    assert decision.source == "fallback"
+    assert np.isnan(fallback.asked[0]).all()
+
+
 @pytest.mark.parametrize("observation", [[0.3, 0.3], [[0.3]], 0.3, [], ["high"], None])
 def test_an_observation_of_another_shape_is_a_mistake_whatever_the_fallback(observation: object) -> None:
     fallback = Recorder()

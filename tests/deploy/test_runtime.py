@@ -98,6 +98,7 @@ def test_an_open_bound_is_saved_and_read(tmp_path: Path) -> None:
         ([[0.0], [0.0, 1.0]], "made of numbers"),
         ([None, 0.0], "made of numbers"),
         ([1j, 0.0], "made of numbers"),
+        (np.ma.MaskedArray([0.0, 1.0], mask=[False, True]), "is nan; no controller may act"),
     ],
 )
 def test_what_no_controller_may_act_on_is_refused(saved: Path, observation: object, message: str) -> None:
@@ -125,6 +126,9 @@ def test_an_angle_without_direction_is_refused(tmp_path: Path) -> None:
     path = replace(one, policy=replace(one.policy, schema=schema)).save(tmp_path / "one")
     with pytest.raises(ObservationError, match="no direction"):
         runtime.load(path).unknown([1.7e308, 0.0])
+    with pytest.raises(ObservationError, match=r"'angle' .*no direction"):
+        runtime.load(path).unknown([1e17, 0.0])
+    assert np.isfinite(runtime.load(path).unknown([1e12, 0.0]))
 
 
 WITHOUT = """

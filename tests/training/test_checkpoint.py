@@ -6,6 +6,8 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +33,7 @@ from nopg.policies import MLPPolicy
 from nopg.training import TrainingConfig, TrainingResult, Update, _train
 from nopg.training._checkpoint_files import State, read_folder, write_folder
 from nopg.training._fingerprint import differences, run_fingerprint
+from nopg.training._folder_lock import locked
 
 # Small trainings are rarely beyond doubt.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
@@ -63,7 +66,7 @@ def assert_same(one: TrainingResult, other: TrainingResult) -> None:
 
 
 def numbers_in(folder: Path) -> list[int]:
-    return sorted(int(path.name.removeprefix("update-")) for path in folder.iterdir())
+    return sorted(int(path.name.removeprefix("update-")) for path in folder.glob("update-*"))
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +197,70 @@ def test_a_policy_that_was_passed_in_goes_on_where_it_is_now(grid: Transitions, 
     assert_same(again, plain)
 
 
+def test_another_policy_is_refused_and_not_replaced(grid: Transitions, tmp_path: Path) -> None:
+    def policy(seed: int) -> MLPPolicy:
+        return MLPPolicy.from_data(grid.features, grid.actions, rng=generator(seed, "policy"))
+
+    with pytest.raises(TrainingInterrupted):
+        train(grid, policy=policy(0), checkpoint=tmp_path, callbacks=[press_at(2)])
+    other = policy(1)
+    before = {name: part.clone() for name, part in other.state_dict().items()}
+    with pytest.raises(ArgumentError, match=r"another training: policy_parameters is '[0-9a-f]{64}' there"):
+        train(grid, policy=other, resume=tmp_path)
+    assert all(torch.equal(part, before[name]) for name, part in other.state_dict().items())
+    assert_same(train(grid, policy=policy(0), resume=tmp_path), train(grid, policy=policy(0)))
+
+
+@pytest.mark.slow
+def test_a_policy_that_goes_on_where_it_is_now_has_the_start_of_its_training(
+    grid: Transitions, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"model": "local", "updates": 3}
+    plain, mine = (
+        MLPPolicy.from_data(grid.features, grid.actions, rng=generator(0, "policy")) for _ in range(2)
+    )
+    with pytest.raises(TrainingInterrupted):
+        train(grid, policy=mine, checkpoint=tmp_path, callbacks=[press_at(2)], **settings)
+    assert_same(train(grid, policy=mine, resume=tmp_path, **settings), train(grid, policy=plain, **settings))
+
+
+# One at a time.
+
+
+def test_a_second_training_in_the_same_folder_is_refused_while_the_first_runs(
+    grid: Transitions, tmp_path: Path
+) -> None:
+    refused: list[str] = []
+
+    def another(update: Update) -> None:
+        if update.number == 2:
+            with pytest.raises(ArgumentError) as raised:
+                train(grid, checkpoint=tmp_path)
+            refused.append(str(raised.value))
+
+    first = train(grid, checkpoint=tmp_path, callbacks=[another])
+    assert "another training writes its checkpoints to" in refused[0]
+    assert_same(train(grid, checkpoint=tmp_path), first)
+
+
+def test_the_lock_of_a_folder_dies_with_its_process(tmp_path: Path) -> None:
+    script = (
+        "import sys, pathlib\n"
+        "from nopg.training._folder_lock import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])):\n"
+        "    print('locked', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        with pytest.raises(ArgumentError, match="at this moment"), locked(tmp_path):
+            pass
+        holder.kill()
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").stat().st_size == 0
+
+
 # On disk.
 
 
@@ -224,7 +291,7 @@ def test_a_history_comes_back_bit_by_bit(rows: list[tuple[Any, ...]]) -> None:
 def _written_and_read(history: tuple[Update, ...]) -> tuple[Update, ...]:
     import tempfile
 
-    state = State(fingerprint={}, finished=False, eps=1e-8, most_candidates=None, start=None)
+    state = State(fingerprint={}, finished=False, eps=1e-8, most_candidates=None, start=None, parameters=None)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"update-{len(history):06}"
         write_folder(path, state, history, {})
@@ -238,7 +305,8 @@ def test_what_a_kill_left_unfinished_is_not_taken_for_a_checkpoint_and_goes_with
     (copy / ".removed-update-000002").mkdir()
     (copy / "update-notes").mkdir()  # somebody else's
     assert len(train(grid, resume=copy).history) == UPDATES
-    assert sorted(path.name for path in copy.iterdir()) == ["update-000004", "update-000005", "update-notes"]
+    left = sorted(path.name for path in copy.iterdir())
+    assert left == [".lock", "update-000004", "update-000005", "update-notes"]
 
 
 # What is no checkpoint of this training.
@@ -383,6 +451,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
         "its history has 0 updates",
     ),
     "a start of nothing": (_edit_state(start="nowhere"), "the start has another"),
+    "an ε of nothing": (_edit_state(eps=0.0), "Adam's ε is 0"),
+    "parameters of NaN": (
+        _edit_tensors(**{"policy.network.hidden.bias": torch.full((50,), math.nan).double()}),
+        "policy.network.hidden.bias holds what is no finite number",
+    ),
     "an endless number": (_edit_state(eps=[]), "state.json: "),
     "no parameters": (
         _edit_tensors(**{"policy.network.hidden.bias": None}),

@@ -13,7 +13,8 @@ from nopg._seeding import generator
 from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid, simulate
-from nopg.errors import ArgumentError, DataError, SolverError, SupportWarning
+from nopg.errors import ArgumentError, DataError, ObservationError, SolverError, SupportWarning
+from nopg.evaluation import evaluate
 from nopg.kernels import Bandwidths
 from nopg.linalg import FixedPoint
 from nopg.models import MonteCarlo
@@ -102,6 +103,31 @@ def test_the_controller_takes_one_observation_or_a_batch_and_returns_the_same_ki
 def test_the_controller_names_the_columns_of_a_wrong_observation(result: nopg.TrainingResult) -> None:
     with pytest.raises(DataError, match=r"2 numbers \(angle, velocity\).*shape \(3,\)"):
         result.policy([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [[0.0, np.nan], [np.inf, 0.0], [1e17, 0.0], np.ma.MaskedArray([0.0, 1.0], mask=[False, True])],
+)
+def test_what_no_controller_may_act_on_is_refused_before_it_is_saved_too(
+    result: nopg.TrainingResult, observation: Any
+) -> None:
+    asked = (result.policy, result.value, result.support, lambda s: result.predicted_paths(2, s))
+    for answer in asked:
+        with pytest.raises(ObservationError, match=r"no controller may act|no direction"):
+            answer(observation)
+
+
+@pytest.mark.parametrize("observation", [["a", "b"], [None, 0.0], [[0.0], [0.0, 1.0]], [1j, 0.0]])
+def test_what_is_no_number_is_refused(result: nopg.TrainingResult, observation: Any) -> None:
+    for answer in (result.policy, result.value):
+        with pytest.raises(ArgumentError, match="no array of real numbers"):
+            answer(observation)
+
+
+def test_states_of_another_number_of_columns_are_refused(result: nopg.TrainingResult) -> None:
+    with pytest.raises(DataError, match=r"2 numbers \(angle, velocity\).*shape \(3,\)"):
+        result.value([1.0, 2.0, 3.0])
 
 
 def test_a_full_turn_is_the_same_place(result: nopg.TrainingResult) -> None:
@@ -365,6 +391,27 @@ def test_every_row_twice_trains_as_weights_of_two(grid: Transitions) -> None:
     assert doubled.expected_return == pytest.approx(heavy.expected_return, rel=1e-8)
     for mine, theirs in zip(doubled.history, heavy.history, strict=True):
         assert mine.expected_return == pytest.approx(theirs.expected_return, rel=1e-8)
+
+
+@pytest.mark.parametrize("switched_off", [torch.no_grad, torch.inference_mode])
+def test_a_training_where_gradients_are_switched_off_is_the_same(
+    grid: Transitions, switched_off: type[torch.no_grad]
+) -> None:
+    settings = configured(**PAPER, updates=2)
+    plain = nopg.optimize(grid, 0.9, **settings)
+    with switched_off():
+        inside = nopg.optimize(grid, 0.9, **settings)
+        found = evaluate(inside.policy, Pendulum(), episodes=1, steps=2, seed=0)
+    assert found.returns.isfinite().all()
+    assert inside.expected_return == plain.expected_return
+    assert inside.history[-1].gradient_norm == plain.history[-1].gradient_norm > 0
+
+
+def test_a_policy_that_cannot_be_trained_is_refused(grid: Transitions) -> None:
+    with torch.inference_mode():
+        policy = MLPPolicy.from_data(grid.features, grid.actions, rng=generator(0, "policy"))
+    with pytest.raises(ArgumentError, match=r"made under torch\.inference_mode"):
+        nopg.optimize(grid, 0.9, policy=policy, **configured(**PAPER, updates=1))
 
 
 def test_a_start_that_does_not_exist_is_refused(grid: Transitions) -> None:

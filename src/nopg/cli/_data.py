@@ -41,7 +41,7 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
         return None
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, RecursionError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise typer.BadParameter(f"{path} cannot be read as TOML ({error})") from None
     known = {one.name for one in context.command.params if one.name} - {"config"}
     options = {key.replace("-", "_"): value for key, value in values.items()}

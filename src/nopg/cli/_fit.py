@@ -133,6 +133,7 @@ class TrainingOptions:
     def train(self, data: Transitions, discount: float, checkpoint: Path) -> TrainingResult:
         """Return what `optimize` finds; it keeps a checkpoint that is removed at the end."""
         from nopg.training import CheckpointConfig, CSVLogger, TrainingConfig, optimize
+        from nopg.training._checkpoint_files import complete_folders
 
         if not self.resume and checkpoint.exists():
             raise ArgumentError(f"a training was stopped at {checkpoint}; use --resume, or delete it")
@@ -153,6 +154,13 @@ class TrainingOptions:
             )
         except TrainingInterrupted:
             raise KeyboardInterrupt("after an update; the same command with --resume continues") from None
+        except KeyboardInterrupt:
+            if complete_folders(checkpoint):
+                raise KeyboardInterrupt(
+                    "within an update; the same command with --resume continues after the last checkpoint"
+                ) from None
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            raise KeyboardInterrupt("before the first update; the same command starts again") from None
 
 
 def fit(

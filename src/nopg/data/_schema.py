@@ -146,9 +146,9 @@ def name_columns(
             raise DataError(
                 f"{source}{what} is {names!r}, but there are {count} columns; give one name per column"
             )
-        if len(set(names)) != count:
+        if len(set(map(str, names))) != count:
             raise DataError(f"{source}{what} {list(names)} holds a name twice; make them distinct")
-        named.append(tuple(names))
+        named.append(tuple(map(str, names)))
     if shared := sorted(set(named[0]) & set(named[1])):
         raise DataError(f"{source}{shared} name both states and actions; make them distinct")
     return named[0], named[1]

@@ -15,6 +15,7 @@ from nopg._typing import ArrayLike
 from nopg.data._condense import Cells, condensing_scale
 from nopg.data._derive import derived_schema, derived_states
 from nopg.data._levels import as_levels, check_levels
+from nopg.data._magnitudes import check_magnitudes
 from nopg.data._repairs import Repairs
 from nopg.data._reward import RewardFormula, actions_before
 from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
@@ -149,6 +150,7 @@ class Transitions:
         data = cls(**rows | {"truncated": cuts & ~ends}, schema=schema, initial_states=starts)
         data = data if finite.all() else data.take(torch.as_tensor(finite))
         check_levels(data.actions, schema.actions, schema.levels)
+        check_magnitudes(data)
         return data if formula is None else data.with_reward(formula)
 
     def __len__(self) -> int:
@@ -244,7 +246,9 @@ class Transitions:
             raise DataError(
                 f"the reward {formula!r} is {float(rewards[row])} at row {row}; check its columns"
             )
-        return replace(found, rewards=rewards.clone())
+        found = replace(found, rewards=rewards.clone())
+        check_magnitudes(found)
+        return found
 
     def derive(
         self,

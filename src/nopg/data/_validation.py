@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -164,8 +164,9 @@ def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
             raise DataError(f"{name} is complex; give real numbers")
         return array.detach().to(torch.float64, copy=True)
 
+    in_rows = isinstance(array, Sequence) and any(isinstance(row, np.ma.MaskedArray) for row in array)
     try:
-        values = np.asanyarray(array)
+        values = np.ma.array(array) if in_rows else np.asanyarray(array)
     except ValueError as error:
         raise DataError(f"{name} has rows of different lengths; give one number per column") from error
     if values.dtype.kind not in "fiub":

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
-from nopg._stream import as_numbers, wrong_shape
+from nopg._stream import as_numbers, check_states, wrong_shape
 from nopg.errors import ObservationError
 
 __all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "feature_map", "wider_range"]
@@ -57,22 +57,13 @@ class Encoding:
 
     def features(self, states: Numbers) -> Numbers:
         """Return finite features (m, d_f) of raw states (m, d_s); a state that is not finite is refused."""
-        if not np.isfinite(states).all():
-            row, column = np.argwhere(~np.isfinite(states))[0]
-            raise ObservationError(
-                f"{self._names[column]} is {states[row, column]}; no controller may act on it. Read the "
-                "sensor again, or use a fallback"
-            )
+        check_states(self._columns, states)
         if self._without_angles:
             return states
 
         sources, angular, turns, phases = self._map
         raw = states.take(sources, axis=1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            features = np.where(angular, np.sin(raw * turns + phases), raw)
-        if not np.isfinite(features).all():
-            raise ObservationError("an angle is so large that it has no direction")
-        return features
+        return np.where(angular, np.sin(raw * turns + phases), raw)
 
 
 def wider_range(

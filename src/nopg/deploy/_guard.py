@@ -177,7 +177,7 @@ class GuardedController:
                 f"the state {state.tolist()} is outside the data (unknown share {unknown:.3g}, limit "
                 f"{self.most_unknown:g}) and there is no fallback; give one, or stop the plant"
             )
-        given = self.fallback(np.array(observation, dtype=np.float64))
+        given = self.fallback(np.array(as_numbers(observation)))
         action = self._action(given)
         if action is None:
             raise NoActionError(f"the fallback gave {given!r}, not {self._count} finite numbers")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from nopg._typing import FloatArray
+from nopg.report._csv_tables import csv_table
 from nopg.report._pictures import Picture
 
 __all__ = ["figure", "figures", "note", "page", "paragraph", "section", "table", "thinned", "verdict"]
@@ -162,11 +162,12 @@ def figure(picture: Picture, *, file: str, text: str, cells: int) -> str:
     dots = min(_DOTS_PER_INCH, math.sqrt(_MOST_PIXELS / (width * height)))
     drawn.savefig(image, dpi=dots, format="png", metadata={"Software": None})
     numbers, every = thinned(picture.table, cells)
+    content = _coded(csv_table(numbers, digits=6).encode())
     of = f", one row in {every}" if every > 1 else ""
     return (
         f'<figure><img alt="{escape(text)}" src="data:image/png;base64,{_coded(image.getvalue())}">\n'
         f'<figcaption>{escape(text)} <a class="screen" download="{escape(file)}" '
-        f'href="data:text/csv;charset=utf-8;base64,{_coded(_csv(numbers))}">numbers as CSV{of}</a>'
+        f'href="data:text/csv;charset=utf-8;base64,{content}">numbers as CSV{of}</a>'
         "</figcaption></figure>"
     )
 
@@ -176,15 +177,6 @@ def thinned(columns: Mapping[str, FloatArray], cells: int) -> tuple[Mapping[str,
     size = sum(len(column) for column in columns.values())
     every = max(math.ceil(size / cells), 1)
     return {name: column[::every] for name, column in columns.items()}, every
-
-
-def _csv(columns: Mapping[str, FloatArray]) -> bytes:
-    text = io.StringIO(newline="")
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
-        rows.writerow("" if math.isnan(value) else f"{value:.6g}" for value in row)
-    return text.getvalue().encode()
 
 
 def _coded(content: bytes) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation import map_states
+from nopg.report._csv_tables import csv_table
 from nopg.report._maps import draw_policy, draw_value, draw_visitation
 from nopg.report._state_marks import Marks
 from nopg.report._style import save
@@ -92,13 +91,5 @@ def save_pictures(pictures: Mapping[str, Picture], folder: str | Path) -> list[P
     for name, picture in pictures.items():
         path = Path(folder) / name
         written += [*save(picture.figure, path), path.with_suffix(".csv")]
-        with written[-1].open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file, lineterminator="\n")
-            rows.writerow(picture.table)
-            rows.writerows(map(_cells, zip(*picture.table.values(), strict=True)))
+        written[-1].write_text(csv_table(picture.table), encoding="utf-8", newline="")
     return written
-
-
-def _cells(row: Sequence[float]) -> list[str]:
-    """Return numbers with all their digits; NaN becomes empty."""
-    return ["" if math.isnan(number) else repr(float(number)) for number in row]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from nopg._nesting import nested, part_of
+from nopg._provenance import fingerprint
 from nopg.bellman._estimate import GradientEstimator, Resumable
 from nopg.errors import ArgumentError, DataError
 from nopg.policies import Policy
 from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint_files import ADVICE, State, complete_folders, read_folder, write_folder
 from nopg.training._config import CheckpointConfig
-from nopg.training._fingerprint import RunFingerprint, differences
+from nopg.training._fingerprint import PARAMETERS, RunFingerprint, differences
+from nopg.training._folder_lock import locked
 from nopg.training._reports import Update
 
 __all__ = ["Checkpoint", "Checkpoints", "Parts", "ResumeState", "open_checkpoints"]
@@ -30,7 +33,7 @@ class ResumeState:
 
     Attributes:
         most_candidates: The K that memory afforded with the paper's model; None if it was not asked.
-        start: Name and parameters of the start that was chosen; None where the policy was taken as it was.
+        start: Name and parameters of the start that the ascent began with; None with the paper's model.
     """
 
     most_candidates: int | None = None
@@ -56,6 +59,7 @@ class Checkpoint:
         finished: Whether the training had come to its end.
         eps: Adam's ε.
         policy: Parameters and buffers of the policy.
+        parameters: Hash of its parameters.
         moments: Adam's, by parameter.
         estimator: State of the estimator and of the backtracking.
         resume_state: Before the first update.
@@ -68,6 +72,7 @@ class Checkpoint:
     moments: Mapping[str, torch.Tensor]
     estimator: Mapping[str, torch.Tensor]
     resume_state: ResumeState
+    parameters: str | None = None
 
     @classmethod
     def of(
@@ -92,6 +97,7 @@ class Checkpoint:
                 backtracking=parts.backtracking.state_dict() if parts.backtracking else {},
             ),
             resume_state=resume_state,
+            parameters=fingerprint(policy.parameters()),
         )
 
     def restore(self, parts: Parts) -> None:
@@ -143,12 +149,7 @@ class Checkpoints:
     def __init__(self, config: CheckpointConfig, fingerprint: RunFingerprint) -> None:
         self.folder, self.fingerprint, self.config = Path(config.folder), fingerprint, config
         self._written = time.monotonic()
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ArgumentError(
-                f"there can be no checkpoints in {str(config.folder)!r}: {error}; give another folder"
-            ) from None
+        _make_folder(config)
         self.last = self._last()
         self.resume_state = self.last.resume_state if self.last else ResumeState()
 
@@ -179,6 +180,7 @@ class Checkpoints:
             "eps": checkpoint.eps,
             "most_candidates": checkpoint.resume_state.most_candidates,
             "start": None if start is None else start[0],
+            "parameters": checkpoint.parameters,
         }
         write_folder(self._path(len(checkpoint.history)), state, checkpoint.history, tensors)
         self._written = time.monotonic()
@@ -196,11 +198,18 @@ class Checkpoints:
             return None
         path = complete[max(complete)]
         state, history, tensors = read_folder(path)
+        if state["parameters"] == self.fingerprint[PARAMETERS]:  # a policy as its training has left it
+            self.fingerprint = {**self.fingerprint, PARAMETERS: state["fingerprint"].get(PARAMETERS)}
         if differing := differences(state["fingerprint"], self.fingerprint):
             raise ArgumentError(
                 f"{path} belongs to another training: {'; '.join(differing)}. Make the same call again, "
                 "or give another folder"
             )
+        trained = {name: part for name, part in tensors.items() if not name.startswith("memory")}
+        wrong = [name for name, part in trained.items() if not bool(part.isfinite().all())]
+        if wrong or not state["eps"] > 0:
+            what = f"{wrong[0]} holds what is no finite number" if wrong else f"Adam's ε is {state['eps']}"
+            raise DataError(f"{path} is no checkpoint that can be used: {what}; {ADVICE}")
         start = state["start"]
         return Checkpoint(
             history=history,
@@ -219,16 +228,34 @@ class Checkpoints:
         return self.folder / f"update-{number:06}"
 
 
+def _make_folder(config: CheckpointConfig) -> None:
+    try:
+        Path(config.folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(
+            f"there can be no checkpoints in {str(config.folder)!r}: {error}; give another folder"
+        ) from None
+
+
+@contextmanager
 def open_checkpoints(
-    config: CheckpointConfig | None, fingerprint: Callable[[], RunFingerprint]
-) -> Checkpoints | None:
-    """Return the checkpoints that a user asked for, if any; the fingerprint is computed only if needed."""
+    config: CheckpointConfig | None, run: Callable[[], RunFingerprint]
+) -> Iterator[Checkpoints | None]:
+    """Give the checkpoints that a user asked for, if any, in a folder that no other training uses meanwhile.
+
+    Args:
+        config: Where they are.
+        run: Returns the fingerprint of the training; called only if needed.
+    """
     if config is None:
-        return None
+        yield None
+        return
     folder = str(config.folder)
     if config.resume and not complete_folders(Path(folder)):
         raise ArgumentError(
             f"there is no checkpoint in {folder!r} to resume from; checkpoint={folder!r} begins a training "
             "there"
         )
-    return Checkpoints(config, fingerprint())
+    _make_folder(config)
+    with locked(Path(folder)):
+        yield Checkpoints(config, run())

@@ -45,6 +45,7 @@ class State(TypedDict):
         eps: Adam's ε.
         most_candidates: See `ResumeState`.
         start: Name of the start that was chosen.
+        parameters: Hash of the parameters of the policy.
     """
 
     fingerprint: RunFingerprint
@@ -52,6 +53,7 @@ class State(TypedDict):
     eps: float
     most_candidates: int | None
     start: str | None
+    parameters: str | None
 
 
 def complete_folders(folder: Path) -> dict[int, Path]:
@@ -118,6 +120,7 @@ def _read_state(path: Path) -> tuple[State, tuple[Update, ...]]:
             eps=float(content["eps"]),
             most_candidates=None if most is None else int(most),
             start=None if start is None else str(start),
+            parameters=content.get("parameters"),
         )
     except KeyError as error:
         raise _unreadable(path, f"state.json says nothing of {error}") from None

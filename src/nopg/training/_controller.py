@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nopg._columns import Columns
-from nopg._stream import Streaming, wrong_shape
+from nopg._stream import Streaming, check_states, wrong_shape
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.data import Schema
 from nopg.errors import DataError
@@ -41,11 +41,13 @@ class Controller(Streaming):
         """Return the action (d_a,) at a raw state (d_s,), or actions (m, d_a) at states (m, d_s).
 
         Numpy in gives numpy out, a tensor gives a tensor. A stochastic policy acts by its mean.
+        A number that is not finite raises `ObservationError`, as at runtime.
         """
         states = as_tensor(observation)
         columns = len(self.schema.states)
         if states.ndim not in {1, 2} or states.shape[-1] != columns:
             raise DataError(wrong_shape(self.schema, tuple(states.shape)))
+        check_states(self.schema, states.reshape(-1, columns).numpy(force=True))
         with torch.no_grad():
             actions = self.policy.mode(self.schema.encode(states.reshape(-1, columns)))
         actions = actions[0] if states.ndim == 1 else actions

@@ -12,12 +12,16 @@ import torch
 from nopg._provenance import fingerprint
 from nopg.data import Transitions
 from nopg.models._config import ModelConfig
+from nopg.policies import Policy
 from nopg.training._config import TrainingConfig
 
-__all__ = ["RunFingerprint", "differences", "run_fingerprint"]
+__all__ = ["PARAMETERS", "RunFingerprint", "differences", "run_fingerprint"]
 
 RunFingerprint = dict[str, str | int | float | None]
 """Settings by name, and hashes of what is too long to be written down."""
+
+PARAMETERS = "policy_parameters"
+"""The hash of the parameters that a policy which was passed in begins with."""
 
 _LONGEST = 80
 
@@ -37,9 +41,10 @@ def run_fingerprint(
         starts: Raw initial states, shape (n₀, d_s).
         model: Settings of the model; not where it computes.
         training: Settings of the training; not its callbacks.
-        settings: Others by name. Of an object that is no plain value its fields count, or else its type.
+        settings: Others by name. Of an object that is no plain value its fields count, or else its type; of
+            a policy its parameters too.
     """
-    schema = data.schema
+    schema, policy = data.schema, settings.get("policy")
     arrays = (data.states, data.actions, data.rewards, data.next_states, data.terminated, data.truncated)
     columns = {name: value for name, value in schema.to_dict().items() if name != "units"}
     trained = {name: getattr(training, name) for name in ("start", "updates", "learning_rate", "seed")}
@@ -49,6 +54,7 @@ def run_fingerprint(
         "columns": str(columns),
         "initial_states": fingerprint([starts]),
         **{name: _plain(value) for name, value in {**model.identity(), **trained, **settings}.items()},
+        PARAMETERS: fingerprint(policy.parameters()) if isinstance(policy, Policy) else None,
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg._checks import check_discount
 from nopg._columns import Columns
 from nopg.bellman import Certificate, ControlProblem, Solution
 from nopg.bellman._arrays import float_array, whole_array
@@ -36,6 +37,8 @@ __all__ = ["load"]
 Tensors = Mapping[str, torch.Tensor]
 
 _COUNTS = ("number", "planned", "products")
+# Shares may leave [0, 1] by this much.
+_ROUNDING = 1e-6
 
 
 def load(path: str | os.PathLike[str]) -> TrainingResult:
@@ -62,11 +65,13 @@ def _load(bundle: Bundle) -> TrainingResult:
     schema = Schema(*(getattr(columns, field.name) for field in fields(Columns)))
     policy = policy_from(saved.policy, _as_tensors(saved.parameters), schema)
     _check_policy(policy, schema)
-    start = _start_support(numbers, schema)
+    start, summary = _start_support(numbers, schema), _summary(document.object("answer"))
+    if bundle.has(DATA) and schema.reward is None:  # a formula may exceed what was logged
+        _check_return(summary, float_array(_tensors(bundle, DATA), "rewards", 1))
     seed = document.integer("seed")
     return TrainingResult(
         policy=Controller(policy, schema),
-        numbers=_summary(document.object("answer")),
+        numbers=summary,
         history=_history(numbers),
         start=document.text("start"),
         start_support=start,
@@ -117,7 +122,10 @@ class _Saved:
             if name.startswith("solution.")
         }
         problem = ControlProblem.from_settings(settings, data, self.start.states, gamma, arrays)
-        return problem.restore(self.policy, arrays, seed=self.seed)
+        solution = problem.restore(self.policy, arrays, seed=self.seed)
+        if problem.multistep is None:
+            _summary(document.object("answer")).check(solution.expected_return, solution.unknown_mass)
+        return solution
 
 
 def _check_policy(policy: Policy, schema: Schema) -> None:
@@ -142,6 +150,9 @@ def _start_support(numbers: Tensors, schema: Schema) -> StartSupport:
         raise ArgumentError("the initial states and their support differ in number")
     if not states.shape[1] == nearest.shape[1] == len(schema.states):
         raise ArgumentError("the initial states have other columns than the controller")
+    _check_share("the unknown share of an initial state", float(unknown.min()), float(unknown.max()))
+    if float(support.min()) < 0:
+        raise ArgumentError(f"the support of an initial state is {float(support.min())}, less than nothing")
     return StartSupport(schema, states, support, unknown, nearest)
 
 
@@ -156,16 +167,41 @@ def _summary(document: Fields) -> Summary:
         name: proof.number(name, finite=False)
         for name in ("return_error", "cut_error", "q_error", "mu_error", "duality_gap", "mass_defect")
     }
-    judged = document.has("verdict")
+    if negative := [name for name, value in numbers.items() if value < 0]:
+        raise ArgumentError(f"{negative[0]} is {numbers[negative[0]]}; an error is not negative")
+    judged, unknown = document.has("verdict"), document.number("unknown_mass")
+    _check_share("unknown_mass", unknown, unknown)
+    interval = document.interval("interval") if judged else None
+    if interval and not interval[0] <= interval[1]:  # NaN included
+        raise ArgumentError(f"the interval of the return is {list(interval)}, its ends in the wrong order")
     return Summary(
-        document.number("discount"),
+        check_discount(document.number("discount")),
         document.number("expected_return"),
-        document.number("unknown_mass"),
+        unknown,
         Certificate(**numbers, converged=proof.flag("converged")),
-        interval=document.interval("interval") if judged else None,
+        interval=interval,
         verdict=_verdict(document.text("verdict")) if judged else None,
         reasons=document.texts("reasons") if judged else (),
     )
+
+
+def _check_share(what: str, low: float, high: float) -> None:
+    if not (low >= -_ROUNDING and high <= 1.0 + _ROUNDING):
+        raise ArgumentError(f"{what} is {low if low < 0 else high}; it is a share, from 0 to 1")
+
+
+def _check_return(summary: Summary, rewards: torch.Tensor) -> None:
+    """Refuse a return that no rewards near the logged ones add up to."""
+    if len(rewards) == 0:
+        return
+    least, most = min(float(rewards.min()), 0.0), max(float(rewards.max()), 0.0)  # a task that ends earns 0
+    room, horizon = most - least, 1.0 / (1.0 - summary.discount)
+    lowest, highest = (least - room) * horizon, (most + room) * horizon
+    if not lowest <= summary.expected_return <= highest:
+        raise ArgumentError(
+            f"the expected return is {summary.expected_return:.6g}, but rewards from {least:.6g} to "
+            f"{most:.6g} at a discount of {summary.discount:g} give one in [{lowest:.6g}, {highest:.6g}]"
+        )
 
 
 def _verdict(text: str) -> Verdict:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal, cast, get_args
 
@@ -51,6 +52,14 @@ NewPolicy = Literal["deterministic", "gaussian", "p", "pi", "pid", "linear"] | C
 _NETWORKS = ("deterministic", "gaussian")
 
 
+@contextmanager
+def _recording_gradients() -> Iterator[None]:
+    """Let autograd record, whatever the caller has switched off."""
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        yield
+
+
+@_recording_gradients()
 def optimize(
     data: Transitions | LogSummary,
     discount: float,
@@ -112,7 +121,8 @@ def optimize(
     given = data if initial_states is None else data.starting_at(initial_states)
     starts = given.starts
     limited = {f"rate of {name}": rate for name, rate in limits.items()}
-    saves = open_checkpoints(
+    costs = cost_columns(constraints, given)
+    opened = open_checkpoints(
         saving,
         lambda: run_fingerprint(
             data,
@@ -124,18 +134,18 @@ def optimize(
             **limited,
         ),
     )
-    costs = cost_columns(constraints, given)
-    candidates = saves.resume_state.most_candidates if saves else None
-    problem = ControlProblem.from_data(
-        given, gamma, model=settings, initial_states=starts, costs=costs, most_candidates=candidates
-    )
-    support = start_support(data, starts, problem.metric)
-    _warn([support.warning()])
-    actor = policy
-    if not isinstance(actor, Policy):
-        actor = build_policy(actor, data, training.seed, rollouts=settings.has_rollouts)
-    actor = rate_limited(actor, data, limits) if limits else actor
-    trained = _train(problem, actor, training, constraints, saves)
+    with opened as saves:
+        candidates = saves.resume_state.most_candidates if saves else None
+        problem = ControlProblem.from_data(
+            given, gamma, model=settings, initial_states=starts, costs=costs, most_candidates=candidates
+        )
+        support = start_support(data, starts, problem.metric)
+        _warn([support.warning()])
+        actor = policy
+        if not isinstance(actor, Policy):
+            actor = build_policy(actor, data, training.seed, rollouts=settings.has_rollouts)
+        actor = rate_limited(actor, data, limits) if limits else actor
+        trained = _train(problem, actor, training, constraints, saves)
     return _result(trained, Controller(actor, data.schema), support, training.seed)
 
 
@@ -154,7 +164,7 @@ def _sample_of(
 def _result(trained: Training, controller: Controller, support: StartSupport, seed: int) -> TrainingResult:
     """Evaluate the controller, warn of every doubt, and return the result."""
     evaluation, doubts = judge(trained.problem, controller)
-    _warn(doubts, stacklevel=4)
+    _warn(doubts, stacklevel=5)
     solution = trained.problem.solve(controller.policy, seed=seed)
     return TrainingResult(
         policy=controller,
@@ -189,7 +199,7 @@ def _train(
     return trained
 
 
-def _warn(messages: Iterable[str | None], *, stacklevel: int = 3) -> None:
+def _warn(messages: Iterable[str | None], *, stacklevel: int = 4) -> None:
     """Warn at the line that called `optimize`."""
     for message in messages:
         if message is not None:
@@ -257,6 +267,10 @@ def _check_policy(policy: Policy | NewPolicy, data: Transitions) -> None:
     if policy.num_actions != data.actions.shape[1]:
         raise ArgumentError(
             f"the policy has {policy.num_actions} actions, the data have {data.actions.shape[1]}"
+        )
+    if any(part.is_inference() for part in policy.parameters()):
+        raise ArgumentError(
+            "the policy was made under torch.inference_mode(), which forbids training; make it outside"
         )
     if away := {str(part.device) for part in policy.parameters()} - {"cpu"}:
         raise ArgumentError(

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import torch
 
+from nopg._stream import check_states, wrong_shape
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.bellman import Certificate, ControlProblem, Solution
 from nopg.data import Schema, Transitions
-from nopg.errors import ArgumentError
+from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator, Verdict
 from nopg.models import ColumnFit
 from nopg.models._rollout import Rollout, rollout
@@ -75,7 +76,13 @@ class TrainingResult:
     @cached_property
     def evaluation(self) -> OfflineEvaluation:
         """What the data say of the controller: its return with an interval, paths and a verdict."""
-        return self.source.evaluation() or self.evaluator.evaluate(self.policy)
+        known = self.source.evaluation()
+        if known is not None:
+            return known
+        found = self.evaluator.evaluate(self.policy)
+        if self.verdict is not None:  # the numbers of the paper's equation are others
+            self.numbers.check(found.expected_return, found.unknown_mass)
+        return found
 
     @cached_property
     def gains(self) -> GainTable:
@@ -193,7 +200,7 @@ class TrainingResult:
             raise ArgumentError(f"steps is {steps}; give at least 1")
         begin = self.evaluator.problem.starts
         if states is not None:
-            begin = as_tensor(states).reshape(-1, len(self.policy.schema.states))
+            begin = self._states(states)
         return rollout(
             self.evaluator.model, lambda features, _: self.policy.policy.mode(features), begin, steps
         )
@@ -241,5 +248,14 @@ class TrainingResult:
         )
 
     def _features(self, states: ArrayLike) -> torch.Tensor:
+        return self.policy.schema.encode(self._states(states))
+
+    def _states(self, states: ArrayLike) -> torch.Tensor:
+        """Return raw states (m, d_s); another shape and numbers that are not finite are refused."""
         schema: Schema = self.policy.schema
-        return schema.encode(as_tensor(states).reshape(-1, len(schema.states)))
+        given, columns = as_tensor(states), len(schema.states)
+        if given.numel() % columns:
+            raise DataError(wrong_shape(schema, tuple(given.shape)))
+        rows = given.reshape(-1, columns)
+        check_states(schema, rows.numpy(force=True))
+        return rows

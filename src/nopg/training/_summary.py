@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from nopg.bellman import Certificate, Solution
+from nopg.errors import BundleError
 from nopg.evaluation import OfflineEvaluation, Verdict
 from nopg.models._state_support import CondensedSupport
 from nopg.training._saving import data_identity
 
 __all__ = ["LiveSource", "ResultSource", "Summary"]
+
+# Share by which numbers may differ that another machine computes again.
+_AGAIN = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,19 @@ class Summary:
     interval: tuple[float, float] | None = None
     verdict: Verdict | None = None
     reasons: tuple[str, ...] = ()
+
+    def check(self, expected_return: float, unknown_mass: float) -> None:
+        """Refuse what was computed again if it is not what this summary says."""
+        low, high = self.interval or (0.0, 0.0)
+        width = high - low if math.isfinite(high - low) else 0.0
+        near = _AGAIN * (abs(expected_return) + width) + self.certificate.return_error
+        apart = abs(expected_return - self.expected_return)
+        if not apart <= near or not abs(unknown_mass - self.unknown_mass) <= _AGAIN:
+            raise BundleError(
+                f"the saved expected return is {self.expected_return:.6g} with an unknown mass of "
+                f"{self.unknown_mass:.4g}, but the saved controller has {expected_return:.6g} and "
+                f"{unknown_mass:.4g} on the saved data; the numbers were changed. Train again"
+            )
 
     @classmethod
     def of(cls, solution: Solution, evaluation: OfflineEvaluation | None) -> Summary:

@@ -174,6 +174,8 @@ def _begin(
         policy.load_state_dict(dict(parameters))
         return name, followed(problem, policy)
     if config.start == "given":
+        if checkpoints:
+            checkpoints.resume_state = ResumeState(None, (AS_IT_WAS, copy.deepcopy(policy.state_dict())))
         return AS_IT_WAS, followed(problem, policy)
     if note:
         note("comparing starts on the model")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["from_dataframe", "table_of", "to_dataframe"]
+
+# Roles that are filled by columns, several or one.
+_LISTS = ("states", "actions", "next_states", "exogenous")
+_SINGLE = ("reward", "terminated", "truncated", "episode", "time", "weight")
 
 
 def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitions:
@@ -73,7 +78,8 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
               log (not those after gaps), or "rows", every state. By default the former, but "rows" for one
               long recording: a time column, no episodes, a single beginning.
 
-            All that was repaired is counted in `Transitions.repairs`.
+            All that was repaired is counted in `Transitions.repairs`. Columns whose labels are numbers are
+            named by them, and have them as text in the dataset.
 
     Example:
         >>> import pandas as pd
@@ -88,7 +94,7 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
     source, names = "the table", [str(name) for name in frame.columns]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
-    given, settings = split_arguments(columns, Columns)
+    given, settings = split_arguments(_by_text(columns, frame.columns), Columns)
     roles = resolve_columns(names, source, **given)
     return to_transitions(record(take_from(table_of(frame, roles), roles), roles, source), **settings)
 
@@ -97,6 +103,24 @@ def to_dataframe(data: Transitions) -> pd.DataFrame:
     """Return a pandas table: the columns by name, `reward`, `next_…`, both flags, `episode`, `weight`."""
     frame: pd.DataFrame = extra("pandas").DataFrame(named_columns(data))
     return frame
+
+
+def _by_text(columns: Mapping[str, Any], labels: Iterable[Hashable]) -> dict[str, Any]:
+    """Return the arguments with labels of columns that are numbers or tuples as text."""
+    texts = {label: str(label) for label in labels if not isinstance(label, str)}
+
+    def text(name: Any) -> Any:
+        known = isinstance(name, Hashable) and not isinstance(name, bool) and name in texts
+        return texts[name] if known else name
+
+    def by_text(role: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {text(name): one for name, one in value.items()}
+        if role in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):
+            return [text(name) for name in value]
+        return text(value) if role in (*_LISTS, *_SINGLE) else value
+
+    return {role: by_text(role, value) for role, value in columns.items()}
 
 
 def table_of(frame: pd.DataFrame, roles: Roles) -> Table:

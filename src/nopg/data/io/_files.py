@@ -9,11 +9,14 @@ from typing import Any
 
 from nopg.errors import DataError, MissingExtraError
 
-__all__ = ["check_declared", "check_stored", "existing_file", "extra"]
+__all__ = ["check_declared", "check_runs", "check_stored", "existing_file", "extra"]
 
 # gzip reaches about 1000 : 1 on zeros; a file that declares more was never written to its end.
 _BEST_COMPRESSION = 2000
 _ALWAYS_FINE = 1 << 20
+# Most bytes in memory per byte of a file of runs of equal values; pyarrow writes equal rows at about 1800. A
+# table of fewer bytes may have more.
+_LONGEST_RUNS, _SMALL_TABLE = 1000, 1 << 28
 _EXTRAS = {
     "pandas": "pandas",
     "pyarrow": "parquet",
@@ -48,6 +51,22 @@ def check_declared(source: str, rows: int, columns: int) -> None:
         raise DataError(
             f"{source} declares {rows} rows of {columns} columns, {needed / 2**30:.1f} GiB as numbers, but "
             f"this machine has {limit / 2**30:.1f}; the file is damaged, or read fewer columns"
+        )
+
+
+def check_runs(source: str, rows: int, columns: int, stored: int) -> None:
+    """Refuse a table of runs of equal values that would be far larger in memory than its files.
+
+    Example:
+        >>> check_runs("log.parquet", 10**9, 4, stored=4_000)
+        Traceback (most recent call last):
+        ...
+        nopg.errors.DataError: log.parquet declares 1000000000 rows of 4 columns in 4000 bytes; ...
+    """
+    if 8 * rows * columns > max(_LONGEST_RUNS * stored, _SMALL_TABLE):
+        raise DataError(
+            f"{source} declares {rows} rows of {columns} columns in {stored} bytes; it is damaged, or nearly "
+            "all rows are copies: write it again with the rows in which something changes"
         )
 
 

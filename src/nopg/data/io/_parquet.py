@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nopg.data._transitions import Transitions
 from nopg.data.io._columns import Table, named_columns, record, take_from
-from nopg.data.io._files import check_declared, extra
+from nopg.data.io._files import check_declared, check_runs, extra
 from nopg.data.io._metadata import KEY, complete, dump, load
 from nopg.data.io._paths import Paths, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
@@ -53,9 +53,12 @@ def read_parquet(
         given, settings = split_arguments(completed(columns, dataset.schema.metadata, source), Columns)
         roles = resolve_columns(dataset.schema.names, source, **given)
         fragments = list(dataset.get_fragments())
-        chosen = Part.of(_group_sizes(fragments, roles), part, source)
+        sizes = _group_sizes(fragments, roles)
+        chosen = Part.of(sizes, part, source)
         source = source if part is None else f"{source}, part {part[0]} of {part[1]}"
         check_declared(source, chosen.rows, len(roles.needed))
+        stored = _stored(fragments) * chosen.rows // sum(map(sum, sizes))
+        check_runs(source, chosen.rows, len(roles.needed), stored)
         subset = [fragments[file].subset(row_group_ids=groups) for file, groups in chosen.groups]
         selection = ds.FileSystemDataset(subset, dataset.schema, dataset.format, dataset.filesystem)
         table = _read(selection, roles, chosen, source)
@@ -168,6 +171,11 @@ def _group_sizes(fragments: Sequence[Any], roles: Roles) -> list[list[int]]:
             )
         sizes.append(groups)
     return sizes
+
+
+def _stored(fragments: Sequence[Any]) -> int:
+    """Return the bytes of files, as the file system has them."""
+    return sum(fragment.filesystem.get_file_info(fragment.path).size for fragment in fragments)
 
 
 def _read(dataset: Any, roles: Roles, part: Part, source: str) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, Unpack, cast
 
@@ -238,9 +238,10 @@ def _usual(role: str, available: Sequence[str]) -> str | None:
 
 
 def _listed(role: str, names: Sequence[str] | None, source: str) -> tuple[str, ...]:
-    if names is None or isinstance(names, str) or len(names) == 0:
+    listed = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else ()
+    if not listed or not all(isinstance(name, str) for name in listed):
         raise DataError(f"{source}: {role} is {names!r}; give the names of the columns as a list")
-    return tuple(names)
+    return listed
 
 
 def _shown(names: Sequence[str]) -> str:
