@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,22 @@ import pytest
 from fmpy.fmi2 import FMU2Slave
 from fmpy.validation import validate_fmu
 
-from deploy.native import COMPILERS, STRICT, InNumpy, Inputs, Outcome, compared, faulty_inputs, with_memory
+from deploy.native import (
+    ALL_RULES,
+    COMPILERS,
+    STRICT,
+    InNumpy,
+    Inputs,
+    Outcome,
+    compared,
+    faulty_inputs,
+    with_memory,
+)
 from deploy.stream_cases import INTERVAL, faulty_stream
 from nopg._columns import Columns
 from nopg.deploy import GuardedController, to_fmu
 from nopg.deploy import _fmu as module
+from nopg.deploy._control_program import NO_ACTION
 from nopg.errors import ArgumentError, ExportError
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is missing")
@@ -29,7 +41,8 @@ STEPS = 2_000
 
 @pytest.fixture(scope="module")
 def guard() -> GuardedController:
-    return GuardedController(with_memory(), max_change=0.4, most_unknown=0.6)
+    rules = replace(ALL_RULES, deadline=None)  # pauses are part of the stream
+    return GuardedController(with_memory(), max_change=0.4, most_unknown=0.6, rules=rules)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +97,7 @@ class InFmu:
         self.slave.doStep(currentCommunicationPoint=inputs.time, communicationStepSize=INTERVAL)
         (status,) = self.slave.getInteger([self.references["status"]])
         valve, pump, support, unknown = self.real("valve", "pump", "support", "unknown")
-        action = np.full(2, np.nan) if status > 1 else np.array([valve, pump])
+        action = np.full(2, np.nan) if status == NO_ACTION else np.array([valve, pump])
         return Outcome(status, action, support, unknown)
 
 
