@@ -127,7 +127,7 @@ def test_c_and_numpy_agree_on_ten_thousand_steps_with_gaps(tmp_path: Path) -> No
 
 def test_c_and_numpy_agree_where_sensors_clocks_and_fallbacks_fail(tmp_path: Path) -> None:
     guard = GuardedController(with_memory(), most_unknown=0.6, rules=ALL_RULES)
-    feed = faulty_stream(4_000, seed=6)
+    feed = faulty_stream(3_000, seed=6)
     steps = with_sensor_faults(faulty_inputs(feed.measured, feed.times, feed.resets, feed.overridden))
     reference = InNumpy(guard)
     found = compared(InC(guard, tmp_path), reference, steps)

@@ -94,7 +94,7 @@ def run(count: int, rules: GuardRules, *, max_change: float | None) -> GuardedCo
     return guard
 
 
-RULES = GuardRules(dwell=DWELL, deadline=1.0, frozen={"level": 5}, log_size=10**6)
+RULES = GuardRules(dwell=DWELL, deadline=1.0, frozen={"level": 5}, log_size=20)
 
 
 def check_that_all_happened(guard: GuardedController, least: int) -> None:
