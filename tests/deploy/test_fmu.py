@@ -25,6 +25,7 @@ from deploy.native import (
     compared,
     faulty_inputs,
     with_memory,
+    with_sensor_faults,
 )
 from deploy.stream_cases import INTERVAL, faulty_stream
 from nopg._columns import Columns
@@ -41,8 +42,7 @@ STEPS = 2_000
 
 @pytest.fixture(scope="module")
 def guard() -> GuardedController:
-    rules = replace(ALL_RULES, deadline=None)  # pauses are part of the stream
-    return GuardedController(with_memory(), max_change=0.4, most_unknown=0.6, rules=rules)
+    return GuardedController(with_memory(), max_change=0.4, most_unknown=0.6, rules=ALL_RULES)
 
 
 @pytest.fixture(scope="module")
@@ -118,10 +118,14 @@ def test_the_unit_and_numpy_agree_on_a_stream_with_gaps(unit: InFmu, guard: Guar
     # One step per sampling interval, with a pause of ten now and then.
     pauses = np.cumsum(np.random.default_rng(1).random(STEPS) < 0.01)
     times = INTERVAL * (np.arange(STEPS) + 10.0 * pauses)
-    found = compared(unit, InNumpy(guard), faulty_inputs(feed.measured, times, feed.resets, feed.overridden))
+    steps = with_sensor_faults(faulty_inputs(feed.measured, times, feed.resets, feed.overridden))
+    steps = [replace(one, time=float(at), now=None) for one, at in zip(steps, times, strict=True)]
+    reference = InNumpy(guard)
+    found = compared(unit, reference, steps)
     assert found.same_decisions
     assert found.worst <= TOLERANCE
     assert min(found.counts[:3]) > 20
+    assert {"frozen: level", "later than the deadline"} <= {*reference.counts.by_reason}
 
 
 def test_the_controller_acts_once_per_sampling_interval_however_short_the_steps(unit: InFmu) -> None:

@@ -141,7 +141,9 @@ def _source(program: ControlProgram, name: str) -> str:
     constants = "\n".join(_constant(key, values) for key, values in program.constants.items())
     local = "\n".join(f"    {_declared(one)};" for one in program.of_role("local"))
     cleared = "\n".join(_cleared(one) for one in (*program.of_role("memory"), *_reported(program)))
-    unused = "".join(f"\n    (void){name};" for name in ("measured_at_given", "now_given"))
+    step = "\n".join(printer.lines(program.step, 1))
+    flags = ("measured_at_given", "now_given")
+    unused = "".join(f"\n    (void){flag};" for flag in flags if flag not in step)
     upper = name.upper()
     return f"""\
 /* Controller {name}, written by nopg {__version__}. See {name}.h. */
@@ -172,7 +174,7 @@ int {name}_step({name}_memory *memory, const double measured[{upper}_MEASURED],
     int status;
 {local}{unused}
 
-{chr(10).join(printer.lines(program.step, 1))}
+{step}
 
     return status;
 }}

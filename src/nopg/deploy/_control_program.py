@@ -248,7 +248,8 @@ class _Step:
             build.set(self.known, True)
             with build.each(width) as i:
                 build.set(self.state[i], self.measured[i])
-                self._clear_unless(self.known, ~self.absent[i])
+                with build.when(self.absent[i]):
+                    build.set(self.known, False)
             return
         held = build.array("held", "local", width)
         whole = build.scalar("whole", "local", "flag")
