@@ -17,10 +17,10 @@ import torch
 from deploy.stream_cases import derived_log
 from nopg.bundles import SavedController
 from nopg.bundles._controller import SavedSupport
-from nopg.deploy import GuardedController, RuntimeController
+from nopg.deploy import GuardedController, GuardRules, RuntimeController
 from nopg.deploy._c99 import to_c
-from nopg.deploy._control_program import FALLBACK, LEARNED, NO_ACTION, REFUSED
-from nopg.errors import ArgumentError, NoActionError
+from nopg.deploy._control_program import FALLBACK, LAST_RESORT, LEARNED, NO_ACTION
+from nopg.errors import NoActionError
 from nopg.policies import MLPPolicy
 
 Numbers = npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ void step_many(int count, const double *measured, int *status, double *actions, 
     control_memory memory;
     for (int i = 0; i < count; i++) {
         control_init(&memory);
-        status[i] = control_step(&memory, &measured[i * CONTROL_MEASURED], NULL, NULL, 0.0,
+        status[i] = control_step(&memory, &measured[i * CONTROL_MEASURED], NULL, NULL, 0.0, 0.0,
             &actions[i * CONTROL_ACTIONS]);
         reported[2 * i] = memory.support;
         reported[2 * i + 1] = memory.unknown;
@@ -72,6 +72,7 @@ class Inputs:
     fallback: Numbers | None = None
     time: float | None = None
     reset: bool = False
+    now: float | None = None
 
 
 class Stepper(Protocol):
@@ -101,9 +102,9 @@ class InC:
         if inputs.reset:
             self.library.control_init(self.memory)
         action = np.full(self.count, np.nan)
-        time = np.nan if inputs.time is None else inputs.time
+        times = [ctypes.c_double(np.nan if one is None else one) for one in (inputs.time, inputs.now)]
         parts = [_pointer(one) for one in (inputs.measured, inputs.applied, inputs.fallback)]
-        status = self.library.control_step(self.memory, *parts, ctypes.c_double(time), _pointer(action))
+        status = self.library.control_step(self.memory, *parts, *times, _pointer(action))
         reported = (getattr(self.library, name)(self.memory) for name in ("support_of", "unknown_of"))
         return Outcome(status, action, *reported)
 
@@ -121,39 +122,38 @@ def _pointer(values: Numbers | None) -> ctypes.c_void_p | None:
     return None if values is None else values.ctypes.data_as(ctypes.c_void_p)
 
 
-class InNumpy:
+class InNumpy(GuardedController):
     """A guard of numpy with a fallback that is given at every step."""
 
     def __init__(self, guard: GuardedController) -> None:
         self.given: Numbers | None = None
-        self.guard = GuardedController(
+        self.shares = (0.0, 0.0)
+        super().__init__(
             guard.controller,
-            fallback=self._fallback,
+            fallback=self._given,
             most_unknown=guard.most_unknown,
             max_change=guard.max_change,
+            rules=guard.rules,
         )
-        self.count = len(guard.controller.columns.actions)
-        self.last = Outcome(REFUSED, np.full(self.count, np.nan), 0.0, 0.0)
 
-    def _fallback(self, observation: Numbers) -> Numbers:
-        return np.full(self.count, np.nan) if self.given is None else self.given
+    def _given(self, observation: Numbers) -> Numbers:
+        return np.full(self._count, np.nan) if self.given is None else self.given
+
+    def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, float, Numbers | None]:
+        found = super()._learned(state, allowed=allowed)
+        self.shares = found[:2]
+        return found
 
     def step(self, inputs: Inputs) -> Outcome:
-        self.given, nothing = inputs.fallback, np.full(self.count, np.nan)
+        self.given = inputs.fallback
         if inputs.reset:
-            self.guard.reset()
-            self.last = replace(self.last, support=0.0, unknown=0.0)
+            self.reset()
         try:
-            decision = self.guard.act(inputs.measured, inputs.applied, inputs.time)
-        except ArgumentError:
-            return replace(self.last, status=REFUSED, action=nothing)
+            decision = self.act(inputs.measured, inputs.applied, inputs.time, inputs.now)
         except NoActionError:
-            support, unknown, _ = self.guard._learned(self.guard.states.state)
-            self.last = Outcome(NO_ACTION, nothing, support, unknown)
-            return self.last
-        status = {"learned": LEARNED, "fallback": FALLBACK}[decision.source]
-        self.last = Outcome(status, decision.action, decision.support, decision.unknown)
-        return self.last
+            return Outcome(NO_ACTION, np.full(self._count, np.nan), *self.shares)
+        status = {"learned": LEARNED, "fallback": FALLBACK, "last resort": LAST_RESORT}[decision.source]
+        return Outcome(status, decision.action, decision.support, decision.unknown)
 
 
 def with_memory(every: int = 3, units: int = 50) -> RuntimeController:
@@ -177,6 +177,37 @@ def faulty_inputs(
         applied = None if np.isnan(other).any() else other
         fallback = None if rng.random() < 0.3 else rng.uniform(-1.5, 1.5, len(other))
         found.append(Inputs(row, applied, fallback, float(time), bool(reset)))
+    return found
+
+
+ALL_RULES = GuardRules(
+    return_unknown=0.4,
+    dwell=4,
+    transfer=3,
+    deadline=0.9,
+    frozen={"level": 3, "angle": 5},
+    last_resort=(0.2, -0.1),
+)
+"""Every rule at work, for sampling intervals of about 0.5 s."""
+
+
+def with_sensor_faults(steps: Sequence[Inputs], *, seed: int = 0) -> list[Inputs]:
+    """Return steps in which values freeze, angles are absurd, clocks fail and measurements come late."""
+    rng = np.random.default_rng(seed)
+    found = list[Inputs]()
+    frozen = 0
+    for one in steps:
+        fault, measured, time = rng.random(), one.measured, one.time
+        assert time is not None
+        frozen = frozen - 1 if frozen else 7 * int(fault < 0.02)
+        if frozen and found:
+            measured = found[-1].measured
+        elif fault > 0.99:
+            measured = np.array([measured[0], rng.choice([2e15, -2e15, np.inf])])
+        if 0.03 < fault < 0.04 and found:
+            time = found[-1].time if fault < 0.035 else time - 5.0
+        now = (time or 0.0) + (2.0 if 0.05 < fault < 0.06 else 0.1)
+        found.append(replace(one, measured=measured, time=time, now=now if fault < 0.5 else None))
     return found
 
 

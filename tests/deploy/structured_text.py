@@ -212,8 +212,9 @@ class InStructuredText:
         for name, value in (("applied", inputs.applied), ("fallback", inputs.fallback)):
             given[f"{name}_given"] = value is not None
             given[name] = [0.0] * self.count if value is None else value.tolist()
-        given["measured_at_given"] = inputs.time is not None and not math.isnan(inputs.time)
-        given["measured_at"] = 0.0 if inputs.time is None else inputs.time
+        for name, time in (("measured_at", inputs.time), ("now", inputs.now)):
+            given[f"{name}_given"] = time is not None and not math.isnan(time)
+            given[name] = 0.0 if time is None else time
         given["actions"] = [math.nan] * self.count
         self.program.run(given)
         found = self.program.values

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from deploy.controller_cases import cases, controller, many_states, trained
 from deploy.native import (
+    ALL_RULES,
     COMPILERS,
     NEEDS_COMPILER,
     STRICT,
@@ -25,6 +26,7 @@ from deploy.native import (
     difference,
     faulty_inputs,
     with_memory,
+    with_sensor_faults,
 )
 from deploy.stream_cases import faulty_stream
 from nopg._columns import Columns
@@ -32,7 +34,7 @@ from nopg.bundles import SavedController
 from nopg.bundles._controller import SavedSupport
 from nopg.deploy import GuardedController, RuntimeController, load
 from nopg.deploy._c99 import to_c
-from nopg.deploy._control_program import FALLBACK, LEARNED, NO_ACTION, REFUSED
+from nopg.deploy._control_program import FALLBACK, LAST_RESORT, LEARNED, NO_ACTION
 from nopg.errors import ArgumentError
 from nopg.policies import DeviationPolicy, FormulaPolicy, LinearPolicy
 from nopg.training import Controller
@@ -119,8 +121,30 @@ def test_c_and_numpy_agree_on_ten_thousand_steps_with_gaps(tmp_path: Path) -> No
         found = difference([native.step(one) for one in steps], wanted)
         assert found.same_decisions
         assert found.worst <= TOLERANCE
-        # All of it happens: the policy, the fallback, and nobody.
-        assert min(found.counts[status] for status in (LEARNED, FALLBACK, NO_ACTION)) > 100
+        # All of it happens: the policy, the fallback, and neither.
+        assert min(found.counts[status] for status in (LEARNED, FALLBACK, LAST_RESORT)) > 100
+
+
+def test_c_and_numpy_agree_where_sensors_clocks_and_fallbacks_fail(tmp_path: Path) -> None:
+    guard = GuardedController(with_memory(), most_unknown=0.6, rules=ALL_RULES)
+    feed = faulty_stream(3_000, seed=6)
+    steps = with_sensor_faults(faulty_inputs(feed.measured, feed.times, feed.resets, feed.overridden))
+    reference = InNumpy(guard)
+    found = compared(InC(guard, tmp_path), reference, steps)
+    assert found.same_decisions
+    assert found.worst <= TOLERANCE
+    assert min(found.counts[status] for status in (LEARNED, FALLBACK, LAST_RESORT)) > 100
+    reasons = " ".join(reference.counts.by_reason)
+    for part in (
+        "frozen: level",
+        "frozen: angle",
+        "missing: angle",
+        "back",
+        "advance",
+        "deadline",
+        "waiting",
+    ):
+        assert part in reasons
 
 
 AWKWARD = st.sampled_from([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0, 5e-324]) | st.floats(-3.0, 3.0)
@@ -156,18 +180,19 @@ def test_an_action_that_overflows_goes_to_the_fallback(tmp_path: Path) -> None:
     assert compared(native, InNumpy(guard), [large, Inputs(np.array([1.0]))]).same_decisions
 
 
-def test_an_argument_that_is_not_finite_is_refused_and_changes_nothing(
+def test_an_applied_action_that_is_not_finite_is_a_fault_and_such_a_time_is_none(
     awkward: tuple[GuardedController, InC],
 ) -> None:
-    _, native = awkward
-    native.step(Inputs(np.array([0.1, 0.2]), reset=True))
-    before = native.memory.raw
-    for wrong in (
-        Inputs(np.zeros(2), applied=np.array([0.0, np.inf])),
-        Inputs(np.zeros(2), time=float("inf")),
-    ):
-        assert native.step(wrong).status == REFUSED
-        assert native.memory.raw == before
+    guard, native = awkward
+    steps = [
+        Inputs(np.array([0.1, 0.2]), reset=True),
+        Inputs(np.array([0.1, 0.2]), time=float("inf")),
+        Inputs(np.array([0.1, 0.2]), applied=np.array([0.0, np.inf])),
+    ]
+    found = [native.step(one) for one in steps]
+    assert [one.status for one in found] == [LEARNED, LEARNED, LAST_RESORT]
+    assert found[2].action.tolist() == found[1].action.tolist()
+    assert compared(native, InNumpy(guard), steps).same_decisions
 
 
 def test_formulas_treat_conditions_and_missing_numbers_as_numpy_does(tmp_path: Path) -> None:
@@ -182,7 +207,7 @@ def test_formulas_treat_conditions_and_missing_numbers_as_numpy_does(tmp_path: P
         low=[-1e3], high=[1e3], scales=[], raw=[],
     )  # fmt: skip
     grid = np.array([[x, y] for x in (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0) for y in (-1.0, 0.0, 1.0, 1.5)])
-    steps = [Inputs(row) for row in grid]
+    steps = [Inputs(row, reset=True) for row in grid]
     guard = GuardedController(runtime, most_unknown=1.0)
     found = compared(InC(guard, tmp_path), InNumpy(guard), steps)
     assert found.same_decisions

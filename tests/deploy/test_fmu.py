@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,23 @@ import pytest
 from fmpy.fmi2 import FMU2Slave
 from fmpy.validation import validate_fmu
 
-from deploy.native import COMPILERS, STRICT, InNumpy, Inputs, Outcome, compared, faulty_inputs, with_memory
+from deploy.native import (
+    ALL_RULES,
+    COMPILERS,
+    STRICT,
+    InNumpy,
+    Inputs,
+    Outcome,
+    compared,
+    faulty_inputs,
+    with_memory,
+    with_sensor_faults,
+)
 from deploy.stream_cases import INTERVAL, faulty_stream
 from nopg._columns import Columns
 from nopg.deploy import GuardedController, to_fmu
 from nopg.deploy import _fmu as module
+from nopg.deploy._control_program import NO_ACTION
 from nopg.errors import ArgumentError, ExportError
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is missing")
@@ -29,7 +42,7 @@ STEPS = 2_000
 
 @pytest.fixture(scope="module")
 def guard() -> GuardedController:
-    return GuardedController(with_memory(), max_change=0.4, most_unknown=0.6)
+    return GuardedController(with_memory(), max_change=0.4, most_unknown=0.6, rules=ALL_RULES)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +97,7 @@ class InFmu:
         self.slave.doStep(currentCommunicationPoint=inputs.time, communicationStepSize=INTERVAL)
         (status,) = self.slave.getInteger([self.references["status"]])
         valve, pump, support, unknown = self.real("valve", "pump", "support", "unknown")
-        action = np.full(2, np.nan) if status > 1 else np.array([valve, pump])
+        action = np.full(2, np.nan) if status == NO_ACTION else np.array([valve, pump])
         return Outcome(status, action, support, unknown)
 
 
@@ -105,10 +118,14 @@ def test_the_unit_and_numpy_agree_on_a_stream_with_gaps(unit: InFmu, guard: Guar
     # One step per sampling interval, with a pause of ten now and then.
     pauses = np.cumsum(np.random.default_rng(1).random(STEPS) < 0.01)
     times = INTERVAL * (np.arange(STEPS) + 10.0 * pauses)
-    found = compared(unit, InNumpy(guard), faulty_inputs(feed.measured, times, feed.resets, feed.overridden))
+    steps = with_sensor_faults(faulty_inputs(feed.measured, times, feed.resets, feed.overridden))
+    steps = [replace(one, time=float(at), now=None) for one, at in zip(steps, times, strict=True)]
+    reference = InNumpy(guard)
+    found = compared(unit, reference, steps)
     assert found.same_decisions
     assert found.worst <= TOLERANCE
     assert min(found.counts[:3]) > 20
+    assert {"frozen: level", "later than the deadline"} <= {*reference.counts.by_reason}
 
 
 def test_the_controller_acts_once_per_sampling_interval_however_short_the_steps(unit: InFmu) -> None:

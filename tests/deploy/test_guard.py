@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nopg._columns import Columns
 from nopg.bundles import SavedController
 from nopg.bundles._controller import SavedSupport
-from nopg.deploy import GuardedController, RuntimeController
+from nopg.deploy import GuardedController, GuardRules, RuntimeController
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
 BETA = 1e-3
@@ -68,13 +68,14 @@ def test_the_limit_on_the_unknown_share_is_the_one_given() -> None:
     assert trusting.act([30.0]).source == "learned"
 
 
-def test_without_a_fallback_the_unknown_is_an_error_that_says_what_to_do() -> None:
+def test_a_first_step_that_nobody_can_take_is_an_error_that_says_what_to_do() -> None:
     guard = GuardedController(tank())
-    guard.act([0.3])
-    with pytest.raises(NoActionError, match="no fallback; give one, or stop the plant"):
+    with pytest.raises(
+        NoActionError, match=r"outside the data; no fallback\. Give a fallback, a last resort"
+    ):
         guard.act([3.0])
-    assert guard.applied is not None
-    assert guard.applied.tolist() == [0.6, -0.3]  # what was applied last still is
+    assert guard.applied is None
+    assert guard.act([0.3]).source == "learned"  # nobody acted, so there is nothing to wait for
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
@@ -105,18 +106,22 @@ def test_an_observation_of_another_shape_is_a_mistake_whatever_the_fallback(obse
 
 
 @pytest.mark.parametrize("answer", [[np.nan, 0.0], [0.5], [[0.5, 0.0]], None, "stop", [np.inf, 0.0]])
-def test_a_fallback_that_gives_no_action_is_named(answer: object) -> None:
+def test_where_the_fallback_gives_no_action_the_last_one_is_held(answer: object) -> None:
     guard = GuardedController(tank(), fallback=lambda observation: answer)  # type: ignore[arg-type, return-value]
-    with pytest.raises(NoActionError, match="the fallback gave"):
-        guard.act([3.0])
+    guard.act([0.3])
+    decision = guard.act([3.0])
+    assert (decision.source, decision.action.tolist()) == ("last resort", [0.6, -0.3])
+    assert decision.reason == "outside the data; the fallback gave no finite action"
 
 
-def test_an_error_of_the_fallback_is_not_hidden() -> None:
+def test_an_error_of_the_fallback_is_named_and_the_declared_action_applied() -> None:
     def broken(observation: object) -> list[float]:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        GuardedController(tank(), fallback=broken).act([3.0])
+    guard = GuardedController(tank(), fallback=broken, rules=GuardRules(last_resort=[0.1, 0.0]))
+    decision = guard.act([3.0])
+    assert (decision.source, decision.action.tolist()) == ("last resort", [0.1, 0.0])
+    assert decision.reason == "outside the data; the fallback raised ZeroDivisionError"
 
 
 def test_every_action_is_clipped_whoever_wants_it() -> None:
@@ -127,7 +132,8 @@ def test_every_action_is_clipped_whoever_wants_it() -> None:
 
 
 def test_an_action_moves_by_at_most_the_change_allowed_per_column() -> None:
-    guard = GuardedController(tank(), fallback=Recorder((1.0, 1.0)), max_change=[0.1, np.inf])
+    rules = GuardRules(dwell=1)
+    guard = GuardedController(tank(), fallback=Recorder((1.0, 1.0)), max_change=[0.1, np.inf], rules=rules)
     assert guard.act([0.3]).action.tolist() == [0.6, -0.3]  # the first is free
     assert guard.act([0.1]).action == pytest.approx([0.5, -0.1])  # 0.2 is wanted
     assert guard.act([9.0]).action == pytest.approx([0.6, 1.0])  # of the fallback too
@@ -158,6 +164,7 @@ def test_holding_the_last_action_is_a_fallback_that_one_can_choose() -> None:
         tank(), fallback=lambda observation: [0.0, 0.0] if guard.applied is None else guard.applied
     )
     assert guard.act([9.0]).action.tolist() == [0.0, 0.0]
+    guard.reset()
     guard.act([0.3])
     assert guard.act([9.0]).action.tolist() == [0.6, -0.3]
 
@@ -199,5 +206,5 @@ def test_whatever_happens_actions_are_finite_within_limits_and_move_slowly(
         assert ((decision.action >= robot.low) & (decision.action <= robot.high)).all()
         assert (np.abs(decision.action - last) <= change * (1 + 1e-12)).all()
         assert 0.0 <= decision.unknown <= 1.0
-        assert (decision.source == "learned") == (decision.unknown <= 0.5)
+        assert decision.source == "fallback" or decision.unknown <= 0.5
         last = decision.action

@@ -9,7 +9,7 @@ from deploy.stream_cases import INTERVAL, derived_log, faulty_stream, log, with_
 from nopg import deploy as runtime
 from nopg._columns import Columns, Derived
 from nopg._derived import DerivedColumns
-from nopg.deploy import GuardedController, RuntimeController, StateStream
+from nopg.deploy import GuardedController, GuardRules, RuntimeController, StateStream
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
 NAN = float("nan")
@@ -237,7 +237,8 @@ def test_support_and_unknown_of_a_decision_are_those_of_the_whole_state(robot: R
 
 
 def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: RuntimeController) -> None:
-    guard = GuardedController(robot, fallback=lambda observation: [0.0, 0.0], most_unknown=1.0)
+    rules = GuardRules(dwell=2, return_unknown=1.0)
+    guard = GuardedController(robot, fallback=lambda _: [0.0, 0.0], most_unknown=1.0, rules=rules)
     guard.act([0.1, 0.2])
     sources = [guard.act([NAN, 0.2]).source for _ in range(4)]
     assert sources == ["learned", "learned", "fallback", "fallback"]

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deploy.native import InNumpy, compared, faulty_inputs, with_memory
+from deploy.native import ALL_RULES, InNumpy, compared, faulty_inputs, with_memory, with_sensor_faults
 from deploy.stream_cases import faulty_stream
 from deploy.structured_text import InStructuredText, Program
 from nopg._columns import Columns
 from nopg.bundles import SavedController
 from nopg.bundles._controller import SavedSupport
 from nopg.deploy import GuardedController, RuntimeController
-from nopg.deploy._control_program import FALLBACK, LEARNED, NO_ACTION
+from nopg.deploy._control_program import FALLBACK, LAST_RESORT, LEARNED
 from nopg.deploy._structured_text import to_structured_text
 from nopg.errors import ArgumentError
 
-STILL = {"measured": [0.0, 0.0], "applied_given": False, "fallback_given": False, "measured_at_given": False}
+STILL = {"measured": [0.0, 0.0], "applied_given": False, "fallback_given": False, "measured_at_given": True}
 TOLERANCE = 1e-12
 """Sums in another order, and tanh and atan2 by formulas of our own."""
 
@@ -43,21 +43,22 @@ def with_formulas() -> RuntimeController:
 
 
 def test_structured_text_and_numpy_agree_on_ten_thousand_steps_with_gaps(tmp_path: Path) -> None:
-    guard = GuardedController(with_formulas(), max_change=0.4, most_unknown=0.6)
+    guard = GuardedController(with_formulas(), max_change=0.4, most_unknown=0.6, rules=ALL_RULES)
     feed = faulty_stream(10_000)
-    steps = faulty_inputs(feed.measured, feed.times, feed.resets, feed.overridden)
+    steps = with_sensor_faults(faulty_inputs(feed.measured, feed.times, feed.resets, feed.overridden))
     block = InStructuredText(guard, tmp_path)
     found = compared(block, InNumpy(guard), steps)
     assert found.same_decisions
     assert found.worst <= TOLERANCE
-    assert min(found.counts[status] for status in (LEARNED, FALLBACK, NO_ACTION)) > 100
+    assert min(found.counts[status] for status in (LEARNED, FALLBACK, LAST_RESORT)) > 100
 
     # A flag says that a value is missing where NaN cannot: the level may be held for two steps.
     statuses: list[int] = []
-    for missing in (False, True, True, True, False):
-        block.program.run(STILL | {"restart": not statuses, "missing": [missing, False]})
+    for k, missing in enumerate((False, True, True, True)):
+        given = {"restart": k == 0, "missing": [missing, False], "measured_at": 0.2 * k}
+        block.program.run(STILL | given)
         statuses.append(block.program.values["status"])
-    assert statuses == [LEARNED, LEARNED, LEARNED, NO_ACTION, LEARNED]
+    assert statuses == [LEARNED, LEARNED, LEARNED, LAST_RESORT]
 
 
 def linear(columns: Columns) -> RuntimeController:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from nopg._stream import ControllerStream, StateStream
 from nopg.deploy._controller import RuntimeController, load
 from nopg.deploy._guard import Decision, GuardedController
+from nopg.deploy._guard_rules import GuardRules
+from nopg.deploy._guard_trace import Handover, StepCounts
 
 if TYPE_CHECKING:
     from nopg.deploy._c99 import CExport, to_c
@@ -18,10 +20,13 @@ __all__ = [
     "CExport",
     "ControllerStream",
     "Decision",
+    "GuardRules",
     "GuardedController",
+    "Handover",
     "OnnxExport",
     "RuntimeController",
     "StateStream",
+    "StepCounts",
     "contract_schema",
     "load",
     "to_c",

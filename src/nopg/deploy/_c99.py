@@ -104,12 +104,12 @@ def _header(program: ControlProgram, name: str) -> str:
 #define {upper}_MEASURED {len(columns.measured)}
 #define {upper}_ACTIONS {len(columns.actions)}
 
-/* Who acts: the policy, the fallback, nobody (the actions are left as they were), or nobody because
- * `applied` or `measured_at` is not finite (the memory is left as it was, too). */
+/* Who acts: the policy, the fallback, the last resort where the fallback fails, or nobody before there is an
+ * action to hold (the actions are left as they were). */
 #define {upper}_LEARNED 0
 #define {upper}_FALLBACK 1
-#define {upper}_NO_ACTION 2
-#define {upper}_REFUSED 3
+#define {upper}_LAST_RESORT 2
+#define {upper}_NO_ACTION 3
 
 /* The memory, and support and unknown share of the last step. All zero before the first step. */
 typedef struct {{
@@ -125,9 +125,11 @@ void {name}_init({name}_memory *memory);
  * applied:     the actions that the plant received since the last step; NULL if they are those returned.
  * fallback:    what a trusted controller would do now; NULL if there is none.
  * measured_at: the time in seconds on any clock; NaN if there is none.
+ * now:         the present time on the same clock; NaN if there is none.
  */
 int {name}_step({name}_memory *memory, const double measured[{upper}_MEASURED],
-    const double *applied, const double *fallback, double measured_at, double actions[{upper}_ACTIONS]);
+    const double *applied, const double *fallback, double measured_at, double now,
+    double actions[{upper}_ACTIONS]);
 
 #endif
 """
@@ -139,8 +141,9 @@ def _source(program: ControlProgram, name: str) -> str:
     constants = "\n".join(_constant(key, values) for key, values in program.constants.items())
     local = "\n".join(f"    {_declared(one)};" for one in program.of_role("local"))
     cleared = "\n".join(_cleared(one) for one in (*program.of_role("memory"), *_reported(program)))
-    timed = any(one.name == "last_measured_at" for one in program.variables)
-    unused = "" if timed else "\n    (void)measured_at_given;"
+    step = "\n".join(printer.lines(program.step, 1))
+    flags = ("measured_at_given", "now_given")
+    unused = "".join(f"\n    (void){flag};" for flag in flags if flag not in step)
     upper = name.upper()
     return f"""\
 /* Controller {name}, written by nopg {__version__}. See {name}.h. */
@@ -161,15 +164,17 @@ void {name}_init({name}_memory *memory)
 }}
 
 int {name}_step({name}_memory *memory, const double measured[{upper}_MEASURED],
-    const double *applied, const double *fallback, double measured_at, double actions[{upper}_ACTIONS])
+    const double *applied, const double *fallback, double measured_at, double now,
+    double actions[{upper}_ACTIONS])
 {{
     const bool applied_given = (applied != NULL);
     const bool fallback_given = (fallback != NULL);
     const bool measured_at_given = !isnan(measured_at);
+    const bool now_given = !isnan(now);
     int status;
 {local}{unused}
 
-{chr(10).join(printer.lines(program.step, 1))}
+{step}
 
     return status;
 }}
@@ -187,7 +192,7 @@ def _declared(one: Variable) -> str:
 
 
 def _cleared(one: Variable) -> str:
-    zero = "false" if one.kind == "flag" else "0.0"
+    zero = {"flag": "false", "code": "0", "real": "0.0"}[one.kind]
     if one.size is None:
         return f"    memory->{one.name} = {zero};"
     return f"    for (int i = 0; i < {one.size}; i++) {{\n        memory->{one.name}[i] = {zero};\n    }}"

@@ -16,15 +16,18 @@ from nopg.deploy._guard import GuardedController
 from nopg.deploy._policies import policy_of
 from nopg.deploy._policy_program import add_policy, clipped
 from nopg.deploy._program import Array, Builder, Expression, Item, Number, Statement, Variable, call
+from nopg.deploy._sensor_checks import largest_values
 
-__all__ = ["FALLBACK", "LEARNED", "NO_ACTION", "REFUSED", "ControlProgram", "control_program"]
+__all__ = ["FALLBACK", "LAST_RESORT", "LEARNED", "NO_ACTION", "ControlProgram", "control_program"]
 
-LEARNED, FALLBACK, NO_ACTION, REFUSED = range(4)
-"""What a step did: the policy acted, the fallback did, neither could, or an argument was no number."""
+LEARNED, FALLBACK, LAST_RESORT, NO_ACTION = range(4)
+"""Who acted in a step: the policy, the fallback, the last resort, or nobody."""
 
 _LARGEST = sys.float_info.max
 _ZERO_BELOW = -746.0
 """An exponent at which exp is 0 in float64."""
+_ACTED = 1
+"""Added to who acted last in the memory, where 0 is a start."""
 
 Numbers = npt.NDArray[np.float64]
 
@@ -34,9 +37,9 @@ class ControlProgram:
     """A guarded controller without Python.
 
     Inputs are `measured` (d_x,), NaN where a value is missing; `applied` (d_a,), the actions since the last
-    step, `fallback` (d_a,) and the time `measured_at`, each with a flag `…_given`. Outputs are `actions`
-    (d_a,), `status`, `support` and `unknown`. Zeros and false flags are the memory before the first step. No
-    name is a word of C or of Structured Text, as `time` and `action` are.
+    step, `fallback` (d_a,), and the times `measured_at` and `now`, each with a flag `…_given`. Outputs are
+    `actions` (d_a,), `status`, `support` and `unknown`. Zeros and false flags are the memory before the first
+    step. No name is a word of C or of Structured Text, as `time` and `action` are.
 
     Attributes:
         columns: Names and units.
@@ -70,12 +73,12 @@ def control_program(guard: GuardedController, *, flagged: bool = False) -> Contr
         guard: The controller with its limits.
         flagged: Whether there is an input `missing` (d_x,) of flags, for callers without NaN.
     """
-    controller, build = guard.controller, Builder()
+    build = Builder()
     _Step(guard, build, flagged).add()
     return ControlProgram(
-        controller.columns,
-        controller.low,
-        controller.high,
+        guard.controller.columns,
+        guard.low,
+        guard.high,
         guard.most_unknown,
         build.constants,
         tuple(build.variables),
@@ -95,8 +98,10 @@ class _Step:
         self.missing = build.array("missing", "input", d_x, "flag") if flagged else None
         self.given_action, self.has_action = self._optional("applied", d_a)
         self.given_fallback, self.has_fallback = self._optional("fallback", d_a)
-        self.given_time = build.scalar("measured_at", "input")
-        self.has_time = build.scalar("measured_at_given", "input", "flag")
+        (self.given_time, self.has_time), (self.given_now, self.has_now) = (
+            (build.scalar(name, "input"), build.scalar(f"{name}_given", "input", "flag"))
+            for name in ("measured_at", "now")
+        )
         self.actions = build.array("actions", "output", d_a)
         self.status = build.scalar("status", "output", "code")
         self.support, self.unknown = (build.scalar(name, "output") for name in ("support", "unknown"))
@@ -104,9 +109,12 @@ class _Step:
         self.known = build.scalar("state_known", "memory" if self.keeps else "local", "flag")
         self.features = build.array("features", "local", len(columns.features))
         self.asked = build.array("asked", "local", d_a)
-        self.learned, self.acts, self.accepted = (
-            build.scalar(name, "local", "flag") for name in ("learned", "acts", "accepted")
+        self.absent = build.array("absent", "local", d_x, "flag")
+        self.learned, self.acts, self.fault, self.action_received = (
+            build.scalar(name, "local", "flag") for name in ("learned", "acts", "fault", "action_received")
         )
+        self.acted, self.waited = build.scalar("acted", "memory", "code"), build.scalar("waited", "memory")
+        self.away = self.acted > _ACTED + LEARNED
         if self.keeps:
             self.age = build.array("age", "memory", d_x)
             self.seen = build.array("seen", "memory", d_x, "flag")
@@ -114,8 +122,7 @@ class _Step:
         self.remembered: list[tuple[Array, Item]] = []
         if self.needs_last:
             self.last, self.last_known = self._remembered("last_applied", d_a)
-        if guard.max_change is not None:
-            self.origin, self.origin_known = self._remembered("change_origin", d_a)
+        self.origin, self.origin_known = self._remembered("change_origin", d_a)
 
     def _optional(self, name: str, size: int) -> tuple[Array, Item]:
         return self.build.array(name, "input", size), self.build.scalar(f"{name}_given", "input", "flag")
@@ -129,58 +136,104 @@ class _Step:
     def add(self) -> None:
         """Add all parts."""
         build = self.build
-        build.comment("arguments: an action and a time that are given are finite")
-        build.set(self.accepted, True)
-        self._refuse_unless_finite(self.given_action, self.has_action)
-        if self.keeps:
-            with build.when(self.has_time & ~call("is_finite", self.given_time)):
-                build.set(self.accepted, False)
-        build.set(self.status, REFUSED)
-        with build.when(self.accepted):
-            if self.keeps:
-                self._after_gap()
-            self._take_applied()
-            self._next_state()
-            self._decide()
-            self._act()
+        build.comment("an action or a time that is not finite counts as not known")
+        build.set(self.fault, False)
+        build.set(self.action_received, self.has_action)
+        with build.when(self.has_action), build.each(self.given_action.size) as i:
+            self._clear_unless(self.action_received, call("is_finite", self.given_action[i]))
+        self._mark_absent()
+        if self.keeps or self.guard.rules.deadline is not None:
+            self._check_time()
+        if self.guard.rules.frozen is not None:
+            self._check_frozen()
+        self._take_applied()
+        self._next_state()
+        self._decide()
+        self._act()
 
-    def _refuse_unless_finite(self, values: Array, given: Item) -> None:
+    def _mark_absent(self) -> None:
+        """Set which measurements are missing: not finite, or angles so large that they have no direction."""
         build = self.build
-        with build.when(given), build.each(values.size) as i:
-            self._clear_unless(self.accepted, call("is_finite", values[i]))
+        largest = largest_values(self.columns)
+        has_angles = bool((largest < _LARGEST).any())
+        limits = build.constant("largest", largest) if has_angles else None
+        with build.each(self.measured.size) as i:
+            value = self.measured[i]
+            usable: Expression = call("is_finite", value)
+            if limits is not None:
+                usable = usable & (value <= limits[i]) & (-limits[i] <= value)
+            if self.missing is not None:
+                usable = usable & ~self.missing[i]
+            build.set(self.absent[i], ~usable)
 
     def _clear_unless(self, flag: Item, condition: Expression) -> None:
         with self.build.when(~condition):
             self.build.set(flag, False)
 
-    def _after_gap(self) -> None:
-        """Start anew after a gap in time."""
-        build, gap = self.build, self.guard.states.gap
-        build.comment("the memory starts anew after a gap in time, and where a clock goes back")
+    def _check_time(self) -> None:
+        """Start anew after a gap, and find a clock that fails and measurements beyond the deadline."""
+        build, gap, deadline = self.build, self.guard.states.gap, self.guard.rules.deadline
         time, time_known = (
             build.scalar("last_measured_at", "memory"),
             build.scalar("last_measured_at_known", "memory", "flag"),
         )
-        passed = self.given_time - time
-        late = passed < 0.0
-        if np.isfinite(gap):
-            late = late | (passed > float(gap))
-        with build.when(self.has_time & time_known & late):
-            build.set(self.known, False)
-            build.fill(self.age, 0.0)
-            build.fill(self.seen, False)
-            if self.needs_last:
-                build.set(self.last_known, False)
-        build.set(time_known, self.has_time)
-        with build.when(self.has_time):
+        timed, passed = build.scalar("timed", "local", "flag"), self.given_time - time
+        build.set(timed, self.has_time & call("is_finite", self.given_time))
+        if self.keeps:
+            build.comment("the memory starts anew after a gap in time, and where a clock goes back")
+            late = passed < 0.0
+            if np.isfinite(gap):
+                late = late | (passed > float(gap))
+            with build.when(timed & time_known & late):
+                self._forget()
+        if deadline is not None:
+            build.comment("time stamps advance, and measurements are not older than the deadline")
+            with build.when(~timed):
+                build.set(self.fault, True)
+            aged = self.has_now & call("is_finite", self.given_now)
+            with build.when(timed & time_known & ((passed <= 0.0) | (~aged & (passed > float(deadline))))):
+                build.set(self.fault, True)
+            with build.when(timed & aged & ((self.given_now - self.given_time) > float(deadline))):
+                build.set(self.fault, True)
+        build.set(time_known, timed)
+        with build.when(timed):
             build.set(time, self.given_time)
 
+    def _forget(self) -> None:
+        build = self.build
+        build.set(self.known, False)
+        build.fill(self.age, 0.0)
+        build.fill(self.seen, False)
+        if self.needs_last:
+            build.set(self.last_known, False)
+
+    def _check_frozen(self) -> None:
+        build, limits = self.build, self.guard.rules.frozen_limits(self.columns)
+        build.comment("a value that has not changed for many steps is a fault")
+        most = build.constant("frozen", np.minimum(limits, _LARGEST))
+        last, repeats = (build.array(name, "memory", most.size) for name in ("last_measured", "repeats"))
+        known = build.array("last_measured_known", "memory", most.size, "flag")
+        with build.each(most.size) as i:
+            value = self.measured[i]
+            with build.when(~self.absent[i]):
+                with build.when(known[i] & (last[i] <= value) & (value <= last[i])):
+                    build.set(repeats[i], repeats[i] + 1.0)
+                with build.otherwise():
+                    build.set(repeats[i], 0.0)
+                build.set(last[i], value)
+                build.set(known[i], True)
+            with build.when(most[i] <= repeats[i]):
+                build.set(self.fault, True)
+
     def _take_applied(self) -> None:
-        if not self.remembered:
-            return
-        self.build.comment("the action that the plant received")
-        with self.build.when(self.has_action):
+        build = self.build
+        build.comment("the action that the plant received")
+        with build.when(self.action_received):
             self._remember(self.given_action)
+        with build.when(self.has_action & ~self.action_received):
+            build.set(self.fault, True)
+            if self.needs_last:
+                build.set(self.last_known, False)
 
     def _remember(self, values: Array) -> None:
         for target, known in self.remembered:
@@ -195,9 +248,8 @@ class _Step:
             build.set(self.known, True)
             with build.each(width) as i:
                 build.set(self.state[i], self.measured[i])
-                self._clear_unless(self.known, call("is_finite", self.measured[i]))
-                if self.missing is not None:
-                    self._clear_unless(self.known, ~self.missing[i])
+                with build.when(self.absent[i]):
+                    build.set(self.known, False)
             return
         held = build.array("held", "local", width)
         whole = build.scalar("whole", "local", "flag")
@@ -217,10 +269,7 @@ class _Step:
         build.comment("a missing value is the last one while it may be held")
         build.set(whole, True)
         with build.each(held.size) as i:
-            absent: Expression = call("is_nan", self.measured[i])
-            if self.missing is not None:
-                absent = absent | self.missing[i]
-            with build.when(absent):
+            with build.when(self.absent[i]):
                 with build.when(self.age[i] < hold[i]):
                     build.set(held[i], self.state[i])
                 with build.otherwise():
@@ -228,7 +277,7 @@ class _Step:
                 build.set(self.age[i], self.age[i] + 1.0)
             with build.otherwise():
                 build.set(held[i], self.measured[i])
-                build.set(self.seen[i], call("is_finite", self.measured[i]))
+                build.set(self.seen[i], True)
                 build.set(self.age[i], 0.0)
             with build.when(~self.seen[i]):
                 build.set(held[i], 0.0)
@@ -274,7 +323,7 @@ class _Step:
             self._encode()
         with build.when(self.learned):
             self._measure_support()
-            build.set(self.learned, self.unknown <= self.guard.most_unknown)
+            self._allow()
         with build.when(self.learned):
             build.comment("the policy")
             add_policy(build, policy_of(self.saved), self.features, self.asked)
@@ -283,6 +332,15 @@ class _Step:
             with build.when(~self.learned):
                 build.set(self.support, 0.0)
                 build.set(self.unknown, 1.0)
+
+    def _allow(self) -> None:
+        """Set whether the policy may act: at once from the start, after the dwell time from elsewhere."""
+        build, guard = self.build, self.guard
+        build.set(self.learned, ~self.fault & (self.unknown <= guard.most_unknown))
+        with build.when(self.away & (self.waited < float(guard.rules.dwell))):
+            build.set(self.learned, False)
+        with build.when(self.away & (self.unknown > guard.return_unknown)):
+            build.set(self.learned, False)
 
     def _encode(self) -> None:
         """Set the features; an angle so large that it has no direction is not known."""
@@ -317,27 +375,63 @@ class _Step:
     def _act(self) -> None:
         """Set the action within its limits, and remember it."""
         build = self.build
-        build.comment("outside the data the fallback acts, if there is one")
+        build.comment("without the policy the fallback acts; without both, the last resort")
         build.set(self.acts, self.learned)
         build.set(self.status, LEARNED)
         with build.when(~self.learned):
-            build.set(self.status, NO_ACTION)
+            build.set(self.status, FALLBACK)
             build.set(self.acts, self.has_fallback)
             with build.when(self.has_fallback), build.each(self.asked.size) as i:
                 build.set(self.asked[i], self.given_fallback[i])
                 self._clear_unless(self.acts, call("is_finite", self.given_fallback[i]))
-            with build.when(self.acts):
-                build.set(self.status, FALLBACK)
-        build.comment("limits of the action and of its change")
+            with build.when(~self.acts):
+                self._last_resort()
         with build.when(self.acts):
+            if self.guard.rules.transfer > 1:
+                self._blend()
             self._limit()
             self._remember(self.actions)
+            build.set(self.acted, self.status + _ACTED)
+            build.set(self.waited, self.waited + 1.0)
+            with build.when(self.learned):
+                build.set(self.waited, 0.0)
+
+    def _last_resort(self) -> None:
+        build, declared = self.build, self.guard.rules.last_resort
+        build.set(self.status, LAST_RESORT)
+        if declared is None:
+            build.set(self.acts, self.origin_known)
+            with build.when(~self.acts):
+                build.set(self.status, NO_ACTION)
+        else:
+            build.set(self.acts, True)
+        action = self.origin if declared is None else build.constant("last_resort", declared)
+        with build.each(self.asked.size) as i:
+            build.set(self.asked[i], action[i])
+
+    def _blend(self) -> None:
+        """Move by equal parts from the last action to that of another controller."""
+        build = self.build
+        build.comment("after a handover the action moves by equal parts")
+        left, share = build.scalar("transfer_left", "memory"), build.scalar("share", "local")
+        with build.when((self.acted < self.status + _ACTED) | (self.acted > self.status + _ACTED)):
+            build.set(left, float(self.guard.rules.transfer))
+            with build.when(self.acted < _ACTED):
+                build.set(left, 1.0)
+        with build.when(self.origin_known & (left > 1.0)):
+            build.set(share, Number(1.0) / left)
+            with build.each(self.asked.size) as i:
+                rest = self.origin[i] * (Number(1.0) - share)
+                build.set(self.asked[i], rest + self.asked[i] * share)
+        with build.when(left > 0.0):
+            build.set(left, left - 1.0)
 
     def _limit(self) -> None:
         build, guard = self.build, self.guard
+        build.comment("limits of the action and of its change")
         low, high = (
             build.constant(name, np.clip(ends, -_LARGEST, _LARGEST))
-            for name, ends in (("low", guard.controller.low), ("high", guard.controller.high))
+            for name, ends in (("low", guard.low), ("high", guard.high))
         )
         if guard.max_change is not None:
             change = build.constant("max_change", np.broadcast_to(guard.max_change, (low.size,)))

@@ -112,7 +112,7 @@ def _variables(columns: Columns) -> Iterator[ScalarVariable]:
     ]
     for k, (name, causality, unit, description) in enumerate(reals):
         yield ScalarVariable(name, k, "Real", causality, unit, description)
-    meaning = "0 policy, 1 fallback, 2 no action (outputs are held), 3 refused"
+    meaning = "0 policy, 1 fallback, 2 last resort, 3 no action (outputs are held)"
     yield ScalarVariable("status", 0, "Integer", "output", description=meaning)
     for k, what in enumerate(("applied", "fallback")):
         yield ScalarVariable(f"{what} given", k, "Boolean", "input", description=f"whether {what} … count")

@@ -93,8 +93,8 @@ def structured_text(program: ControlProgram, name: str) -> str:
 {about}
 
    The policy acts where the unknown share of the data is at most {program.most_unknown:.6g}.
-   status: 0 the policy acts, 1 the fallback acts, 2 nobody does and actions are as before,
-   3 refused, because applied or measured_at is not finite. *)
+   status: 0 the policy acts, 1 the fallback, 2 the last resort where the fallback fails,
+   3 nobody, before there is an action to hold, and actions are as before. *)
 {functions}
 FUNCTION_BLOCK {name}
 VAR_INPUT
@@ -128,7 +128,7 @@ def _declared(one: Variable) -> str:
 
 
 def _cleared(one: Variable) -> str:
-    zero = "FALSE" if one.kind == "flag" else "0.0"
+    zero = {"flag": "FALSE", "code": "0", "real": "0.0"}[one.kind]
     if one.size is None:
         return f"    {one.name} := {zero};"
     return f"    FOR i := 0 TO {one.size - 1} DO\n        {one.name}[i] := {zero};\n    END_FOR;"

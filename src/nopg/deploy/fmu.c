@@ -225,7 +225,6 @@ EXPORTED fmi_status fmi2DoStep(void *of, double time, double duration, int no_ea
 EXPORTED fmi_status fmi2DoStep(void *of, double time, double duration, int no_earlier_state)
 {
     unit *one = of;
-    fmi_status status = STATUS_OK;
     (void)duration, (void)no_earlier_state;
     if (!one->running) {
         one->running = true;
@@ -236,16 +235,15 @@ EXPORTED fmi_status fmi2DoStep(void *of, double time, double duration, int no_ea
         const double *applied = (one->booleans[0] != 0) ? &one->reals[APPLIED] : NULL;
         const double *fallback = (one->booleans[1] != 0) ? &one->reals[FALLBACK] : NULL;
         one->integers[0] =
-            control_step(&one->memory, one->reals, applied, fallback, time, &one->reals[ACTIONS]);
+            control_step(&one->memory, one->reals, applied, fallback, time, NAN, &one->reals[ACTIONS]);
         one->reals[SUPPORT] = one->memory.support;
         one->reals[SUPPORT + 1] = one->memory.unknown;
-        status = (one->integers[0] == CONTROL_REFUSED) ? STATUS_WARNING : STATUS_OK;
         if (FMU_INTERVAL > 0.0) {
             const double passed = floor(((time - one->first_time) / FMU_INTERVAL) + EARLY);
             one->next_time = one->first_time + ((passed + 1.0) * FMU_INTERVAL);
         }
     }
-    return status;
+    return STATUS_OK;
 }
 
 EXPORTED fmi_status fmi2CancelStep(void *of);
