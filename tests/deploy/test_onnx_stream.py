@@ -82,6 +82,14 @@ def clipped(controller: Controller) -> Controller:
     return controller
 
 
+def acted(one: runtime.ControllerStream, measured: Numbers, applied: Numbers | None, time: float) -> Numbers:
+    """Return the action of a stream, NaN where it refuses to act."""
+    try:
+        return np.asarray(one.act(measured, applied, time))
+    except ObservationError:
+        return np.full(2, np.nan)
+
+
 def test_numpy_torch_and_onnxruntime_agree_on_ten_thousand_steps_with_faults(
     exported: OnnxExport, robot: runtime.RuntimeController
 ) -> None:
@@ -97,13 +105,9 @@ def test_numpy_torch_and_onnxruntime_agree_on_ten_thousand_steps_with_faults(
         if feed.resets[t]:
             for one in (ours, of_torch, theirs):
                 one.reset(override)
-        try:
-            action = ours.act(measured, override, time)
-        except ObservationError:
-            action = np.full(2, np.nan)
-        rows["numpy"].append(np.concatenate([action, *memory_of(ours)]))
-        action = of_torch.act(measured, override, time)
-        rows["torch"].append(np.concatenate([action, *memory_of(of_torch)]))
+        for name, one in (("numpy", ours), ("torch", of_torch)):
+            action = acted(one, measured, override, time)
+            rows[name].append(np.concatenate([action, *memory_of(one)]))
         action = theirs.act(measured, override, time, -np.inf if feed.resets[t] else last)
         rows["onnx"].append(np.concatenate([action, theirs.state[0], theirs.age[0]]))
         starts.append((bool(ours.states.started), bool(of_torch.states.started)))
@@ -273,12 +277,8 @@ def test_a_pi_controller_agrees_in_a_stream_with_faults(tmp_path: Path) -> None:
     of_torch, last, found = one.policy.stream(), -np.inf, []
     for t in range(1_000):
         measured, time = feed.measured[t], float(feed.times[t])
-        try:
-            action = ours.act(measured, None, time)
-        except ObservationError:
-            action = np.full(2, np.nan)
-        both = of_torch.act(measured, None, time), theirs.act(measured, None, time, last)
-        found.append(np.stack([action, *both]))
+        two = [acted(one, measured, None, time) for one in (ours, of_torch)]
+        found.append(np.stack([*two, theirs.act(measured, None, time, last)]))
         last = time
     actions = np.array(found)
     assert np.array_equal(np.isnan(actions[:, 0]), np.isnan(actions[:, 2]))

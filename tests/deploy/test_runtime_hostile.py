@@ -171,7 +171,7 @@ def test_numbers_at_the_end_of_the_range_are_read_without_a_warning(
 
     folder = changed(folders["mlp"], tmp_path / "one", apply)
     output = json.loads((folder / CONTROLLER).read_text())
-    output["schema"]["angles"] = {"angle": 5e-324}
+    output["schema"]["angles"] = {"angle": 1e-75}
     put(folder, CONTROLLER, json.dumps(output).encode())
     with pytest.raises(ObservationError, match="no direction"):
         runtime.load(folder)([1.0, 0.0])

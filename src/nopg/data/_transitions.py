@@ -31,7 +31,7 @@ from nopg.data._validation import (
 )
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Transitions"]
+__all__ = ["Transitions", "check_numbers"]
 
 _PER_ROW = ("states", "actions", "rewards", "next_states", "terminated", "truncated", "episodes", "weights")
 
@@ -150,7 +150,7 @@ class Transitions:
         data = cls(**rows | {"truncated": cuts & ~ends}, schema=schema, initial_states=starts)
         data = data if finite.all() else data.take(torch.as_tensor(finite))
         check_levels(data.actions, schema.actions, schema.levels)
-        check_magnitudes(data)
+        check_numbers(data)
         return data if formula is None else data.with_reward(formula)
 
     def __len__(self) -> int:
@@ -247,7 +247,7 @@ class Transitions:
                 f"the reward {formula!r} is {float(rewards[row])} at row {row}; check its columns"
             )
         found = replace(found, rewards=rewards.clone())
-        check_magnitudes(found)
+        check_numbers(found)
         return found
 
     def derive(
@@ -384,6 +384,19 @@ class Transitions:
     def _columns(self) -> list[tuple[str, torch.Tensor]]:
         names = (*self.schema.states, *self.schema.actions, "reward")
         return list(zip(names, (*self.states.T, *self.actions.T, self.rewards), strict=True))
+
+
+def check_numbers(data: Transitions) -> None:
+    """Refuse a log with numbers that floats cannot compute with."""
+    schema, found = data.schema, [("the reward", data.rewards)]
+    found += [] if data.weights is None else [("the weight", data.weights)]
+    for names, values in (
+        (schema.states, data.states),
+        (schema.states, data.next_states),
+        (schema.actions, data.actions),
+    ):
+        found += zip(names, values.T, strict=True)
+    check_magnitudes(schema, found)
 
 
 def _count(number: int, noun: str) -> str:

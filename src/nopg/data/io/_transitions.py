@@ -13,10 +13,9 @@ import torch
 
 from nopg._columns import GAP_FACTOR
 from nopg.data._levels import as_levels, check_levels
-from nopg.data._magnitudes import check_magnitudes
 from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data._schema import Schema, exogenous_kinds, resolve_angles
-from nopg.data._transitions import Transitions
+from nopg.data._transitions import Transitions, check_numbers
 from nopg.data._validation import finite_rows
 from nopg.data.io._clock import Clock, in_seconds, merge_repeated
 from nopg.data.io._missing import Rules, repair_missing
@@ -86,7 +85,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     arrays: dict[str, Any] = {name: torch.from_numpy(part) for name, part in parts.items()}
     data = Transitions(schema=schema, repairs=found.repairs, **arrays)
     check_levels(data.actions, schema.actions, schema.levels)
-    check_magnitudes(data)
+    check_numbers(data)
     continuous = recording.times is not None and recording.episodes is None
     data = _with_starts(data, found.starts, settings, continuous=continuous)
     return data if recording.formula is None else data.with_reward(recording.formula)
