@@ -59,7 +59,7 @@ over Parquet files of a million rows each (uniform states and actions, developme
 `nopg.optimize` with the summary, γ = .99. Wall time of the pass, the sample and its model included, on a
 machine with two cores, loaded as the last column says; the largest memory of one process. Discounted returns
 and sums of rewards are those of the true plant. The sum is over the steps of its benchmark, 500 of the
-pendulum, whose best known is −304, and 10 000 of the cart-pole, 100 times as many as the discount looks ahead.
+pendulum, whose best known is −304, and 10 000 of the cart-pole, 100 times what the discount looks ahead.
 """
 
 
