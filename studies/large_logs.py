@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import resource
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 import torch
 
 import nopg
+from nopg._memory import peak_memory
 from nopg.data.io import write_parquet
 from nopg.envs import CartPole, Environment, Pendulum, collect_uniform
 from nopg.large_logs import LogSummary, summarize
@@ -83,11 +83,9 @@ def run_one(plant: str, rows: int, folder: Path, *, workers: int, engine: str) -
     load, began = os.getloadavg()[0], time.monotonic()
     summary = summarize(files, workers=workers, engine=engine)  # type: ignore[arg-type]
     seconds = time.monotonic() - began
-    memory = max(
-        resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+    memory = max(peak_memory(), peak_memory(children=True))
     trained, values = _trained(summary, plant)
-    measured = {"workers": workers, "load": round(load, 1), "megabytes": round(memory / 1e3)}
+    measured = {"workers": workers, "load": round(load, 1), "megabytes": round(memory / 1e6)}
     return Record(
         study=STUDY,
         benchmark=plant,
@@ -118,15 +116,14 @@ def _trained(summary: LogSummary, plant: str) -> tuple[dict[str, Any], Any]:
 def result(records: Sequence[Record]) -> str:
     """Return the table of all passes, and how the time of a pass grows with the rows."""
     chosen = sorted(last_of_each(records), key=lambda one: (one.benchmark, one.method, one.rows))
-    seconds = {id(one): one.wall_seconds or math.nan for one in chosen}
     rows = [
         (
             one.benchmark,
             f"{one.rows:,}".replace(",", " "),
             one.method,
             f"{one.results['workers']}",
-            f"{seconds[id(one)] / 60:.1f}",
-            f"{one.rows / seconds[id(one)]:.0f}",
+            f"{_seconds(one) / 60:.1f}",
+            f"{one.rows / _seconds(one):.0f}",
             f"{one.results['megabytes']}",
             f"{one.results['training_seconds']:.0f}",
             f"{one.discounted:.4g}",
@@ -141,9 +138,13 @@ def result(records: Sequence[Record]) -> str:
         own = [one for one in chosen if (one.benchmark, one.method) == (plant, "processes")]
         if len(own) > 1:
             first, last = own[0], own[-1]
-            power = math.log(seconds[id(last)] / seconds[id(first)]) / math.log(last.rows / first.rows)
+            power = math.log(_seconds(last) / _seconds(first)) / math.log(last.rows / first.rows)
             lines.append(f"{plant}: the time of a pass grows with rows to the power {power:.2f}")
     return "\n".join(lines)
+
+
+def _seconds(record: Record) -> float:
+    return math.nan if record.wall_seconds is None else record.wall_seconds
 
 
 def page(records: Sequence[Record]) -> str:

@@ -1,11 +1,12 @@
-"""The free memory of a process."""
+"""The memory of a process: what is free for it, and what it has taken."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-__all__ = ["free_memory", "gigabytes"]
+__all__ = ["free_memory", "gigabytes", "peak_memory"]
 
 _MEMINFO = Path("/proc/meminfo")
 # Limits of a container, version 2 and version 1 of control groups.
@@ -27,6 +28,16 @@ def free_memory() -> int:
         except (OSError, ValueError):  # no such group, or "max"
             continue
     return max(min(free), 0)
+
+
+def peak_memory(*, children: bool = False) -> int:
+    """Return the most bytes that this process has held, or the largest of its children that have ended."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN if children else resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def gigabytes(count: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import platform
-import resource
 import statistics
 import sys
 import time
@@ -19,6 +18,7 @@ import torch
 
 import nopg
 from nopg import Bandwidths, TrainingConfig
+from nopg._memory import peak_memory
 from nopg.bellman import NOPG, GradientEstimate, PaperProblem
 from nopg.policies import Policy
 from nopg.training import Update
@@ -156,8 +156,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def peak_gigabytes() -> float:
     """Return the most memory this process has held so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e9 if sys.platform == "darwin" else peak * 1024 / 1e9
+    return peak_memory() / 1e9
 
 
 def _gigabytes(count: float | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,20 +14,11 @@ from nopg.bundles._writing import write_files
 from nopg.deploy._control_program import ControlProgram, control_program
 from nopg.deploy._guard import GuardedController
 from nopg.deploy._program import (
-    Call,
-    Comment,
-    Expression,
-    If,
-    Item,
     Kind,
-    Loop,
-    Number,
-    Set,
-    Statement,
     Variable,
     all_calls,
 )
-from nopg.deploy._source_text import bare, column_lines, plain_text, source_target
+from nopg.deploy._source_text import Printer, column_lines, source_target
 
 __all__ = ["CExport", "c_sources", "to_c"]
 
@@ -217,53 +208,28 @@ def _own(name: str) -> str:
     return f"number_{name}"
 
 
-class _Printer:
+class _Printer(Printer):
     """Statements as lines of C.
 
     Args:
         kept: Names of the variables that are in the memory of the caller.
     """
 
+    comment = "/* {} */"
+    assignment = "{} = {};"
+    loop = ("for (int {index} = 0; {index} < {count}; {index}++) {{", "}")
+    condition = ("if ({}) {{", "} else {", "}")
+    flags = ("false", "true")
+
     def __init__(self, kept: set[str]) -> None:
         self._kept = kept
 
-    def lines(self, statements: Sequence[Statement], depth: int) -> Iterator[str]:
-        """Yield the lines of statements."""
-        indent = "    " * depth
-        for one in statements:
-            match one:
-                case Comment(text):
-                    yield f"{indent}/* {plain_text(text)} */"
-                case Set(target, value):
-                    yield f"{indent}{self.text(target)} = {bare(self.text(value))};"
-                case Loop(index, count, body):
-                    yield f"{indent}for (int {index} = 0; {index} < {count}; {index}++) {{"
-                    yield from self.lines(body, depth + 1)
-                    yield f"{indent}}}"
-                case If(condition, then, otherwise):
-                    yield f"{indent}if ({bare(self.text(condition))}) {{"
-                    yield from self.lines(then, depth + 1)
-                    if otherwise:
-                        yield f"{indent}}} else {{"
-                        yield from self.lines(otherwise, depth + 1)
-                    yield f"{indent}}}"
+    def place(self, name: str) -> str:
+        """Return how a variable is named."""
+        return f"memory->{name}" if name in self._kept else name
 
-    def text(self, expression: Expression) -> str:
-        """Return an expression, in parentheses where it has an operator between two parts."""
-        match expression:
-            case Number(bool() as flag):
-                return "true" if flag else "false"
-            case Number(value):
-                return f"({value!r})" if value < 0 else repr(value)
-            case Item(name, index):
-                place = f"memory->{name}" if name in self._kept else name
-                return place if index is None else f"{place}[{bare(self.text(index))}]"
-            case Call(function, arguments):
-                return self._call(function, [self.text(one) for one in arguments])
-        raise AssertionError(expression)
-
-    @staticmethod
-    def _call(function: str, arguments: list[str]) -> str:
+    def call(self, function: str, arguments: list[str]) -> str:
+        """Return an operator or a function of printed arguments."""
         if function in _PREFIX:
             return f"({_PREFIX[function]}{arguments[0]})"
         names = _OF_LIBRARY | _MACROS | {name: _own(name) for name in _OWN}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +15,11 @@ from nopg.bundles._writing import write_files
 from nopg.deploy._control_program import ControlProgram, control_program
 from nopg.deploy._guard import GuardedController
 from nopg.deploy._program import (
-    Call,
-    Comment,
-    Expression,
-    If,
-    Item,
     Kind,
-    Loop,
-    Number,
-    Set,
-    Statement,
     Variable,
     all_calls,
 )
-from nopg.deploy._source_text import bare, column_lines, plain_text, source_target
+from nopg.deploy._source_text import Printer, column_lines, source_target
 
 __all__ = ["structured_text", "to_structured_text"]
 
@@ -164,53 +155,28 @@ END_FUNCTION
 """
 
 
-class _Printer:
+class _Printer(Printer):
     """Statements as lines of Structured Text.
 
     Args:
         name: Of the function block, with which the names of its functions begin.
     """
 
+    comment = "(* {} *)"
+    assignment = "{} := {};"
+    loop = ("FOR {index} := 0 TO {last} DO", "END_FOR;")
+    condition = ("IF {} THEN", "ELSE", "END_IF;")
+    flags = ("FALSE", "TRUE")
+
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def lines(self, statements: Sequence[Statement], depth: int) -> Iterator[str]:
-        """Yield the lines of statements."""
-        indent = "    " * depth
-        for one in statements:
-            match one:
-                case Comment(text):
-                    yield f"{indent}(* {plain_text(text)} *)"
-                case Set(target, value):
-                    yield f"{indent}{self.text(target)} := {bare(self.text(value))};"
-                case Loop(index, count, body):
-                    yield f"{indent}FOR {index} := 0 TO {count - 1} DO"
-                    yield from self.lines(body, depth + 1)
-                    yield f"{indent}END_FOR;"
-                case If(condition, then, otherwise):
-                    yield f"{indent}IF {bare(self.text(condition))} THEN"
-                    yield from self.lines(then, depth + 1)
-                    if otherwise:
-                        yield f"{indent}ELSE"
-                        yield from self.lines(otherwise, depth + 1)
-                    yield f"{indent}END_IF;"
+    def number(self, value: float) -> str:
+        """Return a constant; a float has a point or an exponent."""
+        return _real(value) if isinstance(value, float) else repr(value)
 
-    def text(self, expression: Expression) -> str:
-        """Return an expression, in parentheses where it has an operator between two parts."""
-        match expression:
-            case Number(bool() as flag):
-                return "TRUE" if flag else "FALSE"
-            case Number(float() as value):
-                return f"({_real(value)})" if value < 0 else _real(value)
-            case Number(value):
-                return repr(value)
-            case Item(name, index):
-                return name if index is None else f"{name}[{bare(self.text(index))}]"
-            case Call(function, arguments):
-                return self._call(function, [self.text(one) for one in arguments])
-        raise AssertionError(expression)
-
-    def _call(self, function: str, arguments: list[str]) -> str:
+    def call(self, function: str, arguments: list[str]) -> str:
+        """Return an operator or a function of printed arguments."""
         if function in _PREFIX:
             return f"({_PREFIX[function]}{arguments[0]})"
         if function == "is_nan":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 
+from nopg._memory import peak_memory
 from nopg.large_logs._log import LargeLog, LogPart
 from nopg.large_logs._sums import PassSums, sum_parts
 from nopg.models._one_step import OneStep
@@ -64,12 +64,12 @@ def _sum(parts: Sequence[LogPart]) -> PassSums:
 
 
 def _advance(rows: int) -> None:
-    """Count rows, and keep the largest memory of a process in kB."""
+    """Count rows, and keep the largest memory of a process."""
     done, memory = _task["counters"]
     with done.get_lock():
         done.value += rows
     with memory.get_lock():
-        memory.value = max(memory.value, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        memory.value = max(memory.value, peak_memory())
 
 
 @dataclass(slots=True)
@@ -79,11 +79,11 @@ class _Line:
     rows: int
     began: float = field(default_factory=time.monotonic)
 
-    def write(self, done: int, kilobytes: int) -> None:
+    def write(self, done: int, memory: int) -> None:
         """Write the line."""
         share, taken = done / self.rows, time.monotonic() - self.began
         left = f"{taken * (1 - share) / share / 60:.1f} min left" if done else "starting"
         sys.stderr.write(
-            f"\r{done:,} of {self.rows:,} rows ({share:.0%}), {left}, {kilobytes / 1e3:.0f} MB a process   "
+            f"\r{done:,} of {self.rows:,} rows ({share:.0%}), {left}, {memory / 1e6:.0f} MB a process   "
         )
         sys.stderr.flush()

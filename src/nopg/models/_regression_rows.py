@@ -108,10 +108,7 @@ class RowBatch:
     @classmethod
     def of_log(cls, data: Transitions, groups: Tensor, num_groups: int) -> RowBatch:
         """Return the rows of a log without costs, copies included."""
-        weights = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
-        steps = data.schema.difference(data.states, data.next_states)
-        targets = torch.cat([steps, data.rewards[:, None]], dim=1)
-        return cls(torch.cat([data.states, data.actions], dim=1), targets, weights, groups, num_groups)
+        return cls(*_inputs_and_targets(data), _weights(data), groups, num_groups)
 
     @property
     def extremes(self) -> Tensor:
@@ -163,14 +160,11 @@ class RegressionRows(RowBatch):
         owners = held_out_groups(data, duplicates=copies)
         count = int(copies.max()) + 1
         first = torch.full((count,), len(data)).scatter_reduce_(0, copies, torch.arange(len(data)), "amin")
-        each = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
-        weights = torch.zeros(count, dtype=torch.float64).index_add_(0, copies, each)
+        weights = torch.zeros(count, dtype=torch.float64).index_add_(0, copies, _weights(data))
         few = data.take(first)
-        inputs = torch.cat([few.states, few.actions], dim=1)
+        inputs, targets = _inputs_and_targets(few)
+        targets = targets if costs is None else torch.cat([targets, costs[first]], dim=1)
         space = InputSpace.of(data.schema, inputs)
-        steps = data.schema.difference(few.states, few.next_states)
-        further = torch.zeros(count, 0, dtype=torch.float64) if costs is None else costs[first]
-        targets = torch.cat([steps, few.rewards[:, None], further], dim=1)
         spread = targets.std(dim=0, correction=0)
         size = torch.maximum(few.states.abs(), few.next_states.abs()).amax(dim=0)
         size = torch.cat([size, targets[:, len(size) :].abs().amax(dim=0)])
@@ -207,6 +201,16 @@ class RegressionRows(RowBatch):
     def rows_of_group(self, group: int) -> Tensor:
         """Return the indices of the rows of the log that belong to a group."""
         return (self.groups[self.copies] == group).nonzero()[:, 0]
+
+
+def _inputs_and_targets(data: Transitions) -> tuple[Tensor, Tensor]:
+    """Return (s, a), and s′ − s with r, of every row."""
+    steps = data.schema.difference(data.states, data.next_states)
+    return torch.cat([data.states, data.actions], dim=1), torch.cat([steps, data.rewards[:, None]], dim=1)
+
+
+def _weights(data: Transitions) -> Tensor:
+    return torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
 
 
 def _split_episodes(owners: Tensor) -> tuple[Tensor, int]:
