@@ -8,15 +8,20 @@ from studies.engineers.task import Task
 
 __all__ = ["DEVELOPMENT", "REPORT", "TASKS", "Task"]
 
-_TANK, _MOTOR = DEVELOPMENT_PLANTS
+_TANK, _MOTOR, _ROOM, _BALL, _HOLDER, _STAGE, _BLEND = DEVELOPMENT_PLANTS
 _COUPLED, _REACTOR, _FOUR_TANKS, _FURNACE, _HEATER, _DRUM = PROCESS_PLANTS
 _SERVO, _COIL, _SPLIT_RANGE = MOTION_PLANTS
 
 DEVELOPMENT = (
     Task(_TANK, "pi+dither", 0, 0.97, "easy: one tank", output="level"),
     Task(_MOTOR, "random", 50, 0.97, "easy: dry friction at 50 Hz", output="angle"),
+    Task(_ROOM, "pi+dither", 0, 0.98, "strong sensor noise", output="air"),
+    Task(_BALL, "pi+dither", 0, 0.97, "unstable, noisy sensors", output="gap"),
+    Task(_HOLDER, "pi+dither", 0, 0.98, "steep penalty above a limit", output="volume"),
+    Task(_STAGE, "pi+dither", 0, 0.99, "250 Hz, friction", output="place"),
+    Task(_BLEND, "pi+dither", 0, 0.98, "two inputs, two outputs"),
 )
-"""Settings of rivals may be chosen on these."""
+"""Defaults and settings of rivals may be chosen on these."""
 
 REPORT = (
     Task(_COUPLED, "pi+dither", 0, 0.98, "coupled levels", output="second_level"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -65,7 +66,24 @@ def test_chance_alone_is_within_the_error_of_the_bias() -> None:
 
 
 def test_the_interval_of_the_bias_is_students() -> None:
-    found = HeldOutErrors(1.0, 0.5, 10)
+    found = HeldOutErrors(1.0, 0.15 * np.repeat([1.0, -1.0], 5))  # √(10 · .15² · 10/9) = .5
+    assert found.standard_error == pytest.approx(0.5)
     assert found.interval == pytest.approx((1 - 2.262157 * 0.5, 1 + 2.262157 * 0.5), rel=1e-6)
     assert "10 groups of episodes" in str(found)
-    assert str(HeldOutErrors(0.0, math.inf, 1)) == "there are no held-out episodes"
+    alone = HeldOutErrors(0.0, np.zeros(1))
+    assert str(alone) == "there are no held-out episodes"
+    assert alone.standard_error == math.inf
+    assert alone.excess == 0.0
+
+
+def test_the_excess_of_a_bias_is_what_its_variance_does_not_explain() -> None:
+    apart = 0.3 * np.repeat([1.0, -1.0], 5)  # a standard error of 1
+    assert HeldOutErrors(-3.0, apart).excess == pytest.approx(math.sqrt(8.0))
+    assert HeldOutErrors(0.9, apart).excess == 0.0
+
+
+def test_biases_of_two_controllers_on_the_same_rows_differ_group_by_group() -> None:
+    apart = 0.3 * np.repeat([1.0, -1.0], 5)
+    found = HeldOutErrors(2.0, apart).less(HeldOutErrors(1.5, apart))
+    assert (found.bias, found.standard_error) == (0.5, 0.0)
+    assert found.excess == 0.5

@@ -15,7 +15,13 @@ from nopg.data import Transitions
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
 from nopg.evaluation._behavior import LoggedBehavior, logged_returns
 from nopg.evaluation._held_out import HeldOutErrors
-from nopg.evaluation._interval import lower_return, standard_error, verdict_of
+from nopg.evaluation._interval import (
+    cautious_return,
+    is_surely_better,
+    lower_return,
+    standard_error,
+    verdict_of,
+)
 from nopg.evaluation._model_paths import ModelPaths, _end_rewards
 from nopg.evaluation._risk import risk_along, share_along
 from nopg.inspect._findings import look, stop
@@ -67,7 +73,7 @@ def paths_of(
         repeats=repeats,
         solution=cast(Any, None),
     )
-    vars(paths)["held_out"] = HeldOutErrors(held_out, 0.0, 10)
+    vars(paths)["held_out"] = HeldOutErrors(held_out, np.zeros(10))
     return paths
 
 
@@ -101,6 +107,41 @@ def test_no_error_is_below_a_hundredth_of_the_estimate() -> None:
 def test_the_lower_end_is_1_96_errors_below_the_pessimistic_return() -> None:
     paths = paths_of([[10.0], [8.0], [14.0]], pessimistic=9.0)
     assert lower_return(paths) == pytest.approx(9.0 - 1.96 * 1.3 * math.sqrt(10))
+
+
+def test_a_cautious_return_counts_no_bias_that_chance_explains() -> None:
+    paths = paths_of([[10.0], [8.0], [14.0]], pessimistic=9.0)
+    halves, apart = 1.3 * math.sqrt(10), 0.3 * np.repeat([1.0, -1.0], 5)
+    for bias, excess in ((1.0, 0.0), (-3.0, math.sqrt(8.0))):
+        vars(paths)["held_out"] = HeldOutErrors(bias, apart)
+        assert cautious_return(paths) == pytest.approx(9.0 - 1.96 * math.hypot(halves, excess))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "better"),
+    [
+        ([[5.0], [3.0], [7.0]], [[4.9], [2.9], [6.9]], True),  # both are uncertain, their difference is not
+        ([[5.0], [3.0], [7.0]], [[4.9], [4.0], [4.0]], False),
+        ([[5.0], [5.1], [4.9]], [[-90.0], [4.0], [-300.0]], True),  # better by all halves
+        ([[5.0], [5.1], [4.9]], [[-90.0], [6.0], [-300.0]], False),
+        ([[4.0], [4.0], [4.0]], [[4.0], [4.0], [4.0]], False),
+    ],
+)
+def test_a_controller_is_better_beyond_doubt_or_not(
+    one: list[list[float]], other: list[list[float]], better: bool
+) -> None:
+    assert is_surely_better(paths_of(one), paths_of(other)) is better
+
+
+def test_a_bias_that_only_one_controller_has_is_a_doubt() -> None:
+    one, other = paths_of([[5.0], [5.0]], held_out=-1.0), paths_of([[4.0], [4.0]])
+    assert not is_surely_better(one, other)
+    assert is_surely_better(one, paths_of([[4.0], [4.0]], held_out=-1.0))
+
+
+def test_leaving_the_data_counts_against_a_controller() -> None:
+    one, other = paths_of([[5.0], [5.0]], pessimistic=3.0), paths_of([[4.0], [4.0]])
+    assert not is_surely_better(one, other)
 
 
 def test_a_gain_has_an_interval_of_1_96_errors_and_a_normal_probability() -> None:

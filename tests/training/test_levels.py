@@ -24,13 +24,13 @@ from nopg.data.io import from_dataframe, read_parquet, write_parquet
 from nopg.deploy import GuardedController, contract_schema, load, to_onnx
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.evaluation import OfflineEvaluator
-from nopg.evaluation._interval import lower_return
+from nopg.evaluation._interval import cautious_return
 from nopg.inspect import describe
 from nopg.policies import LinearPolicy, MLPPolicy, QuantizedPolicy
 from nopg.policies._description import describe_policy, policy_from
 from nopg.training import Controller, TrainingResult
 from nopg.training._candidates import best_candidates, improve_by_candidates
-from nopg.training._portfolio import followed
+from nopg.training._linear_law import followed
 
 LEVELS = (-1.0, 0.0, 1.0)
 
@@ -168,14 +168,14 @@ def test_policy_iteration_over_the_levels_improves_a_policy_that_never_acts() ->
         for parameter in network.network.output.parameters():
             parameter.zero_()
     policy = QuantizedPolicy(network, [LEVELS])
-    idle = lower_return(followed(problem, policy))
+    idle = cautious_return(followed(problem, policy))
     assert not policy.mode(data.features).any()
     wanted = best_candidates(policy, problem, torch.tensor([[-2.0], [2.0]], dtype=torch.float64))
     assert wanted.tolist() == [[1.0], [-1.0]]
     rounds, paths = improve_by_candidates(policy, problem, problem)
     assert rounds >= 1
-    assert lower_return(paths) > idle
-    assert lower_return(followed(problem, policy)) == lower_return(paths)
+    assert cautious_return(paths) > idle
+    assert cautious_return(followed(problem, policy)) == cautious_return(paths)
 
 
 def test_any_control_law_is_judged_at_the_nearest_level() -> None:

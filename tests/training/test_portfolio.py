@@ -14,7 +14,7 @@ from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.policies import Standardizer
 from nopg.policies._networks import MLP
-from nopg.training._portfolio import _regulators
+from nopg.training._linear_law import regulators
 
 A, B = 1.05, 0.5
 
@@ -73,7 +73,7 @@ def test_a_cautious_regulator_is_offered_where_its_lower_end_is_higher() -> None
         torch.stack([x, v], dim=1), a[:, None], -x.square(), after, initial_states=[[0.9, 0.0]]
     )
     problem = MultistepProblem.build(LocalModel(data), data.starts, 0.9)
-    offered = dict(_regulators(problem))
+    offered = dict(regulators(problem))
     assert "least squares and LQR" in offered
     assert any(name.startswith("cautious LQR") for name in offered)
 

@@ -125,7 +125,7 @@ def test_an_ascent_ends_after_15_updates_that_gained_less_than_a_tenth_of_a_hund
         "_begin": lambda *_, **__: ("start", paths),
         "choose_horizon": lambda *_: within,
         "followed": lambda *_: paths,
-        "lower_return": lambda _: 0.0,
+        "cautious_return": lambda _: 0.0,
         "_climb": climb,
     }.items():
         monkeypatch.setattr(_train, name, value)

@@ -146,10 +146,11 @@ def _print(found: Comparison) -> None:
     for name in ("return", "gain over logged", "better", "verdict"):
         table.add_column(name)
     reasons: dict[str, list[str]] = {}
+    best = found.best
     for name, one in found.evaluations.items():
         gain = found.gains.get(name)
         table.add_row(
-            Text(f"{name} *" if name == found.best else name),
+            Text(f"{name} *" if name == best else name),
             Text("{:.4g}\n[{:.4g}, {:.4g}]".format(one.expected_return, *one.interval)),
             Text("{:+.3g}\n[{:+.3g}, {:+.3g}]".format(gain.mean, *gain.interval) if gain else ""),
             chance(gain.probability_better) if gain else "",
@@ -158,7 +159,7 @@ def _print(found: Comparison) -> None:
         for reason in one.reasons:
             reasons.setdefault(reason, []).append(name)
     OUT.print(table)
-    show("* highest lower end of the return; intervals are 95 %")
+    show("* the choice: the simplest that no other is better than beyond doubt; intervals are 95 %")
     if seen := found.seen:
         show(f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})")
     for reason, names in reasons.items():

@@ -55,9 +55,9 @@ class TrainingOptions:
         ),
     ] = None
     policy: Annotated[
-        Literal["deterministic", "gaussian", "p", "pi", "pid", "linear", "cascade"],
-        _option("Policy type: a network, or a controller of this structure."),
-    ] = "deterministic"
+        Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear", "cascade"],
+        _option("Policy type: a network or LQR by what the data tell, a network, or a structure."),
+    ] = "auto"
     follows: Annotated[
         list[str] | None,
         _option(
@@ -109,11 +109,11 @@ class TrainingOptions:
                 return Formulas(laws, {name: float(value) for name, value in gains.items()})
             except ValueError as error:
                 raise ArgumentError(f"a gain is no number ({error}); write --gain kp=0.5") from None
-        if self.policy in {"deterministic", "gaussian"}:
+        if self.policy in {"auto", "deterministic", "gaussian"}:
             if self.follows or self.schedule or self.inner or self.gain:
                 raise ArgumentError(
-                    f"a {self.policy} policy is a network; --follows, --schedule and --inner need "
-                    "--policy pi or another structure, --gain needs --formula"
+                    f"--policy {self.policy} is a network or linear feedback; --follows, --schedule and "
+                    "--inner need --policy pi or another structure, --gain needs --formula"
                 )
             return cast("NewPolicy", self.policy)
         pairs = [_pair(text, "set point", "level=setpoint") for text in self.follows or []]

@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 from torch import Tensor
 
 from nopg._seeding import generator
+from nopg._typing import FloatArray
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.models import LocalModel
 
@@ -32,13 +33,31 @@ class HeldOutErrors:
 
     Attributes:
         bias: Σ γᵗδ.
-        standard_error: Of the bias, from groups of episodes.
-        groups: Number of groups.
+        by_group: What each group of episodes adds to the bias beyond its share, shape (G,).
     """
 
     bias: float
-    standard_error: float
-    groups: int
+    by_group: FloatArray
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        return len(self.by_group)
+
+    @property
+    def standard_error(self) -> float:
+        """Of the bias, from groups of episodes; infinite where there is only one."""
+        G = self.groups
+        return math.sqrt(float(np.square(self.by_group).sum()) * G / (G - 1)) if G > 1 else math.inf
+
+    @property
+    def excess(self) -> float:
+        """The part of the bias that chance does not explain: an estimate's square exceeds by its variance."""
+        return math.sqrt(max(self.bias**2 - self.standard_error**2, 0.0))
+
+    def less(self, other: HeldOutErrors) -> HeldOutErrors:
+        """Return what the bias is more than that of another controller on the same rows."""
+        return HeldOutErrors(self.bias - other.bias, self.by_group - other.by_group)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -77,7 +96,7 @@ def held_out_errors(
     """
     rows = model.held_out
     if len(torch.unique(rows.groups)) < 2:
-        return HeldOutErrors(0.0, math.inf, 1)
+        return HeldOutErrors(0.0, np.zeros(1))
     space = model.rows.space
     tree = cKDTree(space.embed(rows.inputs).numpy())
     count = min(_NEAREST, len(rows.inputs))
@@ -91,8 +110,7 @@ def held_out_errors(
     weight = np.bincount(groups, share[some], number)
     bias = float(of_group.sum())
     apart = of_group - bias * weight / max(float(weight.sum()), 1e-300)
-    error = math.sqrt(float(np.square(apart).sum()) * number / (number - 1))
-    return HeldOutErrors(bias, error, number)
+    return HeldOutErrors(bias, apart)
 
 
 def _more_value(model: LocalModel, solution: MultistepSolution, some: Tensor) -> Tensor:

@@ -20,6 +20,8 @@ __all__ = [
     "NO_UNKNOWN",
     "WEAK_UNKNOWN",
     "Verdict",
+    "cautious_return",
+    "is_surely_better",
     "lower_return",
     "resolution",
     "standard_error",
@@ -79,8 +81,35 @@ def _chance_error(values: torch.Tensor, repeats: int) -> float:
 
 def lower_return(paths: ModelPaths) -> float:
     """Return the lower end of a controller's return; leaving the data has the least value."""
-    value = min(float(paths.pessimistic[0].mean()), float(paths.returns[0].mean()))
-    return value - DEVIATIONS * standard_error(paths.returns, paths, floor=True)
+    return float(_worst(paths)[0]) - DEVIATIONS * standard_error(paths.returns, paths, floor=True)
+
+
+def cautious_return(paths: ModelPaths) -> float:
+    """Return what controllers are compared by in a training: the lower end of what differs between them.
+
+    An interval has the whole bias on held-out rows. Of two controllers that go the same way it differs by
+    chance, so that the lower of two ends would often be the less lucky one: here the bias counts as far as
+    chance does not explain it.
+    """
+    error = math.hypot(standard_error(paths.returns, paths), paths.held_out.excess)
+    return float(_worst(paths)[0]) - DEVIATIONS * error
+
+
+def is_surely_better(one: ModelPaths, other: ModelPaths) -> bool:
+    """Tell whether a controller earns more than another one on the same model, beyond doubt.
+
+    That is where its gain, in which errors that both share cancel, exceeds what the log leaves open of it, or
+    where it is better by all halves of the log: a controller whose return is all but unknown may be worse.
+    """
+    gains, biases = _worst(one) - _worst(other), one.held_out.less(other.held_out)
+    error = math.hypot(standard_error(one.returns - other.returns, one), biases.excess)
+    always = len(gains) > 1 and bool((gains > biases.excess).all())
+    return always or float(gains[0]) > DEVIATIONS * error
+
+
+def _worst(paths: ModelPaths) -> torch.Tensor:
+    """Return the expected returns (P,); leaving the data has the least value, unless that is higher."""
+    return torch.minimum(paths.pessimistic.mean(dim=1), paths.returns.mean(dim=1))
 
 
 def verdict_of(

@@ -18,15 +18,13 @@ from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._interval import DEVIATIONS, lower_return, standard_error, verdict_of
 from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.evaluation._region import region_of
-from nopg.evaluation._results import Comparison, Difference, OfflineEvaluation
+from nopg.evaluation._results import LOGGED, Comparison, Difference, OfflineEvaluation
 from nopg.evaluation._risk import Risk, risk_along, share_along
 from nopg.inspect._describe import quick_findings
 from nopg.inspect._findings import Finding
 from nopg.models import LocalModel, RewardFunction
 
 __all__ = ["LOGGED", "OfflineEvaluator", "compare", "evaluate_offline"]
-
-LOGGED = "logged"
 
 _RISK_PATHS = 200
 

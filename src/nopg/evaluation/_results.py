@@ -7,11 +7,17 @@ from dataclasses import dataclass
 
 from nopg.evaluation._behavior import LoggedReturns
 from nopg.evaluation._held_out import HeldOutErrors
-from nopg.evaluation._interval import Verdict
+from nopg.evaluation._interval import Verdict, is_surely_better
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.inspect._wording import chance
 
-__all__ = ["Comparison", "Difference", "OfflineEvaluation"]
+__all__ = ["LOGGED", "Comparison", "Difference", "OfflineEvaluation"]
+
+LOGGED = "logged"
+"""Name of the logged behaviour in a comparison."""
+
+# Those that are kept unless a later one is better beyond doubt.
+_FIRST = (LOGGED, "lqr", "mpc", "cloning")
 
 
 @dataclass(frozen=True)
@@ -85,10 +91,18 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The name with the highest lower end of its interval; not identifiable ones count last."""
+        """The simplest that no other is better than beyond doubt, as `optimize` chooses.
+
+        The logged behaviour is the simplest, then come least squares and LQR, other baselines, and the rest
+        in their order; not identifiable ones count last.
+        """
         every = self.evaluations
         known = [name for name, one in every.items() if one.verdict != "not identifiable"] or list(every)
-        return max(known, key=lambda name: every[name].interval[0])
+        first, *others = sorted(known, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+        for name in others:
+            if is_surely_better(every[name].paths, every[first].paths):
+                first = name
+        return first
 
     def __str__(self) -> str:
         rows = [("policy", "return", "95 %", "gain over logged", "P(better)", "unknown", "verdict")]

@@ -8,11 +8,11 @@ import torch
 
 from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import action_candidates
-from nopg.evaluation._interval import lower_return
+from nopg.evaluation._interval import cautious_return
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.policies import QuantizedPolicy
 from nopg.policies._imitation import imitate
-from nopg.training._portfolio import followed
+from nopg.training._linear_law import followed
 
 __all__ = ["best_candidates", "improve_by_candidates"]
 
@@ -25,7 +25,7 @@ def improve_by_candidates(
     """Improve a policy in place where a gradient through a rounding cannot; return rounds and paths.
 
     In a round every candidate is tried for one step at the nodes and the visited states, and the best ones
-    are imitated. A round whose lower end is not higher is undone and is the last.
+    are imitated. A round whose cautious return is not higher is undone and is the last.
 
     Args:
         policy: Changed in place.
@@ -42,7 +42,7 @@ def improve_by_candidates(
         features, actions = within.data.schema.encode(states), best_candidates(policy, within, states)
         imitate(policy.policy, features, actions, torch.ones(len(states)).double(), steps=_STEPS)
         found = followed(first, policy)
-        if lower_return(found) <= lower_return(paths):
+        if cautious_return(found) <= cautious_return(paths):
             policy.load_state_dict(before)
             return number, paths
         paths = found

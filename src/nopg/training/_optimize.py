@@ -18,6 +18,8 @@ from nopg.bellman import ControlProblem
 from nopg.data import Transitions
 from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
+from nopg.evaluation import OfflineEvaluator
+from nopg.evaluation._interval import is_surely_better
 from nopg.models._config import LocalModelConfig, ModelConfig, model_config
 from nopg.models._log_summary import LogSummary
 from nopg.policies import (
@@ -36,6 +38,7 @@ from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraint import Constraint, check_constraints, cost_columns
 from nopg.training._controller import Controller
 from nopg.training._fingerprint import run_fingerprint
+from nopg.training._linear_law import best_regulator, linear_law
 from nopg.training._rates import check_rates, rate_limited
 from nopg.training._reports import ProgressBar
 from nopg.training._result import TrainingResult
@@ -46,10 +49,12 @@ from nopg.training._train import Training, judge, train
 
 __all__ = ["NewPolicy", "build_policy", "optimize"]
 
-NewPolicy = Literal["deterministic", "gaussian", "p", "pi", "pid", "linear"] | ControlStructure | Formulas
+NewPolicy = (
+    Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear"] | ControlStructure | Formulas
+)
 """What is trained: a type of network, or a controller by its structure or its formulas."""
 
-_NETWORKS = ("deterministic", "gaussian")
+_NETWORKS = ("auto", "deterministic", "gaussian")
 
 
 @contextmanager
@@ -64,7 +69,7 @@ def optimize(
     data: Transitions | LogSummary,
     discount: float,
     *,
-    policy: Policy | NewPolicy = "deterministic",
+    policy: Policy | NewPolicy = "auto",
     model: ModelConfig | Literal["local", "paper"] = "local",
     initial_states: ArrayLike | None = None,
     constraints: Sequence[Constraint] = (),
@@ -80,10 +85,11 @@ def optimize(
     Args:
         data: The transitions, or the summary of a log that does not fit into memory.
         discount: γ in [0, 1): how much the future counts.
-        policy: A policy to improve in place, or a new one: the supplement's network of 50 units,
-            'deterministic' or 'gaussian'; a controller by its structure, 'p', 'pi', 'pid' or 'linear', or
-            `ControlStructure('pi', follows={'level': 'setpoint'})`; or your own `Formulas`. Earlier values
-            that a structure needs become columns of the data.
+        policy: A policy to improve in place, or a new one. 'auto' is the supplement's network of 50 units,
+            or the linear feedback of least squares and LQR where the network is not better beyond doubt;
+            'deterministic' and 'gaussian' are networks. Or a controller by its structure, 'p', 'pi', 'pid'
+            or 'linear', or `ControlStructure('pi', follows={'level': 'setpoint'})`; or your own `Formulas`.
+            Earlier values that a structure needs become columns of the data.
         model: 'local' fits local polynomials to the plant and solves a multi-step Bellman equation on them;
             'paper' is the Nadaraya-Watson model of the paper and its equation. `LocalModel.Config(…)` and
             `PaperModel.Config(…)` change their settings.
@@ -146,6 +152,8 @@ def optimize(
             actor = build_policy(actor, data, training.seed, rollouts=settings.has_rollouts)
         actor = rate_limited(actor, data, limits) if limits else actor
         trained = _train(problem, actor, training, constraints, saves)
+    if policy == "auto" and not constraints and not data.schema.levels:
+        actor, trained = _simplest(actor, trained, data, limits)
     return _result(trained, Controller(actor, data.schema), support, training.seed)
 
 
@@ -199,6 +207,22 @@ def _train(
     return trained
 
 
+def _simplest(
+    network: Policy, trained: Training, data: Transitions, rates: Mapping[str, float]
+) -> tuple[Policy, Training]:
+    """Return least squares and LQR in the place of a network that is not better beyond doubt."""
+    problem = trained.problem.multistep
+    found = best_regulator(problem) if problem else None
+    feedback = linear_law(found[1], data) if found else None
+    if problem is None or found is None or feedback is None:
+        return network, trained
+    linear = rate_limited(feedback, data, rates) if rates else feedback
+    evaluator = OfflineEvaluator.of(problem)
+    if is_surely_better(evaluator.follow(network), evaluator.follow(linear)):
+        return network, trained
+    return linear, replace(trained, start=f"{found[0]}, kept: a network is not better beyond doubt")
+
+
 def _warn(messages: Iterable[str | None], *, stacklevel: int = 4) -> None:
     """Warn at the line that called `optimize`."""
     for message in messages:
@@ -210,7 +234,7 @@ def build_policy(kind: str | Formulas, data: Transitions, seed: int, *, rollouts
     """Return the new policy that `optimize` trains: the supplement's network of a type, or formulas.
 
     Args:
-        kind: `deterministic` or `gaussian`, or formulas.
+        kind: `auto`, `deterministic` or `gaussian`, or formulas.
         data: Its inputs are standardised by these, and its gains scaled.
         seed: Of its weights.
         rollouts: Whether the model has rollouts, and the policy a portfolio of starts. A deterministic
@@ -222,7 +246,7 @@ def build_policy(kind: str | Formulas, data: Transitions, seed: int, *, rollouts
         if not rollouts:
             imitate(policy, data.features, data.actions, torch.ones(len(data), dtype=torch.float64))
         return policy
-    if kind == "deterministic":
+    if kind != "gaussian":
         network = MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=rollouts)
         schema = data.schema
         levels = padded_levels(schema.actions, schema.levels)
@@ -247,7 +271,8 @@ def _check_levels(policy: Policy | NewPolicy, data: Transitions, model: ModelCon
     levels = data.schema.levels
     if not levels:
         return
-    if not model.has_rollouts or not (policy == "deterministic" or isinstance(policy, QuantizedPolicy)):
+    kept = policy in ("auto", "deterministic") or isinstance(policy, QuantizedPolicy)
+    if not (model.has_rollouts and kept):
         raise ArgumentError(
             f"the actions {list(levels)} have levels; give policy='deterministic' and model='local', which "
             "keep them, or a QuantizedPolicy"

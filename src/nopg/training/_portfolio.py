@@ -10,25 +10,21 @@ from dataclasses import dataclass
 import torch
 
 from nopg._seeding import generator
-from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
 from nopg.bellman._multistep import LONGEST_HORIZON
 from nopg.bellman._nodes import Nodes
-from nopg.evaluation._control_law import PolicyLaw
-from nopg.evaluation._interval import lower_return
-from nopg.evaluation._model_paths import ModelPaths, follow
+from nopg.evaluation._interval import cautious_return
+from nopg.evaluation._model_paths import ModelPaths
 from nopg.models._rollout import rollout
 from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
 from nopg.policies._deterministic import Mode
 from nopg.policies._imitation import imitate
+from nopg.training._linear_law import followed, regulators
 
-__all__ = ["AS_IT_WAS", "PARTS", "Start", "best_start", "choose_horizon", "followed"]
+__all__ = ["AS_IT_WAS", "Start", "best_start", "choose_horizon"]
 
 AS_IT_WAS = "the policy as it was"
-
-PARTS = 3
-"""Parts of the model in the objective: all rows, and one half with its complement."""
 
 _NODES_OF_HELD_ACTIONS, _NODES_OF_THE_ASCENT = 600, 100
 # Rounds of imitation; after each the states that the imitator visits are labelled too (DAgger).
@@ -39,8 +35,6 @@ _INSET = 0.02
 _VISITED, _LONGEST_VISIT = 2.0, 150
 # In node spacings: how far a path moves while an action is held.
 _HELD_OVER, _LONGEST_HOLD = (1.5, 4.5), 50
-# Prices of departing from the log that regulators are tried with.
-_CAUTIONS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 # Of what returns are possible: by how much an equation may miss the rollouts of its own model.
 _TOLERANCE = 0.01
 
@@ -51,28 +45,23 @@ class Start:
 
     Attributes:
         name: How it was found.
-        lower: The lower end of what it is predicted to return.
+        cautious_return: What it is predicted to return, by halves of the log; see `cautious_return`.
         parameters: Of the policy.
         paths: Where it goes.
     """
 
     name: str
-    lower: float
+    cautious_return: float
     parameters: dict[str, torch.Tensor]
     paths: ModelPaths
 
 
 def best_start(policy: Policy, problem: MultistepProblem, *, seed: int) -> Start:
-    """Return the start whose predicted return has the highest lower end; the policy is put there."""
+    """Return the start with the highest cautious return; the policy is put there."""
     found = [_judged(name, policy, problem) for name in _fitted(policy, problem, seed)]
-    best = max(found, key=lambda start: start.lower)
+    best = max(found, key=lambda start: start.cautious_return)
     policy.load_state_dict(best.parameters)
     return best
-
-
-def followed(problem: MultistepProblem, law: Policy) -> ModelPaths:
-    """Return the paths of a controller through the parts that a training compares controllers on."""
-    return follow(problem, law, num_parts=min(PARTS, problem.model.num_parts))
 
 
 def choose_horizon(problem: MultistepProblem, policy: Policy, paths: ModelPaths) -> MultistepProblem:
@@ -95,7 +84,7 @@ def choose_horizon(problem: MultistepProblem, policy: Policy, paths: ModelPaths)
 
 def _judged(name: str, policy: Policy, problem: MultistepProblem) -> Start:
     paths = followed(problem, policy)
-    return Start(name, lower_return(paths), copy.deepcopy(policy.state_dict()), paths)
+    return Start(name, cautious_return(paths), copy.deepcopy(policy.state_dict()), paths)
 
 
 def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[str]:
@@ -112,7 +101,7 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
     reset()
     _imitate(policy, problem, logged, done, label=None, seed=seed)
     yield "what was logged"
-    for name, regulator in _regulators(problem):
+    for name, regulator in regulators(problem):
         reset()
         _imitate(policy, problem, logged, regulator(logged), label=regulator, seed=seed)
         yield name
@@ -123,27 +112,6 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
         reset()
         _imitate(policy, problem, held.problem.nodes.states, held.actions, label=held.best, seed=seed)
         yield f"best actions, each held for {hold} steps" if hold > 1 else "best actions"
-
-
-def _regulators(problem: MultistepProblem) -> Iterator[tuple[str, Regulator]]:
-    """Yield the regulator, and a cautious one if its lower end is higher."""
-    data, best = problem.model.data, -math.inf
-    found: list[tuple[str, Regulator]] = []
-    fit = LinearQuadraticFit.of(data)
-    if fit is None:
-        return
-    for caution in _CAUTIONS:
-        regulator = fit.regulator(problem.discount, caution=caution)
-        if regulator is None:
-            continue
-        lower = lower_return(followed(problem, PolicyLaw.of(regulator, data.schema)))
-        name = f"cautious LQR, {caution:g}" if caution else "least squares and LQR"
-        if not caution:
-            yield name, regulator
-        elif lower > best:
-            found = [(name, regulator)]
-        best = max(best, lower)
-    yield from found
 
 
 def _imitate(

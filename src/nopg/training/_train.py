@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from nopg.baselines import LinearQuadraticFit
 from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
-from nopg.evaluation._interval import DEVIATIONS, lower_return, resolution
+from nopg.evaluation._interval import DEVIATIONS, cautious_return, resolution
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.policies import DeviationPolicy, Policy, QuantizedPolicy
 from nopg.training._ascent import ascend
@@ -20,7 +20,8 @@ from nopg.training._config import TrainingConfig
 from nopg.training._constraint import Constraint, ConstraintResult
 from nopg.training._constraints import solve_constrained
 from nopg.training._controller import Controller
-from nopg.training._portfolio import AS_IT_WAS, PARTS, best_start, choose_horizon, followed
+from nopg.training._linear_law import PARTS, followed
+from nopg.training._portfolio import AS_IT_WAS, best_start, choose_horizon
 from nopg.training._reports import Plateau, Update
 
 __all__ = ["Training", "judge", "train"]
@@ -59,9 +60,9 @@ def train(
 ) -> Training:
     """Improve a policy in place.
 
-    A problem with rollouts is trained on the lower end of the interval that its user will see: the ascent
-    begins at the best of a portfolio of starts, its horizon follows from the model, and of start and end the
-    one with the higher lower end is kept. Another problem is an ascent from the policy as it is.
+    A problem with rollouts is trained on the lower end of the return by halves of the log: the ascent begins
+    at the best of a portfolio of starts, its horizon follows from the model, and of start and end the one
+    with the higher lower end is kept. Another problem is an ascent from the policy as it is.
 
     Args:
         problem: The equation.
@@ -91,7 +92,7 @@ def train(
     config = replace(config, stop=stop)
     hopeless = first.best_value - expected < resolution(expected)
     history = _climb(within, policy, replace(config, updates=1) if hopeless else config, checkpoints)
-    if lower_return(followed(first, policy)) <= lower_return(paths):
+    if cautious_return(followed(first, policy)) <= cautious_return(paths):
         policy.load_state_dict(start)
         if note:
             note("the ascent adds nothing: the start is kept")
