@@ -323,7 +323,7 @@ def test_what_a_kill_left_unfinished_is_not_taken_for_a_checkpoint_and_goes_with
             {"model": "local"},
             "bandwidths is '[0-9a-f]{64}' there and None here; model is 'paper' there and 'local'",
         ),
-        ({"policy": "gaussian"}, "policy is 'deterministic' there and 'gaussian' here"),
+        ({"policy": "gaussian"}, "policy is 'auto' there and 'gaussian' here"),
         ({"prior_mass": 0.1}, "prior_mass is None there and 0.1 here"),
         ({"solver": nopg.linalg.FixedPoint()}, "solver is 'auto' there and 'FixedPoint"),
         ({"bandwidths": None}, "bandwidths is '[0-9a-f]{64}' there and None here"),

@@ -61,7 +61,8 @@ def train(data: Transitions, *constraints: Constraint, **settings: object) -> Tr
         "progress": False,
         **settings,
     }
-    return nopg.optimize(data, GAMMA, constraints=constraints, **configured(**arguments))
+    network = configured(policy="deterministic", **arguments)  # as with constraints
+    return nopg.optimize(data, GAMMA, constraints=constraints, **network)
 
 
 @pytest.fixture(scope="module")
