@@ -5,13 +5,14 @@
 
 For every log: the logged controller without its noise; a PI controller whose gains are trained on the log,
 with what was predicted of it; and a PI controller by the SIMC rule (Skogestad, 2003) from a first-order model
-with delay that is fitted to the log by least squares. All three run on the true plant from the starts of the
-log.
+with delay that is fitted to the log by least squares, within the bounds of the action, and within the logged
+actions, where a trained controller stays. All run on the true plant from the starts of the log.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,9 @@ import nopg
 from nopg.baselines import FirstOrderPlant
 from nopg.errors import NopgError
 from nopg.policies import ControlStructure, FormulaPolicy
+from nopg.training._controller import Controller
 from nopg.training._deviations import limited
+from nopg.training._structured import formula_policy, with_columns
 from studies.calibration.plants.laws import Behaviour
 from studies.logs import LOG_PLANTS, LogPlant, streamed
 from studies.logs.controllers import PI
@@ -44,9 +47,10 @@ _INTRODUCTION = """# PI controllers from PI logs
 
 Made by `python -m studies page structured` from `results/studies/structured.jsonl`; do not edit. A PI
 controller whose gains are trained on the log of another one, beside the logged gains without their noise
-(`logged`) and the SIMC rule on a first-order fit of the same log (`simc`). Discounted returns on the true
-plant. Below each table: the trained controller within a largest deviation from the imitated log, as a
-share of the logged range of the action; gains over the imitated log.
+(`logged`) and the SIMC rule on a first-order fit of the same log: `simc` within the bounds of the action,
+`simc-logged` within the actions that were logged, which a trained controller does not leave. Discounted
+returns on the true plant. Below each table: the trained controller within a largest deviation from the
+imitated log, as a share of the logged range of the action; gains over the imitated log.
 """
 _HEADS = ("rows", "log", "method", "true return", "predicted", "interval", "inside", "verdict", "gains")
 
@@ -62,12 +66,24 @@ def run_one(plant: LogPlant, log: int, rows: int, kind: str) -> list[Record]:
     gains = {"kp": found.gain, "ki": found.gain / (found.integral_steps * _interval(data))}
     facts: dict[str, Any] = {"cpu_seconds": round(seconds, 3), "results": {"gains": gains}}
     records.append(_record(plant, log, rows, "simc", found, **facts))
+    records.append(_record(plant, log, rows, "simc-logged", _within_log(plant, data, kind), **facts))
     return [*records, _trained(plant, log, data, kind)]
 
 
-def _trained(plant: LogPlant, log: int, data: nopg.Transitions, kind: str) -> Record:
+def _within_log(plant: LogPlant, data: nopg.Transitions, kind: str) -> Behaviour:
+    """Return the controller that a training begins with: gains of the rule, within the logged actions."""
+    derived, formulas = with_columns(_structure(plant, kind), data.derive(lags=plant.lags))
+    law = Controller(formula_policy(formulas, derived), derived.schema)
+    return streamed(law, derived.schema, (plant.low, plant.high))
+
+
+def _structure(plant: LogPlant, kind: str) -> ControlStructure:
     output, set_point = LOOPS[plant.name]
-    structure = ControlStructure(kind, follows={output: set_point})  # type: ignore[arg-type]
+    return ControlStructure(kind, follows={output: set_point})  # type: ignore[arg-type]
+
+
+def _trained(plant: LogPlant, log: int, data: nopg.Transitions, kind: str) -> Record:
+    structure = _structure(plant, kind)
     began, rows = time.process_time(), len(data)
     data = data.derive(lags=plant.lags)
     with warnings.catch_warnings(record=True) as warned:
@@ -203,8 +219,9 @@ def _counts(records: Sequence[Record]) -> list[str]:
     for method in sorted({one.method for one in records if one.summary}):
         runs = [one for one in records if one.method == method]
         beats = {
-            other: sum(one.true_return > true[other, one.seed] for one in runs)
-            for other in ("logged", "simc")
+            other: sum(one.true_return > true.get((other, one.seed), math.inf) for one in runs)
+            for other in ("logged", "simc", "simc-logged")
+            if any(record.method == other for record in records)
         }
         inside = sum(
             one.summary["interval"][0] <= one.true_return <= one.summary["interval"][1] for one in runs

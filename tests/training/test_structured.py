@@ -180,3 +180,14 @@ def test_the_command_says_what_is_wrong(options: list[str], words: str, tmp_path
     found = CliRunner().invoke(app, told)
     assert found.exit_code != 0
     assert words in " ".join(f"{found.output} {found.exception}".split())
+
+
+def test_pi_and_pid_begin_with_the_gains_of_the_simc_rule() -> None:
+    # 0.9 of the level stays and 0.25 of the inflow is added: K = 2.5, τ = −1/ln 0.9 steps, no delay.
+    tau = -1 / np.log(0.9)
+    kp, ki = tau / (2 * 2.5 * 0.5), tau / (2 * 2.5 * 0.5) / (8 * 0.5 * INTERVAL)
+    for kind in ("pi", "pid"):
+        _, formulas = with_columns(ControlStructure(kind), tank())
+        assert formulas.gains == pytest.approx({"kp": kp, "ki": ki, **({"kd": 0.0} if kind == "pid" else {})})
+    _, proportional = with_columns(ControlStructure("p"), tank())
+    assert set(proportional.gains.values()) == {0.0}

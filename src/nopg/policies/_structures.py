@@ -11,7 +11,7 @@ from nopg._columns import Columns
 from nopg._expressions import Expression, quoted
 from nopg.errors import ArgumentError
 
-__all__ = ["ControlStructure", "Formulas", "Kind"]
+__all__ = ["ControlStructure", "Formulas", "Kind", "gain_name"]
 
 Kind = Literal["p", "pi", "pid", "linear", "cascade"]
 
@@ -109,10 +109,9 @@ class ControlStructure:
             means: Of the state columns, by name; for "linear" and for schedules.
         """
         gains: dict[str, float] = {}
-        several = len(columns.actions) > 1
 
         def gain(name: str, action: str) -> str:
-            own = re.sub(r"\W", "_", f"{name}_{action}" if several else name)
+            own = gain_name(name, action, columns)
             gains[own] = 0.0
             parts = [own]
             for column in self.schedule:
@@ -121,7 +120,7 @@ class ControlStructure:
             return own if len(parts) == 1 else f"({' + '.join(parts)})"
 
         self._check(columns, means)
-        loops = {} if self.kind == "linear" else self._loops(columns)
+        loops = {} if self.kind == "linear" else self.loops(columns)
         actions: dict[str, str] = {}
         memory: dict[str, tuple[str, str]] = {}
         for action in columns.actions:
@@ -161,7 +160,7 @@ class ControlStructure:
         target = _target(follows)
         return {f"{output}_target_lag1": (target if self.bumpless else _quoted(output, 0), target)}
 
-    def _loops(self, columns: Columns) -> dict[str, tuple[str, str | float]]:
+    def loops(self, columns: Columns) -> dict[str, tuple[str, str | float]]:
         """Return the controlled column and its set point, by action."""
         follows = dict(self.follows) or self._only_pair(columns)
         if len(follows) != len(columns.actions):
@@ -201,6 +200,11 @@ class ControlStructure:
         wanted = (*self.schedule, *(columns.measured if self.kind == "linear" else ()))
         if missing := [name for name in wanted if name not in means]:
             raise ArgumentError(f"the mean of {missing[0]!r} is missing")
+
+
+def gain_name(name: str, action: str, columns: Columns) -> str:
+    """Return the name of a gain, with that of its action where there are several."""
+    return re.sub(r"\W", "_", f"{name}_{action}" if len(columns.actions) > 1 else name)
 
 
 def _centred(name: str, means: Mapping[str, float]) -> str:

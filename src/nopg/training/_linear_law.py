@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 from nopg._expressions import quoted
@@ -14,6 +13,7 @@ from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._interval import cautious_return, is_surely_better
 from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.policies import FormulaPolicy, Policy
+from nopg.policies._structures import gain_name
 
 __all__ = ["PARTS", "best_regulator", "followed", "linear_law", "regulators"]
 
@@ -83,8 +83,7 @@ def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:
 
 def _gain_name(column: str, action: str, schema: Schema, taken: dict[str, float]) -> str:
     """Return a new name for the gain of a column, or for the offset of an action."""
-    words = [f"k_{column}" if column else "offset", *([action] if len(schema.actions) > 1 else [])]
-    name = re.sub(r"\W", "_", "_".join(words))
+    name = gain_name(f"k_{column}" if column else "offset", action, schema)
     used = {*taken, *schema.states, *schema.actions}
     while name in used:
         name += "_"
