@@ -7,7 +7,6 @@ import json
 import math
 import os
 import shutil
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,9 +14,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nopg.bundles._bundle import FORMAT, KIND, MANIFEST, Array
+from nopg.bundles._container import write_zip
 from nopg.errors import ArgumentError
 
-__all__ = ["write_bundle", "write_files"]
+__all__ = ["write_bundle", "write_files", "write_members"]
 
 
 def write_bundle(
@@ -51,16 +51,20 @@ def write_bundle(
         for name, content in members.items()
     }
     manifest = {"format": FORMAT, "kind": KIND, **about, "members": listed}
-    members = {MANIFEST: _json(manifest), **members}
+    write_members(target, {MANIFEST: _json(manifest), **members})
+    return target
 
+
+def write_members(target: Path, members: Mapping[str, bytes]) -> None:
+    """Write the members of a bundle to a folder or zip, and replace the one that is there."""
     unfinished = _temporary(target, "unfinished")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        (_write_zip if target.suffix == ".zip" else _write_folder)(unfinished, members)
+        packed = target.is_file() or (target.suffix == ".zip" and not target.is_dir())
+        (_write_zip if packed else _write_folder)(unfinished, members)
         _put_in_place(unfinished, target)
     finally:
         _remove(unfinished)
-    return target
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
@@ -120,9 +124,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _write_zip(path: Path, members: Mapping[str, bytes]) -> None:
     with path.open("wb") as stream:
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in members.items():
-                archive.writestr(zipfile.ZipInfo(name), content)
+        write_zip(stream, members)
         _flush(stream)
 
 

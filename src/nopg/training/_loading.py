@@ -41,13 +41,17 @@ _COUNTS = ("number", "planned", "products")
 _ROUNDING = 1e-6
 
 
-def load(path: str | os.PathLike[str]) -> TrainingResult:
+def load(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> TrainingResult:
     """Return the result that `TrainingResult.save` wrote to a folder or zip.
 
     Controller and numbers are read at once. The model is built again from the saved data when something of
     it is first asked for, and q and μ are then certified again.
+
+    Args:
+        path: The folder or zip.
+        key: File of a public key; see `nopg.bundles.open_bundle`.
     """
-    bundle = open_bundle(path)
+    bundle = open_bundle(path, key=key)
     try:
         return _load(bundle)
     except (ArgumentError, DataError) as error:  # what our own checks say of what was read
