@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 import nopg
@@ -176,6 +177,13 @@ def test_numbers_that_the_saved_solution_does_not_give_are_refused(
     found = nopg.load(forged(bundles[model], tmp_path, better))
     with pytest.raises(BundleError, match="the numbers were changed"):
         assert found.evaluation if model == 0 else found.solution
+
+
+def test_arrays_of_types_that_are_never_saved_are_refused(tmp_path: Path) -> None:
+    arrays = {"a.safetensors": {"good": np.zeros(2), "odd": np.zeros(2, dtype=np.uint64)}}
+    path = write_bundle(tmp_path / "odd", documents={}, arrays=arrays, about={})
+    with pytest.raises(BundleError, match=r"a\.safetensors holds odd as uint64"):
+        open_bundle(path).arrays("a.safetensors")
 
 
 def test_a_newer_format_asks_for_a_newer_nopg(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from nopg.errors import BundleError, SignatureError
 __all__ = ["FORMAT", "KIND", "MANIFEST", "SIGNATURE", "Array", "Bundle", "open_bundle"]
 
 FORMAT, KIND, MANIFEST, SIGNATURE = 1, "nopg controller", "manifest.json", "manifest.sig"
+_DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
 _LARGEST_MANIFEST, _LARGEST_JSON, _LARGEST_TENSORS = 1 << 20, 1 << 26, 1 << 40
 
 Array = npt.NDArray[Any]
@@ -66,6 +67,8 @@ class Bundle:
             found: Mapping[str, Array] = load(content)
         except Exception as error:  # a hostile header can raise any exception
             raise self.container.refuse(name, f"holds no arrays ({error})") from None
+        if strange := [key for key, array in found.items() if array.dtype.name not in _DTYPES]:
+            raise self.container.refuse(name, f"holds {strange[0]} as {found[strange[0]].dtype}")
         return {key: np.asarray(array) for key, array in found.items()}
 
     def members(self) -> dict[str, bytes]:
