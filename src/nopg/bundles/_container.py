@@ -15,6 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from nopg._files import replaced_by
 from nopg.errors import BundleError
 
 __all__ = ["Container", "open_container", "write_zip"]
@@ -56,7 +57,11 @@ def open_container(path: Path) -> Container:
         return _Folder(path)
     if path.is_file():
         return _Zip(path)
-    raise BundleError(f"there is no saved controller at {path}; give a folder or zip that save() wrote")
+    former = replaced_by(path)
+    found = "" if former is None else f" (a process that was replacing one has died; it is in {former})"
+    raise BundleError(
+        f"there is no saved controller at {path}{found}; give a folder or zip that save() wrote"
+    )
 
 
 def write_zip(stream: BinaryIO, members: Mapping[str, bytes]) -> None:
