@@ -1,9 +1,8 @@
 """Checks of settings that several packages share."""
 
-import math
-
 import torch
 
+from nopg._numbers import is_number
 from nopg.errors import ArgumentError
 
 __all__ = ["check_device", "check_discount"]
@@ -11,9 +10,9 @@ __all__ = ["check_device", "check_discount"]
 
 def check_discount(discount: float) -> float:
     """Return the discount if it lies in [0, 1), else raise."""
-    if not (math.isfinite(discount) and 0.0 <= discount < 1.0):
+    if not (is_number(discount) and 0.0 <= discount < 1.0):  # NaN included
         raise ArgumentError(
-            f"discount is {discount}; it must lie in [0, 1): at 1 the equation has no unique solution. "
+            f"discount is {discount!r}; it must lie in [0, 1): at 1 the equation has no unique solution. "
             "Try 0.97, or 0.99 for slower systems"
         )
     return float(discount)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["plain_values", "write_json"]
+from nopg._files import write_files
+
+__all__ = ["json_content", "plain_values", "write_json"]
 
 
 def plain_values(value: Any) -> Any:
@@ -23,11 +24,9 @@ def plain_values(value: Any) -> Any:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    with unfinished.open("w", encoding="utf-8") as stream:
-        json.dump(value, stream, indent=1, ensure_ascii=False, allow_nan=False)
-        stream.write("\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    unfinished.replace(path)
+    write_files({path: json_content(value)})
+
+
+def json_content(value: Mapping[str, Any]) -> bytes:
+    """Return the content of a file of plain values."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()

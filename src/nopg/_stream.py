@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import GAP_FACTOR, Columns
+from nopg._numbers import is_number
 from nopg._state_step import Memory, StateStep, has_memory
 from nopg.errors import ArgumentError, ObservationError
 
@@ -57,8 +58,8 @@ class StateStream:
     """
 
     def __init__(self, columns: Columns, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> None:
-        if not gap_factor >= 1.0:  # NaN included
-            raise ArgumentError(f"gap_factor is {gap_factor}; give 1 or more, such as {GAP_FACTOR:g}")
+        if not (is_number(gap_factor) and gap_factor >= 1.0):  # NaN included
+            raise ArgumentError(f"gap_factor is {gap_factor!r}; give 1 or more, such as {GAP_FACTOR:g}")
         if batch is not None and batch < 1:
             raise ArgumentError(f"batch is {batch}; give the number of plants, or nothing for one")
         self.columns, self._step, self._keeps = columns, StateStep.of(columns), has_memory(columns)

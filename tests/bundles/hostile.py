@@ -15,25 +15,22 @@ import time
 import traceback
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import nopg
-import nopg.training  # now, so that no case has to wait for it
-from nopg.errors import NopgError
+from nopg import deploy
+from nopg.errors import BundleError, NopgError
+from nopg.training._saving import data_identity
 
 MARK = "CODE RAN"
 ODD_VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 10**30, 1e308, -0.5, "", "../../etc/passwd", "\x00", [], {}, [[]], "nan", "inf",
     "9" * 5000,
 )  # fmt: skip
-
-
-def attack(folder: Path, rng: random.Random) -> Path:
-    """Change one thing in a saved controller, and return what to load."""
-    return rng.choice(ATTACKS)(folder, rng)
 
 
 def flip(folder: Path, rng: random.Random) -> Path:
@@ -182,10 +179,33 @@ def zipped(folder: Path, rng: random.Random) -> Path:
     return path
 
 
+def reformat(folder: Path, rng: random.Random) -> Path:
+    """Write a document in other bytes of the same meaning, with a hash that fits."""
+    path = rng.choice(sorted(folder.glob("*.json")))
+    document = json.loads(path.read_text())
+    keys = list(document)
+    rng.shuffle(keys)
+    document = {key: document[key] for key in keys}
+    text = json.dumps(document, indent=rng.choice((None, 0, 3, "\t")), ensure_ascii=rng.random() < 0.5)
+    space = rng.choice((" ", "\n", "\t", "\r\n")) * rng.randrange(5)
+    return _put(folder, path, f"{space}{text}{space} ".encode(), rng, forge=True)
+
+
 ATTACKS: tuple[Callable[[Path, random.Random], Path], ...] = (
     flip, cut, grow, swap, drop, forge_json, forge_json, nest_json, forge_header, forge_header,
-    forge_numbers, forge_numbers, link, zipped, zipped,
+    forge_numbers, forge_numbers, link, zipped, zipped, reformat,
 )  # fmt: skip
+FORGERIES = (
+    forge_json,
+    forge_json,
+    forge_json,
+    forge_header,
+    forge_numbers,
+    forge_numbers,
+    nest_json,
+    reformat,
+)
+"""Those that write hashes that fit."""
 
 
 def _member(folder: Path, rng: random.Random) -> Path:
@@ -205,16 +225,71 @@ def _put(folder: Path, path: Path, content: bytes, rng: random.Random, *, forge:
     return folder
 
 
-def use(path: Path) -> str:
-    """Load, act, and ask the model; return the name of the error, or '' if all went well."""
+def attack(folder: Path, rng: random.Random) -> Path:
+    """Change one thing in a saved controller, and return what to load."""
+    return rng.choice(ATTACKS)(folder, rng)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a saved controller says: actions of both runtimes, the promise, and the value of states."""
+
+    actions: list[list[float]]
+    promise: tuple[object, ...]
+    values: list[float]
+
+
+def use(path: Path) -> Answers:
+    """Load, act, and ask the model; what was promised must be what is computed again."""
+    result = nopg.load(path)
+    states = np.linspace(-1.0, 1.0, 2 * len(result.policy.schema.states)).reshape(2, -1)
+    actions = np.asarray(result.policy(states))
+    repr(result)
+    values = result.value(states)
+    runtime = deploy.load(path)
+    clipped = np.clip(actions, runtime.low, runtime.high)
+    if not np.allclose(runtime(states), clipped, rtol=1e-9, atol=1e-9):
+        raise AssertionError(f"numpy acts {runtime(states).tolist()}, torch {clipped.tolist()}")
+    promise = (result.expected_return, result.unknown_mass, result.interval, result.verdict)
+    again: Any = result.evaluation if result.verdict is not None else result.solution
+    if abs(again.expected_return - result.expected_return) > 1e-3 * (1.0 + abs(again.expected_return)):
+        raise AssertionError(f"promised {promise}, computed {again.expected_return}")
+    if result.verdict is not None and (again.verdict, again.interval) != promise[3:1:-1]:
+        raise AssertionError(f"promised {promise}, computed {again.interval}, {again.verdict}")
+    if result.data_identity != data_identity(result.problem.stored_data):
+        raise AssertionError("the data are others than those that are named")
+    return Answers(actions.tolist(), promise, np.asarray(values).tolist())
+
+
+def outcome(path: Path, same: Answers | None) -> str:
+    """Return the name of the error, or "loaded"; every other exception is raised.
+
+    Args:
+        path: The changed controller.
+        same: What it must say, if the change has no meaning.
+    """
     try:
-        result = nopg.load(path)
-        result.policy(np.zeros((2, len(result.policy.schema.states))))
-        repr(result)
-        result.value(np.zeros((2, len(result.policy.schema.states))))
+        found = use(path)
     except NopgError as error:
+        if same is not None:
+            raise AssertionError(f"a change without meaning is refused: {error}") from error
         return type(error).__name__ if str(error) else "an error without words"
-    return ""
+    if same is not None and found != same:
+        raise AssertionError(f"a change without meaning gives {found}, not {same}")
+    return "loaded the same" if same is not None else "loaded"
+
+
+def is_refused(path: Path, key: Path) -> bool:
+    """Return whether a signed controller is refused under its key."""
+    try:
+        deploy.load(path, key=key)
+    except BundleError:
+        return True
+    return False
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 def main() -> None:
@@ -222,26 +297,34 @@ def main() -> None:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--forged", type=int, default=0, help="further cases, all with hashes that fit")
+    parser.add_argument("--key", type=Path, help="public key: the bundle is signed")
     options = parser.parse_args()
 
+    original, before = contents(options.bundle), use(options.bundle)
     counted: dict[str, int] = {}
     slowest = 0.0
-    for case in range(options.cases):
+    for case in range(options.cases + options.forged):
         rng = random.Random(f"{options.seed} {case}")
         with tempfile.TemporaryDirectory() as there:
             folder = Path(there) / "bundle"
             shutil.copytree(options.bundle, folder)
-            path = attack(folder, rng)
+            change = rng.choice(ATTACKS if case < options.cases else FORGERIES)
+            path = change(folder, rng)
+            unchanged = change in {flip, swap} and contents(folder) == original
             began = time.process_time()
             try:
-                message = use(path)
+                message = outcome(path, before if change is reformat or unchanged else None)
+                if options.key is not None and not unchanged and not is_refused(path, options.key):
+                    message = "signed, changed and not refused"
             except Exception as error:
                 frame = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(frame.filename).name}:{frame.lineno}"
-                sys.stderr.write(f"case {case}: {type(error).__name__} in {where}: {error}\n")
+                words = f"{change.__name__}: {type(error).__name__} in {where}: {error}"
+                sys.stderr.write(f"case {case}, {words[:600]}\n")
                 message = "an error of another kind"
             slowest = max(slowest, time.process_time() - began)
-            counted[message or "loaded"] = counted.get(message or "loaded", 0) + 1
+            counted[message] = counted.get(message, 0) + 1
     sys.stdout.write(json.dumps({"counted": counted, "slowest": slowest, "megabytes": _peak()}) + "\n")
 
 

@@ -33,6 +33,16 @@ def test_numbers_that_cannot_be_squared_are_refused(role: str, label: str, size:
         log(**{role: size})
 
 
+@pytest.mark.parametrize(
+    ("role", "label"), [("states", "'s0'"), ("next_states", "'s0'"), ("actions", "'a0'")]
+)
+def test_columns_whose_squares_vanish_are_refused(role: str, label: str) -> None:
+    with pytest.raises(DataError, match=rf"^{label} varies by .*e-(199|200) only; .*smaller unit"):
+        log(**{role: 1e-200})
+    assert log(**{role: 1e-60, "rewards": 1e-200})
+    assert log(**{role: 0.0})
+
+
 def test_weights_that_cannot_be_squared_are_refused() -> None:
     with pytest.raises(DataError, match=r"^the weight reaches 1e\+300"):
         log(weights=np.full(6, 1e300))

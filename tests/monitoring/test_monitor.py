@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -256,3 +257,10 @@ def test_a_page_is_not_overwritten_and_needs_rows(monitor: Monitor, tmp_path: Pa
         write_page(monitor, page)
     with pytest.raises(ArgumentError, match=r"\.html"):
         write_page(monitor, tmp_path / "run.pdf")
+    before = page.read_bytes()
+    with (
+        patch("nopg._files.write_new", side_effect=OSError("no space")),
+        pytest.raises(OSError, match="no space"),
+    ):
+        write_page(monitor, page, overwrite=True)
+    assert page.read_bytes() == before

@@ -6,6 +6,7 @@ and the last life of a training make the same call.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -19,8 +20,10 @@ from typing import Any
 import torch
 
 import nopg
+from bundles.faults import FULL, fail_at
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
+from nopg.errors import ArgumentError
 from nopg.kernels import Bandwidths
 from nopg.training import CSVLogger
 from nopg.training._optimize import build_policy
@@ -53,14 +56,25 @@ def train(data: Transitions, case: str, folder: Path) -> None:
     (folder / "came-out.json").write_text(json.dumps(came_out))
 
 
-def live(data: Transitions, case: str, folder: Path, seconds: float | None) -> dict[str, object]:
-    """Train in a child, killed after some seconds if it still lives; return whether it was."""
+def live(
+    data: Transitions, case: str, folder: Path, seconds: float | None, full: int | None
+) -> dict[str, object]:
+    """Train in a child, killed after some seconds if it still lives; return whether it was.
+
+    `full` is the number of files and folders that the disk has room for.
+    """
     began = time.monotonic()
     child = os.fork()
     if child == 0:
         try:
+            if full is not None:
+                fail_at(folder, full, "full")
             train(data, case, folder)
             os._exit(0)
+        except ArgumentError as error:  # a folder that cannot be made or locked
+            os._exit(FULL if full is not None and "no space" in str(error) else 1)
+        except OSError as error:
+            os._exit(FULL if error.errno == errno.ENOSPC else 1)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -84,7 +98,7 @@ def main() -> None:
     importlib.import_module("safetensors.torch")
     for line in sys.stdin:
         asked = json.loads(line)
-        answer = live(data, asked["case"], Path(asked["folder"]), asked["seconds"])
+        answer = live(data, asked["case"], Path(asked["folder"]), asked["seconds"], asked.get("full"))
         sys.stdout.write(f"{json.dumps(answer)}\n")
         sys.stdout.flush()
 

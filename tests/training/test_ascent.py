@@ -7,6 +7,7 @@ import torch
 
 from nopg import TrainingConfig
 from nopg.bellman import GradientEstimate
+from nopg.bellman._multistep_solution import lower_end
 from nopg.policies import LinearPolicy, Policy
 from nopg.policies._policy import trainable
 from nopg.training._ascent import ascend
@@ -64,3 +65,38 @@ def test_a_step_is_three_tenths_at_first_grows_by_half_after_a_rise_and_halves_a
         scales.append(steps.scale)
     expected = [0.3, 0.45, 0.675, 0.675, 0.3375, 0.50625, 0.759375, 1.0]
     assert scales == pytest.approx(expected)
+
+
+class Scaled:
+    """A valley whose unit is that many times larger or smaller."""
+
+    def __init__(self, unit: float) -> None:
+        self.valley, self.unit = Valley(), unit
+
+    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
+        found = self.valley.estimate(policy, rng=rng)
+        direction = tuple(self.unit * part for part in found.direction)
+        return GradientEstimate(direction, self.unit * found.expected_return, {})
+
+
+@pytest.mark.parametrize("exponent", [-700, -560, -530, 0, 500, 560])
+def test_an_ascent_does_not_depend_on_the_unit_of_rewards(exponent: int) -> None:
+    """Squares of gradients leave the range of floats beyond 2^±511; powers of two round nothing."""
+    ends = []
+    for unit in (1.0, 2.0**exponent):
+        policy, config = LinearPolicy([0.0, 0.0]), TrainingConfig(updates=20, learning_rate=0.1, seed=0)
+        history = ascend(Scaled(unit), policy, config, backtracking=Backtracking(1_001.0 * unit))
+        assert history[0].gradient_norm == pytest.approx(2_000.0 * unit, rel=1e-6)
+        ends.append(trainable(policy)[0].detach())
+    assert torch.allclose(ends[0], ends[1], rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e-160, 1e140])
+def test_the_lower_end_of_an_interval_does_not_depend_on_the_unit_of_rewards(unit: float) -> None:
+    returns = torch.tensor([1.0, 1.3, 0.8], dtype=torch.float64)
+    low, weights = lower_end(returns, 0.1, 2.0)
+    scaled, same = lower_end(unit * returns, 0.1 * unit, 2.0)
+    # J₀ − k·1.3·√((0.3² + 0.2²)/2 + 0.1²)
+    assert low == pytest.approx(1.0 - 2.6 * (0.065 + 0.01) ** 0.5, rel=1e-12)
+    assert scaled == pytest.approx(unit * low, rel=1e-12)
+    assert torch.allclose(same, weights, rtol=1e-12)

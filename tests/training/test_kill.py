@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from bundles.faults import FULL
 from nopg.training._checkpoint_files import complete_folders, read_folder
 from training.survivor import UPDATES
 
-SCRIPT = Path(__file__).parent / "survivor.py"
+SCRIPT, TESTS = Path(__file__).parent / "survivor.py", Path(__file__).parents[1]
 
 
 @dataclass
@@ -28,15 +29,18 @@ class Lives:
 
     process: subprocess.Popen[str]
 
-    def one(self, case: str, folder: Path, seconds: float | None) -> dict[str, Any]:
+    def one(
+        self, case: str, folder: Path, seconds: float | None, *, full: int | None = None
+    ) -> dict[str, Any]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         folder.mkdir(exist_ok=True)
-        asked = {"case": case, "folder": str(folder), "seconds": seconds}
+        asked = {"case": case, "folder": str(folder), "seconds": seconds, "full": full}
         self.process.stdin.write(f"{json.dumps(asked)}\n")
         self.process.stdin.flush()
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        assert answer["killed"] or answer["status"] == 0
+        ended = {0} if full is None else {0, FULL}
+        assert answer["killed"] or os.waitstatus_to_exitcode(answer["status"]) in ended
         return answer
 
 
@@ -47,7 +51,7 @@ def lives() -> Iterator[Lives]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
     ) as process:
         yield Lives(process)
         assert process.stdin is not None
@@ -85,10 +89,38 @@ def test_a_training_survives_three_kills(lives: Lives, tmp_path: Path) -> None:
     assert kill_until(lives, tmp_path, "paper", kills=3, seed=0)["kills"] == 3
 
 
+def fill_until(lives: Lives, folder: Path, case: str, *, rooms: list[int]) -> int:
+    """Let the disk be full after so many files, go on with room, and compare; return how often it was."""
+    lives.one(case, folder / "steady", None)
+    expected, met = (folder / "steady" / "came-out.json").read_text(), 0
+    for room in rooms:
+        filled = folder / f"room-{room}"
+        met += lives.one(case, filled, None, full=room)["status"] != 0
+        for path in complete_folders(filled / "run").values():
+            read_folder(path)
+        lives.one(case, filled, None)
+        assert (filled / "came-out.json").read_text() == expected
+        assert not list((filled / "run").glob(".*-update-*"))
+        shutil.rmtree(filled)
+    return met
+
+
+def test_a_training_goes_on_after_the_disk_was_full(lives: Lives, tmp_path: Path) -> None:
+    assert fill_until(lives, tmp_path, "paper", rooms=[1, 9]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_trainings_go_on_wherever_the_disk_was_full(lives: Lives, tmp_path: Path) -> None:
+    # An update makes a line of the log, a folder and two files; the first and the last differ.
+    rooms = [*range(12), *range(100, 108), *range(230, 246)]
+    assert fill_until(lives, tmp_path, "paper", rooms=rooms) > 20
+
+
 # A hundred in all.
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("case", "kills"), [("paper", 45), ("local", 20), ("portfolio", 5)])
+@pytest.mark.parametrize(("case", "kills"), [("paper", 75), ("local", 20), ("portfolio", 5)])
 def test_trainings_survive_many_kills(
     lives: Lives, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, kills: int
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
+from nopg._numbers import squarable_unit
 from nopg.policies import Policy
 
 __all__ = ["Clock", "GradientEstimate", "GradientEstimator", "Resumable"]
@@ -34,7 +35,10 @@ class GradientEstimate:
     @property
     def norm(self) -> float:
         """Euclidean norm of the direction."""
-        return math.sqrt(sum(float(part.square().sum()) for part in self.direction))
+        unit = squarable_unit(
+            max((float(part.abs().max()) for part in self.direction if part.numel()), default=0.0)
+        )
+        return unit * math.sqrt(sum(float((part / unit).square().sum()) for part in self.direction))
 
 
 class Clock:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from nopg._numbers import squarable_unit
 from nopg._seeding import generator
 from nopg.bellman._multistep_terms import MultistepTerms
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
@@ -35,12 +36,13 @@ def lower_end(returns: torch.Tensor, finest: float, deviations: float) -> tuple[
     weights[0] = 1.0
     if len(returns) == 1 or deviations == 0.0:
         return float(returns[0]), weights
-    apart = returns[1:] - returns[0]
-    error = (apart.square().mean() + finest**2).sqrt()
+    unit = squarable_unit(finest)
+    apart = (returns[1:] - returns[0]) / unit
+    error = (apart.square().mean() + (finest / unit) ** 2).sqrt()
     share = deviations * INFLATION * apart / (len(apart) * error)
     weights[1:] -= share
     weights[0] += share.sum()
-    return float(returns[0] - deviations * INFLATION * error), weights
+    return float(returns[0] - deviations * INFLATION * error * unit), weights
 
 
 class MultistepSolution(Solution):

@@ -10,11 +10,15 @@ import os
 import stat
 import zipfile
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
+from nopg._files import replaced_by
 from nopg.errors import BundleError
 
-__all__ = ["Container", "open_container"]
+__all__ = ["Container", "open_container", "write_zip"]
 
 _MOST_MEMBERS = 32
 
@@ -33,6 +37,15 @@ class Container(ABC):
     def read(self, name: str, most: int) -> bytes:
         """Return a member of at most `most` bytes."""
 
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all files in it, whether or not a manifest lists them."""
+
+    def is_as_written(self, members: Mapping[str, bytes]) -> bool:
+        """Return whether its bytes are those that nopg writes for these members; true for a folder."""
+        del members
+        return True
+
     def refuse(self, name: str, why: str) -> BundleError:
         """Return the error for a member."""
         return BundleError(f"{self.path}: {name} {why}; save the controller again, or take another copy")
@@ -44,10 +57,26 @@ def open_container(path: Path) -> Container:
         return _Folder(path)
     if path.is_file():
         return _Zip(path)
-    raise BundleError(f"there is no saved controller at {path}; give a folder or zip that save() wrote")
+    former = replaced_by(path)
+    found = "" if former is None else f" (a process that was replacing one has died; it is in {former})"
+    raise BundleError(
+        f"there is no saved controller at {path}{found}; give a folder or zip that save() wrote"
+    )
+
+
+def write_zip(stream: BinaryIO, members: Mapping[str, bytes]) -> None:
+    """Write members to a zip, the same bytes on every machine."""
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members.items():
+            entry = zipfile.ZipInfo(name)
+            entry.create_system = 3
+            archive.writestr(entry, content)
 
 
 class _Folder(Container):
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(os.listdir(self.path)))
+
     def read(self, name: str, most: int) -> bytes:
         try:
             # No links, and no waiting for a pipe without a writer.
@@ -77,6 +106,15 @@ class _Zip(Container):
         self._entries = {entry.filename: entry for entry in entries}
         if len(entries) > _MOST_MEMBERS or len(self._entries) < len(entries):
             raise BundleError(f"{path} holds {len(entries)} members, or one twice; this is no bundle")
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._entries)
+
+    def is_as_written(self, members: Mapping[str, bytes]) -> bool:
+        expected = BytesIO()
+        write_zip(expected, members)
+        with self.path.open("rb") as stream:
+            return stream.read(expected.tell() + 1) == expected.getvalue()
 
     def read(self, name: str, most: int) -> bytes:
         if name not in self._entries:

@@ -53,6 +53,7 @@ class SavedController:
         parameters: The parameters of the policy by name, finite numbers of any shape.
         support: The condensed support of the data.
         place: The name of the document, for messages.
+        bundle: SHA-256 of the manifest it was read with; None if it was read from none, or changed since.
     """
 
     columns: Columns
@@ -60,6 +61,7 @@ class SavedController:
     parameters: Mapping[str, Array]
     support: SavedSupport
     place: str
+    bundle: str | None = None
 
 
 def read_controller(bundle: Bundle) -> SavedController:
@@ -80,6 +82,7 @@ def read_controller(bundle: Bundle) -> SavedController:
         parameters,
         _support(fields.object("support"), arrays, len(columns.features), bundle),
         f"{bundle.path}: {CONTROLLER}",
+        bundle.sha256,
     )
 
 

@@ -1,4 +1,4 @@
-"""Atomic writing of bundles and files."""
+"""Atomic writing of bundles."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import hashlib
 import json
 import math
 import os
-import shutil
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
+from nopg._files import flush, flush_folder, write_new, write_whole
 from nopg.bundles._bundle import FORMAT, KIND, MANIFEST, Array
+from nopg.bundles._container import write_zip
 from nopg.errors import ArgumentError
 
-__all__ = ["write_bundle", "write_files"]
+__all__ = ["write_bundle", "write_members"]
 
 
 def write_bundle(
@@ -51,34 +51,15 @@ def write_bundle(
         for name, content in members.items()
     }
     manifest = {"format": FORMAT, "kind": KIND, **about, "members": listed}
-    members = {MANIFEST: _json(manifest), **members}
-
-    unfinished = _temporary(target, "unfinished")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        (_write_zip if target.suffix == ".zip" else _write_folder)(unfinished, members)
-        _put_in_place(unfinished, target)
-    finally:
-        _remove(unfinished)
+    write_members(target, {MANIFEST: _json(manifest), **members})
     return target
 
 
-def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write files that belong together, each atomically and in order.
-
-    All of them are on the disk under temporary names before the first one is renamed.
-    """
-    unfinished = {path: _temporary(path, "unfinished") for path in files}
-    try:
-        for path, content in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(unfinished[path], content)
-        for path in files:
-            unfinished[path].replace(path)
-            _flush_folder(path.parent)
-    finally:
-        for path in unfinished.values():
-            _remove(path)
+def write_members(target: Path, members: Mapping[str, bytes]) -> None:
+    """Write the members of a bundle to a folder or zip, and replace the one that is there."""
+    packed = target.is_file() or (target.suffix == ".zip" and not target.is_dir())
+    write = _write_zip if packed else _write_folder
+    write_whole(target, lambda unfinished: write(unfinished, members))
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
@@ -108,53 +89,11 @@ def _plain(value: Any) -> Any:
 def _write_folder(folder: Path, members: Mapping[str, bytes]) -> None:
     folder.mkdir()
     for name, content in members.items():
-        _write(folder / name, content)
-    _flush_folder(folder)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as stream:
-        stream.write(content)
-        _flush(stream)
+        write_new(folder / name, content)
+    flush_folder(folder)
 
 
 def _write_zip(path: Path, members: Mapping[str, bytes]) -> None:
     with path.open("wb") as stream:
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in members.items():
-                archive.writestr(zipfile.ZipInfo(name), content)
-        _flush(stream)
-
-
-def _put_in_place(unfinished: Path, target: Path) -> None:
-    """Rename to the final name; an older folder is moved away first, because it cannot be replaced."""
-    aside = _temporary(target, "replaced")
-    if target.is_dir():
-        target.rename(aside)
-    unfinished.replace(target)
-    _flush_folder(target.parent)
-    _remove(aside)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _temporary(path: Path, suffix: str) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.{suffix}")
-
-
-def _flush(stream: BinaryIO) -> None:
-    stream.flush()
-    os.fsync(stream.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        write_zip(stream, members)
+        flush(stream)

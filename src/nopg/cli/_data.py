@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DataOptions", "parse_bounds"]
 
+_LARGEST_CONFIG = 1 << 20
+
 
 def _column(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="Columns")
@@ -40,9 +42,13 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, RecursionError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        with path.open("rb") as stream:
+            content = stream.read(_LARGEST_CONFIG + 1)
+        values = tomllib.loads(content.decode()) if len(content) <= _LARGEST_CONFIG else None
+    except (OSError, RecursionError, ValueError) as error:  # also what is no UTF-8 and no TOML
         raise typer.BadParameter(f"{path} cannot be read as TOML ({error})") from None
+    if values is None:
+        raise typer.BadParameter(f"{path} has more than {_LARGEST_CONFIG} bytes; it is no file of options")
     known = {one.name for one in context.command.params if one.name} - {"config"}
     options = {key.replace("-", "_"): value for key, value in values.items()}
     if unknown := [key for key in values if key.replace("-", "_") not in known]:

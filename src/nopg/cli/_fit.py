@@ -191,6 +191,8 @@ def fit(
     """
     from nopg.training._saving import save_result
 
+    if not out.name:
+        raise ArgumentError(f"--out is {str(out)!r}, which names no folder; give a name, such as tank")
     if out.exists() and not overwrite:
         raise ArgumentError(f"{out} exists already; give another name, or --overwrite")
     began = time.perf_counter()

@@ -13,7 +13,18 @@ import typer
 
 from nopg.errors import ArgumentError
 
-__all__ = ["AsJson", "Column", "Hold", "Log", "Overwrite", "Run", "expand_options", "held_values", "run_name"]
+__all__ = [
+    "AsJson",
+    "Column",
+    "Hold",
+    "Log",
+    "Overwrite",
+    "Run",
+    "beside",
+    "expand_options",
+    "held_values",
+    "run_name",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
@@ -58,8 +69,14 @@ def held_values(texts: Sequence[str] | None) -> dict[str, float]:
 
 
 def run_name(run: Path) -> str:
-    """Return the name of a saved controller without `.zip`."""
-    return run.stem if run.suffix == ".zip" else run.name
+    """Return the name of a saved controller without `.zip`; `.` is the folder that it stands for."""
+    named = run if run.name else run.resolve()
+    return named.stem if named.suffix == ".zip" else named.name
+
+
+def beside(run: Path, ending: str) -> Path:
+    """Return the path beside a saved controller that has its name and this ending."""
+    return (run if run.name else run.resolve()).with_name(f"{run_name(run)}{ending}")
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:

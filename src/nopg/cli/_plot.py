@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nopg.cli._options import AsJson, Column, Hold, Run, held_values, run_name
+from nopg.cli._options import AsJson, Column, Hold, Run, beside, held_values
 from nopg.cli._screen import OUT, print_json
 
 __all__ = ["plot"]
@@ -32,7 +32,7 @@ def plot(
 
     result, held = load(run), held_values(hold)
     pictures = result_pictures(result, result.data, columns=column, held=held)
-    written = save_pictures(pictures, out or run.with_name(f"{run_name(run)}-figures"))
+    written = save_pictures(pictures, out or beside(run, "-figures"))
     if as_json:
         print_json({"written": [str(path) for path in written]})
         return

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nopg.cli._options import AsJson, Column, Hold, Overwrite, Run, held_values, run_name
+from nopg.cli._options import AsJson, Column, Hold, Overwrite, Run, beside, held_values, run_name
 from nopg.cli._screen import ERR, print_json, show
 
 __all__ = ["report"]
@@ -53,7 +53,7 @@ def report(
     from nopg.report._policy_report import report_files
     from nopg.training import load
 
-    path = out or run.with_name(f"{run_name(run)}-report.html")
+    path = out or beside(run, "-report.html")
     report_files(path, overwrite=overwrite)  # before the work, not after it
     found = policy_report(
         load(run),

@@ -1,4 +1,4 @@
-"""Numbers of a log that floats cannot compute with: too large to be squared, angles without a direction."""
+"""Numbers of a log that floats cannot compute with: too large or small to be squared, angles that turn."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nopg.errors import DataError
 
 __all__ = ["check_magnitudes"]
 
-# Squares of products of two such numbers are finite.
-_LARGEST = 1e75
+# Squares of products of two such numbers are finite, and do not vanish.
+_LARGEST, _SMALLEST = 1e75, 1e-75
 
 
 def check_magnitudes(schema: Schema, columns: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """Refuse numbers too large to compute with, and angles too large to have a direction.
+    """Refuse numbers too large to compute with, columns that vary too little, and angles without a direction.
 
     Args:
         schema: Which columns are angles.
@@ -30,6 +30,11 @@ def check_magnitudes(schema: Schema, columns: Iterable[tuple[str, torch.Tensor]]
             raise DataError(
                 f"{label} reaches {largest:.3g}; numbers beyond {_LARGEST:g} cannot be squared. Use a larger "
                 "unit, or mark them as missing"
+            )
+        if name in (*schema.states, *schema.actions) and 0.0 < high - low < _SMALLEST:
+            raise DataError(
+                f"{name!r} varies by {high - low:.3g} only; squares of numbers below {_SMALLEST:g} vanish. "
+                "Use a smaller unit, or leave the column out"
             )
         if name in schema.angles and largest > schema.largest_angle(name):
             raise DataError(

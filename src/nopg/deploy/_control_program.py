@@ -49,6 +49,7 @@ class ControlProgram:
         constants: Values by name.
         variables: Inputs, outputs, memory and locals.
         step: The statements.
+        bundle: SHA-256 of the manifest of the saved controller; None if it comes from none.
     """
 
     columns: Columns
@@ -58,6 +59,7 @@ class ControlProgram:
     constants: dict[str, Numbers]
     variables: tuple[Variable, ...]
     step: tuple[Statement, ...]
+    bundle: str | None
 
     def of_role(self, role: str) -> list[Variable]:
         """Return the variables of a role."""
@@ -83,6 +85,7 @@ def control_program(guard: GuardedController, *, flagged: bool = False) -> Contr
         build.constants,
         tuple(build.variables),
         build.statements,
+        guard.controller.saved.bundle,
     )
 
 

@@ -19,13 +19,17 @@ from nopg.errors import ArgumentError, ObservationError
 __all__ = ["RuntimeController", "load"]
 
 
-def load(path: str | os.PathLike[str]) -> RuntimeController:
+def load(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> RuntimeController:
     """Return the controller in the folder or zip that `TrainingResult.save` wrote.
 
     It needs numpy and safetensors only; data and solution are not read. An incomplete, changed or
     inconsistent bundle raises `BundleError`, as do declared bounds that exclude logged actions.
+
+    Args:
+        path: The folder or zip.
+        key: File of a public key; see `nopg.bundles.open_bundle`.
     """
-    return RuntimeController(read_controller(open_bundle(path)))
+    return RuntimeController(read_controller(open_bundle(path, key=key)))
 
 
 class RuntimeController(Streaming):
@@ -86,7 +90,8 @@ class RuntimeController(Streaming):
             raise ArgumentError(
                 f"the limit is {limit!r}; give {len(policy.limit)} numbers from 0 to {policy.limit.tolist()}"
             )
-        return RuntimeController(replace(self.saved, parameters={**self.saved.parameters, "limit": given}))
+        parameters = {**self.saved.parameters, "limit": given}
+        return RuntimeController(replace(self.saved, parameters=parameters, bundle=None))
 
     def support(self, observation: npt.ArrayLike) -> Numbers:
         """Return the effective sample size at an observation, shape (), or at several, (m,)."""

@@ -17,8 +17,8 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from nopg._columns import Columns
+from nopg._files import write_files
 from nopg._version import __version__
-from nopg.bundles._writing import write_files
 from nopg.deploy._c99 import c_sources
 from nopg.deploy._control_program import control_program
 from nopg.deploy._guard import GuardedController

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import GAP_FACTOR
+from nopg._numbers import is_number
 from nopg._stream import StateStream, as_numbers
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._encoding import Numbers
@@ -111,8 +112,8 @@ class GuardedController:
         rules: GuardRules | None = None,
     ) -> None:
         rules, columns = GuardRules() if rules is None else rules, controller.columns
-        if not 0.0 <= most_unknown <= 1.0:
-            raise ArgumentError(f"most_unknown is {most_unknown}; it is a share, give a number in [0, 1]")
+        if not (is_number(most_unknown) and 0.0 <= most_unknown <= 1.0):
+            raise ArgumentError(f"most_unknown is {most_unknown!r}; it is a share, give a number in [0, 1]")
         if fallback is not None and not callable(fallback):  # checked before it is needed
             raise ArgumentError(f"the fallback is {fallback!r}; give a function from observation to action")
         if columns.levels and (max_change is not None or rules.transfer > 1):
@@ -388,4 +389,4 @@ def _constant(values: Numbers) -> Numbers:
 
 
 def _finite(time: float | None) -> float | None:
-    return time if time is not None and math.isfinite(time) else None
+    return time if is_number(time) and math.isfinite(time) else None

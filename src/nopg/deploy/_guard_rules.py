@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
+from nopg._numbers import is_number
+from nopg._stream import as_numbers
 from nopg.errors import ArgumentError
 
 __all__ = ["DWELL", "LOG_SIZE", "GuardRules"]
@@ -51,8 +53,8 @@ class GuardRules:
     def __post_init__(self) -> None:
         for name in ("dwell", "transfer", "log_size"):
             _require_count(name, getattr(self, name))
-        if self.deadline is not None and not 0.0 < self.deadline < np.inf:
-            raise ArgumentError(f"deadline is {self.deadline}; give seconds above 0, or None for no check")
+        if self.deadline is not None and not (is_number(self.deadline) and 0.0 < self.deadline < np.inf):
+            raise ArgumentError(f"deadline is {self.deadline!r}; give seconds above 0, or None for no check")
         if isinstance(self.frozen, Mapping):
             for name, steps in self.frozen.items():
                 _require_count(f"frozen of {name}", steps)
@@ -60,16 +62,16 @@ class GuardRules:
         elif self.frozen is not None:
             _require_count("frozen", self.frozen)
         if self.last_resort is not None:
-            object.__setattr__(self, "last_resort", tuple(map(float, self.last_resort)))
+            object.__setattr__(self, "last_resort", _numbers("last_resort", self.last_resort))
 
     def return_limit(self, most_unknown: float) -> float:
         """Return the largest unknown share at which the policy acts again."""
         if self.return_unknown is None:
             return most_unknown / 2
-        if not 0.0 <= self.return_unknown <= most_unknown:
+        if not (is_number(self.return_unknown) and 0.0 <= self.return_unknown <= most_unknown):
             raise ArgumentError(
-                f"return_unknown is {self.return_unknown}; give a share from 0 to {most_unknown:g}, which is "
-                "most_unknown"
+                f"return_unknown is {self.return_unknown!r}; give a share from 0 to {most_unknown:g}, "
+                "which is most_unknown"
             )
         return float(self.return_unknown)
 
@@ -83,6 +85,14 @@ class GuardRules:
         if unknown := sorted({*given} - {*names}):
             raise ArgumentError(f"frozen names {unknown}, but measured columns are {list(names)}")
         return np.array([given.get(name, np.inf) for name in names], dtype=np.float64)
+
+
+def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    """Return numbers of a setting as floats; refuse what is none."""
+    found = as_numbers(values)
+    if found is None or found.ndim != 1:
+        raise ArgumentError(f"{name} is {values!r}; give numbers, one per action")
+    return tuple(found.tolist())
 
 
 def _require_count(name: str, value: object) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from nopg.bundles._writing import write_files
+from nopg._files import write_files
 from nopg.deploy._check import Differences, worst_differences
 from nopg.deploy._check_stream import worst_stream_differences
 from nopg.deploy._contract import PACKAGES, contract_bytes, contract_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from nopg._files import write_files
 from nopg._version import __version__
-from nopg.bundles._writing import write_files
 from nopg.deploy._control_program import ControlProgram, control_program
 from nopg.deploy._guard import GuardedController
 from nopg.deploy._program import (

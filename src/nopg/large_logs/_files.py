@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from nopg.bundles._writing import write_files
+from nopg._files import write_files
 from nopg.data.io._files import extra
 from nopg.data.io._parquet import read_parquet, write_parquet
 from nopg.errors import ArgumentError, DataError

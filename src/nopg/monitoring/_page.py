@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nopg._files import write_files
 from nopg._typing import FloatArray
 from nopg._version import __version__
 from nopg.errors import ArgumentError
@@ -75,7 +76,7 @@ def write_page(
     ]
     if actions:
         parts.append(section("Actions: applied, and what the controller would do", figures(actions)))
-    file.write_text(page(title, subtitle, parts), encoding="utf-8")
+    write_files({file: page(title, subtitle, parts).encode()})
     return file
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from nopg._files import write_files
 from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
@@ -15,7 +16,7 @@ from nopg.evaluation import map_states
 from nopg.report._csv_tables import csv_table
 from nopg.report._maps import draw_policy, draw_value, draw_visitation
 from nopg.report._state_marks import Marks
-from nopg.report._style import save
+from nopg.report._style import figure_files
 from nopg.report._training_figure import draw_training, training_table
 from nopg.training import TrainingResult
 
@@ -87,9 +88,10 @@ def result_pictures(
 
 def save_pictures(pictures: Mapping[str, Picture], folder: str | Path) -> list[Path]:
     """Write each figure as PNG, PDF and CSV, the same bytes for the same result; return the paths."""
-    written = []
+    files: dict[Path, bytes] = {}
     for name, picture in pictures.items():
         path = Path(folder) / name
-        written += [*save(picture.figure, path), path.with_suffix(".csv")]
-        written[-1].write_text(csv_table(picture.table), encoding="utf-8", newline="")
-    return written
+        files |= figure_files(picture.figure, path)
+        files[path.with_suffix(".csv")] = csv_table(picture.table).encode()
+    write_files(files)
+    return list(files)

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from nopg._json import write_json
+from nopg._files import write_files
+from nopg._json import json_content
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation._behavior import logged_returns
@@ -72,8 +73,7 @@ class PolicyReport(ReportContent):
         """
         files = report_files(path, overwrite=overwrite)
         page, facts = files
-        write_json(facts, self.facts)
-        page.write_text(self.html, encoding="utf-8")
+        write_files({facts: json_content(self.facts), page: self.html.encode()})
         return files
 
     def __repr__(self) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from nopg._files import write_files
 from nopg.errors import MissingExtraError
 
-__all__ = ["HATCHED", "OUTSIDE", "new_figure", "save"]
+__all__ = ["HATCHED", "OUTSIDE", "figure_files", "new_figure", "save"]
 
 OUTSIDE, _STROKE = "0.93", "0.62"
 HATCHED: Mapping[str, Any] = MappingProxyType(
@@ -27,10 +29,16 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def figure_files(figure: Any, path: Path) -> dict[Path, bytes]:
+    """Return PNG and PDF by path, without a date: the same figure gives the same bytes."""
+    png, pdf = BytesIO(), BytesIO()
+    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
+    return {path.with_suffix(".png"): png.getvalue(), path.with_suffix(".pdf"): pdf.getvalue()}
+
+
 def save(figure: Any, path: Path) -> list[Path]:
-    """Write PNG and PDF without a date: the same figure gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = [path.with_suffix(".png"), path.with_suffix(".pdf")]
-    figure.savefig(written[0], dpi=150, metadata={"Software": None})
-    figure.savefig(written[1], metadata={"CreationDate": None, "Producer": None, "Creator": None})
-    return written
+    """Write PNG and PDF; see `figure_files`."""
+    files = figure_files(figure, path)
+    write_files(files)
+    return list(files)

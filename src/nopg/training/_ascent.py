@@ -6,6 +6,7 @@ import time
 
 import torch
 
+from nopg._numbers import squarable_unit
 from nopg._seeding import generator
 from nopg.bellman._estimate import GradientEstimator
 from nopg.errors import ArgumentError, TrainingInterrupted
@@ -62,7 +63,10 @@ def ascend(
         save()
     with Interruption(enabled=checkpoints is not None) as interruption:
         for number in range(len(history) + 1, updates + 1) if not ended else ():
-            update = _step(estimator, policy, optimizer, config, number=number, backtracking=backtracking)
+            first = history[0].gradient_norm if history else None
+            update = _step(
+                estimator, policy, optimizer, config, number=number, backtracking=backtracking, first=first
+            )
             history.append(update)
             verdicts = [callback(update) for callback in (*config.callbacks, *([stop] if stop else []))]
             ended = any(verdicts) or number == updates
@@ -87,19 +91,22 @@ def _step(
     *,
     number: int,
     backtracking: Backtracking | None,
+    first: float | None,
 ) -> Update:
-    """Make one update of the policy."""
+    """Make one update of the policy; `first` is the norm of the first gradient, if this is a later one."""
     began, planned = time.perf_counter(), int(config.updates or 0)
     policy.progress((number - 1) / max(planned - 1, 1))
     estimate = estimator.estimate(policy, rng=generator(config.seed, "actions"))
-    for parameter, part in zip(trainable(policy), estimate.direction, strict=True):
+    unit = squarable_unit(estimate.norm if first is None else first)  # Adam squares
+    direction = [part / unit for part in estimate.direction]
+    for parameter, part in zip(trainable(policy), direction, strict=True):
         parameter.grad = part
     if number == 1:
         # Adam's own 10⁻⁸ is a size of gradient; in units of the first one, rewards have no unit, and a
         # start that the data hardly know still shows the way.
-        optimizer.param_groups[0]["eps"] = 1e-8 * estimate.norm or 1e-8
+        optimizer.param_groups[0]["eps"] = 1e-8 * (estimate.norm / unit) or 1e-8
     if backtracking:
-        backtracking.review(policy, optimizer, estimate.expected_return, estimate.direction)
+        backtracking.review(policy, optimizer, estimate.expected_return, direction)
         optimizer.param_groups[0]["lr"] = config.learning_rate * backtracking.scale
     optimizer.step()
     return Update(

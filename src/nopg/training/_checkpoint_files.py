@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any, TypedDict
 
 import torch
 
+from nopg._files import flush_folder, write_new
 from nopg._json import write_json
 from nopg.errors import DataError
 from nopg.training._fingerprint import RunFingerprint
@@ -86,9 +86,9 @@ def write_folder(path: Path, state: State, history: tuple[Update, ...], tensors:
             "history": {"columns": _COLUMNS, "rows": rows},
         },
     )
-    _sync(unfinished)
+    flush_folder(unfinished)
     unfinished.rename(path)
-    _sync(folder)
+    flush_folder(folder)
     complete = complete_folders(folder)
     for number in sorted(complete)[:-_KEPT]:
         # Half a checkpoint must not stand under its name when it goes either.
@@ -141,11 +141,10 @@ def _to_json(number: float) -> float | str:
 
 def _write_tensors(path: Path, tensors: Tensors) -> None:
     # Imported where it is used: whoever keeps no checkpoints does not need it.
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     # A copy of each: two names for one tensor are refused.
-    save_file({name: part.detach().cpu().contiguous().clone() for name, part in tensors.items()}, path)
-    _sync(path)
+    write_new(path, save({name: part.detach().cpu().contiguous().clone() for name, part in tensors.items()}))
 
 
 def _read_tensors(path: Path) -> Tensors:
@@ -164,14 +163,3 @@ def _read_tensors(path: Path) -> Tensors:
 
 def _unreadable(path: Path, reason: str) -> DataError:
     return DataError(f"{path} is no checkpoint that can be read ({reason}); {ADVICE}")
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    if path.is_dir() and os.name == "nt":  # Windows has no such thing for folders
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from nopg._numbers import is_number
 from nopg.errors import ArgumentError
 from nopg.training._reports import Callback
 
@@ -40,9 +41,11 @@ class TrainingConfig:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        if (self.updates is not None and self.updates < 1) or not self.learning_rate > 0:
+        counted = self.updates is None or (is_number(self.updates) and self.updates >= 1)
+        if not counted or not (is_number(self.learning_rate) and self.learning_rate > 0):
             raise ArgumentError(
-                f"updates = {self.updates}, learning_rate = {self.learning_rate}; both must be positive"
+                f"updates = {self.updates!r}, learning_rate = {self.learning_rate!r}; both must be positive "
+                "numbers"
             )
         if self.start not in {"auto", "given"}:
             raise ArgumentError(f"there is no start {self.start!r}; choose 'auto' or 'given'")
@@ -68,10 +71,10 @@ class CheckpointConfig:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise ArgumentError(f"every is {self.every}; give at least 1 update between checkpoints")
-        if self.minutes is not None and not self.minutes > 0:
-            raise ArgumentError(f"minutes is {self.minutes}; give a positive number, or None")
+        if not (is_number(self.every) and self.every >= 1):
+            raise ArgumentError(f"every is {self.every!r}; give at least 1 update between checkpoints")
+        if self.minutes is not None and not (is_number(self.minutes) and self.minutes > 0):
+            raise ArgumentError(f"minutes is {self.minutes!r}; give a positive number, or None")
 
     @classmethod
     def of(cls, checkpoint: CheckpointConfig | str | os.PathLike[str] | None) -> CheckpointConfig | None:

@@ -28,7 +28,7 @@ from nopg.training._constraint import ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
 from nopg.training._result import TrainingResult
-from nopg.training._saving import DATA, NUMBERS, RESULT
+from nopg.training._saving import DATA, NUMBERS, RESULT, data_identity
 from nopg.training._starts import StartSupport
 from nopg.training._summary import Summary
 
@@ -41,13 +41,17 @@ _COUNTS = ("number", "planned", "products")
 _ROUNDING = 1e-6
 
 
-def load(path: str | os.PathLike[str]) -> TrainingResult:
+def load(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> TrainingResult:
     """Return the result that `TrainingResult.save` wrote to a folder or zip.
 
     Controller and numbers are read at once. The model is built again from the saved data when something of
     it is first asked for, and q and μ are then certified again.
+
+    Args:
+        path: The folder or zip.
+        key: File of a public key; see `nopg.bundles.open_bundle`.
     """
-    bundle = open_bundle(path)
+    bundle = open_bundle(path, key=key)
     try:
         return _load(bundle)
     except (ArgumentError, DataError) as error:  # what our own checks say of what was read
@@ -96,7 +100,10 @@ class _Saved:
 
     def data_identity(self) -> Mapping[str, object]:
         document = self.bundle.manifest.object("data")
-        return {"rows": document.integer("rows"), "sha256": document.text("sha256")}
+        named = {"rows": document.integer("rows"), "sha256": document.text("sha256")}
+        if self.bundle.has(DATA) and named != data_identity(self._data()):
+            raise BundleError(f"{self.bundle.path} names other data than it holds; take another copy")
+        return named
 
     def evaluation(self) -> OfflineEvaluation | None:
         return None
@@ -114,7 +121,7 @@ class _Saved:
 
     def _solution(self) -> Solution:
         document, numbers = self.bundle.document(RESULT), _tensors(self.bundle, NUMBERS)
-        data = _data(_tensors(self.bundle, DATA), self.start.schema)
+        data = self._data()
         settings, gamma = document.object("model"), document.object("answer").number("discount")
         arrays = {
             name.removeprefix("solution."): part
@@ -124,8 +131,11 @@ class _Saved:
         problem = ControlProblem.from_settings(settings, data, self.start.states, gamma, arrays)
         solution = problem.restore(self.policy, arrays, seed=self.seed)
         if problem.multistep is None:
-            _summary(document.object("answer")).check(solution.expected_return, solution.unknown_mass)
+            _summary(document.object("answer")).check(solution)
         return solution
+
+    def _data(self) -> Transitions:
+        return _data(_tensors(self.bundle, DATA), self.start.schema)
 
 
 def _check_policy(policy: Policy, schema: Schema) -> None:

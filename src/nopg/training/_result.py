@@ -81,7 +81,7 @@ class TrainingResult:
             return known
         found = self.evaluator.evaluate(self.policy)
         if self.verdict is not None:  # the numbers of the paper's equation are others
-            self.numbers.check(found.expected_return, found.unknown_mass)
+            self.numbers.check(found)
         return found
 
     @cached_property

@@ -42,17 +42,29 @@ class Summary:
     verdict: Verdict | None = None
     reasons: tuple[str, ...] = ()
 
-    def check(self, expected_return: float, unknown_mass: float) -> None:
+    def check(self, again: Solution | OfflineEvaluation) -> None:
         """Refuse what was computed again if it is not what this summary says."""
         low, high = self.interval or (0.0, 0.0)
         width = high - low if math.isfinite(high - low) else 0.0
-        near = _AGAIN * (abs(expected_return) + width) + self.certificate.return_error
-        apart = abs(expected_return - self.expected_return)
-        if not apart <= near or not abs(unknown_mass - self.unknown_mass) <= _AGAIN:
+        near = _AGAIN * (abs(again.expected_return) + width) + self.certificate.return_error
+        apart = abs(again.expected_return - self.expected_return)
+        if not apart <= near or not abs(again.unknown_mass - self.unknown_mass) <= _AGAIN:
             raise BundleError(
                 f"the saved expected return is {self.expected_return:.6g} with an unknown mass of "
-                f"{self.unknown_mass:.4g}, but the saved controller has {expected_return:.6g} and "
-                f"{unknown_mass:.4g} on the saved data; the numbers were changed. Train again"
+                f"{self.unknown_mass:.4g}, but the saved controller has {again.expected_return:.6g} and "
+                f"{again.unknown_mass:.4g} on the saved data; the numbers were changed. Train again"
+            )
+        if isinstance(again, OfflineEvaluation):
+            self._check_interval(again, near)
+
+    def _check_interval(self, again: OfflineEvaluation, near: float) -> None:
+        ends = zip(self.interval or (), again.interval, strict=False)
+        alike = all(saved == found or abs(saved - found) <= near for saved, found in ends)
+        if not alike or self.verdict != again.verdict:
+            raise BundleError(
+                f"the saved verdict is {self.verdict!r} with the interval {self.interval}, but the saved "
+                f"controller has {again.verdict!r} and {again.interval} on the saved data; the numbers were "
+                "changed. Train again"
             )
 
     @classmethod

@@ -1,0 +1,233 @@
+"""Writes that are interrupted: killed before every change of a name, at any moment, or by a full disk.
+
+Run by the tests in a process of its own, which forks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from bundles.faults import FULL, Fault, fail_at, in_child, limit_files
+from nopg._files import replaced_by
+from nopg.bundles import new_key_pair, open_bundle, sign_bundle
+from nopg.bundles._bundle import SIGNATURE
+from nopg.bundles._writing import write_bundle
+from nopg.report import PolicyReport
+from nopg.training._checkpoint_files import State, complete_folders, read_folder, write_folder
+from nopg.training._reports import Update
+
+OLD, NEW = "old", "new"
+WORDS = {OLD: 2_000, NEW: 3_000}
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write over an older version.
+
+    Attributes:
+        version: Writes a version to a folder.
+        read: Returns the version that is whole there, None if there is none, and raises if one is torn.
+        fresh: Whether nothing is there at first.
+    """
+
+    version: Callable[[Path, str], object]
+    read: Callable[[Path], str | None]
+    fresh: bool = False
+
+
+def save(path: Path, version: str) -> None:
+    arrays = {"a.safetensors": {"x": np.full(WORDS[version], 1.0)}}
+    documents = {"b.json": {"version": version}}
+    write_bundle(path, documents=documents, arrays=arrays, about={"version": version}, overwrite=True)
+
+
+def saved(path: Path) -> str | None:
+    if not path.exists():
+        former = replaced_by(path)
+        return None if former is None else saved(former)
+    bundle = open_bundle(path)
+    version = bundle.manifest.text("version")
+    members = bundle.members()
+    assert json.loads(members["b.json"]) == {"version": version}
+    assert len(members["a.safetensors"]) > 8 * WORDS[version]
+    return version
+
+
+def save_in_two_steps(path: Path, version: str) -> None:
+    """As where a system cannot exchange two names."""
+    with patch("nopg._files._exchange", return_value=False):
+        save(path, version)
+
+
+def sign(folder: Path, version: str) -> None:
+    """The new version is the same bundle with a signature."""
+    path = folder / "tank"
+    if version == OLD:
+        save(path, OLD)
+        new_key_pair(folder / "key")
+    else:
+        sign_bundle(path, folder / "key")
+
+
+def signed(folder: Path) -> str | None:
+    if saved(folder / "tank") is None or not (folder / "tank" / SIGNATURE).exists():
+        return saved(folder / "tank")
+    open_bundle(folder / "tank", key=folder / "key.pub")
+    return NEW
+
+
+def report(folder: Path, version: str) -> None:
+    page: Any = SimpleNamespace(html=f"<p>{version * WORDS[version]}</p>\n", facts={"version": version})
+    PolicyReport.save(page, folder / "page.html", overwrite=True)
+
+
+def reported(folder: Path) -> str | None:
+    """Page and facts are each whole; between their two renames they may be of two versions."""
+    if not (folder / "page.html").exists():
+        return None
+    text, facts = (folder / "page.html").read_text(), json.loads((folder / "page.json").read_text())
+    version = NEW if NEW in text else OLD
+    assert text == f"<p>{version * WORDS[version]}</p>\n"
+    assert facts in ({"version": OLD}, {"version": NEW})
+    return version
+
+
+def checkpoint(folder: Path, version: str) -> None:
+    count = 1 if version == OLD else 2
+    updates = tuple(
+        Update(
+            number=k + 1,
+            planned=2,
+            expected_return=0.0,
+            gradient_norm=1.0,
+            unknown_mass=0.0,
+            products=0,
+            seconds=0.1,
+        )
+        for k in range(count)
+    )
+    state = State(fingerprint={}, finished=False, eps=1e-8, most_candidates=None, start=None, parameters=None)
+    path = folder / "run" / f"update-{count:06}"
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists():
+        write_folder(path, state, updates, {"x": torch.full((WORDS[version],), 1.0)})
+
+
+def checked(folder: Path) -> str | None:
+    complete = complete_folders(folder / "run")
+    for number, path in complete.items():
+        _, history, tensors = read_folder(path)
+        assert len(history) == number
+        assert len(tensors["x"]) == WORDS[OLD if number == 1 else NEW]
+    return {0: None, 1: OLD, 2: NEW}[max(complete, default=0)]
+
+
+WRITES = {
+    "save": Write(lambda f, v: save(f / "tank", v), lambda f: saved(f / "tank"), fresh=True),
+    "overwrite": Write(lambda f, v: save(f / "tank", v), lambda f: saved(f / "tank")),
+    "overwrite in two steps": Write(
+        lambda f, v: save_in_two_steps(f / "tank", v), lambda f: saved(f / "tank")
+    ),
+    "overwrite a zip": Write(lambda f, v: save(f / "tank.zip", v), lambda f: saved(f / "tank.zip")),
+    "report": Write(report, reported),
+    "checkpoint": Write(checkpoint, checked),
+}
+if importlib.util.find_spec("cryptography"):
+    WRITES["sign"] = Write(sign, signed)
+
+
+def left(folder: Path) -> list[str]:
+    """Return the temporary names in a folder."""
+    return [path.name for path in folder.rglob(".*") if path.name != ".lock"]
+
+
+def interrupted(write: Write, fault: Callable[[Path], object], *, seconds: float | None = None) -> int:
+    """Write in a child that meets a fault; return its exit code. What is there is whole, and it can go on."""
+    with tempfile.TemporaryDirectory() as there:
+        folder = Path(there)
+        before = None if write.fresh else OLD
+        if before:
+            write.version(folder, OLD)
+
+        def act() -> None:
+            fault(folder)
+            write.version(folder, NEW)
+            if seconds is not None:  # killed at any moment of many writes
+                while True:
+                    write.version(folder, OLD)
+                    write.version(folder, NEW)
+
+        code = in_child(act, seconds=seconds)
+        assert code in {0, FULL, -signal.SIGKILL}, code
+        found = write.read(folder)
+        assert found in ({before, NEW} if seconds is None else {before, OLD, NEW}), f"lost: {found}"
+        if code == 0:
+            assert found == NEW
+        if code == FULL:
+            assert not [name for name in left(folder) if "update" not in name], left(folder)
+        assert in_child(lambda: write.version(folder, NEW)) == 0
+        assert write.read(folder) == NEW
+        if code != FULL or "run" not in {path.name for path in folder.iterdir()}:
+            assert not left(folder), left(folder)
+        return code
+
+
+def at_every_change(write: Write) -> dict[str, int]:
+    """Kill before every change of the folder, and let the disk be full from every one on."""
+    faults: tuple[Fault, ...] = ("kill", "full")
+    counted: dict[str, int] = {}
+    for fault in faults:
+        number = 0
+        while interrupted(write, partial(fail_at, number=number, fault=fault)):
+            number += 1
+        counted[fault] = number
+    sizes = (0, 1, 50, 500, 1_000, 5_000, 10_000, 20_000)
+    ended = [interrupted(write, partial(limit_files, size=size)) for size in sizes]
+    counted["full within a file"] = sum(code == FULL for code in ended)
+    return counted
+
+
+def at_any_moment(write: Write, kills: int, rng: random.Random) -> int:
+    """Kill at random moments while versions are written again and again; return how many kills."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as there:
+        write.version(Path(there), OLD)
+    whole = time.perf_counter() - began
+    for _ in range(kills):
+        interrupted(write, lambda folder: None, seconds=rng.uniform(0.0, 3.0 * whole))
+    return kills
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=0, help="at random moments, for each kind of write")
+    parser.add_argument("--only", choices=list(WRITES), nargs="*", default=list(WRITES))
+    options = parser.parse_args()
+    counted = {}
+    for name in options.only:
+        write = WRITES[name]
+        counted[name] = at_every_change(write)
+        if name not in {"sign", "checkpoint"}:  # these make one version of the other
+            counted[name]["random kills"] = at_any_moment(write, options.kills, random.Random(name))
+    sys.stdout.write(json.dumps(counted) + "\n")
+
+
+if __name__ == "__main__":
+    main()
