@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from nopg._columns import NO_REWARD
 from nopg.cli._derived import derive, exogenous_of, missing_of, uses_derived
 from nopg.cli._sources import kind_of
+from nopg.cli._toml import read_toml
 from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, RecursionError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise typer.BadParameter(f"{path} cannot be read as TOML ({error})") from None
+        values = read_toml(path)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from None
     known = {one.name for one in context.command.params if one.name} - {"config"}
     options = {key.replace("-", "_"): value for key, value in values.items()}
     if unknown := [key for key in values if key.replace("-", "_") not in known]:
