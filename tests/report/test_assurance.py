@@ -14,7 +14,7 @@ import nopg
 from docs.pages import code
 from nopg.cli._app import app
 from nopg.cli._hazards import read_hazards
-from nopg.deploy import GuardedController, GuardRules
+from nopg.deploy import GuardedController, GuardRules, RuntimeController
 from nopg.deploy import load as load_controller
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import Risk
@@ -161,6 +161,19 @@ def test_a_guard_that_nobody_chose_is_an_open_item(result: TrainingResult, folde
     bare = assurance_case(result, [HIGH])
     assert "No guard was given" in bare.html
     assert any("which controller acts" in item for item in bare.open_items)
+
+
+def test_one_chosen_setting_is_enough_to_have_chosen(result: TrainingResult, folder: Path) -> None:
+    chosen = GuardedController(load_controller(folder), max_change=[0.1])
+    assert "All settings are defaults" not in assurance_case(result, [HIGH], guard=chosen).html
+
+
+def test_the_guard_of_another_controller_is_refused(result: TrainingResult, folder: Path) -> None:
+    saved = load_controller(folder).saved
+    columns = replace(saved.columns, states=("depth",))
+    other = RuntimeController(replace(saved, columns=columns))
+    with pytest.raises(ArgumentError, match="which is not the controller of this run"):
+        assurance_case(result, [HIGH], guard=GuardedController(other))
 
 
 def test_what_a_user_wrote_stays_text_and_nothing_is_loaded(case: AssuranceCase) -> None:

@@ -48,9 +48,9 @@ class AssuranceContent:
     def guard_is_default(self) -> bool:
         """Whether nobody has chosen a setting of the guard."""
         guard = self.guard
-        return guard is not None and (
-            (guard.rules, guard.most_unknown, guard.max_change) == (GuardRules(), MOST_UNKNOWN, None)
-        )
+        if guard is None or guard.max_change is not None:
+            return False
+        return guard.rules == GuardRules() and guard.most_unknown == MOST_UNKNOWN
 
     @property
     def guard_settings(self) -> dict[str, tuple[str, str]]:

@@ -140,9 +140,14 @@ def hazard_evidence(
         raise ArgumentError("there are no hazards; name at least one with its region and its limit")
     if len({one.name for one in hazards}) < len(hazards):
         raise ArgumentError(f"two hazards have the same name: {[one.name for one in hazards]}")
+    schema = result.policy.schema
+    if guard is not None and guard.controller.columns.to_dict() != schema.to_dict():
+        raise ArgumentError(
+            f"the guard is that of {guard.controller}, which is not the controller of this run"
+        )
     for one in hazards:
         try:
-            region_of(one.region, result.policy.schema)
+            region_of(one.region, schema)
         except ArgumentError as error:
             raise ArgumentError(f"the hazard {one.name!r}: {error}") from None
     return tuple(_evidence(result, one, guard, steps) for one in hazards)
