@@ -10,7 +10,6 @@ truth is the mean return from the declared starts of the log on the plant.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ from studies.logs.known_reward_plants import REWARD_PLANTS, RewardPlant
 from studies.markdown import table
 from studies.printing import note, say
 from studies.records import FOLDER, Record, append, code_version, last_of_each, read
-from studies.seeds import seeds_of
+from studies.seeds import plants_and_seeds
 
 __all__ = ["STUDY", "main", "page"]
 
@@ -192,23 +191,14 @@ def _errors(records: Sequence[Record], method: str, policy: str | None = None) -
 
 def main() -> None:
     """Make the runs without a record of this version and print the page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.known_reward",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--plant", choices=tuple(REWARD_PLANTS), help="all by default")
-    parser.add_argument("--logs", default="0-4", help="such as 0-4")
-    given = parser.parse_args()
     warnings.simplefilter("ignore")
     version = code_version("src/nopg")
     done = {(one.benchmark, one.seed) for one in read(FOLDER, STUDY) if one.commit == version}
-    for seed in seeds_of(given.logs):
-        for plant in [REWARD_PLANTS[given.plant]] if given.plant else REWARD_PLANTS.values():
-            if (plant.name, seed) not in done:
-                note(f"{plant.name}, log {seed}")
-                for record in run_one(plant, seed):
-                    append(record, FOLDER)
+    for plant, seed in plants_and_seeds("known_reward", __doc__, REWARD_PLANTS, logs="0-4"):
+        if (plant.name, seed) not in done:
+            note(f"{plant.name}, log {seed}")
+            for record in run_one(plant, seed):
+                append(record, FOLDER)
     say(page(last_of_each(read(FOLDER, STUDY))))
 
 

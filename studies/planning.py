@@ -8,7 +8,6 @@ this training, with the network's value at the end of its plans. Both run from t
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ from studies.plants.logged import LoggedPlant
 from studies.plants.simulation import control_law, run_plant
 from studies.printing import note, say
 from studies.records import FOLDER, Record, append, code_version, last_of_each, read
-from studies.seeds import seeds_of
+from studies.seeds import plants_and_seeds
 
 __all__ = ["STUDY", "main", "page"]
 
@@ -126,20 +125,11 @@ def _rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
 
 def main() -> None:
     """Make the runs and print the page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.planning",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--plant", choices=tuple(_PLANTS), help="all by default")
-    parser.add_argument("--logs", default="0", help="such as 0-2")
-    given = parser.parse_args()
     warnings.simplefilter("ignore")
-    for seed in seeds_of(given.logs):
-        for plant in [_PLANTS[given.plant]] if given.plant else _PLANTS.values():
-            note(f"{plant.name}, log {seed}")
-            for record in run_one(plant, seed, PlannerConfig(candidates=8, iterations=3)):
-                append(record, FOLDER)
+    for plant, seed in plants_and_seeds("planning", __doc__, _PLANTS, logs="0"):
+        note(f"{plant.name}, log {seed}")
+        for record in run_one(plant, seed, PlannerConfig(candidates=8, iterations=3)):
+            append(record, FOLDER)
     say(page(last_of_each(read(FOLDER, STUDY))))
 
 

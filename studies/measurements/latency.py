@@ -31,6 +31,7 @@ __all__ = ["LIBRARIES", "measure", "page"]
 LIBRARIES = ("onnxruntime",)
 
 _ROUNDS, _CALLS = 41, 100
+_TIMED = 2_000
 _STATES, _ACTIONS = 17, 6
 
 _Call = Callable[[], object]
@@ -86,11 +87,13 @@ def _in_c(guard: GuardedController, observation: np.ndarray[Any, Any], folder: P
     source, built = to_c(guard, folder / "control.c").source, folder / "control.so"
     command = ["gcc", "-std=c99", "-O2", "-shared", "-fPIC", str(source), "-o", str(built), "-lm"]
     subprocess.run(command, check=True)
-    step = ctypes.CDLL(str(built)).control_step
-    memory = ctypes.create_string_buffer(1 << 16)
+    library = ctypes.CDLL(str(built))
+    step, memory = library.control_step, ctypes.create_string_buffer(1 << 16)
+    library.control_init(memory)
     actions, given = np.zeros(len(guard.controller.low)), observation.astype(np.float64)
     pointers = [one.ctypes.data_as(ctypes.c_void_p) for one in (given, actions)]
-    return lambda: step(memory, pointers[0], None, None, ctypes.c_double(math.nan), pointers[1])
+    never = ctypes.c_double(math.nan)
+    return lambda: step(memory, pointers[0], None, None, never, never, pointers[1])
 
 
 def _sections(folder: Path) -> dict[str, int]:
@@ -138,14 +141,32 @@ def _microseconds(calls: dict[str, _Call]) -> dict[str, float]:
     return {name: statistics.median(rounds) for name, rounds in taken.items()}
 
 
+def _wall_microseconds(calls: dict[str, _Call], count: int = _TIMED) -> dict[str, dict[str, float]]:
+    """Return quantiles of the wall time of single calls, which take turns."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(count):
+        for name, call in calls.items():
+            start = time.perf_counter_ns()
+            call()
+            taken[name].append((time.perf_counter_ns() - start) / 1e3)
+    return {name: _quantiles(times) for name, times in taken.items()}
+
+
+def _quantiles(times: Sequence[float]) -> dict[str, float]:
+    p50, p99 = np.quantile(times, (0.5, 0.99)).tolist()
+    return {"p50": p50, "p99": p99, "max": max(times)}
+
+
 def measure() -> Iterator[dict[str, Any]]:
     """Yield the microseconds of each controller."""
     torch.set_num_threads(1)
     for name, result in _cases():
         with tempfile.TemporaryDirectory() as folder:
+            calls = _calls(result, Path(folder))
             results = {
                 "representatives": len(result.condensed_support.places),
-                "microseconds": _microseconds(_calls(result, Path(folder))),
+                "wall": _wall_microseconds(calls),
+                "microseconds": _microseconds(calls),
                 "bytes": _sections(Path(folder)),
             }
         yield {"benchmark": name, "results": results}
@@ -178,6 +199,7 @@ def page(records: Sequence[Record]) -> str:
         "",
         *_table(records, ("torch, all", "numpy, all", "onnx float64, all", "onnx float32, all", "C, all")),
         "",
+        *_wall_section(records),
         "## Size in C",
         "",
         "Bytes of the object file (`gcc -Os`); constants hold the representatives and the policy.",
@@ -191,6 +213,27 @@ def page(records: Sequence[Record]) -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _wall_section(records: Sequence[Record]) -> list[str]:
+    """Return the quantiles of single calls, which records have since they also have the load."""
+    timed = [one for one in records if "wall" in one.results]
+    rows = [
+        [one.benchmark, name, *(f"{value:.0f}" for value in times.values()), f"{one.setup['load']}"]
+        for one in timed
+        for name, times in one.results["wall"].items()
+    ]
+    if not rows:
+        return []
+    return [
+        "## Single calls",
+        "",
+        f"Microseconds of wall time of {_TIMED} single calls, and the load of the machine before. The "
+        "largest is due to the operating system as much as to the controller.",
+        "",
+        *table(("controller", "call", "p50", "p99", "max", "load before"), rows),
+        "",
+    ]
 
 
 def _table(records: Sequence[Record], methods: tuple[str, ...]) -> list[str]:

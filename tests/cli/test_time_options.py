@@ -143,6 +143,7 @@ def test_lags_that_were_chosen_are_saved_and_used_for_another_log(
 
 def test_a_start_names_measured_columns_only(log: Path, tmp_path: Path) -> None:
     fit = ["fit", log, *TYPED, "--lags", "valve=1", "--reward", "-level**2", "-g", 0.9, "--updates", 1]
+    fit += ["--begin", "given"]
     code, _, said = run(*fit, "--start", "1.2", "-o", tmp_path / "tank")
     assert code == 0, said
     assert load(tmp_path / "tank").start_support.states[0, 0] == 1.2

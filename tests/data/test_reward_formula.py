@@ -95,7 +95,7 @@ def test_readers_take_a_formula_where_no_column_has_that_name(tmp_path: Path) ->
 
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 def test_a_saved_controller_keeps_the_formula(tmp_path: Path) -> None:
-    config = nopg.TrainingConfig(updates=2, progress=False)
+    config = nopg.TrainingConfig(updates=2, start="given", progress=False)
     result = nopg.optimize(tank(80), 0.9, config=config)
     result.save(tmp_path / "run")
     again = nopg.load(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""The commands of the page on deploying that lead from a bundle to C: they run, and give what it says."""
+"""The commands of the page on deploying that lead from a bundle to C, and its guard: they run as it says."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 import nopg
 from docs.pages import code
-from nopg.deploy import GuardedController, load
+from nopg.deploy import GuardedController, GuardRules, load
 
 PAGE = "docs/guides/deploying.md"
 ARM = ("arm-linux-gnueabihf-gcc", "qemu-arm")
@@ -38,8 +38,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     config = nopg.TrainingConfig(updates=1, progress=False)
     nopg.optimize(data, 0.9, model="paper", config=config).save(place / "tank", data=False)
-    (main,) = (block.text for block in code(PAGE) if block.language == "c")
-    (place / "main.c").write_text(main)
+    for language, name in (("c", "main.c"), ("toml", "guard.toml")):
+        (text,) = (block.text for block in code(PAGE) if block.language == language)
+        (place / name).write_text(text)
     (place / "nopg").write_text(f'#!/bin/sh\nexec {sys.executable} -m nopg.cli "$@"\n')
     (place / "nopg").chmod(0o755)
     return place
@@ -70,13 +71,30 @@ def run(command: str, folder: Path) -> str:
 
 
 def test_the_program_acts_as_numpy_does(folder: Path, printed: dict[str, str]) -> None:
-    guard = GuardedController(load(folder / "tank"), fallback=lambda observation: [0.5], max_change=0.2)
+    rules = GuardRules(return_unknown=0.1, dwell=20, transfer=3, frozen={"level": 100}, last_resort=[0.2])
+    guard = GuardedController(
+        load(folder / "tank"),
+        fallback=lambda observation: [0.5],
+        most_unknown=0.4,
+        max_change=0.2,
+        rules=rules,
+    )
     level = 0.3
     for _ in range(60):
         decision = guard.act([level])
         level = max(level + 0.3 * float(decision.action[0]) - 0.15 * level**0.5, 0.0)
     wanted = f"level {level:.6f} m, valve {decision.action[0]:.6f}, unknown share {decision.unknown:.6f}\n"
     assert printed["./tank-demo"] == wanted
+
+
+def test_the_exports_for_plcs_and_simulators_take_the_same_file(folder: Path) -> None:
+    lines = [line for one in code(PAGE) if one.kind == "indented" for line in one.text.splitlines()]
+    wanted = [line for line in lines if "--guard guard.toml" in line and "tank.c" not in line]
+    assert len(wanted) == 2
+    for command in wanted:
+        run(command, folder)
+    assert "0.4" in (folder / "tank.st").read_text()
+    assert (folder / "tank.fmu").exists()
 
 
 def test_without_a_library_it_needs_two_functions(printed: dict[str, str]) -> None:

@@ -8,7 +8,6 @@ import re
 import sys
 import warnings
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,34 +26,15 @@ from nopg.report._sections import _risks
 from nopg.report._trajectories import _turned
 from nopg.report._wording import number, sentence
 from nopg.training import TrainingResult
+from report import tank
+from report.page_tags import Tags
 
 STATE, UNIT = "<script>alert(1)</script>", 'm" onload="x'
 DISCOUNT = 0.7
 
 
-def tank_log(episodes: int = 12, steps: int = 10) -> nopg.Transitions:
-    """A tank whose level should stay at 1, under a random valve."""
-    rng = np.random.default_rng(0)
-    levels = rng.uniform(0.3, 1.5, episodes)
-    rows = []
-    for episode in range(episodes):
-        level = levels[episode]
-        for _ in range(steps):
-            valve = rng.uniform()
-            after = level + 0.3 * valve - 0.15 * np.sqrt(level)
-            rows.append((level, valve, -((level - 1) ** 2), after, episode))
-            level = after
-    state, action, reward, next_state, episode_of = np.array(rows).T
-    return nopg.Transitions.from_arrays(
-        state,
-        action,
-        reward,
-        next_state,
-        episodes=episode_of.astype(int),
-        state_names=[STATE],
-        action_names=["valve"],
-        units={STATE: UNIT},
-    )
+def tank_log() -> nopg.Transitions:
+    return tank.tank_log(STATE, {STATE: UNIT})
 
 
 @pytest.fixture(scope="module")
@@ -74,26 +54,6 @@ def report(result: TrainingResult) -> PolicyReport:
 @pytest.fixture(scope="module")
 def page(report: PolicyReport) -> str:
     return report.html
-
-
-class Tags(HTMLParser):
-    """Collects tags with their attributes, and checks that they are closed in order."""
-
-    OPEN = ("meta", "img")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.stack: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        if tag not in self.OPEN:
-            self.stack.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.stack.pop() == tag
 
 
 def downloads(page: str) -> dict[str, list[list[str]]]:

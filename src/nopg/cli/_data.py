@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +13,13 @@ import typer
 from nopg._columns import NO_REWARD
 from nopg.cli._derived import derive, exogenous_of, missing_of, uses_derived
 from nopg.cli._sources import kind_of
+from nopg.cli._toml import read_toml
 from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:
     from nopg.data import Transitions
 
 __all__ = ["DataOptions", "parse_bounds"]
-
-_LARGEST_CONFIG = 1 << 20
 
 
 def _column(text: str, *names: str) -> Any:
@@ -42,13 +40,9 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_LARGEST_CONFIG + 1)
-        values = tomllib.loads(content.decode()) if len(content) <= _LARGEST_CONFIG else None
-    except (OSError, RecursionError, ValueError) as error:  # also what is no UTF-8 and no TOML
-        raise typer.BadParameter(f"{path} cannot be read as TOML ({error})") from None
-    if values is None:
-        raise typer.BadParameter(f"{path} has more than {_LARGEST_CONFIG} bytes; it is no file of options")
+        values = read_toml(path)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from None
     known = {one.name for one in context.command.params if one.name} - {"config"}
     options = {key.replace("-", "_"): value for key, value in values.items()}
     if unknown := [key for key in values if key.replace("-", "_") not in known]:

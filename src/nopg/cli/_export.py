@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nopg.cli._guard import GuardFile, read_guard
 from nopg.cli._options import AsJson, Overwrite, Run
 from nopg.cli._screen import print_json, print_rows
 from nopg.errors import ArgumentError
@@ -30,6 +31,7 @@ def export(
         Literal["float64", "float32"] | None,
         typer.Option(help="Data type of ONNX; float64 by default.", show_default=False),
     ] = None,
+    guard: GuardFile = None,
     most_unknown: Annotated[
         float | None,
         typer.Option(
@@ -45,21 +47,17 @@ def export(
     """Export a controller: raw observation in; action, support and unknown share out.
 
     ONNX is checked in onnxruntime first and leaves the guard to the caller; the others include it. Example:
-    `nopg export tank --to c tank.c`
+    `nopg export tank --to c tank.c --guard guard.toml`
     """
     if to == "onnx":
-        if most_unknown is not None or max_change is not None:
-            raise ArgumentError("ONNX has no guard; leave --most-unknown and --max-change out")
+        if guard is not None or most_unknown is not None or max_change is not None:
+            raise ArgumentError("ONNX has no guard; leave --guard, --most-unknown and --max-change out")
         _to_onnx(run, out, dtype or "float64", overwrite, as_json)
         return
     if dtype is not None:
         raise ArgumentError(f"--dtype is for ONNX; {to} has float64")
-    from nopg.deploy import GuardedController, load
-    from nopg.deploy._guard import MOST_UNKNOWN
-
-    limit = MOST_UNKNOWN if most_unknown is None else most_unknown
-    guard = GuardedController(load(run), most_unknown=limit, max_change=max_change)
-    written = _write(guard, out, to, overwrite)
+    guarded = read_guard(run, guard, most_unknown=most_unknown, max_change=max_change)
+    written = _write(guarded, out, to, overwrite)
     if as_json:
         print_json(written)
     else:

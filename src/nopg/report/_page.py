@@ -12,7 +12,21 @@ from nopg._typing import FloatArray
 from nopg.report._csv_tables import csv_table
 from nopg.report._pictures import Picture
 
-__all__ = ["figure", "figures", "note", "page", "paragraph", "section", "table", "thinned", "verdict"]
+__all__ = [
+    "bullets",
+    "fact_table",
+    "figure",
+    "figures",
+    "note",
+    "notice",
+    "page",
+    "paragraph",
+    "section",
+    "subsection",
+    "table",
+    "thinned",
+    "verdict",
+]
 
 _WIDTH, _DOTS_PER_INCH = 4.8, 150.0
 # A picture of eight actions would take half of a page's bytes otherwise.
@@ -49,6 +63,8 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 td.n { white-space: nowrap; }
 td:first-child { min-width: 2.5rem; }
 td.long { min-width: 14rem; overflow-wrap: anywhere; }
+.facts { width: 100%; }
+.facts td:first-child { width: 13rem; min-width: 8rem; color: var(--soft); }
 ul { padding-left: 1.2rem; }
 a { color: #0060a0; }
 @media (max-width: 40rem) {
@@ -91,15 +107,27 @@ def verdict(kind: str, text: str, numbers: Mapping[str, tuple[str, str]]) -> str
         f'<div>{escape(name)}<strong>{escape(value)}</strong><span class="soft">{escape(remark)}</span></div>'
         for name, (value, remark) in numbers.items()
     )
-    return (
-        f'<div class="verdict {kind.split(maxsplit=1)[0]}"><p>{escape(text)}</p></div>\n'
-        f'<div class="numbers">{cards}</div>'
-    )
+    return f'{notice(kind, text)}\n<div class="numbers">{cards}</div>'
+
+
+def notice(kind: str, text: str) -> str:
+    """Return a sentence in a box; its colour is that of a verdict."""
+    return f'<div class="verdict {kind.split(maxsplit=1)[0]}"><p>{escape(text)}</p></div>'
 
 
 def section(title: str, *parts: str) -> str:
     """Return parts below a heading."""
     return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
+
+
+def subsection(title: str, *parts: str) -> str:
+    """Return parts below a heading of a section."""
+    return f"<h3>{escape(title)}</h3>\n" + "\n".join(parts)
+
+
+def bullets(texts: Iterable[str]) -> str:
+    """Return a list."""
+    return "\n".join(("<ul>", *(f"<li>{paragraph(text)}</li>" for text in texts), "</ul>"))
 
 
 def paragraph(text: str) -> str:
@@ -139,6 +167,14 @@ def table(
         f'<div class="wide"><table>\n<thead><tr>{row(head, "th")}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
+
+
+def fact_table(rows: Iterable[tuple[str, str]]) -> str:
+    """Return names and texts, one pair per row."""
+    body = "\n".join(
+        f'<tr><td>{escape(name)}</td><td class="long">{escape(text)}</td></tr>' for name, text in rows
+    )
+    return f'<div class="wide"><table class="facts">\n<tbody>\n{body}\n</tbody></table></div>'
 
 
 def figures(parts: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ from nopg.report._trajectories import trajectory_pictures
 from nopg.training import TrainingResult
 from nopg.training._deviations import may_deviate
 
-__all__ = ["PolicyReport", "policy_report", "report_files", "write_report"]
+__all__ = ["PolicyReport", "as_logged", "policy_report", "report_files", "write_report"]
 
 Region = str | Callable[[Any], Any]
 
@@ -114,7 +114,7 @@ def policy_report(
         title=title,
         result=result,
         data=data,
-        description=describe(_as_logged(result)),
+        description=describe(as_logged(result)),
         policy=policy,
         logged=logged,
         gain=gain,
@@ -129,7 +129,7 @@ def policy_report(
     )
 
 
-def _as_logged(result: TrainingResult) -> Transitions:
+def as_logged(result: TrainingResult) -> Transitions:
     """Return the data without declared starts where the starts are those of the episodes anyway."""
     logged = replace(result.data, initial_states=None)
     return logged if torch.equal(logged.starts, result.start_support.states) else result.data

@@ -15,7 +15,7 @@ from nopg.models import ColumnFit
 from nopg.report._content import ReportContent
 from nopg.report._deviation_figure import deviation_picture
 from nopg.report._gains_figure import gains_picture
-from nopg.report._page import figure, figures, note, page, paragraph, section, table, verdict
+from nopg.report._page import bullets, figure, figures, note, page, paragraph, section, table, verdict
 from nopg.report._time_axis import steps_text
 from nopg.report._wording import LIMITS, VERDICTS, interval, number
 
@@ -60,7 +60,7 @@ def page_of(report: ReportContent) -> str:
         _influence(report),
         _training(report),
         _certificates(report),
-        section("Limits", "<ul>", *(f"<li>{paragraph(limit)}</li>" for limit in LIMITS), "</ul>"),
+        section("Limits", bullets(LIMITS)),
     ]
     return page(report.title, subtitle, parts)
 
