@@ -86,7 +86,7 @@ def test_a_network_that_is_not_better_beyond_doubt_gives_way_to_the_regulator() 
     result = optimize(data, 0.8, config=BRIEF)
     assert isinstance(result.policy.policy, FormulaPolicy)
     assert "LQR" in result.start
-    assert result.start.endswith("kept: a network is not better beyond doubt")
+    assert result.start.endswith("(kept: a network is not better beyond doubt)")
     assert torch.allclose(result.policy.policy.mode(data.features), regulator_of(data)(data.states), atol=0.1)
     assert result.evaluation.expected_return == result.expected_return
 

@@ -277,7 +277,7 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
         fits = result.evaluator.model.learned_fits
         rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits)
     rows["model"] = result.problem.description
-    rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s"
+    rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s; start: {result.start}"
     rows["saved"] = str(out)
     print_rows(rows)
     following = (

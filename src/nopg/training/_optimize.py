@@ -221,7 +221,7 @@ def _simplest(
     evaluator = OfflineEvaluator.of(problem)
     if is_surely_better(evaluator.follow(network), evaluator.follow(linear)):
         return network, trained
-    return linear, replace(trained, start=f"{found[0]}, kept: a network is not better beyond doubt")
+    return linear, replace(trained, start=f"{found[0]} (kept: a network is not better beyond doubt)")
 
 
 def _warn(messages: Iterable[str | None], *, stacklevel: int = 4) -> None:
