@@ -258,7 +258,8 @@ def _notes(records: Sequence[Record]) -> list[str]:
     absent = [name for name in METHODS if all(method != name for _, method in run)]
     versions = ", ".join(sorted({one.commit for one in records if one.method == "nopg"}))
     return [
-        f"Settings of `neural-mpc` were chosen on {development}. Logs that a method refused: {refused}.",
+        "Settings of `neural-mpc` were chosen on `pumped-tank` and `motor-with-friction`, the rule by which",
+        f"nopg returns a network or LQR on {development}. Logs that a method refused: {refused}.",
         "The plants of pcgym and gym-electric-motor are on the benchmark page, not here.",
         f"Versions of nopg: {versions or 'none yet'}. Plants without a run of nopg yet: "
         f"{', '.join(waiting) or 'none'}. Methods without a run yet: {', '.join(absent) or 'none'}.",
