@@ -54,7 +54,7 @@ def gigabytes(count: float) -> str:
 
 
 def _highest_resident() -> int | None:
-    """Return the peak of this program alone: what Linux counts as used by a process includes what its parent held."""
+    """Return the peak of this program alone: in what Linux counts as used is also what the parent held."""
     try:
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):

@@ -20,7 +20,7 @@ from nopg.errors import ArgumentError, SupportWarning
 
 SCRIPT = Path(__file__).parent / "hostile_inputs.py"
 TESTS = Path(__file__).parents[1]
-# The command, which writes at its end how much memory it held: a parent is told the larger of its own and this.
+# The command, which writes at its end how much memory it held: its parent would be told of its own too.
 MEASURED = """
 import atexit, sys
 from pathlib import Path
