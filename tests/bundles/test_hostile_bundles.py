@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from safetensors.numpy import load, save
 
 import nopg
 from nopg import deploy as runtime
@@ -105,13 +106,31 @@ def forged(bundle: Path, folder: Path, change: Callable[[dict[str, Any]], None])
     path = Path(shutil.copytree(bundle, folder / "forged"))
     document = json.loads((path / "result.json").read_text())
     change(document["answer"])
-    content = json.dumps(document).encode()
-    (path / "result.json").write_bytes(content)
-    manifest = json.loads((path / MANIFEST).read_text())
-    digest = hashlib.sha256(content).hexdigest()
-    manifest["members"]["result.json"] = {"bytes": len(content), "sha256": digest}
-    (path / MANIFEST).write_text(json.dumps(manifest))
+    put(path, "result.json", json.dumps(document).encode())
     return path
+
+
+def put(path: Path, name: str, content: bytes) -> None:
+    """Write a member, with hashes that fit."""
+    (path / name).write_bytes(content)
+    manifest = json.loads((path / MANIFEST).read_text())
+    manifest["members"][name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (path / MANIFEST).write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("member", "name"),
+    [("data", "initial_states"), ("result", "start.states"), ("result", "solution.nodes")],
+)
+def test_states_too_large_to_compute_with_are_refused_though_hashes_fit(
+    bundles: list[Path], tmp_path: Path, member: str, name: str
+) -> None:
+    path = Path(shutil.copytree(bundles[0], tmp_path / "forged"))
+    arrays = load((path / f"{member}.safetensors").read_bytes())
+    arrays[name][0, 1] = 1e300
+    put(path, f"{member}.safetensors", save(arrays))
+    with pytest.raises(BundleError, match=r"reaches 1e\+300"):
+        _ = nopg.load(path).solution
 
 
 @pytest.mark.parametrize(

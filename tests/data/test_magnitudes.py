@@ -48,6 +48,11 @@ def test_weights_that_cannot_be_squared_are_refused() -> None:
         log(weights=np.full(6, 1e300))
 
 
+def test_starts_that_cannot_be_squared_are_named() -> None:
+    with pytest.raises(DataError, match=r"reaches 1e\+300"):
+        log().starting_at(np.full((1, len(log().schema.states)), 1e300))
+
+
 def test_a_reward_formula_that_grows_beyond_squares_is_refused() -> None:
     with pytest.raises(DataError, match="the reward reaches"):
         log().with_reward("1e200 * s0")

@@ -23,6 +23,7 @@ from nopg.bellman._multistep_terms import MultistepTerms
 from nopg.bellman._nodes import Nodes
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
+from nopg.data._magnitudes import check_magnitudes
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
 from nopg.models._config import LocalModelConfig
@@ -107,6 +108,7 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         nodes = float_array(arrays, "nodes", 2)
         if not 0 < len(nodes) <= _MOST_NODES or nodes.shape[1] != len(data.schema.states):
             raise ArgumentError(f"nodes have shape {tuple(nodes.shape)}; they are states of the plant")
+        check_magnitudes(data.schema, zip(data.schema.states, nodes.T, strict=True))
         horizon, paths = settings.integer("horizon", least=1), settings.integer("num_paths", least=1)
         if horizon > LONGEST_HORIZON or paths > _MOST_PATHS:
             raise ArgumentError(f"{horizon} steps of {paths} paths are more than any training takes")

@@ -145,7 +145,7 @@ class Transitions:
             exogenous=exogenous_kinds(exogenous),
             interval=interval,
         )
-        starts = None if initial_states is None else as_starts(initial_states, s.shape[1])
+        starts = None if initial_states is None else as_starts(initial_states, schema)
         finite = finite_rows({name: values.numpy() for name, values in rows.items()}, names, invalid)
         data = cls(**rows | {"truncated": cuts & ~ends}, schema=schema, initial_states=starts)
         data = data if finite.all() else data.take(torch.as_tensor(finite))
@@ -325,7 +325,7 @@ class Transitions:
 
     def starting_at(self, initial_states: ArrayLike) -> Transitions:
         """Return the dataset with declared starts: raw states (n₀, d_s), or one state (d_s,)."""
-        return replace(self, initial_states=as_starts(initial_states, self.states.shape[1]))
+        return replace(self, initial_states=as_starts(initial_states, self.schema))
 
     def take(self, rows: torch.Tensor) -> Transitions:
         """Return the dataset of the given rows (indices or a mask), in that order."""

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import torch
 
 from nopg._typing import ArrayLike
+from nopg.data._magnitudes import check_magnitudes
+from nopg.data._schema import Schema
 from nopg.errors import ArgumentError, DataError
 
 __all__ = [
@@ -74,15 +76,16 @@ def as_episodes(episodes: ArrayLike) -> torch.Tensor:
     return torch.as_tensor(np.asarray(episodes).astype(np.int64).reshape(-1))
 
 
-def as_starts(initial_states: ArrayLike, columns: int) -> torch.Tensor:
+def as_starts(initial_states: ArrayLike, schema: Schema) -> torch.Tensor:
     """Return raw states (n₀, d_s); a vector is one state."""
-    starts = as_matrix("initial_states", initial_states)
+    starts, columns = as_matrix("initial_states", initial_states), len(schema.states)
     if np.ndim(initial_states) == 1 and columns > 1:
         starts = starts.T
     if starts.shape[1] != columns:
         raise DataError(f"initial_states have {starts.shape[1]} columns, states have {columns}")
     if not bool(starts.isfinite().all()) or len(starts) == 0:
         raise DataError("initial_states must hold at least one state and finite numbers only")
+    check_magnitudes(schema, zip(schema.states, starts.T, strict=True))
     return starts
 
 

@@ -128,7 +128,8 @@ class _Saved:
             for name, part in numbers.items()
             if name.startswith("solution.")
         }
-        problem = ControlProblem.from_settings(settings, data, self.start.states, gamma, arrays)
+        starts = data.starting_at(self.start.states).starts
+        problem = ControlProblem.from_settings(settings, data, starts, gamma, arrays)
         solution = problem.restore(self.policy, arrays, seed=self.seed)
         if problem.multistep is None:
             _summary(document.object("answer")).check(solution)
