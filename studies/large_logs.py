@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -36,6 +37,8 @@ __all__ = ["STUDY", "main", "page", "result"]
 STUDY = "large-logs"
 _FILE_ROWS = 1_000_000
 _DISCOUNT = 0.99
+# Between two measurements of memory.
+_SECONDS = 0.5
 _PLANTS: Mapping[str, tuple[Environment, str]] = MappingProxyType(
     {"pendulum": (Pendulum(), "pendulum-grid-99"), "cart-pole": (CartPole(), "cart-pole")}
 )
@@ -47,6 +50,7 @@ _HEADS = (
     "pass, min",
     "rows per s",
     "MB a process",
+    "MB in all",
     "training, s",
     "discounted return",
     "predicted",
@@ -57,7 +61,8 @@ _INTRODUCTION = """# Logs of any length
 Made by `python -m studies page large-logs` from `results/studies/large-logs.jsonl`; do not edit. One pass
 over Parquet files of a million rows each (uniform states and actions, development plants), then one call of
 `nopg.optimize` with the summary, γ = .99. Wall time of the pass, the sample and its model included, on a
-machine with two cores, loaded as the last column says; the largest memory of one process. Discounted returns
+machine with two cores, loaded as the last column says; the largest memory of one process, and of all of this
+machine's processes together, shared pages counted once, each half second. Discounted returns
 and sums of rewards are those of the true plant. The sum is over the steps of its benchmark, 500 of the
 pendulum, whose best known is −304, and 10 000 of the cart-pole, 100 times what the discount looks ahead.
 """
@@ -81,11 +86,13 @@ def run_one(plant: str, rows: int, folder: Path, *, workers: int, engine: str) -
     """Return the record of one log: the pass, then a training from its summary and the true return."""
     files = write_log(plant, rows, folder)
     load, began = os.getloadavg()[0], time.monotonic()
-    summary = summarize(files, workers=workers, engine=engine)  # type: ignore[arg-type]
+    with _AllProcesses() as memory:
+        summary = summarize(files, workers=workers, engine=engine)  # type: ignore[arg-type]
     seconds = time.monotonic() - began
-    memory = max(peak_memory(), peak_memory(children=True))
+    largest = max(peak_memory(), peak_memory(children=True))
     trained, values = _trained(summary, plant)
-    measured = {"workers": workers, "load": round(load, 1), "megabytes": round(memory / 1e6)}
+    measured: dict[str, float] = {"workers": workers, "load": round(load, 1)}
+    measured |= {"megabytes": round(largest / 1e6), "total_megabytes": round(memory.most / 1e6)}
     return Record(
         study=STUDY,
         benchmark=plant,
@@ -99,6 +106,40 @@ def run_one(plant: str, rows: int, folder: Path, *, workers: int, engine: str) -
         summary=trained,
         results=measured | {"training_seconds": trained["seconds"]},
     )
+
+
+class _AllProcesses:
+    """Measures, while it is entered, the most memory of this process and its children together.
+
+    Pages that several processes share, such as those of libraries, count once.
+    """
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_SECONDS):
+            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+            self.most = max(self.most, sum(map(_own_memory, ["self", *children])))
+
+
+def _own_memory(process: str) -> int:
+    """Return the bytes of a process, its share of what it shares; 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
 def _trained(summary: LogSummary, plant: str) -> tuple[dict[str, Any], Any]:
@@ -125,6 +166,7 @@ def result(records: Sequence[Record]) -> str:
             f"{_seconds(one) / 60:.1f}",
             f"{one.rows / _seconds(one):.0f}",
             f"{one.results['megabytes']}",
+            f"{one.results.get('total_megabytes', '')}",
             f"{one.results['training_seconds']:.0f}",
             f"{one.discounted:.4g}",
             "{:.4g} … {:.4g}".format(*one.summary["interval"]),
