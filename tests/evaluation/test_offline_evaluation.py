@@ -191,7 +191,12 @@ def test_a_baseline_may_be_the_best(data: Transitions) -> None:
     assert found.gains["lqr"].mean > 0
     cloned, logged = found.evaluations["cloning"], found.evaluations[LOGGED]
     assert cloned.expected_return > logged.expected_return  # it does not explore
-    with pytest.raises(ArgumentError, match="there is no baseline 'pid'; there are cloning, lqr, mpc"):
+    assert (
+        str(found)
+        .splitlines()[-1]
+        .startswith("cloning: behaviour cloning, a network that acts as the log did; lqr: ")
+    )
+    with pytest.raises(ArgumentError, match="there is no baseline 'pid'; there are lqr, mpc, cloning, td3bc"):
         compare({}, data, 0.9, baselines=["pid"])
 
 
