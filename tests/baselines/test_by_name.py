@@ -26,7 +26,7 @@ def evaluator(data: Transitions) -> OfflineEvaluator:
     return OfflineEvaluator(data, 0.9)
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", [name for name in BASELINES if name != "simc"])  # the plant has two actions
 def test_every_baseline_is_judged_as_any_controller(name: str, evaluator: OfflineEvaluator) -> None:
     law = baseline(name, evaluator.data, 0.9, **SEEDED.get(name, {}))
     found = evaluator.compare({name: law})

@@ -196,7 +196,7 @@ def test_a_baseline_may_be_the_best(data: Transitions) -> None:
         .splitlines()[-1]
         .startswith("cloning: behaviour cloning, a network that acts as the log did; lqr: ")
     )
-    with pytest.raises(ArgumentError, match="there is no baseline 'pid'; there are lqr, mpc, cloning, td3bc"):
+    with pytest.raises(ArgumentError, match="there is no baseline 'pid'; there are lqr, mpc, cloning, simc"):
         compare({}, data, 0.9, baselines=["pid"])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from nopg.baselines._cloning import cloned
 from nopg.baselines._linear_mpc import LinearMPC
 from nopg.baselines._offline import OfflineMethod, train_offline
+from nopg.baselines._pi_rule import PIRule
 from nopg.baselines._regulator import LinearQuadraticFit, Regulator
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
@@ -46,6 +47,11 @@ def _lqr(data: Transitions, discount: float) -> Regulator:
     return found
 
 
+def _simc(data: Transitions, discount: float, **settings: Any) -> PIRule:
+    del discount
+    return PIRule.of(data, **settings)
+
+
 def _offline(method: OfflineMethod, data: Transitions, discount: float, **settings: Any) -> Any:
     chosen = {"snapshots": 1, "hidden_units": _HIDDEN_UNITS, **settings}
     return train_offline(method, data, discount=discount, **chosen)[-1].controller
@@ -56,6 +62,7 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "lqr": Baseline("least squares + LQR", _lqr),
         "mpc": Baseline("linear MPC within the bounds, on the same least squares", LinearMPC),
         "cloning": Baseline("behaviour cloning, a network that acts as the log did", _cloning),
+        "simc": Baseline("PI control by the SIMC rule, of a first-order plant with a delay", _simc),
         "td3bc": Baseline("TD3+BC of d3rlpy", partial(_offline, "td3+bc")),
         "iql": Baseline("implicit Q-learning of d3rlpy", partial(_offline, "iql")),
         "cql": Baseline("conservative Q-learning of d3rlpy", partial(_offline, "cql")),
@@ -71,8 +78,8 @@ def baseline(name: str, data: Transitions, discount: float, **settings: Any) -> 
         name: One of `BASELINES`.
         data: The log.
         discount: γ.
-        **settings: Of the baseline: `horizon` of `mpc`, `seed` of `cloning`; `td3bc`, `iql` and `cql` take
-            those of `train_offline`, such as `seed` and `updates`.
+        **settings: Of the baseline: `horizon` of `mpc`, `seed` of `cloning`; `output` and `set_point` of
+            `simc`; `td3bc`, `iql` and `cql` take those of `train_offline`, such as `seed` and `updates`.
 
     Example:
         >>> from nopg.envs import LQR, UniformAgent, collect

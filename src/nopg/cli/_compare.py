@@ -36,8 +36,8 @@ def compare(
             "--with",
             help="Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
             "an object with such a call, without memory; [bold]the file is executed[/bold]. A folder or zip: "
-            "another RUN. `lqr`, `mpc`, `cloning`: a baseline made of the same log; `td3bc`, `iql`, `cql`: "
-            "one by d3rlpy, which takes a minute or more. `logged`: the logged behaviour, always shown.",
+            "another RUN. `lqr`, `mpc`, `cloning`, `simc`: a baseline made of the same log; `td3bc`, `iql`, "
+            "`cql`: one by d3rlpy, in a minute or more. `logged`: the logged behaviour, always shown.",
             show_default=False,
         ),
     ] = None,
