@@ -11,7 +11,6 @@ import torch
 
 from nopg import Transitions
 from nopg.baselines import baseline, train_offline
-from studies.neural_model import train_neural
 from studies.plants import Controller
 
 __all__ = ["RIVALS", "Rival"]
@@ -50,7 +49,7 @@ RIVALS: Mapping[str, Rival] = MappingProxyType(
         "bc": _cloning,
         "td3bc": partial(_seeded, "td3bc"),
         "iql": partial(_seeded, "iql"),
-        "neural": train_neural,
+        "neural": partial(_seeded, "neural"),
     }
 )
 """Least squares + LQR, linear MPC on the same fit, behaviour cloning, TD3+BC, IQL, and a policy gradient

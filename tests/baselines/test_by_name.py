@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
-from nopg.baselines import BASELINES, baseline
+from nopg.baselines import BASELINES, NeuralConfig, baseline
 from nopg.data import Transitions
 from nopg.envs import LQR, UniformAgent, collect
-from nopg.errors import MissingExtraError
+from nopg.errors import DataError, MissingExtraError
 from nopg.evaluation import OfflineEvaluator
 
-SEEDED = {"cloning": {}, "td3bc": {"updates": 20}, "iql": {"updates": 20}, "cql": {"updates": 20}}
+FEW = NeuralConfig(members=2, hidden=8, model_updates=20, policy_updates=3, rollout=5)
+SEEDED: dict[str, dict[str, Any]] = {
+    "cloning": {},
+    "neural": {"config": FEW},
+    "td3bc": {"updates": 20},
+    "iql": {"updates": 20},
+    "cql": {"updates": 20},
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +73,21 @@ def test_without_d3rlpy_a_comparison_names_the_extra(
     monkeypatch.setitem(sys.modules, "d3rlpy", None)
     with pytest.raises(MissingExtraError, match=r"needs d3rlpy.*pip install 'nopg\[baselines\]'"):
         evaluator.compare({}, baselines=["lqr", "td3bc"])
+
+
+@pytest.mark.parametrize("name", ["neural", "td3bc"])
+def test_weighted_rows_are_refused_where_they_would_not_count(name: str, data: Transitions) -> None:
+    with pytest.raises(DataError, match="give data without weights"):
+        baseline(name, replace(data, weights=torch.ones(len(data), dtype=torch.float64)), 0.9)
+
+
+def test_neural_models_find_the_way_to_the_middle_of_a_line() -> None:
+    rng = torch.Generator().manual_seed(0)
+    x, u = 2 * torch.rand(2, 400, 1, generator=rng, dtype=torch.float64) - 1
+    data = Transitions.from_arrays(x, u, -(x + 0.3 * u).square()[:, 0], x + 0.3 * u)
+    config = NeuralConfig(members=2, hidden=16, model_updates=400, policy_updates=60, rollout=10)
+    law, states = baseline("neural", data, 0.9, config=config), x
+    for _ in range(12):
+        states = states + 0.3 * law(states)
+    # Without acting they stay where they are, .58 from the middle on average.
+    assert float(states.square().mean().sqrt()) < 0.1

@@ -3,6 +3,7 @@
 from nopg.baselines._by_name import BASELINES, Baseline, baseline
 from nopg.baselines._cloning import cloned
 from nopg.baselines._linear_mpc import LinearMPC
+from nopg.baselines._neural import NeuralConfig, train_neural
 from nopg.baselines._offline import OFFLINE_METHODS, OfflineMethod, train_offline
 from nopg.baselines._pi_rule import FirstOrderPlant, PIRule
 from nopg.baselines._regulator import LinearQuadraticFit, Regulator
@@ -15,11 +16,13 @@ __all__ = [
     "FirstOrderPlant",
     "LinearMPC",
     "LinearQuadraticFit",
+    "NeuralConfig",
     "OfflineMethod",
     "PIRule",
     "Regulator",
     "Snapshot",
     "baseline",
     "cloned",
+    "train_neural",
     "train_offline",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 
 from nopg.baselines._cloning import cloned
 from nopg.baselines._linear_mpc import LinearMPC
+from nopg.baselines._neural import train_neural
 from nopg.baselines._offline import OfflineMethod, train_offline
 from nopg.baselines._pi_rule import PIRule
 from nopg.baselines._regulator import LinearQuadraticFit, Regulator
@@ -63,6 +64,7 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "mpc": Baseline("linear MPC within the bounds, on the same least squares", LinearMPC),
         "cloning": Baseline("behaviour cloning, a network that acts as the log did", _cloning),
         "simc": Baseline("PI control by the SIMC rule, of a first-order plant with a delay", _simc),
+        "neural": Baseline("a policy gradient through an ensemble of neural models", train_neural),
         "td3bc": Baseline("TD3+BC of d3rlpy", partial(_offline, "td3+bc")),
         "iql": Baseline("implicit Q-learning of d3rlpy", partial(_offline, "iql")),
         "cql": Baseline("conservative Q-learning of d3rlpy", partial(_offline, "cql")),
@@ -78,8 +80,9 @@ def baseline(name: str, data: Transitions, discount: float, **settings: Any) -> 
         name: One of `BASELINES`.
         data: The log.
         discount: γ.
-        **settings: Of the baseline: `horizon` of `mpc`, `seed` of `cloning`; `output` and `set_point` of
-            `simc`; `td3bc`, `iql` and `cql` take those of `train_offline`, such as `seed` and `updates`.
+        **settings: Of the baseline: `horizon` of `mpc`; `seed` of `cloning`; `output` and `set_point` of
+            `simc`; `seed` and `config` of `neural`; those of `train_offline`, such as `seed` and `updates`,
+            of `td3bc`, `iql` and `cql`.
 
     Example:
         >>> from nopg.envs import LQR, UniformAgent, collect

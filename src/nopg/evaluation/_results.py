@@ -107,8 +107,8 @@ class Comparison:
 
     @property
     def legend(self) -> str:
-        """What the baselines among the policies are, in one line; empty without any."""
-        return "; ".join(
+        """What the baselines among the policies are, in one line each; empty without any."""
+        return "\n".join(
             f"{name}: {BASELINES[name].summary}" for name in self.evaluations if name in BASELINES
         )
 
