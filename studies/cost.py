@@ -1,11 +1,13 @@
 """What a training costs: `python -m studies.cost` measures CPU seconds and some ratios on one thread.
 
+With `--baselines`, what each baseline of `nopg.compare` costs.
 Development plants. Ratios are of two things measured in one run; the larger of three repetitions is left out.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -14,6 +16,7 @@ import torch
 from scipy.spatial import cKDTree
 
 import nopg
+from nopg.baselines import BASELINES, baseline
 from nopg.bellman import MultistepProblem
 from nopg.envs import Pendulum, collect_uniform
 from nopg.evaluation import OfflineEvaluator
@@ -142,9 +145,20 @@ def discount_ratio() -> float:
     return _median(lambda: nearer.evaluate(still)) / _median(lambda: near.evaluate(still))
 
 
+def baselines() -> None:
+    """Print the CPU seconds of every baseline on 1 000 rows; `simc` has other data and costs as `lqr`."""
+    data = smooth_log(1_000)
+    for name in BASELINES:
+        if name != "simc":
+            say(f"{name}: {_cpu(lambda name=name: baseline(name, data, 0.97)):.2f} CPU s")  # type: ignore[misc]
+
+
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
+    if "--baselines" in sys.argv[1:]:
+        baselines()
+        return
     grid = collect_uniform(Pendulum(), 500, seed=0).starting_at([[3.14159, 0.0]])
     say(f"500 rows, pendulum, γ = .97: {training_seconds(grid, 0.97):.1f} CPU s")
     for rows in (5_000, 50_000):

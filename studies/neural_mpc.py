@@ -10,7 +10,8 @@ import torch
 
 from nopg import Transitions
 from nopg._seeding import generator
-from studies.neural_model import Ensemble, NeuralConfig
+from nopg.baselines import NeuralConfig
+from nopg.baselines._neural import Ensemble
 from studies.plants import Controller
 
 __all__ = ["NeuralMPC", "NeuralMPCConfig"]

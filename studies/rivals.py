@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Any
 
 import torch
 
 from nopg import Transitions
-from nopg.baselines import baseline
-from studies.neural_model import train_neural
+from nopg.baselines import baseline, train_offline
 from studies.plants import Controller
 
 __all__ = ["RIVALS", "Rival"]
@@ -22,33 +21,35 @@ Rival = Callable[[Transitions, float, int], Controller]
 _HIDDEN_UNITS = (64, 64)
 
 
-def _d3rlpy(
-    method: Literal["bc", "td3+bc", "iql"], data: Transitions, discount: float, seed: int
-) -> Controller:
-    """Return the last controller of 10 000 updates of a method of d3rlpy."""
-    from studies.baselines import train_offline
+def _law(controller: Any) -> Controller:
+    return lambda observations: controller(torch.as_tensor(observations)).numpy()
 
-    (last,) = train_offline(
-        method, data, discount=discount, snapshots=1, seed=seed, hidden_units=_HIDDEN_UNITS
-    )
-    return lambda observations: torch.as_tensor(last.controller(torch.as_tensor(observations))).numpy()
+
+def _cloning(data: Transitions, discount: float, seed: int) -> Controller:
+    """Return behaviour cloning of d3rlpy."""
+    (last,) = train_offline("bc", data, discount=discount, snapshots=1, seed=seed, hidden_units=_HIDDEN_UNITS)
+    return _law(last.controller)
 
 
 def _linear(name: str, data: Transitions, discount: float, seed: int) -> Controller:
-    """Return a baseline of the library; nothing in these is random."""
+    """Return a baseline of the library in which nothing is random."""
     del seed
-    law = baseline(name, data, discount)
-    return lambda observations: law(torch.as_tensor(observations)).numpy()
+    return _law(baseline(name, data, discount))
+
+
+def _seeded(name: str, data: Transitions, discount: float, seed: int) -> Controller:
+    """Return a baseline of the library."""
+    return _law(baseline(name, data, discount, seed=seed))
 
 
 RIVALS: Mapping[str, Rival] = MappingProxyType(
     {
         "lqr": partial(_linear, "lqr"),
         "mpc": partial(_linear, "mpc"),
-        "bc": partial(_d3rlpy, "bc"),
-        "td3bc": partial(_d3rlpy, "td3+bc"),
-        "iql": partial(_d3rlpy, "iql"),
-        "neural": train_neural,
+        "bc": _cloning,
+        "td3bc": partial(_seeded, "td3bc"),
+        "iql": partial(_seeded, "iql"),
+        "neural": partial(_seeded, "neural"),
     }
 )
 """Least squares + LQR, linear MPC on the same fit, behaviour cloning, TD3+BC, IQL, and a policy gradient

@@ -12,13 +12,13 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._typing import ArrayLike, FloatArray, as_tensor
+from nopg.baselines._action_range import action_range
+from nopg.baselines._isolation import own_randomness, quiet_d3rlpy, require_d3rlpy
 from nopg.data import Schema, Transitions
 from nopg.data.io import to_d3rlpy
 from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import control_law
-from studies.baselines._action_range import action_range
-from studies.baselines._isolation import own_randomness, quiet_d3rlpy, require_d3rlpy
 
 if TYPE_CHECKING:
     from d3rlpy.algos import QLearningAlgoBase
@@ -89,7 +89,7 @@ def fitted_q_evaluation(
     from d3rlpy.ope import FQE, FQEConfig
     from d3rlpy.preprocessing import MinMaxActionScaler, StandardObservationScaler
 
-    from studies.baselines._batches import BatchBuffer
+    from nopg.baselines._batches import BatchBuffer
     from studies.baselines._given_policy import GivenPolicy, LeadingColumns
 
     law = control_law(policy, data.schema)

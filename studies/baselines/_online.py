@@ -12,11 +12,11 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._typing import as_tensor
+from nopg.baselines._isolation import own_randomness
+from nopg.baselines._snapshot import Snapshot, check_snapshots
 from nopg.data import Schema
 from nopg.envs import ControlLaw, Environment
 from nopg.errors import ArgumentError, MissingExtraError
-from studies.baselines._isolation import own_randomness
-from studies.baselines._snapshot import Snapshot, check_snapshots
 
 __all__ = ["train_online_ddpg"]
 

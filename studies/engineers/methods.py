@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import nopg
-from nopg.baselines import BASELINES, PIRule, baseline
+from nopg.baselines import PIRule, baseline
 from nopg.errors import NopgError
 from nopg.evaluation import control_law
 from studies.calibration.plants.laws import Behaviour, Law
@@ -26,6 +26,8 @@ from studies.rivals import RIVALS
 
 __all__ = ["CHEAP", "METHODS", "Trained", "applies", "judge", "train"]
 
+# Baselines among which `judge` chooses, beside the log and ours.
+_JUDGED = ("cloning", "lqr", "mpc")
 # Planning at every step is slow; these episodes have the first of the starts of the others.
 _NEURAL_MPC_EPISODES = 16
 
@@ -122,7 +124,7 @@ def _nopg(task: Task, data: nopg.Transitions, seed: int) -> Trained:
 def judge(policy: Any, task: Task, data: nopg.Transitions) -> dict[str, Any]:
     """Return the choice of `nopg.compare` among our policy, the baselines and the log, with its reasons."""
     began = time.process_time()
-    possible = [name for name in BASELINES if _is_possible(name, data, task.discount)]
+    possible = [name for name in _JUDGED if _is_possible(name, data, task.discount)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = nopg.compare({"nopg": policy}, data, task.discount, baselines=possible)

@@ -14,6 +14,7 @@ import torch
 
 from nopg import PaperModel, TrainingConfig
 from nopg._seeding import generator
+from nopg.baselines import OfflineMethod, Snapshot, train_offline
 from nopg.data import Transitions
 from nopg.errors import SolverError
 from nopg.kernels import released_bandwidths
@@ -21,7 +22,7 @@ from nopg.policies import ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Sta
 from nopg.policies._networks import MLP
 from nopg.training import Controller, TrainingResult, Update, optimize
 from nopg.training._ascent import ascend
-from studies.baselines import PWIS, OfflineMethod, Snapshot, train_offline, train_online_ddpg
+from studies.baselines import PWIS, train_online_ddpg
 from studies.paper._tasks import RandomTask, Task
 
 __all__ = ["FAITHFUL", "METHODS", "PAPER", "Method", "Needs"]

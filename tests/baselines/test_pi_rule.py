@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from nopg.baselines import FirstOrderPlant, PIRule
+from nopg.baselines import FirstOrderPlant, PIRule, baseline
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
+from nopg.evaluation import OfflineEvaluator
+from nopg.policies import ControlStructure
+from nopg.training._structured import with_columns
 
 GAIN, TIME, REST = 2.0, 12.0, 5.0
 
 
-def log(delay: int, rows: int = 600, noise: float = 0.01) -> Transitions:
+def log(delay: int, rows: int = 600, noise: float = 0.01, **settings: Any) -> Transitions:
     """Return a first-order plant under a noisy P controller with a moving set point."""
     rng = np.random.default_rng(0)
     decay = 1 - np.exp(-1 / TIME)
@@ -36,6 +41,28 @@ def log(delay: int, rows: int = 600, noise: float = 0.01) -> Transitions:
         state_names=["level", "setpoint"],
         action_names=["pump"],
         bounds={"pump": (0.0, 5.0)},
+        **settings,
+    )
+
+
+def constant_target(target: float) -> Transitions:
+    """Return a level under random pumping, beside a column that nothing pays for."""
+    rng = np.random.default_rng(1)
+    decay, level, drift = 1 - np.exp(-1 / TIME), [9.0], [0.0]
+    u = np.repeat(rng.uniform(0.0, 5.0, 120), 5)
+    for action in u:
+        level.append(level[-1] + decay * (GAIN * action + REST - level[-1]) + 0.01 * rng.normal())
+        drift.append(0.9 * drift[-1] + rng.normal())
+    s = np.stack([drift, level], axis=1)
+    rewards = -np.square(s[:-1, 1] - target) - 0.01 * np.square(u)
+    return Transitions.from_arrays(
+        s[:-1],
+        u[:, None],
+        rewards,
+        s[1:],
+        episodes=np.zeros(len(u), dtype=int),
+        state_names=["drift", "level"],
+        action_names=["pump"],
     )
 
 
@@ -86,3 +113,37 @@ def test_what_is_missing_is_named() -> None:
     two = Transitions.from_arrays(np.zeros((3, 1)), np.zeros((3, 2)), np.zeros(3), np.zeros((3, 1)))
     with pytest.raises(ArgumentError, match="there are 2 actions"):
         PIRule.of(two, output="s0", set_point=1.0)
+
+
+def test_by_name_the_only_column_that_moves_follows_the_only_exogenous_one() -> None:
+    lags = {"level": 1, "setpoint": 1, "pump": 1}
+    data = log(2, exogenous=["setpoint"]).derive(lags=lags)
+    rule = baseline("simc", data, 0.97)
+    assert (rule.output, rule.set_point) == ("level", "setpoint")
+    found = OfflineEvaluator(data, 0.97).compare({}, baselines=["simc"])
+    assert found.gains["simc"].mean > 0  # the log is of a noisy P controller with an offset
+
+
+def test_it_takes_the_memory_of_a_trained_pi_controller() -> None:
+    plain = log(2, exogenous=["setpoint"])
+    data, _ = with_columns(ControlStructure("pi"), plain)
+    rule = baseline("simc", data, 0.97)
+    lagged = plain.derive(lags={"level": 1, "setpoint": 1, "pump": 1})
+    # At a first row the set point before is the level in one of them; in the others both are the same.
+    other = baseline("simc", lagged, 0.97)(lagged.states)
+    assert torch.allclose(rule(data.states)[1:], other[1:])
+
+
+def test_without_exogenous_columns_the_set_point_is_where_the_reward_is_highest() -> None:
+    data = constant_target(11.0).derive(lags={"level": 1, "pump": 1})
+    rule = baseline("simc", data, 0.97)
+    assert rule.output == "level"
+    # Pumping costs a little; the dearest level is 5 away.
+    assert rule.set_point == pytest.approx(11.0, abs=0.3)
+    assert baseline("simc", data, 0.97, set_point=9.0).set_point == 9.0
+
+
+def test_two_exogenous_columns_are_not_told_apart() -> None:
+    data = log(0, exogenous=["setpoint", "level"])
+    with pytest.raises(DataError, match="level exogenous: give output and set_point"):
+        PIRule.of(data)

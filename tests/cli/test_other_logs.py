@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from nopg.baselines import BASELINES
 from nopg.cli._app import app
 from nopg.cli._evaluate import _own_share
 from nopg.cli._log import read_log
@@ -315,6 +317,21 @@ def test_the_table_of_compare_fits_eighty_columns_and_gives_every_reason_once(
     assert out.count("lies outside the data") == 1
     table = [line for line in lines if not line.startswith(("pi.py:off: ", "logged: "))]
     assert max(map(len, table)) <= 80
+
+
+def test_compare_names_every_baseline_and_says_what_it_is(tank: Path) -> None:
+    _, out, _ = run("compare", "--help")
+    assert all(f"`{name}`" in out for name in BASELINES)
+    code, out, document = run("compare", tank, "--with", "lqr")
+    assert code == 0, document
+    assert "lqr: least squares + LQR" in out
+
+
+def test_compare_without_d3rlpy_names_the_extra(tank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "d3rlpy", None)
+    code, out, document = run("compare", tank, "--with", "td3bc")
+    assert (code, out) == (1, "")
+    assert "pip install 'nopg[baselines]'" in document
 
 
 def test_compare_judges_by_another_log_if_there_is_one(tank: Path, tmp_path: Path) -> None:

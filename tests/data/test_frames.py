@@ -343,7 +343,7 @@ def test_units_and_bounds_belong_to_columns_and_make_sense(change: dict[str, Any
         ("minari", "minari", lambda data, path: read_minari("a-v0")),
         ("minari", "minari", lambda data, path: write_minari(data, "a-v0")),
         ("gymnasium", "gymnasium", lambda data, path: from_gymnasium("A", list, episodes=1, seed=0)),
-        ("d3rlpy", "benchmark", lambda data, path: to_d3rlpy(data)),
+        ("d3rlpy", "baselines", lambda data, path: to_d3rlpy(data)),
     ],
 )
 def test_a_package_that_is_not_installed_is_named_with_its_extra(

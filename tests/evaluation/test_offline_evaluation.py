@@ -191,7 +191,10 @@ def test_a_baseline_may_be_the_best(data: Transitions) -> None:
     assert found.gains["lqr"].mean > 0
     cloned, logged = found.evaluations["cloning"], found.evaluations[LOGGED]
     assert cloned.expected_return > logged.expected_return  # it does not explore
-    with pytest.raises(ArgumentError, match="there is no baseline 'pid'; there are cloning, lqr, mpc"):
+    first, second, _ = str(found).splitlines()[-3:]
+    assert first == "cloning: behaviour cloning, a network that acts as the log did"
+    assert second == "lqr: least squares + LQR"
+    with pytest.raises(ArgumentError, match="there is no baseline 'pid'; there are lqr, mpc, cloning, simc"):
         compare({}, data, 0.9, baselines=["pid"])
 
 

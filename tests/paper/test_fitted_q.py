@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from nopg.baselines import train_offline
 from nopg.data import Transitions
 from nopg.data.io import to_d3rlpy
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.policies import MLPPolicy
 from nopg.training import Controller
 from paper.baseline_cases import EPISODES, STATES, UNCONNECTED, constant_reward
-from studies.baselines import FittedQ, fitted_q_evaluation, train_offline
+from studies.baselines import FittedQ, fitted_q_evaluation
 from studies.baselines._fitted_q import _beside
 
 
@@ -104,5 +105,5 @@ def test_actions_without_a_range_are_refused() -> None:
 
 def test_without_d3rlpy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "d3rlpy", None)
-    with pytest.raises(MissingExtraError, match=r"needs d3rlpy.*pip install 'nopg\[benchmark\]'"):
+    with pytest.raises(MissingExtraError, match=r"needs d3rlpy.*pip install 'nopg\[baselines\]'"):
         short()

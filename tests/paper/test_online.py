@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from nopg.baselines import Snapshot
 from nopg.envs import LQR, Pendulum, simulate
 from nopg.errors import ArgumentError, MissingExtraError
 from paper.baseline_cases import STATES
-from studies.baselines import Snapshot, train_online_ddpg
+from studies.baselines import train_online_ddpg
 
 
 def short(**settings: Any) -> list[Snapshot]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nopg
+from nopg.baselines import NeuralConfig
 from studies.engineers import DEVELOPMENT, REPORT, TASKS
 from studies.engineers.best import QuadraticLaw, search
 from studies.engineers.methods import METHODS, train
@@ -15,7 +16,6 @@ from studies.engineers.page import figure, page
 from studies.engineers.plants.double_pendulum import DOUBLE_PENDULUM
 from studies.engineers.run import SEARCH, Job, jobs, missing, run_one
 from studies.engineers.scores import JUDGE, choices, lower_quartile, medians, scores
-from studies.neural_model import NeuralConfig
 from studies.neural_mpc import NeuralMPC, NeuralMPCConfig
 from studies.records import Record, append
 

@@ -1,19 +1,28 @@
-"""What engineers would do with the same log: imitate it, least squares and LQR, linear MPC, a PI rule."""
+"""What others would do with the same log: LQR, linear MPC, a PI rule, imitation, offline deep learning."""
 
 from nopg.baselines._by_name import BASELINES, Baseline, baseline
 from nopg.baselines._cloning import cloned
 from nopg.baselines._linear_mpc import LinearMPC
+from nopg.baselines._neural import NeuralConfig, train_neural
+from nopg.baselines._offline import OFFLINE_METHODS, OfflineMethod, train_offline
 from nopg.baselines._pi_rule import FirstOrderPlant, PIRule
 from nopg.baselines._regulator import LinearQuadraticFit, Regulator
+from nopg.baselines._snapshot import Snapshot
 
 __all__ = [
     "BASELINES",
+    "OFFLINE_METHODS",
     "Baseline",
     "FirstOrderPlant",
     "LinearMPC",
     "LinearQuadraticFit",
+    "NeuralConfig",
+    "OfflineMethod",
     "PIRule",
     "Regulator",
+    "Snapshot",
     "baseline",
     "cloned",
+    "train_neural",
+    "train_offline",
 ]

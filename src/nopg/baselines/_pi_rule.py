@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from nopg.baselines._regulator import LinearQuadraticFit
 from nopg.data import Schema, Transitions
 from nopg.data._derive import lag_name, rows_before
 from nopg.errors import ArgumentError, DataError
@@ -98,24 +99,33 @@ class PIRule:
 
     @classmethod
     def of(
-        cls, data: Transitions, *, output: str, set_point: str | float, action: str | None = None
+        cls,
+        data: Transitions,
+        *,
+        output: str | None = None,
+        set_point: str | float | None = None,
+        action: str | None = None,
     ) -> PIRule:
         """Return the controller of a log with lags of the output, the set point and the action.
 
         Args:
             data: The log; `data.derive(lags={output: 1, set_point: 1, action: 1})` adds the lags.
-            output: Name of the controlled state.
-            set_point: Name of the state with its set point, or a number.
+            output: Name of the controlled state. By default the only one that an action may move; of
+                several, without exogenous columns, the one that the reward depends on most.
+            set_point: Name of the state with its set point, or a number. By default the only exogenous
+                column; without one, where the output rests with the highest reward, by `LinearQuadraticFit`.
             action: Name of the action; the only one if absent.
         """
         names = data.schema.actions
         if action is None and len(names) > 1:
             raise ArgumentError(
-                f"there are {len(names)} actions; say which one moves {output!r}: {list(names)}"
+                f"there are {len(names)} actions; say which one moves the output: {list(names)}"
             )
         moved = action or names[0]
+        output, set_point = _loop(data, output, set_point)
         points = (set_point,) if isinstance(set_point, str) else ()
-        needed = [output, *points, *(lag_name(name, 1) for name in (output, *points, moved))]
+        before = (_target_before(data.schema, output, point) for point in points)
+        needed = [output, *points, lag_name(output, 1), *before, lag_name(moved, 1)]
         if missing := [name for name in needed if name not in data.schema.states]:
             lags = dict.fromkeys((output, *points, moved), 1)
             raise DataError(f"the states lack {', '.join(missing)}; use data.derive(lags={lags})")
@@ -136,10 +146,39 @@ class PIRule:
     def _error(self, states: torch.Tensor, late: bool) -> torch.Tensor:
         aim: torch.Tensor | float
         if isinstance(self.set_point, str):
-            aim = self._column(states, lag_name(self.set_point, 1) if late else self.set_point)
+            before = _target_before(self.schema, self.output, self.set_point)
+            aim = self._column(states, before if late else self.set_point)
         else:
             aim = self.set_point
         return aim - self._column(states, lag_name(self.output, 1) if late else self.output)
 
     def _column(self, states: torch.Tensor, name: str) -> torch.Tensor:
         return states[:, self.schema.states.index(name)]
+
+
+def _loop(data: Transitions, output: str | None, set_point: str | float | None) -> tuple[str, str | float]:
+    """Return the controlled state and its set point, found in the log where they are not given."""
+    if output is not None and set_point is not None:
+        return output, set_point
+    schema = data.schema
+    moved, exogenous = [name for name in schema.measured if name not in schema.exogenous], [*schema.exogenous]
+    if exogenous:
+        output = moved[0] if output is None and len(moved) == 1 else output
+        set_point = exogenous[0] if set_point is None and len(exogenous) == 1 else set_point
+    elif fit := LinearQuadraticFit.of(data):
+        prices = dict(zip(schema.states, fit.cost.diagonal()[1:], strict=False))
+        output = max(moved, key=lambda name: prices[name]) if output is None else output
+        rests = dict(zip(schema.states, fit.center.tolist(), strict=False))
+        set_point = rests.get(output) if set_point is None else set_point
+    if output is None or set_point is None:
+        raise DataError(
+            f"a PI controller needs an output and its set point; of the columns {', '.join(moved)} may be "
+            f"moved, {', '.join(exogenous) or 'none'} exogenous: give output and set_point"
+        )
+    return output, set_point
+
+
+def _target_before(schema: Schema, output: str, set_point: str) -> str:
+    """Return the name of the set point one row before; `ControlStructure` has its own column of it."""
+    own = f"{output}_target_lag1"
+    return own if own in schema.states else lag_name(set_point, 1)

@@ -36,8 +36,8 @@ def compare(
             "--with",
             help="Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
             "an object with such a call, without memory; [bold]the file is executed[/bold]. A folder or zip: "
-            "another RUN. `cloning`, `lqr`, `mpc`: a baseline made of the same log. `logged`: the logged "
-            "behaviour, which is always shown.",
+            "another RUN. `lqr`, `mpc`, `cloning`, `simc`, `neural`: a baseline made of the same log; "
+            "`td3bc`, `iql`, `cql`: one by d3rlpy, in minutes. `logged`: the logged behaviour, always shown.",
             show_default=False,
         ),
     ] = None,
@@ -159,7 +159,9 @@ def _print(found: Comparison) -> None:
         for reason in one.reasons:
             reasons.setdefault(reason, []).append(name)
     OUT.print(table)
-    show("* the choice: the simplest that no other is better than beyond doubt; intervals are 95 %")
+    if found.legend:
+        show(found.legend)
+    show("* the simplest that no other is better than beyond doubt; intervals are 95 %")
     if seen := found.seen:
         show(f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})")
     for reason, names in reasons.items():

@@ -226,7 +226,8 @@ def compare(
         policies: By name; see `evaluate_offline`.
         data: The log.
         discount: γ.
-        baselines: Names of baselines that are made of the same log: `cloning`, `lqr`, `mpc`.
+        baselines: Names of baselines that are made of the same log, such as `lqr` and `td3bc`; see
+            `nopg.baselines.BASELINES`. One with other settings is a policy: `nopg.baselines.baseline`.
         reward: The reward as a function, where it is known.
     """
     return OfflineEvaluator(data, discount, reward=reward).compare(policies, baselines=baselines)

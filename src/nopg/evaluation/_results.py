@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nopg.baselines import BASELINES
 from nopg.evaluation._behavior import LoggedReturns
 from nopg.evaluation._held_out import HeldOutErrors
 from nopg.evaluation._interval import Verdict, is_surely_better
@@ -93,8 +94,8 @@ class Comparison:
     def best(self) -> str:
         """The simplest that no other is better than beyond doubt, as `optimize` chooses.
 
-        The logged behaviour is the simplest, then come least squares and LQR, other baselines, and the rest
-        in their order; not identifiable ones count last.
+        The logged behaviour is the simplest, then come least squares + LQR, linear MPC, behaviour cloning,
+        and the rest in their order; not identifiable ones count last.
         """
         every = self.evaluations
         known = [name for name, one in every.items() if one.verdict != "not identifiable"] or list(every)
@@ -103,6 +104,13 @@ class Comparison:
             if is_surely_better(every[name].paths, every[first].paths):
                 first = name
         return first
+
+    @property
+    def legend(self) -> str:
+        """What the baselines among the policies are, in one line each; empty without any."""
+        return "\n".join(
+            f"{name}: {BASELINES[name].summary}" for name in self.evaluations if name in BASELINES
+        )
 
     def __str__(self) -> str:
         rows = [("policy", "return", "95 %", "gain over logged", "P(better)", "unknown", "verdict")]
@@ -121,4 +129,4 @@ class Comparison:
             )
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ("  ".join(map(str.ljust, row, widths)) for row in rows)
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join(line.rstrip() for line in (*lines, self.legend)).rstrip()

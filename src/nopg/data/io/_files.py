@@ -21,7 +21,7 @@ _EXTRAS = {
     "pandas": "pandas",
     "pyarrow": "parquet",
     "h5py": "hdf5",
-    "d3rlpy": "benchmark",
+    "d3rlpy": "baselines",
     "openpyxl": "excel",
     "duckdb": "duckdb",
     "rosbags": "rosbags",

@@ -1,9 +1,12 @@
 """A controller as it was after some updates of another library's training."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nopg.envs import ControlLaw
+import torch
+
+from nopg._typing import ArrayLike
 from nopg.errors import ArgumentError
 
 __all__ = ["Snapshot", "check_snapshots"]
@@ -26,7 +29,7 @@ class Snapshot:
     updates: int
     transitions: int
     seconds: float
-    controller: ControlLaw
+    controller: Callable[[torch.Tensor], ArrayLike]
     model: Any
 
 

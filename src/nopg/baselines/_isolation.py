@@ -9,18 +9,26 @@ from contextlib import contextmanager, redirect_stderr
 import numpy as np
 import torch
 
-from nopg.errors import MissingExtraError
+from nopg.data.io._files import extra
 
-__all__ = ["own_randomness", "quiet_d3rlpy", "require_d3rlpy"]
+__all__ = ["one_thread", "own_randomness", "quiet_d3rlpy", "require_d3rlpy"]
 
 
 def require_d3rlpy() -> None:
     """Import d3rlpy, or say what to install."""
+    with redirect_stderr(io.StringIO()):  # it imports the old gym, which prints a notice
+        extra("d3rlpy")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread inside: several are slower for small networks, and sum in another order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
-        with redirect_stderr(io.StringIO()):  # it imports the old gym, which prints a notice
-            import d3rlpy  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("d3rlpy", "benchmark") from error
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

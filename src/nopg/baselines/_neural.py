@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
-from nopg import Transitions
 from nopg._seeding import generator
-from studies.plants import Controller
+from nopg.baselines._isolation import one_thread
+from nopg.data import Transitions
+from nopg.errors import DataError
 
 __all__ = ["Ensemble", "NeuralConfig", "train_neural"]
 
@@ -69,7 +69,8 @@ class Ensemble:
         self.schema, self.config, self.rng = data.schema, config, rng
         self.feature_mean, self.feature_scale = _moments(data.features.float())
         self.action_low, self.action_high = data.actions.float().amin(0), data.actions.float().amax(0)
-        targets = torch.cat([_displacements(data), data.rewards[:, None]], 1).float()
+        moved = data.schema.difference(data.states, data.next_states)
+        targets = torch.cat([moved, data.rewards[:, None]], 1).float()
         self.target_mean, self.target_scale = _moments(targets)
         self.ends = bool(data.terminated.any())
 
@@ -114,12 +115,12 @@ class Ensemble:
 
 
 def train_neural(
-    data: Transitions, discount: float, seed: int, config: NeuralConfig | None = None
-) -> Controller:
+    data: Transitions, discount: float, *, seed: int = 0, config: NeuralConfig | None = None
+) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return a network trained by back-propagation through rollouts of learned models.
 
     Each of a few networks predicts displacement, reward and end; every rollout follows one of them. Half of
-    the rollouts start in logged states, half in the starts of the task.
+    the rollouts start in logged states, half in the starts of the task. Actions stay within the logged range.
 
     Args:
         data: The transitions.
@@ -127,7 +128,15 @@ def train_neural(
         seed: Seed of everything random.
         config: Settings.
     """
-    config = NeuralConfig() if config is None else config
+    if data.weights is not None:
+        raise DataError("neural models count every row once; give data without weights")
+    with one_thread():
+        return _trained(data, discount, NeuralConfig() if config is None else config, seed)
+
+
+def _trained(
+    data: Transitions, discount: float, config: NeuralConfig, seed: int
+) -> Callable[[torch.Tensor], torch.Tensor]:
     rng = generator(seed, "neural model")
     models = Ensemble(data, config, rng)
     sizes = (len(models.feature_mean), config.hidden, config.hidden, data.actions.shape[1])
@@ -148,10 +157,9 @@ def train_neural(
             alive = alive * (1 - ending)
         _descend(-total.mean() / models.target_scale[-1], policy, optimizer, schedule)
 
-    def act(observations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def act(states: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
-            chosen = actions(torch.as_tensor(observations, dtype=torch.float32))
-        return np.asarray(chosen.numpy(), dtype=np.float64)
+            return actions(states.float()).double().clamp(data.actions.amin(0), data.actions.amax(0))
 
     return act
 
@@ -162,14 +170,6 @@ def _drawn(data: Transitions, config: NeuralConfig, rng: torch.Generator) -> tor
     pools = ((data.states, config.batch - half), (data.starts, half))
     draws = [pool[torch.randint(len(pool), (config.members, count), generator=rng)] for pool, count in pools]
     return torch.cat(draws, 1).float()
-
-
-def _displacements(data: Transitions) -> torch.Tensor:
-    moved = data.next_states - data.states
-    for k, name in enumerate(data.schema.states):
-        if (period := data.schema.angles.get(name)) is not None:
-            moved[:, k] -= period * torch.round(moved[:, k] / period)
-    return moved
 
 
 def _moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,23 +1,24 @@
-"""Offline rivals from d3rlpy, trained on the same transitions that we train on."""
+"""Offline reinforcement learning of d3rlpy, trained on the same transitions that we train on."""
 
 from __future__ import annotations
 
 import copy
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 
 from nopg._checks import check_discount
-from nopg._typing import ArrayLike
-from nopg.data import Transitions
+from nopg._typing import ArrayLike, as_tensor
+from nopg.baselines._action_range import action_range
+from nopg.baselines._isolation import one_thread, own_randomness, quiet_d3rlpy, require_d3rlpy
+from nopg.baselines._snapshot import Snapshot, check_snapshots
+from nopg.data import Schema, Transitions
 from nopg.data.io import to_d3rlpy
 from nopg.errors import ArgumentError
-from nopg.evaluation import control_law
-from studies.baselines._action_range import action_range
-from studies.baselines._isolation import own_randomness, quiet_d3rlpy, require_d3rlpy
-from studies.baselines._snapshot import Snapshot, check_snapshots
 
 __all__ = ["OFFLINE_METHODS", "OfflineMethod", "train_offline"]
 
@@ -75,10 +76,10 @@ def train_offline(
 
     from d3rlpy.logging import NoopAdapterFactory
 
-    from studies.baselines._batches import BatchBuffer
+    from nopg.baselines._batches import BatchBuffer
 
     taken, seconds = [], 0.0
-    with own_randomness(seed), quiet_d3rlpy():
+    with own_randomness(seed), quiet_d3rlpy(), one_thread():
         epochs = algorithm.fitter(
             BatchBuffer(buffer),
             n_steps=count,
@@ -92,9 +93,23 @@ def train_offline(
             seconds += time.perf_counter() - begin
 
             model = copy.deepcopy(algorithm)
-            controller = control_law(model, data.schema)
+            controller = _Actor(model, data.schema, low, high)
             taken.append(Snapshot(epoch * interval, len(data), seconds, controller, model))
     return taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Actor:
+    """A trained algorithm of d3rlpy: raw states (m, d_s) in, actions (m, d_a) within the range out."""
+
+    model: Any
+    schema: Schema
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        observations = self.schema.encode(as_tensor(states)).numpy().astype(np.float32)
+        return as_tensor(self.model.predict(observations)).clamp(self.low, self.high)
 
 
 def _configuration(
