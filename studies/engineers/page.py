@@ -35,7 +35,8 @@ same for all methods of a log; the first 16 of them for `neural-mpc`. A method t
 output only) are baselines of `nopg.baselines`. `td3bc` and `iql` are d3rlpy's, `neural` is a policy gradient
 through an ensemble of neural models, `neural-mpc` the cross-entropy method on the same ensemble. `nopg` is
 `nopg.optimize` with nothing set. `judge` is what `nopg.compare` would choose among `nopg`, `cloning`, `lqr`,
-`mpc` and the logged controller: the simplest that no other is better than beyond doubt.
+`mpc` and the logged controller: the simplest that no other is better than beyond doubt. `lqr` and `nopg` stay
+within the actions that were logged, `mpc` and `simc` within the bounds of the plant, which are wider.
 """
 
 
