@@ -92,7 +92,9 @@ def run_one(plant: str, rows: int, folder: Path, *, workers: int, engine: str) -
     largest = max(peak_memory(), peak_memory(children=True))
     trained, values = _trained(summary, plant)
     measured: dict[str, float] = {"workers": workers, "load": round(load, 1)}
-    measured |= {"megabytes": round(largest / 1e6), "total_megabytes": round(memory.most / 1e6)}
+    measured["megabytes"] = round(largest / 1e6)
+    if engine == "processes":  # those of a cluster are no children of this one
+        measured["total_megabytes"] = round(memory.most / 1e6)
     return Record(
         study=STUDY,
         benchmark=plant,
