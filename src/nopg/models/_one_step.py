@@ -159,6 +159,22 @@ class OneStep:
         one.blocks = [charts.without_sums() for charts in self.blocks]
         return one
 
+    def fits_to(self, found: Statistics) -> list[ChartFit]:
+        """Return the charts, fitted to sums over other rows."""
+        everything = torch.ones(1, self.rows.num_groups, dtype=torch.bool)
+        return [
+            ChartFit(charts.with_sums(sums, found.excitations[1]), everything)
+            for charts, sums in zip(self.blocks, found.blocks, strict=True)
+        ]
+
+    def targets(self, fits: Sequence[ChartFit], inputs: Tensor) -> Tensor:
+        """Return targets (m, t) at inputs (m, d) by `fits_to`; 0 in columns that are known."""
+        out = torch.zeros(len(inputs), len(self._fits), dtype=torch.float64)
+        for fit in fits:
+            y, _ = fit.predict(inputs.T.contiguous().numpy(), None, slopes=False, noise=False)
+            out[:, fit.columns] = torch.as_tensor(y[: len(fit.columns)].T)
+        return out
+
     def take(self, found: Statistics) -> None:
         """Set everything that follows from sums over other rows, in place."""
         self._excitations, self._extremes = found.excitations, found.extremes
