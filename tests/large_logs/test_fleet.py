@@ -9,13 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import nopg
 from nopg import Transitions
+from nopg.cli._app import app
 from nopg.data._hashes import hashed_groups
 from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
-from nopg.large_logs import Fleet, summarize, summarize_fleet
+from nopg.large_logs import Fleet, load_fleet, load_summary, save_summary, summarize, summarize_fleet
 from nopg.large_logs._fleet_report import FleetReport
 from nopg.large_logs._pooling import Pool, _combination
 from nopg.models import LocalModel
@@ -176,6 +178,45 @@ def test_a_controller_is_trained_for_one_plant_and_judged_by_its_rows(fleet: Fle
     result = nopg.optimize(summary, 0.9, config=nopg.TrainingConfig(updates=2, progress=False))
     assert len(result.evaluator.model.held_out.inputs) == count_of(NEW)
     assert all(fit.r_squared > 0.5 for fit in result.column_fits)
+
+
+def test_a_fleet_and_a_plant_come_back_from_disk(fleet: Fleet, tmp_path: Path) -> None:
+    folder = save_summary(fleet, tmp_path / "fleet")
+    again = load_fleet(folder)
+    assert list(again.plants) == list(fleet.plants)
+    for name, sums in fleet.plants.items():
+        assert_equal_sums(again.plants[name].statistics, sums.statistics)
+        assert torch.equal(again.plants[name].rows, sums.rows)
+        assert torch.equal(again.plants[name].starts, sums.starts)
+    with pytest.raises(DataError, match="load_fleet"):
+        load_summary(folder)
+    summary = fleet.plant(NEW)
+    save_summary(summary, folder, overwrite=True)
+    known, found = summary.own_rows, load_summary(folder).own_rows
+    assert known is not None
+    assert found is not None
+    assert torch.equal(found.targets, known.targets)
+    assert torch.equal(found.terminated, known.terminated)
+    with pytest.raises(DataError, match="load_summary"):
+        load_fleet(folder)
+
+
+def test_the_command_line_summarizes_plants_and_trains_for_one(folder: Path, tmp_path: Path) -> None:
+    def run(*arguments: str, code: int = 0) -> str:
+        done = CliRunner().invoke(app, [*arguments])
+        assert done.exit_code == code, done.output
+        return " ".join(done.output.split())
+
+    summary, out = str(tmp_path / "summary"), str(tmp_path / "controller")
+    text = run("summarize", str(folder), "--plant", "plant", "--workers", "1", "-o", summary)
+    assert f"{ODD} stands out" in text
+    assert "holds a summary already" in run("summarize", str(folder), "-o", summary, code=1)
+    assert "there is no plant 'z'" in run("fit", summary, "--plant", "z", "-g", "0.9", "-o", out, code=1)
+    run("fit", summary, "--plant", NEW, "-g", "0.9", "-o", out, "--updates", "1")
+    assert nopg.load(out).discount == 0.9
+    assert "no summary of several plants" in run(
+        "fit", str(folder), "--plant", NEW, "-g", "0.9", "-o", str(tmp_path / "other"), code=1
+    )
 
 
 def test_errors_name_what_there_is(fleet: Fleet, folder: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Logs that do not fit into memory: one pass over their rows, on any number of processes or machines."""
 
-from nopg.large_logs._files import load_summary, save_summary
+from nopg.large_logs._files import load_fleet, load_summary, save_summary
 from nopg.large_logs._fleet import Fleet
 from nopg.large_logs._fleet_report import FleetReport, PlantReport
 from nopg.large_logs._log import LargeLog, LogPart
@@ -16,6 +16,7 @@ __all__ = [
     "LogSummary",
     "PlantReport",
     "Pool",
+    "load_fleet",
     "load_summary",
     "save_summary",
     "summarize",

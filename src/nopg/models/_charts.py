@@ -111,8 +111,8 @@ class Charts:
             self.places = self._place_charts(whole)
         self.take(whole, None if self.places is None else ChartSums.of(self.places, rows), excitation)
 
-    def with_sums(self, sums: BlockSums, excitation: Excitation) -> Charts:
-        """Return charts at the same places from sums over other rows."""
+    def with_sums(self, sums: BlockSums, excitation: Excitation | None) -> Charts:
+        """Return charts at the same places from sums over other rows; see `take`."""
         charts = copy.copy(self)
         charts.take(*sums, excitation)
         return charts
@@ -135,8 +135,8 @@ class Charts:
     def _features(self, rows: RowBatch) -> Tensor:
         return self.space.features(rows.inputs, self.shape.used, self.shape.global_degree)
 
-    def take(self, whole: GlobalFit, sums: ChartSums | None, excitation: Excitation) -> None:
-        """Set everything that follows from sums, in place."""
+    def take(self, whole: GlobalFit, sums: ChartSums | None, excitation: Excitation | None) -> None:
+        """Set everything that follows from sums, in place; without an excitation, no noise and no doubt."""
         self.whole, self.sums = whole, sums
         residual = whole.residual
         self.unexplained = noise_share(residual, self.rows.spread[self.columns])
@@ -153,6 +153,11 @@ class Charts:
         self.tree = cKDTree(self.space.embed(self.centers, self.shape.metric).numpy())
         extent = sums.high - sums.low
         self.low, self.high = sums.low - _MARGIN * extent, sums.high + _MARGIN * extent
+        if excitation is None:
+            C, d = self.centers.shape
+            self.noise = residual.new_zeros(C, len(residual))
+            self.uncertainty = residual.new_zeros(C, d, d)
+            return
         # Bias grows with the radius, noise does not: the residual variance is n² + m² at r and n² + q·m² at
         # the wider radius, of which n² is noise.
         q = _WIDER ** (2.0 * (self.shape.degree + 1) / self._local_inputs)

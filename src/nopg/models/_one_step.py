@@ -160,10 +160,10 @@ class OneStep:
         return one
 
     def fits_to(self, found: Statistics) -> list[ChartFit]:
-        """Return the charts, fitted to sums over other rows."""
+        """Return the charts, fitted to sums over other rows, for `targets`."""
         everything = torch.ones(1, self.rows.num_groups, dtype=torch.bool)
         return [
-            ChartFit(charts.with_sums(sums, found.excitations[1]), everything)
+            ChartFit(charts.with_sums(sums, None), everything)
             for charts, sums in zip(self.blocks, found.blocks, strict=True)
         ]
 
