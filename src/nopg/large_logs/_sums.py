@@ -21,7 +21,7 @@ __all__ = ["PassSums", "PlantSums", "ShardTask", "sum_parts"]
 
 _MOST_STARTS = 1_000
 # Rows of a plant by which its predictions are compared.
-_MOST_ROWS = 500
+_MOST_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -133,6 +133,16 @@ class OneStep:
         if self.noise.sensors.any():
             states = filtered_states(data, self.predict, self.noise, self.known)
             steps = RowBatch.of_log(replace(data, states=states), groups, self.rows.num_groups)
+        return self.sums_of(steps, measured, before)
+
+    def sums_of(self, steps: RowBatch, measured: RowBatch, before: Statistics | None = None) -> Statistics:
+        """Return the sums over rows.
+
+        Args:
+            steps: Rows of the steps: states as measured, or filtered.
+            measured: Rows of rewards and costs.
+            before: Sums to go on from; they are changed in place.
+        """
         blocks = [
             charts.sums_of(
                 steps if charts.columns[0] < self.num_states else measured,
