@@ -191,10 +191,12 @@ def _result(records: Sequence[Record]) -> str:
         )
         told = found["report"].results
         errors = [f"{told[name]:.3g}" for name in ("own_error", "pooled_error", "fleet_error")]
-        named, scores = told["standing_out"], ", ".join(f"{k} {v}" for k, v in told["scores"].items())
-        plants.append([str(seed), ", ".join(named) or "none", scores, *errors, f"{told['fraction']:.0%}"])
+        odd, scores = told["standing_out"], ", ".join(f"{k} {v}" for k, v in told["scores"].items())
+        plants.append([str(seed), ", ".join(odd) or "none", scores, *errors, f"{told['fraction']:.0%}"])
     near = sum(loss <= _TOLERANCE for loss in losses)
-    right = sum(found["report"].results["standing_out"] == [_DEFECT] for found in by_seed.values())
+    named = [found["report"].results["standing_out"] for found in by_seed.values()]
+    first = sum(names[:1] == [_DEFECT] for names in named)
+    others = sum(name != _DEFECT for names in named for name in names)
     heads = ("seed", "stands out", "largest scores", "own error", "pooled", "fleet's mean", "share of others")
     return "\n".join(
         [
@@ -205,8 +207,9 @@ def _result(records: Sequence[Record]) -> str:
             "",
             *table(heads, plants),
             "",
-            f"The plant with the defect, {_DEFECT}, is named, and no other, in {right} of {len(losses)} "
-            "fleets. Errors are those of the plant with 100 rows, in standard deviations of a step.",
+            f"The plant with the defect, {_DEFECT}, is named, as the oddest, in {first} of {len(losses)} "
+            f"fleets; {others} other plants of {(_PLANTS - 1) * len(losses)} are named as well. "
+            "Errors are those of the plant with 100 rows, in standard deviations of a step.",
         ]
     )
 
