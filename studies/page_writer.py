@@ -14,7 +14,17 @@ __all__ = ["PAGES", "benchmark_records", "write_page"]
 
 _FIGURES = ROOT / "docs" / "figures"
 
-_STUDIES = ("advice", "excitation", "known-reward", "lags", "monitor", "large-logs", "planning", "structured")
+_STUDIES = (
+    "advice",
+    "excitation",
+    "fleet",
+    "known-reward",
+    "lags",
+    "monitor",
+    "large-logs",
+    "planning",
+    "structured",
+)
 PAGES = (
     "benchmark",
     "calibration",

@@ -92,8 +92,14 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
     ) -> MultistepProblem:
         del most_candidates  # of the paper's model
         known = config.summary
-        groups, whole = (None, None) if known is None else (known.groups, known.statistics)
-        model = LocalModel(data, reward=config.reward, costs=costs, groups=groups, whole=whole)
+        model = LocalModel(
+            data,
+            reward=config.reward,
+            costs=costs,
+            groups=None if known is None else known.groups,
+            whole=None if known is None else known.statistics,
+            own_rows=None if known is None else known.own_rows,
+        )
         return cls.build(model, starts, discount, unknown_value=config.unknown_value)
 
     @classmethod

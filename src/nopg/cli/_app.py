@@ -20,6 +20,7 @@ from nopg.cli._options import expand_options
 from nopg.cli._plot import plot
 from nopg.cli._report import report
 from nopg.cli._sign import sign, verify
+from nopg.cli._summarize import summarize
 
 __all__ = ["app"]
 
@@ -34,7 +35,21 @@ app = typer.Typer(
     "Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-for command in (describe, fit, evaluate, compare, advise, plot, report, export, sign, verify, monitor, info):
+for command in (
+    describe,
+    summarize,
+    fit,
+    evaluate,
+    compare,
+    advise,
+    plot,
+    report,
+    export,
+    sign,
+    verify,
+    monitor,
+    info,
+):
     app.command()(_screen.guarded(expand_options(command)))
 
 

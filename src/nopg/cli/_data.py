@@ -170,6 +170,34 @@ class DataOptions:
         """
         if self.reward is not None and self.cost is not None:
             raise ArgumentError("a reward and a cost are given; name one of them")
+        roles, settings = self._arguments
+        formula = self._later_reward
+        if formula is not None:
+            roles["reward"] = NO_REWARD
+        data = self._read(roles, settings, needs_reward=needs_reward)
+        data = derive(data, *self._derivations)
+        data = data if formula is None else data.with_reward(formula)
+        if self.cost is not None:
+            formula = data.schema.reward
+            negated = replace(data, rewards=-data.rewards)
+            data = negated if formula is None else data.with_reward(f"-({formula})")
+        return data
+
+    def for_one_pass(self) -> tuple[str | list[str], dict[str, Any]]:
+        """Return the files and the arguments of `summarize`; what one pass cannot do is refused."""
+        if kind_of(self.data, sql=self.sql) != "parquet":
+            raise ArgumentError(f"{self.data[0]} is no Parquet file; convert the log first, e.g. by DuckDB")
+        if self.cost is not None or any(self._derivations):
+            raise ArgumentError(
+                "a summary has no --cost, --lags, --difference or --integral; give a reward, and no derived "
+                "columns"
+            )
+        roles, settings = self._arguments
+        return self._paths, roles | settings
+
+    @property
+    def _arguments(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The roles and the settings that are given, as readers take them."""
         roles = {
             "states": list(self.state or []),
             "actions": list(self.action or []),
@@ -193,21 +221,8 @@ class DataOptions:
             "exogenous": exogenous_of(self.exogenous or []),
             "starts": self.starts,
         }
-        formula = self._later_reward
-        if formula is not None:
-            roles["reward"] = NO_REWARD
-        data = self._read(
-            {name: value for name, value in roles.items() if value},
-            {name: value for name, value in settings.items() if value},
-            needs_reward=needs_reward,
-        )
-        data = derive(data, *self._derivations)
-        data = data if formula is None else data.with_reward(formula)
-        if self.cost is not None:
-            formula = data.schema.reward
-            negated = replace(data, rewards=-data.rewards)
-            data = negated if formula is None else data.with_reward(f"-({formula})")
-        return data
+        given = ({name: value for name, value in one.items() if value} for one in (roles, settings))
+        return next(given), next(given)
 
     @property
     def _derivations(self) -> tuple[list[str], list[str], list[str]]:

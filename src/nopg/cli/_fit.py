@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -25,11 +25,13 @@ from nopg.cli._screen import (
     show,
     verdict,
 )
+from nopg.cli._summarize import saved_summary
 from nopg.errors import ArgumentError, TrainingInterrupted
 
 if TYPE_CHECKING:
     from nopg.data import Transitions
     from nopg.evaluation import Difference, OfflineEvaluation
+    from nopg.large_logs import LogSummary
     from nopg.training import TrainingResult
     from nopg.training._optimize import NewPolicy
 
@@ -130,7 +132,7 @@ class TrainingOptions:
         except ValueError as error:
             raise ArgumentError(f"a rate is no number ({error}); write --rate valve=0.05") from None
 
-    def train(self, data: Transitions, discount: float, checkpoint: Path) -> TrainingResult:
+    def train(self, data: Transitions | LogSummary, discount: float, checkpoint: Path) -> TrainingResult:
         """Return what `optimize` finds; it keeps a checkpoint that is removed at the end."""
         from nopg.training import CheckpointConfig, CSVLogger, TrainingConfig, optimize
         from nopg.training._checkpoint_files import complete_folders
@@ -180,10 +182,16 @@ def fit(
             help="Do not save the data; `plot`, `report` and `compare` without `--log` will not work.",
         ),
     ] = False,
+    plant: Annotated[
+        str | None,
+        typer.Option(
+            help="Plant of a summary of several; all of them as one by default.", show_default=False
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a controller from logged data and save it.
+    """Train a controller from logged data, or from a folder of `nopg summarize`, and save it.
 
     Only the discount must be chosen. Ctrl-C stops after an update; `--resume` continues.
 
@@ -196,15 +204,16 @@ def fit(
     if out.exists() and not overwrite:
         raise ArgumentError(f"{out} exists already; give another name, or --overwrite")
     began = time.perf_counter()
-    transitions = data.read()
+    summary = saved_summary(data.data, plant)
+    rows = data.read() if summary is None else summary.sample
     if training.start:
-        transitions = transitions.starting_at([_start(text, transitions) for text in training.start])
-    show(str(transitions), ERR, style="dim")
+        rows = rows.starting_at([_start(text, rows) for text in training.start])
+    source = rows if summary is None else replace(summary, sample=rows)
+    show(str(source), ERR, style="dim")
     checkpoint = out.with_name(f"{out.name}.unfinished")
-    result = training.train(transitions, discount, checkpoint)
-    save_result(
-        result, out, with_data=not without_data, overwrite=overwrite, log=roles_of(data, result.policy.schema)
-    )
+    result = training.train(source, discount, checkpoint)
+    kept = not without_data and summary is None
+    save_result(result, out, with_data=kept, overwrite=overwrite, log=roles_of(data, result.policy.schema))
     shutil.rmtree(checkpoint, ignore_errors=True)
     seconds = time.perf_counter() - began
     if as_json:

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from nopg._files import write_files
+from nopg.data import Transitions
 from nopg.data.io._files import extra
 from nopg.data.io._parquet import read_parquet, write_parquet
 from nopg.errors import ArgumentError, DataError
+from nopg.large_logs._fleet import Fleet
+from nopg.large_logs._sums import PlantSums
 from nopg.models import LocalModel
+from nopg.models._held_out_rows import OwnRows
 from nopg.models._log_summary import LogSummary
+from nopg.models._statistics import Statistics
 
-__all__ = ["load_summary", "save_summary"]
+__all__ = ["holds_fleet", "holds_summary", "load_fleet", "load_summary", "save_summary"]
 
-_SAMPLE, _SUMS = "sample.parquet", "sums.safetensors"
+_SAMPLE, _SUMS, _PLANTS = "sample.parquet", "sums.safetensors", "plants.json"
 
 
-def save_summary(summary: LogSummary, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write a summary to a folder, and return its path.
+def save_summary(
+    summary: LogSummary | Fleet, folder: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
+    """Write a summary or a fleet to a folder, and return its path.
 
     Args:
         summary: The summary.
@@ -27,20 +40,83 @@ def save_summary(summary: LogSummary, folder: str | os.PathLike[str], *, overwri
         overwrite: Whether another summary is replaced.
     """
     target = Path(folder)
-    if (target / _SUMS).exists() and not overwrite:
+    if holds_summary(target) and not overwrite:
         raise ArgumentError(f"{target} holds a summary already; give another folder, or overwrite=True")
     with tempfile.TemporaryDirectory() as place:
         write_parquet(summary.sample, Path(place) / _SAMPLE)
         sample = (Path(place) / _SAMPLE).read_bytes()
-    tensors = {name: one.contiguous() for name, one in summary.statistics.arrays().items()}
-    sums = extra("safetensors.torch").save(tensors | {"groups": summary.groups.contiguous()})
-    write_files({target / _SAMPLE: sample, target / _SUMS: sums})
+    files, tensors = {target / _SAMPLE: sample}, {"groups": summary.groups}
+    if isinstance(summary, Fleet):
+        for number, one in enumerate(summary.plants.values()):
+            arrays = one.statistics.arrays() | {"starts": one.starts, "rows": one.rows}
+            tensors |= {f"{number}/{name}": values for name, values in arrays.items()}
+        files[target / _PLANTS] = json.dumps(list(summary.plants)).encode()
+    else:
+        tensors |= summary.statistics.arrays()
+        if (own := summary.own_rows) is not None:
+            tensors |= {f"own.{part.name}": getattr(own, part.name) for part in fields(own)}
+        (target / _PLANTS).unlink(missing_ok=True)
+    found = {name: one.clone(memory_format=torch.contiguous_format) for name, one in tensors.items()}
+    write_files({**files, target / _SUMS: extra("safetensors.torch").save(found)})
     return target
+
+
+def holds_summary(folder: str | os.PathLike[str]) -> bool:
+    """Return whether a folder holds a summary or a fleet."""
+    return (Path(folder) / _SUMS).is_file()
+
+
+def holds_fleet(folder: str | os.PathLike[str]) -> bool:
+    """Return whether a folder holds a fleet."""
+    return holds_summary(folder) and (Path(folder) / _PLANTS).is_file()
 
 
 def load_summary(folder: str | os.PathLike[str]) -> LogSummary:
     """Return the summary that `save_summary` wrote; its charts are placed again and compared."""
+    if holds_fleet(folder):
+        raise DataError(f"{folder} holds a fleet; read it with load_fleet")
+    sample, groups, arrays = _load(Path(folder))
+    own = {part.name: arrays.pop(f"own.{part.name}", None) for part in fields(OwnRows)}
+    known = None if any(one is None for one in own.values()) else OwnRows(**own)  # type: ignore[arg-type]
+    return LogSummary(sample, groups, _placed(sample, groups).filled(arrays), known)
+
+
+def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
+    """Return the fleet that `save_summary` wrote; its charts are placed again and compared."""
     target = Path(folder)
+    sample, groups, arrays = _load(target)
+    if not holds_fleet(target):
+        raise DataError(
+            f"{target} holds the summary of one log, not of several plants; read it with load_summary"
+        )
+    try:
+        names = [str(name) for name in json.loads((target / _PLANTS).read_bytes())]
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{target / _PLANTS} cannot be read ({error}); summarize the log again") from error
+    own: list[dict[str, Tensor]] = [{} for _ in names]
+    for name, values in arrays.items():
+        number, _, part = name.partition("/")
+        if not number.isdecimal() or int(number) >= len(own):
+            raise DataError(f"{target} does not fit together; summarize the log again")
+        own[int(number)][part] = values
+    placed = _placed(sample, groups)
+    return Fleet(sample, groups, {name: _plant(placed, one) for name, one in zip(names, own, strict=True)})
+
+
+def _plant(placed: Statistics, arrays: Mapping[str, Tensor]) -> PlantSums:
+    rest = dict(arrays)
+    starts, rows = rest.pop("starts", None), rest.pop("rows", None)
+    if starts is None or rows is None:
+        raise DataError("a plant of the fleet lacks its rows; summarize the log again")
+    return PlantSums(placed.filled(rest), starts, rows)
+
+
+def _placed(sample: Transitions, groups: Tensor) -> Statistics:
+    return LocalModel(sample, groups=groups).steps.fitted_statistics
+
+
+def _load(target: Path) -> tuple[Transitions, Tensor, dict[str, Tensor]]:
+    """Return the sample, its groups and all other arrays of a folder."""
     missing = [name for name in (_SAMPLE, _SUMS) if not (target / name).is_file()]
     if missing:
         raise DataError(f"{target} holds no summary of a log: {' and '.join(missing)} missing")
@@ -51,5 +127,4 @@ def load_summary(folder: str | os.PathLike[str]) -> LogSummary:
     sample, groups = read_parquet(target / _SAMPLE), arrays.pop("groups", None)
     if groups is None or len(groups) != len(sample):
         raise DataError(f"{target} does not fit together; summarize the log again")
-    model = LocalModel(sample, groups=groups)
-    return LogSummary(sample, groups, model.steps.fitted_statistics.filled(arrays))
+    return sample, groups, arrays

@@ -11,9 +11,9 @@ from typing import Any, Unpack
 import torch
 
 from nopg.data import Transitions
-from nopg.data._hashes import row_hashes
+from nopg.data._hashes import hashed_groups, row_hashes
 from nopg.data.io._files import extra
-from nopg.data.io._parquet import completed, read_parquet
+from nopg.data.io._parquet import completed, read_parquet, read_parquet_by
 from nopg.data.io._paths import Paths, find_files
 from nopg.data.io._roles import Columns, resolve_columns, split_arguments
 from nopg.errors import DataError
@@ -44,7 +44,7 @@ class LogPart:
 
 @dataclass(frozen=True, eq=False)
 class LargeLog:
-    """Parquet files of one plant, read part by part.
+    """Parquet files of one plant, or of several of a kind, read part by part.
 
     A row needs its next state: give next-state columns where parts should lose nothing; otherwise the last
     row of each part is lost.
@@ -54,21 +54,34 @@ class LargeLog:
         columns: Roles and settings, as in `nopg.read_parquet`.
         has_episodes: Whether a column says which rows belong together.
         part_rows: About how many rows are read at once.
+        plant: Column that says which plant a row is from, if there are several.
     """
 
     files: tuple[str, ...]
     columns: Mapping[str, Any]
     has_episodes: bool
     part_rows: int = _PART_ROWS
+    plant: str | None = None
 
     @classmethod
-    def of(cls, path: Paths, *, part_rows: int = _PART_ROWS, **columns: Unpack[Columns]) -> LargeLog:
+    def of(
+        cls,
+        path: Paths,
+        *,
+        part_rows: int = _PART_ROWS,
+        plant: str | None = None,
+        **columns: Unpack[Columns],
+    ) -> LargeLog:
         """Return the log of a file, a folder, a glob or several of them."""
         files = tuple(str(file) for file in find_files(path, _SUFFIXES))
         schema = extra("pyarrow.parquet").read_schema(files[0])
         given, _ = split_arguments(completed(columns, schema.metadata, files[0]), Columns)
         roles = resolve_columns(schema.names, files[0], **given)
-        return cls(files, columns, roles.episode is not None, part_rows)
+        if plant is not None and plant not in schema.names:
+            raise DataError(
+                f"{files[0]}: there is no column {plant!r} of plants; there are {', '.join(schema.names)}"
+            )
+        return cls(files, columns, roles.episode is not None, part_rows, plant)
 
     @cached_property
     def _sizes(self) -> tuple[tuple[int, int], ...]:
@@ -96,11 +109,25 @@ class LargeLog:
         """Return the rows of a part."""
         return read_parquet(part.file, part=(part.number, part.count), **self.columns)
 
+    def read_plants(self, part: LogPart) -> dict[str, Transitions]:
+        """Return the rows of a part by plant; those of a log of one plant under an empty name."""
+        if self.plant is None:
+            return {"": self.read(part)}
+        return read_parquet_by(part.file, self.plant, part=(part.number, part.count), **self.columns)
+
+    def groups(self, data: Transitions, count: int) -> torch.Tensor:
+        """Return one of `count` groups for each row: episodes that a column tells, else single rows."""
+        known = self.plant is None or self.has_episodes
+        return hashed_groups(data if known else replace(data, episodes=None), count)
+
     def sample(self, rows: int) -> list[Transitions]:
         """Return about this many rows in runs that follow each other, from all over the log."""
-        parts = self.parts
+        parts, runs = self.parts, list[Transitions]()
         chosen = [parts[len(parts) * k // _RUNS] for k in range(_RUNS)] if len(parts) > _RUNS else parts
-        return [_run(self.read(part), math.ceil(rows / len(chosen))) for part in chosen]
+        for part in chosen:
+            found = self.read_plants(part).values()
+            runs += [_run(one, math.ceil(rows / (len(chosen) * len(found)))) for one in found]
+        return runs
 
     def shards(self, count: int) -> list[tuple[LogPart, ...]]:
         """Return the parts in `count` shares that are summed one after the other."""

@@ -3,36 +3,68 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from nopg.data._hashes import hashed_groups, row_hashes
+from nopg.data import Transitions
+from nopg.data._hashes import row_hashes
 from nopg.errors import DataError
 from nopg.large_logs._log import LargeLog, LogPart
+from nopg.models._held_out_rows import OwnRows
 from nopg.models._one_step import OneStep
+from nopg.models._regression_rows import RowBatch
 from nopg.models._statistics import Statistics
 
-__all__ = ["PassSums", "ShardTask", "sum_parts"]
+__all__ = ["PassSums", "PlantSums", "ShardTask", "sum_parts"]
 
 _MOST_STARTS = 1_000
+# Rows of a plant by which its predictions are compared.
+_MOST_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PassSums:
-    """Sums over rows, and a sample of the states in which the task begins.
+class PlantSums:
+    """Sums over rows of one plant, a sample of the states in which the task begins, and one of the rows.
+
+    Samples are those with the smallest hashes: the same ones in any order.
 
     Attributes:
         statistics: Sums of the charts.
-        starts: Those with the smallest hashes, shape (m, d_s): the same ones in any order.
+        starts: Shape (m, d_s).
+        rows: Inputs, targets, group and end of the task of each, shape (m, d + t + 2); none of a log of one
+            plant.
     """
 
     statistics: Statistics
     starts: torch.Tensor
+    rows: torch.Tensor
+
+    def __add__(self, other: PlantSums) -> PlantSums:
+        return PlantSums(
+            self.statistics + other.statistics,
+            _fewest(self.starts, other.starts, _MOST_STARTS),
+            _fewest(self.rows, other.rows, _MOST_ROWS),
+        )
+
+    def own_rows(self, num_inputs: int) -> OwnRows:
+        """Return the sample of rows."""
+        inputs, targets = self.rows[:, :num_inputs], self.rows[:, num_inputs:-2]
+        return OwnRows(inputs, targets, self.rows[:, -2].long(), self.rows[:, -1].bool())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassSums:
+    """Sums over rows of a log, by the name of the plant; a log of one plant has an empty name."""
+
+    plants: Mapping[str, PlantSums]
 
     def __add__(self, other: PassSums) -> PassSums:
-        return PassSums(self.statistics + other.statistics, _fewest(self.starts, other.starts))
+        both = dict(self.plants)
+        for name, sums in other.plants.items():
+            both[name] = both[name] + sums if name in both else sums
+        return PassSums(both)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,20 +98,39 @@ def sum_parts(
         parts: The parts.
         advance: Is called with the number of rows that were added.
     """
-    found: Statistics | None = None
-    starts = torch.zeros(0, steps.num_states, dtype=torch.float64)
+    found = dict[str, PlantSums]()
     for part in parts:
-        data = log.read(part)
-        found = steps.statistics(data, hashed_groups(data, steps.rows.num_groups), found)
-        starts = _fewest(starts, log.starts(data, part))
-        if advance:
-            advance(len(data))
-    if found is None:
+        for name, data in log.read_plants(part).items():
+            found[name] = _with_rows(found.get(name), log, steps, data, part)
+            if advance:
+                advance(len(data))
+    if not found:
         raise DataError("there are no parts to sum")
-    return PassSums(found, starts)
+    return PassSums(found)
 
 
-def _fewest(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the distinct states of both with the smallest hashes."""
-    states = torch.cat([one, other]).unique(dim=0) if len(other) <= _MOST_STARTS else torch.cat([one, other])
-    return states[row_hashes(states).argsort(stable=True)[:_MOST_STARTS]]
+def _with_rows(
+    before: PlantSums | None, log: LargeLog, steps: OneStep, data: Transitions, part: LogPart
+) -> PlantSums:
+    """Return the sums with further rows of the plant; those before are changed in place."""
+    groups = log.groups(data, steps.rows.num_groups)
+    statistics = steps.statistics(data, groups, None if before is None else before.statistics)
+    starts, rows = log.starts(data, part), torch.zeros(0, 0, dtype=torch.float64)
+    if log.plant is not None:
+        batch = RowBatch.of_log(data, groups, steps.rows.num_groups)
+        facts = torch.stack([groups.double(), data.terminated.double()], dim=1)
+        rows = torch.cat([batch.inputs, batch.targets, facts], dim=1)
+    return PlantSums(
+        statistics,
+        _fewest(starts[:0] if before is None else before.starts, starts, _MOST_STARTS),
+        _fewest(rows[:0] if before is None else before.rows, rows, _MOST_ROWS),
+    )
+
+
+def _fewest(one: torch.Tensor, other: torch.Tensor, most: int) -> torch.Tensor:
+    """Return the distinct rows of both with the smallest hashes."""
+    rows = torch.cat([one, other])
+    hashes, order = row_hashes(rows).sort(stable=True)
+    first = torch.ones(len(rows), dtype=torch.bool)
+    first[1:] = hashes[1:] != hashes[:-1]
+    return rows[order[first][:most]]

@@ -15,7 +15,7 @@ from nopg.models._charts import ChartShape
 from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows, design
 
-__all__ = ["HeldOutFit", "select_shapes"]
+__all__ = ["LARGEST_ERROR", "HeldOutFit", "select_shapes"]
 
 _ROWS_HELD_OUT, _ROWS_HELD_OUT_IN_SEARCH = 400, 200
 _ROWS_KNOWN = 4_000
@@ -32,7 +32,7 @@ _AS_GOOD, _NEGLIGIBLE = 1.03, 1e-10
 # Up to this error the global fit is selected, even if charts are better.
 _ENOUGH = 1e-6
 # Squared errors in units of the variance are clipped at this value in R²: an outlier is one bad row.
-_LARGEST_ERROR = 4.0
+LARGEST_ERROR = 4.0
 # Factor by which the error must fall to keep an input or a distance of its own.
 _WORTH_IT = 0.95
 # Least radius, in units of the inputs.
@@ -225,7 +225,7 @@ class _Search:
         def note(shape: ChartShape, missed: Tensor) -> None:
             wrong = (missed / self._scale).square()
             found[shape] = wrong.clamp(max=1.0).mean(dim=0).tolist()
-            self.unexplained[shape] = wrong.clamp(max=_LARGEST_ERROR).mean(dim=0).tolist()
+            self.unexplained[shape] = wrong.clamp(max=LARGEST_ERROR).mean(dim=0).tolist()
 
         regressors = inputs.used.nonzero()[:, 0]
         degrees = (1, 2) if len(regressors) <= _MANY_INPUTS else (1,)

@@ -143,6 +143,31 @@ class ChartSums:
         low, high = torch.minimum(self.low, other.low), torch.maximum(self.high, other.high)
         return replace(self, **sums, low=low, high=high)
 
+    def scaled(self, share: float, kept: Tensor) -> ChartSums:
+        """Return the sums in which every row of groups (G,) that are kept counts for a share."""
+        found = {name: share * getattr(self, name) for name in _ADDED}
+        for name in ("grams", "moments"):
+            found[name] *= kept.double().view(-1, 1, 1, 1)
+        return replace(self, **found)
+
+    def take(self, some: Tensor) -> ChartSums:
+        """Return the sums of some charts."""
+        return ChartSums(
+            self.grams[:, :, some],
+            self.moments[:, :, some],
+            self.squares[:, some],
+            self.weights[:, :, some],
+            self.first[some],
+            self.second[some],
+            self.low[some],
+            self.high[some],
+        )
+
+    @property
+    def filled(self) -> Tensor:
+        """Which charts have rows, shape (C,)."""
+        return self.grams[0, :, :, 0, 0].sum(dim=0) > 0
+
     @property
     def scatter(self) -> Tensor:
         """Σ wκ oo' (C, d, d) of the offsets o of all inputs from their mean in a chart."""

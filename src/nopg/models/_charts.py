@@ -97,7 +97,8 @@ class Charts:
             are no charts.
         places: Where the charts lie; None if there are none.
         whole: Sums of the global fit.
-        sums: Sums of the charts; None if there are none.
+        sums: Sums of all charts that were placed; None if there are none.
+        filled_sums: Those of charts with rows, which alone are fitted; None if there are none.
     """
 
     def __init__(
@@ -110,8 +111,8 @@ class Charts:
             self.places = self._place_charts(whole)
         self.take(whole, None if self.places is None else ChartSums.of(self.places, rows), excitation)
 
-    def with_sums(self, sums: BlockSums, excitation: Excitation) -> Charts:
-        """Return charts at the same places from sums over other rows."""
+    def with_sums(self, sums: BlockSums, excitation: Excitation | None) -> Charts:
+        """Return charts at the same places from sums over other rows; see `take`."""
         charts = copy.copy(self)
         charts.take(*sums, excitation)
         return charts
@@ -119,7 +120,7 @@ class Charts:
     def without_sums(self) -> Charts:
         """Return the charts without the sums that they were fitted to, which take most of the memory."""
         charts = copy.copy(self)
-        charts.sums = None
+        charts.sums = charts.filled_sums = None
         return charts
 
     def sums_of(self, rows: RowBatch, before: BlockSums | None = None) -> BlockSums:
@@ -134,16 +135,29 @@ class Charts:
     def _features(self, rows: RowBatch) -> Tensor:
         return self.space.features(rows.inputs, self.shape.used, self.shape.global_degree)
 
-    def take(self, whole: GlobalFit, sums: ChartSums | None, excitation: Excitation) -> None:
-        """Set everything that follows from sums, in place."""
+    def take(self, whole: GlobalFit, sums: ChartSums | None, excitation: Excitation | None) -> None:
+        """Set everything that follows from sums, in place; without an excitation, no noise and no doubt."""
         self.whole, self.sums = whole, sums
         residual = whole.residual
         self.unexplained = noise_share(residual, self.rows.spread[self.columns])
-        if sums is None:
-            self.centers, self.noise = self.rows.inputs[:0], residual[None]
+        filled = None if sums is None else sums.filled.nonzero()[:, 0]
+        if sums is None or self.places is None or filled is None or len(filled) == 0:
+            self.filled_sums, self.centers, self.noise = None, self.rows.inputs[:0], residual[None]
             return
+        # A chart without rows says nothing: other rows than those that placed it may leave some empty.
+        self.filled_sums = sums = sums if len(filled) == len(sums.low) else sums.take(filled)
+        places = self.places
+        self.centers, self.radius, self.scale = (
+            one[filled] for one in (places.centers, places.radii[0], places.scale)
+        )
+        self.tree = cKDTree(self.space.embed(self.centers, self.shape.metric).numpy())
         extent = sums.high - sums.low
         self.low, self.high = sums.low - _MARGIN * extent, sums.high + _MARGIN * extent
+        if excitation is None:
+            C, d = self.centers.shape
+            self.noise = residual.new_zeros(C, len(residual))
+            self.uncertainty = residual.new_zeros(C, d, d)
+            return
         # Bias grows with the radius, noise does not: the residual variance is n² + m² at r and n² + q·m² at
         # the wider radius, of which n² is noise.
         q = _WIDER ** (2.0 * (self.shape.degree + 1) / self._local_inputs)
@@ -158,7 +172,7 @@ class Charts:
         return max(int((self.shape.metric > 0).sum()), 1)
 
     def _place_charts(self, whole: GlobalFit) -> ChartPlaces:
-        """Set centres, radii and scales of the charts."""
+        """Return centres, radii and scales of the charts."""
         rows, shape = self.rows, self.shape
         points = self.space.embed(rows.inputs, shape.metric)
         few = rows.sample[:_MOST_REFERENCE_ROWS]
@@ -167,12 +181,9 @@ class Charts:
         fitting = int(_LARGEST_STATISTICS / (2 * rows.num_groups * p * (p + width)))
         most = min(_MOST_CHARTS, max(min(apart, fitting), 50))
         chosen = few[farthest_points(points[few], most)]
-        self.centers = rows.inputs[chosen]
-        self.tree = cKDTree(points[chosen].numpy())
-        self.radius = _radii(points, few, chosen, rows.groups, shape.num_neighbors)
+        radius = _radii(points, few, chosen, rows.groups, shape.num_neighbors)
         local = shape.metric[self.regressors]
-        scale = torch.where(local > 0, local, self.radius[:, None])
-        self.scale = scale / self.radius[:, None]  # (C, d_r): offsets within the radius are at most 1
+        scale = torch.where(local > 0, local, radius[:, None])
         return ChartPlaces(
             space=self.space,
             used=shape.used,
@@ -180,9 +191,9 @@ class Charts:
             degree=shape.degree,
             global_degree=shape.global_degree,
             columns=self.columns,
-            centers=self.centers,
-            radii=torch.stack([self.radius, _WIDER ** (1.0 / self._local_inputs) * self.radius]),
-            scale=self.scale,
+            centers=rows.inputs[chosen],
+            radii=torch.stack([radius, _WIDER ** (1.0 / self._local_inputs) * radius]),
+            scale=scale / radius[:, None],  # (C, d_r): offsets within the radius are at most 1
             baseline=whole.baseline,
         )
 
@@ -230,14 +241,15 @@ class Charts:
         The local ones are None if there are no charts.
         """
         everywhere = self.whole.coefficients(kept)
-        if self.sums is None:
+        sums = self.filled_sums
+        if sums is None:
             return everywhere, None
         shares = kept.double()
         C, p, t = len(self.centers), self.shape.num_coefficients, len(self.columns)
         coefficients = torch.empty(len(kept), C, p, t, dtype=torch.float64)
         for number, share in enumerate(shares):
             radius = 0 if float(share.mean()) > _LARGE_PART else 1
-            grams, moments = self.sums.grams[radius], self.sums.moments[radius]
+            grams, moments = sums.grams[radius], sums.moments[radius]
             least = _TINY * grams[:, :, 0, 0].sum(dim=0)
             gram = torch.einsum("g,gcpq->cpq", share, grams)
             moment = self._residual_moments(torch.einsum("g,gcpt->cpt", share, moments), everywhere[number])

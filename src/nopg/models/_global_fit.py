@@ -61,6 +61,18 @@ class GlobalFit:
             self.weight + other.weight,
         )
 
+    def scaled(self, share: float, kept: Tensor) -> GlobalFit:
+        """Return the sums in which every row of groups (G,) that are kept counts for a share."""
+        by_group = share * kept.double().view(-1, 1, 1)
+        return GlobalFit(
+            by_group * self.grams,
+            by_group * self.moments,
+            self.baseline,
+            share * self.squares,
+            max(round(share * self.num_rows), 1),
+            share * self.weight,
+        )
+
     def coefficients(self, kept: Tensor) -> Tensor:
         """Return the regression (P, q, t) on parts (P, G) of the groups."""
         gram = torch.einsum("pg,gqr->pqr", kept.double(), self.grams)

@@ -12,9 +12,29 @@ from torch import Tensor
 if TYPE_CHECKING:
     from nopg.models._local_model import LocalModel
 
-__all__ = ["HeldOutRows"]
+__all__ = ["HeldOutRows", "OwnRows"]
 
 _MOST_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnRows:
+    """Rows of the plant itself, where charts were placed by a sample of several plants.
+
+    Attributes:
+        inputs: (s, a), shape (m, d).
+        targets: s′ − s, then r, shape (m, d_s + 1).
+        groups: The group of each row, shape (m,).
+        terminated: Whether the row ended the task, shape (m,).
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    groups: Tensor
+    terminated: Tensor
+
+    def __len__(self) -> int:
+        return len(self.inputs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,28 +61,35 @@ class HeldOutRows:
 
     @classmethod
     def of(cls, model: LocalModel) -> HeldOutRows:
-        """Return at most 2 000 distinct rows of the log of a model."""
-        rows, d_s = model.rows, model.num_states
-        some = rows.sample[:_MOST_ROWS]
-        log = model.data.take(rows.first[some])
-        inputs, measured = rows.inputs[some], torch.cat([log.states, log.actions], dim=1)
+        """Return at most 2 000 distinct rows of the log of a model, or the plant's own ones."""
+        rows, d_s, own = model.rows, model.num_states, model.own_rows
+        if own is None:
+            some = rows.sample[:_MOST_ROWS]
+            log = model.data.take(rows.first[some])
+            inputs, measured = rows.inputs[some], torch.cat([log.states, log.actions], dim=1)
+            groups, rewards = rows.groups[some], log.rewards
+            next_states, terminated = log.next_states, log.terminated
+        else:
+            inputs = measured = own.inputs
+            groups, rewards, terminated = own.groups, own.targets[:, d_s], own.terminated
+            next_states = inputs[:, :d_s] + own.targets[:, :d_s]
         out, _ = model.without_groups().steps.step(
             inputs.T.contiguous().numpy(),
-            (1 + rows.groups[some]).numpy(),
+            (1 + groups).numpy(),
             measured=measured.T.contiguous().numpy(),
             slopes=False,
         )
-        errors = log.rewards - torch.as_tensor(np.clip(out[d_s], *model.reward_clamp))
+        errors = rewards - torch.as_tensor(np.clip(out[d_s], *model.reward_clamp))
         if model.reward_function is not None:
             errors = torch.zeros_like(errors)
         predicted = inputs[:, :d_s] + torch.as_tensor(out[:d_s].T)
         exogenous = torch.as_tensor(model.steps.known.exogenous)
-        predicted[:, exogenous] = log.next_states[:, exogenous]  # moved by nothing that a model predicts
+        predicted[:, exogenous] = next_states[:, exogenous]  # moved by nothing that a model predicts
         return cls(
             inputs=inputs,
-            groups=rows.groups[some],
-            next_states=log.next_states,
-            terminated=log.terminated,
+            groups=groups,
+            next_states=next_states,
+            terminated=terminated,
             reward_errors=errors,
             predicted=predicted,
             disturbances=torch.as_tensor(out[-1 - d_s : -1].T),

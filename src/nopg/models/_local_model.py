@@ -13,11 +13,11 @@ from torch import Tensor
 
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.models._chart_selection import select_shapes
+from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
 from nopg.models._column_fit import ColumnFit
 from nopg.models._config import LocalModelConfig
 from nopg.models._coordinates import StateCoordinates
-from nopg.models._held_out_rows import HeldOutRows
+from nopg.models._held_out_rows import HeldOutRows, OwnRows
 from nopg.models._known_columns import KnownColumns
 from nopg.models._limits import highest_reward, lowest_mean_reward, state_bounds
 from nopg.models._model import RewardFunction
@@ -51,6 +51,8 @@ class LocalModel:
         seed: Random seed of the halves.
         groups: The group of each row, shape (n,), where it is given, as in a sample of a large log.
         whole: Sums over the log that the data are a sample of.
+        own_rows: Rows of the plant itself, by which fits are judged, where the data are a sample of several
+            plants.
 
     Attributes:
         steps: One step of the plant, by all parts.
@@ -70,9 +72,10 @@ class LocalModel:
         seed: int = 0,
         groups: Tensor | None = None,
         whole: Statistics | None = None,
+        own_rows: OwnRows | None = None,
     ) -> None:
         reward = data.reward_function if reward is None else reward
-        self.data, self.reward_function = data, reward
+        self.data, self.reward_function, self.own_rows = data, reward, own_rows
         self.num_costs = 0 if costs is None else costs.shape[1]
         rows = RegressionRows.of(data, costs, groups)
         self.num_states, self.num_actions = data.states.shape[1], data.actions.shape[1]
@@ -100,6 +103,22 @@ class LocalModel:
             highest_reward(rewards[rows.first], high - low),
         )
         self.bounds = state_bounds(data)
+        if own_rows is not None:
+            self.fits = self._judged(own_rows)
+
+    def _judged(self, own: OwnRows) -> list[HeldOutFit]:
+        """Return the fits with their errors on the plant's own rows, each without its group."""
+        held_out, d_s = self.held_out, self.num_states
+        missed = torch.cat(
+            [held_out.next_states - held_out.predicted, held_out.reward_errors[:, None]], dim=1
+        )
+        spread = own.targets.std(dim=0, correction=0)
+        shares = (missed / torch.where(spread > 0, spread, 1.0)).square()[:, : d_s + 1]
+        errors, missing = shares.clamp(max=1.0).mean(dim=0), shares.clamp(max=LARGEST_ERROR).mean(dim=0)
+        return [
+            replace(fit, error=float(errors[k]), r_squared=1.0 - float(missing[k]))
+            for k, fit in enumerate(self.fits)
+        ]
 
     @property
     def rows(self) -> RegressionRows:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from nopg.data import Transitions
+from nopg.models._held_out_rows import OwnRows
 from nopg.models._statistics import Statistics
 
 __all__ = ["LogSummary"]
@@ -23,11 +24,13 @@ class LogSummary:
         sample: Rows that follow each other, from all over the log, with the starts of the task declared.
         groups: The group of each row of the sample, shape (n,).
         statistics: Sums over all rows.
+        own_rows: Rows of the plant itself, where the sample is of several plants.
     """
 
     sample: Transitions
     groups: Tensor
     statistics: Statistics
+    own_rows: OwnRows | None = None
 
     def __repr__(self) -> str:
         return f"LogSummary({self.statistics.num_rows} rows, {len(self.sample)} of them as a sample)"

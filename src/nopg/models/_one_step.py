@@ -133,6 +133,16 @@ class OneStep:
         if self.noise.sensors.any():
             states = filtered_states(data, self.predict, self.noise, self.known)
             steps = RowBatch.of_log(replace(data, states=states), groups, self.rows.num_groups)
+        return self.sums_of(steps, measured, before)
+
+    def sums_of(self, steps: RowBatch, measured: RowBatch, before: Statistics | None = None) -> Statistics:
+        """Return the sums over rows.
+
+        Args:
+            steps: Rows of the steps: states as measured, or filtered.
+            measured: Rows of rewards and costs.
+            before: Sums to go on from; they are changed in place.
+        """
         blocks = [
             charts.sums_of(
                 steps if charts.columns[0] < self.num_states else measured,
@@ -158,6 +168,22 @@ class OneStep:
         one = copy.copy(self)
         one.blocks = [charts.without_sums() for charts in self.blocks]
         return one
+
+    def fits_to(self, found: Statistics) -> list[ChartFit]:
+        """Return the charts, fitted to sums over other rows, for `targets`."""
+        everything = torch.ones(1, self.rows.num_groups, dtype=torch.bool)
+        return [
+            ChartFit(charts.with_sums(sums, None), everything)
+            for charts, sums in zip(self.blocks, found.blocks, strict=True)
+        ]
+
+    def targets(self, fits: Sequence[ChartFit], inputs: Tensor) -> Tensor:
+        """Return targets (m, t) at inputs (m, d) by `fits_to`; 0 in columns that are known."""
+        out = torch.zeros(len(inputs), len(self._fits), dtype=torch.float64)
+        for fit in fits:
+            y, _ = fit.predict(inputs.T.contiguous().numpy(), None, slopes=False, noise=False)
+            out[:, fit.columns] = torch.as_tensor(y[: len(fit.columns)].T)
+        return out
 
     def take(self, found: Statistics) -> None:
         """Set everything that follows from sums over other rows, in place."""

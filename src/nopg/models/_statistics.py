@@ -80,6 +80,22 @@ class Statistics:
             joined_extremes(self.extremes, other.extremes),
         )
 
+    def scaled(self, share: float, kept: Tensor | None = None) -> Statistics:
+        """Return the sums in which every row counts for a share, as a sample of the rows would.
+
+        Args:
+            share: Positive.
+            kept: Groups (G,) whose rows predictions rest on; all by default. Noise and support are those of
+                all groups.
+        """
+        kept = torch.ones(len(self.blocks[0][0].grams), dtype=torch.bool) if kept is None else kept
+        blocks = tuple(
+            (whole.scaled(share, kept), None if local is None else local.scaled(share, kept))
+            for whole, local in self.blocks
+        )
+        excitations = {degree: one.scaled(share) for degree, one in self.excitations.items()}
+        return Statistics(blocks, excitations, self.extremes)
+
 
 _Sums = TypeVar("_Sums", GlobalFit, ChartSums, Excitation)
 # Settings of an excitation, which the sample tells.

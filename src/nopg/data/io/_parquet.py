@@ -16,11 +16,11 @@ from nopg.data.io._columns import Table, named_columns, record, take_from
 from nopg.data.io._files import check_declared, check_runs, extra
 from nopg.data.io._metadata import KEY, complete, dump, load
 from nopg.data.io._paths import Paths, find_files, source_name
-from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
+from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Part", "completed", "plain_column", "read_parquet", "write_parquet"]
+__all__ = ["Part", "completed", "plain_column", "read_parquet", "read_parquet_by", "write_parquet"]
 
 _BATCH_ROWS = 1 << 16
 
@@ -46,6 +46,73 @@ def read_parquet(
         part: Read one part only: its number, from 0, and the number of parts.
         columns: As in `from_dataframe`; none is needed for a file of `write_parquet`.
     """
+    found = _load(path, part, columns)
+    start = None if part is None else found.part.first
+    read = take_from(found.table, found.roles)
+    recording = record(read, found.roles, found.source, file_starts=found.part.file_starts, part_start=start)
+    return to_transitions(recording, **found.settings)
+
+
+def read_parquet_by(
+    path: Paths, by: str, *, part: tuple[int, int] | None = None, **columns: Unpack[Columns]
+) -> dict[str, Transitions]:
+    """Read Parquet files as `read_parquet` does, apart for every value of a column, in order of appearance.
+
+    Rows of one value follow each other, whatever lies between them. Where next states are those of the next
+    row, a value with a single row has no transition and is left out.
+    """
+    found = _load(path, part, columns, by)
+    owners, start = found.table[by], None if part is None else found.part.first
+    names, first, number = np.unique(_names(owners, by, found.source), return_index=True, return_inverse=True)
+    result = {}
+    for k in first.argsort():
+        own = number == k
+        if own.sum() == 1 and found.roles.next_states is None:
+            continue
+        table = {name: values[own] for name, values in found.table.items()}
+        starts = {int(own[:row].sum()) for row in found.part.file_starts} - {0, int(own.sum())}
+        recording = record(
+            take_from(table, found.roles),
+            found.roles,
+            f"{found.source}, {by} {names[k]}",
+            file_starts=tuple(sorted(starts)),
+            part_start=start,
+        )
+        result[str(names[k])] = to_transitions(recording, **found.settings)
+    return result
+
+
+def _names(values: npt.NDArray[Any], column: str, source: str) -> npt.NDArray[Any]:
+    """Return the values of a column as text; every row must have one."""
+    missing = values == None if values.dtype == object else values != values  # noqa: E711, PLR0124
+    if missing.any():
+        raise DataError(f"{source}: rows without a value in the column {column!r}; leave them out")
+    return values.astype(str)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """Columns of files.
+
+    Attributes:
+        table: Columns by name.
+        roles: Which column is which.
+        settings: Of the reader.
+        part: Which rows they are.
+        source: The name of the files in errors.
+    """
+
+    table: Table
+    roles: Roles
+    settings: Settings
+    part: Part
+    source: str
+
+
+def _load(
+    path: Paths, part: tuple[int, int] | None, columns: Mapping[str, Any], more: str | None = None
+) -> _Loaded:
+    """Read the needed columns, and one more."""
     pa, ds = extra("pyarrow"), extra("pyarrow.dataset")
     place, source = _place(path)
     try:
@@ -61,13 +128,11 @@ def read_parquet(
         check_runs(source, chosen.rows, len(roles.needed), stored)
         subset = [fragments[file].subset(row_group_ids=groups) for file, groups in chosen.groups]
         selection = ds.FileSystemDataset(subset, dataset.schema, dataset.format, dataset.filesystem)
-        table = _read(selection, roles, chosen, source)
+        names = roles.needed if more is None else tuple(dict.fromkeys((*roles.needed, more)))
+        table = _read(selection, names, chosen, source)
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{source} cannot be read as Parquet ({error}); write it again") from error
-    start = None if part is None else chosen.first
-    read = take_from(table, roles)
-    recording = record(read, roles, source, file_starts=chosen.file_starts, part_start=start)
-    return to_transitions(recording, **settings)
+    return _Loaded(table, roles, settings, chosen, source)
 
 
 def write_parquet(data: Transitions, path: str | os.PathLike[str]) -> None:
@@ -178,14 +243,14 @@ def _stored(fragments: Sequence[Any]) -> int:
     return sum(fragment.filesystem.get_file_info(fragment.path).size for fragment in fragments)
 
 
-def _read(dataset: Any, roles: Roles, part: Part, source: str) -> Table:
-    """Read the needed columns batch by batch into arrays of the declared length."""
+def _read(dataset: Any, names: Sequence[str], part: Part, source: str) -> Table:
+    """Read columns batch by batch into arrays of the declared length."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
     # Read-ahead, buffers and pools would hold the file in memory beside the numbers.
     batches = dataset.to_batches(
-        columns=list(roles.needed),
+        columns=list(names),
         batch_size=_BATCH_ROWS,
         batch_readahead=1,
         fragment_readahead=1,
@@ -201,7 +266,7 @@ def _read(dataset: Any, roles: Roles, part: Part, source: str) -> Table:
         before = min(max(0, part.skipped - seen), whole.num_rows)
         batch = whole.slice(before, part.rows - filled)
         seen += whole.num_rows
-        for name in roles.needed:
+        for name in names:
             values = plain_column(batch.column(name), name, source)
             if name not in table:
                 table[name] = np.empty(part.rows, dtype=values.dtype)  # untouched memory costs nothing yet
