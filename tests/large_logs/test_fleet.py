@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -208,9 +209,11 @@ def test_the_command_line_summarizes_plants_and_trains_for_one(folder: Path, tmp
         return " ".join(done.output.split())
 
     summary, out = str(tmp_path / "summary"), str(tmp_path / "controller")
-    text = run("summarize", str(folder), "--plant", "plant", "--workers", "1", "-o", summary)
-    assert f"{ODD} stands out" in text
+    command = ("summarize", str(folder), "--plant", "plant", "--workers", "1", "-o", summary)
+    assert f"{ODD} stands out" in run(*command)
     assert "holds a summary already" in run("summarize", str(folder), "-o", summary, code=1)
+    told = json.loads(run(*command, "--overwrite", "--json"))
+    assert told["rows"] == sum(one["rows"] for one in told["plants"])
     assert "there is no plant 'z'" in run("fit", summary, "--plant", "z", "-g", "0.9", "-o", out, code=1)
     run("fit", summary, "--plant", NEW, "-g", "0.9", "-o", out, "--updates", "1")
     assert nopg.load(out).discount == 0.9

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nopg.cli._data import DataOptions
-from nopg.cli._options import Overwrite
-from nopg.cli._screen import ERR, show
+from nopg.cli._options import AsJson, Overwrite
+from nopg.cli._screen import ERR, print_json, show
 from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ def summarize(
         int | None, typer.Option(help="Number of processes.", min=1, show_default="one for each core")
     ] = None,
     overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read Parquet files of any length once, and keep what `nopg fit` needs.
 
@@ -41,23 +44,42 @@ def summarize(
 
     Example: `nopg summarize 'pumps-*.parquet' --plant pump -o pumps`
     """
-    from nopg.large_logs import save_summary, summarize, summarize_fleet
+    from nopg.large_logs import LogSummary, save_summary, summarize, summarize_fleet
     from nopg.large_logs._files import holds_summary
 
     if holds_summary(out) and not overwrite:
         raise ArgumentError(f"{out} holds a summary already; give another name, or --overwrite")
     paths, columns = data.for_one_pass()
-    logging.getLogger("nopg.data.io").setLevel(logging.WARNING)  # every part would be told of again
-    if plant is None:
-        found = summarize(paths, workers=workers, **columns)
-        save_summary(found, out, overwrite=overwrite)
+    with _quiet_readers():
+        found = (
+            summarize(paths, workers=workers, **columns)
+            if plant is None
+            else summarize_fleet(paths, plant, workers=workers, **columns)
+        )
+    save_summary(found, out, overwrite=overwrite)
+    report = None if isinstance(found, LogSummary) else found.report()
+    if as_json:
+        plants = {} if report is None else asdict(report)
+        print_json({"summary": str(out), "rows": found.num_rows, "sample": len(found.sample), **plants})
+        return
+    if report is None:
         show(str(found))
     else:
-        fleet = summarize_fleet(paths, plant, workers=workers, **columns)
-        save_summary(fleet, out, overwrite=overwrite)
-        show(str(fleet), ERR, style="dim")
-        show(str(fleet.report()))
+        show(str(found), ERR, style="dim")
+        show(str(report))
     show(f"next: nopg fit {out} -g 0.97 -o controller", ERR, style="dim")
+
+
+@contextmanager
+def _quiet_readers() -> Iterator[None]:
+    """Keep readers from telling the same of every part of a log."""
+    logger = logging.getLogger("nopg.data.io")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def saved_summary(data: Sequence[str], plant: str | None) -> LogSummary | None:

@@ -45,8 +45,13 @@ class Fleet:
     _pools: dict[str, Pool] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
-        rows = sum(one.statistics.num_rows for one in self.plants.values())
-        return f"Fleet({len(self.plants)} plants, {rows} rows, {len(self.sample)} of them as a sample)"
+        sample = f"{len(self.sample)} of them as a sample"
+        return f"Fleet({len(self.plants)} plants, {self.num_rows} rows, {sample})"
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of all plants."""
+        return sum(one.statistics.num_rows for one in self.plants.values())
 
     @cached_property
     def _steps(self) -> OneStep:

@@ -33,4 +33,9 @@ class LogSummary:
     own_rows: OwnRows | None = None
 
     def __repr__(self) -> str:
-        return f"LogSummary({self.statistics.num_rows} rows, {len(self.sample)} of them as a sample)"
+        return f"LogSummary({self.num_rows} rows, {len(self.sample)} of them as a sample)"
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of the log."""
+        return self.statistics.num_rows
