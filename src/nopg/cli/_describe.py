@@ -10,6 +10,7 @@ import typer
 from nopg.cli._data import DataOptions
 from nopg.cli._options import AsJson
 from nopg.cli._screen import ERR, FLAWED, OUT, print_json, show
+from nopg.cli._summarize import saved_summary
 
 __all__ = ["describe"]
 
@@ -28,14 +29,15 @@ def describe(
 ) -> None:
     """Check logged data before training: ranges, episodes, coverage, and what to correct.
 
-    A first look at a CSV file needs no reward.
+    A first look at a CSV file needs no reward. Of a log of any length give the folder of `nopg summarize`.
 
     Example: `nopg describe tank.csv --state level --action valve --cost cost --time t`
     """
     from nopg.inspect import Grade
     from nopg.inspect import describe as describe_data
 
-    found = describe_data(data.read(needs_reward=False))
+    summary = saved_summary(data.data, plant=None)
+    found = describe_data(data.read(needs_reward=False) if summary is None else summary)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from nopg._typing import FloatArray
 from nopg.data import Schema, Transitions
+from nopg.data._column_counts import ColumnCounts
+from nopg.inspect._findings import Finding, graded, look
+from nopg.inspect._wording import share_of
 
-__all__ = ["FEW_LEVELS", "NEAR_CONSTANT", "Column", "measure_columns"]
+__all__ = ["FEW_LEVELS", "NEAR_CONSTANT", "Column", "measure_columns", "sample_finding", "with_counts"]
 
 FEW_LEVELS = 10
 """A column with at most this many distinct values is a switch."""
@@ -30,6 +35,8 @@ _FAR = 10.0
 _SATURATED, _FAIR_SHARES = 0.05, 3.0
 # A wrapped angle crosses nearly its whole range in a step, while most steps are short.
 _WRAP, _SHORT, _END = 0.9, 0.1, 0.1
+# Share of all rows beyond those of a sample that is no concern.
+_UNSEEN = 0.01
 
 Role = Literal["state", "action", "reward"]
 
@@ -105,6 +112,35 @@ class Column:
     def saturated(self) -> bool:
         """Whether more rows lie at one of its ends than by chance."""
         return max(self.at_low, self.at_high) > max(_SATURATED, _FAIR_SHARES / self.levels)
+
+
+def with_counts(columns: Sequence[Column], counted: ColumnCounts, schema: Schema) -> tuple[Column, ...]:
+    """Return columns of a sample with the ranges and medians of all rows."""
+    places = {name: k for k, name in enumerate((*schema.states, *schema.actions))}
+    low, median, high = (part.tolist() for part in (counted.low, counted.quantile(0.5), counted.high))
+    found = []
+    for column in columns:
+        k = -1 if column.role == "reward" else places[column.name]
+        bounds = column.bounds if column.declared else (low[k], high[k])
+        found.append(replace(column, low=low[k], median=median[k], high=high[k], bounds=bounds))
+    return tuple(found)
+
+
+def sample_finding(counted: ColumnCounts, schema: Schema, num_rows: int) -> Finding:
+    """Return the finding about rows outside what the sample has, which no chart was placed for."""
+    names, beyond = (*schema.states, *schema.actions, "reward"), counted.beyond.tolist()
+    worst = max(range(len(names)), key=beyond.__getitem__)
+    middle = counted.quantile(0.99) - counted.quantile(0.01)
+    away = torch.maximum(counted.high - counted.quantile(0.5), counted.quantile(0.5) - counted.low)
+    far = [name for name, one in zip(names, (away > _FAR * middle).tolist(), strict=True) if one]
+    if far:
+        k = names.index(far[0])
+        ends = f"{counted.low[k]:.4g} to {counted.high[k]:.4g}"
+        what = f"{far[0]} reaches from {ends}, far from where most rows are"
+        return look("sample", what, "Check whether these are codes or spikes, and declare them as missing")
+    share = beyond[worst] / num_rows
+    what = f"{share_of(share)} of all rows lie beyond those of the sample in {names[worst]}"
+    return graded("sample", what, "Charts end where the sample does", grave=False, minor=share <= _UNSEEN)
 
 
 def measure_columns(data: Transitions) -> tuple[Column, ...]:

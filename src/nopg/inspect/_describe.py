@@ -14,7 +14,7 @@ from nopg.data._repairs import LEFT_OUT
 from nopg.errors import ArgumentError, DataError
 from nopg.inspect._clock import Clock, as_seconds, clock_finding
 from nopg.inspect._column_findings import column_findings
-from nopg.inspect._columns import Column, measure_columns
+from nopg.inspect._columns import Column, measure_columns, sample_finding, with_counts
 from nopg.inspect._coverage import Coverage
 from nopg.inspect._coverage_findings import coverage_findings
 from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_finding
@@ -26,6 +26,7 @@ from nopg.inspect._stuck import Run, find_runs, stuck_finding
 from nopg.inspect._table import columns_text, coverage_text, facts_text, findings_text, headline, repairs_text
 from nopg.inspect._wording import count_of, share_of
 from nopg.kernels import Bandwidths
+from nopg.models._log_summary import LogSummary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,6 +57,7 @@ class Description:
         no_coverage: Why it is not measured, else empty.
         findings: Numbered, the gravest first.
         derived: Names of the state columns that are computed from others.
+        sampled: Of a summary the rows of its sample; ranges, medians and repairs are those of all rows.
     """
 
     num_rows: int
@@ -72,6 +74,7 @@ class Description:
     no_coverage: str
     findings: tuple[Finding, ...]
     derived: tuple[str, ...] = ()
+    sampled: int | None = None
 
     @property
     def grade(self) -> Grade:
@@ -95,9 +98,13 @@ class Description:
         """Return findings, columns, episodes, sampling and coverage in at most `width` and 100 columns."""
         width = min(max(width, 40), 100)
         steps = {} if self.coverage is None else self.coverage.steps
-        copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / self.num_rows)}"
+        looked_at = self.num_rows if self.sampled is None else self.sampled
+        copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / looked_at)}"
         clock = str(self.clock or sampling_text(self.repairs, self.interval))
         facts = {"Episodes": str(self.episodes), "Sampling": clock, "Duplicates": copies}
+        if self.sampled is not None:
+            sample = f"{count_of(self.sampled, 'row')}; ranges, medians and repairs are those of all rows"
+            facts = {"Sample": sample, **facts}
         if self.derived:
             facts["Derived"] = ", ".join(self.derived)
         if self.num_dropped is not None:
@@ -122,6 +129,7 @@ class Description:
         h = None if self.coverage is None else self.coverage.bandwidths
         return {
             "rows": self.num_rows,
+            "sampled": self.sampled,
             "copies": self.num_copies,
             "grade": str(self.grade),
             "columns": [{name: getattr(column, name) for name in names} for column in self.columns],
@@ -147,7 +155,7 @@ class Description:
 
 
 def describe(
-    data: Transitions,
+    data: Transitions | LogSummary,
     *,
     time: ArrayLike | None = None,
     bandwidths: Bandwidths | None = None,
@@ -160,7 +168,8 @@ def describe(
     `coverage.bandwidths`, and can be given to `optimize` with the paper's model.
 
     Args:
-        data: The transitions.
+        data: The transitions; or the summary of a log, whose ranges, medians and repairs are those of all
+            rows, while everything else is read from its sample.
         time: When each row was recorded, in seconds, shape (n,).
         bandwidths: Of the kernels; selected from the data by default.
         num_dropped: How many rows were dropped for NaN or infinities when the data were read; as the reader
@@ -177,6 +186,8 @@ def describe(
     """
     if num_dropped is not None and num_dropped < 0:
         raise ArgumentError(f"num_dropped is {num_dropped}; give how many rows were dropped, or None")
+    summary = data if isinstance(data, LogSummary) else None
+    data = data.sample if isinstance(data, LogSummary) else data
     if bandwidths is not None:
         _check_bandwidths(bandwidths, data)
     seconds = None if time is None else as_seconds(time, len(data))
@@ -184,12 +195,12 @@ def describe(
         coverage, no_coverage = Coverage.of(data, bandwidths), ""
     except DataError as error:
         coverage, no_coverage = None, str(error)
-    return _description(data, seconds, coverage, no_coverage, num_dropped)
+    return _description(data, seconds, coverage, no_coverage, num_dropped=num_dropped, summary=summary)
 
 
 def quick_findings(data: Transitions) -> tuple[Finding, ...]:
     """Return the findings of `describe`, numbered, without those about coverage."""
-    return _description(data, None, None, "", None).findings
+    return _description(data, None, None, "").findings
 
 
 def _description(
@@ -197,26 +208,33 @@ def _description(
     seconds: torch.Tensor | None,
     coverage: Coverage | None,
     no_coverage: str,
-    num_dropped: int | None,
+    *,
+    num_dropped: int | None = None,
+    summary: LogSummary | None = None,
 ) -> Description:
     """Return the description; without a coverage or a reason for its absence it is not mentioned."""
     n, recording = len(data), Recording.of(data)
+    total, counted = (n, None) if summary is None else (summary.num_rows, summary.columns)
     num_dropped = num_dropped if num_dropped is not None else data.repairs.counts.get(LEFT_OUT)
     columns, episodes = measure_columns(data), Episodes.of(data, recording)
+    columns = columns if counted is None else with_counts(columns, counted, data.schema)
     runs = find_runs(data, recording)
     clock = None if seconds is None else Clock.of(seconds, recording)
     copies = n - int(duplicate_groups(data).max()) - 1
     excitation = ActionExcitation.of(data)
     findings = [
         _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
-        None if num_dropped is None else _dropped(num_dropped, n),
+        None if num_dropped is None else _dropped(num_dropped, total),
+        None if counted is None else sample_finding(counted, data.schema, total),
         _copies(copies, n),
         *column_findings(columns, episodes.num_terminated, data.schema.reward, data.schema.levels),
         ends_finding(episodes),
         order_finding(episodes),
         stuck_finding(runs, n) if bool(recording.connected.any()) else None,
-        sampling_finding(data.repairs, data.schema.interval, n) if clock is None else clock_finding(clock),
-        repaired_finding(data.repairs, n),
+        sampling_finding(data.repairs, data.schema.interval, total)
+        if clock is None
+        else clock_finding(clock),
+        repaired_finding(data.repairs, total),
         excitation_finding(excitation),
     ]
     if coverage is not None:
@@ -226,7 +244,7 @@ def _description(
             look("coverage", f"not measured: {no_coverage}", "Correct that first, then describe again")
         )
     return Description(
-        num_rows=n,
+        num_rows=total,
         num_copies=copies,
         num_dropped=num_dropped,
         columns=columns,
@@ -240,6 +258,7 @@ def _description(
         no_coverage=no_coverage,
         findings=numbered(findings),
         derived=tuple(data.schema.derived),
+        sampled=None if summary is None else n,
     )
 
 

@@ -6,14 +6,16 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from nopg._files import write_files
-from nopg.data import Transitions
+from nopg.data import Repairs, Transitions
+from nopg.data._column_counts import ColumnCounts
 from nopg.data.io._files import extra
 from nopg.data.io._parquet import read_parquet, write_parquet
 from nopg.errors import ArgumentError, DataError
@@ -26,7 +28,7 @@ from nopg.models._statistics import Statistics
 
 __all__ = ["holds_fleet", "holds_summary", "load_fleet", "load_summary", "save_summary"]
 
-_SAMPLE, _SUMS, _PLANTS = "sample.parquet", "sums.safetensors", "plants.json"
+_SAMPLE, _SUMS, _PLANTS, _REPAIRS = "sample.parquet", "sums.safetensors", "plants.json", "repairs.json"
 
 
 def save_summary(
@@ -45,16 +47,20 @@ def save_summary(
     with tempfile.TemporaryDirectory() as place:
         write_parquet(summary.sample, Path(place) / _SAMPLE)
         sample = (Path(place) / _SAMPLE).read_bytes()
-    files, tensors = {target / _SAMPLE: sample}, {"groups": summary.groups}
+    repairs = json.dumps(asdict(summary.sample.repairs)).encode()
+    files, tensors = {target / _SAMPLE: sample, target / _REPAIRS: repairs}, {"groups": summary.groups}
     if isinstance(summary, Fleet):
         for number, one in enumerate(summary.plants.values()):
             arrays = one.statistics.arrays() | {"starts": one.starts, "rows": one.rows}
+            arrays |= _arrays("columns", one.columns)
             tensors |= {f"{number}/{name}": values for name, values in arrays.items()}
         files[target / _PLANTS] = json.dumps(list(summary.plants)).encode()
     else:
         tensors |= summary.statistics.arrays()
         if (own := summary.own_rows) is not None:
-            tensors |= {f"own.{part.name}": getattr(own, part.name) for part in fields(own)}
+            tensors |= _arrays("own", own)
+        if summary.columns is not None:
+            tensors |= _arrays("columns", summary.columns)
         (target / _PLANTS).unlink(missing_ok=True)
     found = {name: one.clone(memory_format=torch.contiguous_format) for name, one in tensors.items()}
     write_files({**files, target / _SUMS: extra("safetensors.torch").save(found)})
@@ -76,9 +82,8 @@ def load_summary(folder: str | os.PathLike[str]) -> LogSummary:
     if holds_fleet(folder):
         raise DataError(f"{folder} holds a fleet; read it with load_fleet")
     sample, groups, arrays = _load(Path(folder))
-    own = {part.name: arrays.pop(f"own.{part.name}", None) for part in fields(OwnRows)}
-    known = None if any(one is None for one in own.values()) else OwnRows(**own)  # type: ignore[arg-type]
-    return LogSummary(sample, groups, _placed(sample, groups).filled(arrays), known)
+    own, columns = _taken("own", OwnRows, arrays), _taken("columns", ColumnCounts, arrays)
+    return LogSummary(sample, groups, _placed(sample, groups).filled(arrays), own, columns)
 
 
 def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
@@ -105,10 +110,29 @@ def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
 
 def _plant(placed: Statistics, arrays: Mapping[str, Tensor]) -> PlantSums:
     rest = dict(arrays)
-    starts, rows = rest.pop("starts", None), rest.pop("rows", None)
-    if starts is None or rows is None:
+    starts, rows, columns = (
+        rest.pop("starts", None),
+        rest.pop("rows", None),
+        _taken("columns", ColumnCounts, rest),
+    )
+    if starts is None or rows is None or columns is None:
         raise DataError("a plant of the fleet lacks its rows; summarize the log again")
-    return PlantSums(placed.filled(rest), starts, rows)
+    return PlantSums(placed.filled(rest), starts, rows, columns)
+
+
+_Arrays = TypeVar("_Arrays", OwnRows, ColumnCounts)
+
+
+def _arrays(name: str, whole: OwnRows | ColumnCounts) -> dict[str, Tensor]:
+    """Return the parts of a whole by name, for a file; `_taken` is the way back."""
+    return {f"{name}.{part.name}": getattr(whole, part.name) for part in fields(whole)}
+
+
+def _taken(name: str, kind: type[_Arrays], arrays: dict[str, Tensor]) -> _Arrays | None:
+    """Take the parts of a whole from arrays, and return it; None if one is missing."""
+    found = [arrays.pop(f"{name}.{part.name}", None) for part in fields(kind)]
+    parts = [one for one in found if one is not None]
+    return kind(*parts) if len(parts) == len(found) else None
 
 
 def _placed(sample: Transitions, groups: Tensor) -> Statistics:
@@ -117,7 +141,7 @@ def _placed(sample: Transitions, groups: Tensor) -> Statistics:
 
 def _load(target: Path) -> tuple[Transitions, Tensor, dict[str, Tensor]]:
     """Return the sample, its groups and all other arrays of a folder."""
-    missing = [name for name in (_SAMPLE, _SUMS) if not (target / name).is_file()]
+    missing = [name for name in (_SAMPLE, _SUMS, _REPAIRS) if not (target / name).is_file()]
     if missing:
         raise DataError(f"{target} holds no summary of a log: {' and '.join(missing)} missing")
     try:
@@ -127,4 +151,13 @@ def _load(target: Path) -> tuple[Transitions, Tensor, dict[str, Tensor]]:
     sample, groups = read_parquet(target / _SAMPLE), arrays.pop("groups", None)
     if groups is None or len(groups) != len(sample):
         raise DataError(f"{target} does not fit together; summarize the log again")
-    return sample, groups, arrays
+    return replace(sample, repairs=_repairs(target / _REPAIRS)), groups, arrays
+
+
+def _repairs(file: Path) -> Repairs:
+    try:
+        found = json.loads(file.read_bytes())
+        counts = {str(name): int(number) for name, number in found["counts"].items()}
+        return Repairs(counts, tuple(map(str, found["notes"])))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"{file} cannot be read ({error}); summarize the log again") from error

@@ -64,7 +64,8 @@ class Fleet:
     def summary(self) -> LogSummary:
         """Return the summary of all plants, for one controller for all of them."""
         total = reduce(add, self.plants.values())
-        return LogSummary(self.sample.starting_at(total.starts), self.groups, total.statistics)
+        sample = self.sample.starting_at(total.starts)
+        return LogSummary(sample, self.groups, total.statistics, columns=total.columns)
 
     def plant(self, name: str) -> LogSummary:
         """Return the summary of one plant: its own rows, and as many of others as predict it best.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Literal, Unpack
@@ -57,7 +58,7 @@ def summarize(
     log = path if isinstance(path, LargeLog) else LargeLog.of(path, **columns)
     sample, groups, found = _one_pass(log, workers, engine, progress=progress)
     (total,) = found.plants.values()
-    return LogSummary(sample.starting_at(total.starts), groups, total.statistics)
+    return LogSummary(sample.starting_at(total.starts), groups, total.statistics, columns=total.columns)
 
 
 def summarize_fleet(
@@ -108,4 +109,5 @@ def _one_pass(
     else:
         run = on_ray if engine == "ray" else engine
         found = [pickle.loads(one) for one in run(ShardTask(log, steps, shards), len(shards))]
-    return sample, groups, reduce(add, found)
+    total = reduce(add, found)
+    return replace(sample, repairs=total.repairs), groups, total

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from nopg.data import Transitions
+from nopg.data import Repairs, Transitions
+from nopg.data._column_counts import ColumnCounts
 from nopg.data._hashes import row_hashes
 from nopg.errors import DataError
 from nopg.large_logs._log import LargeLog, LogPart
@@ -35,17 +36,20 @@ class PlantSums:
         starts: Shape (m, d_s).
         rows: Inputs, targets, group and end of the task of each, shape (m, d + t + 2); none of a log of one
             plant.
+        columns: How the values of columns lie.
     """
 
     statistics: Statistics
     starts: torch.Tensor
     rows: torch.Tensor
+    columns: ColumnCounts
 
     def __add__(self, other: PlantSums) -> PlantSums:
         return PlantSums(
             self.statistics + other.statistics,
             _fewest(self.starts, other.starts, _MOST_STARTS),
             _fewest(self.rows, other.rows, _MOST_ROWS),
+            self.columns + other.columns,
         )
 
     def own_rows(self, num_inputs: int) -> OwnRows:
@@ -56,15 +60,21 @@ class PlantSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassSums:
-    """Sums over rows of a log, by the name of the plant; a log of one plant has an empty name."""
+    """Sums over rows of a log.
+
+    Attributes:
+        plants: By the name of the plant; a log of one plant has an empty name.
+        repairs: What readers repaired.
+    """
 
     plants: Mapping[str, PlantSums]
+    repairs: Repairs
 
     def __add__(self, other: PassSums) -> PassSums:
         both = dict(self.plants)
         for name, sums in other.plants.items():
             both[name] = both[name] + sums if name in both else sums
-        return PassSums(both)
+        return PassSums(both, self.repairs + other.repairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,15 +108,16 @@ def sum_parts(
         parts: The parts.
         advance: Is called with the number of rows that were added.
     """
-    found = dict[str, PlantSums]()
+    found, repairs = dict[str, PlantSums](), Repairs()
     for part in parts:
         for name, data in log.read_plants(part).items():
             found[name] = _with_rows(found.get(name), log, steps, data, part)
+            repairs += data.repairs
             if advance:
                 advance(len(data))
     if not found:
         raise DataError("there are no parts to sum")
-    return PassSums(found)
+    return PassSums(found, repairs)
 
 
 def _with_rows(
@@ -124,6 +135,16 @@ def _with_rows(
         statistics,
         _fewest(starts[:0] if before is None else before.starts, starts, _MOST_STARTS),
         _fewest(rows[:0] if before is None else before.rows, rows, _MOST_ROWS),
+        (column_counts(steps) if before is None else before.columns).with_rows(data),
+    )
+
+
+def column_counts(steps: OneStep) -> ColumnCounts:
+    """Return the counts of no rows, with edges over the sample that a model was fitted to."""
+    (low, high), rewards = steps.rows.extremes, steps.rows.targets[:, steps.num_states]
+    ends = rewards.aminmax()
+    return ColumnCounts.between(
+        *(torch.cat([one, end[None]]) for one, end in zip((low, high), ends, strict=True))
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from nopg.data import Transitions
+from nopg.data._column_counts import ColumnCounts
 from nopg.models._held_out_rows import OwnRows
 from nopg.models._statistics import Statistics
 
@@ -25,12 +26,14 @@ class LogSummary:
         groups: The group of each row of the sample, shape (n,).
         statistics: Sums over all rows.
         own_rows: Rows of the plant itself, where the sample is of several plants.
+        columns: How the values of columns lie in all rows, where that was counted.
     """
 
     sample: Transitions
     groups: Tensor
     statistics: Statistics
     own_rows: OwnRows | None = None
+    columns: ColumnCounts | None = None
 
     def __repr__(self) -> str:
         return f"LogSummary({self.num_rows} rows, {len(self.sample)} of them as a sample)"
