@@ -12,6 +12,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from nopg._typing import IntArray
 from nopg.models._regression_rows import InputSpace, RowBatch, design
 
 __all__ = ["ChartPlaces", "ChartSums", "kernel_weights"]
@@ -19,6 +20,8 @@ __all__ = ["ChartPlaces", "ChartSums", "kernel_weights"]
 # Rows among which those near charts are found at once, and about how many numbers of pairs of a chart and a
 # row are computed at once.
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 1 << 17, 1 << 21
+# Charts whose rows are looked up at once.
+_CHARTS_AT_ONCE = 256
 
 
 def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:
@@ -224,13 +227,17 @@ class _Members:
     """
 
     def __init__(self, points: Tensor, around: Tensor, radius: Tensor, rows: RowBatch) -> None:
-        found = cKDTree(points.numpy()).query_ball_point(around.numpy(), radius.numpy(), return_sorted=True)
-        size = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
-        inside = np.fromiter(itertools.chain.from_iterable(found), dtype=np.int64, count=size.sum())
-        self._rows, self._size, G = torch.as_tensor(inside), torch.as_tensor(size), rows.num_groups
-        chart = torch.arange(len(size)).repeat_interleave(self._size)
+        tree, sizes, inside = cKDTree(points.numpy()), list[IntArray](), list[IntArray]()
+        for some in torch.arange(len(around)).split(_CHARTS_AT_ONCE):  # lists of numbers take much memory
+            found = tree.query_ball_point(around[some].numpy(), radius[some].numpy(), return_sorted=True)
+            sizes.append(np.fromiter(map(len, found), dtype=np.int64, count=len(found)))
+            every = itertools.chain.from_iterable(found)
+            inside.append(np.fromiter(every, dtype=np.int64, count=sizes[-1].sum()))
+        self._rows, self._size = (torch.as_tensor(np.concatenate(one)) for one in (inside, sizes))
+        G = rows.num_groups
+        chart = torch.arange(len(around)).repeat_interleave(self._size)
         pairs = chart * G + rows.groups[self._rows]
-        self._counts = torch.bincount(pairs, minlength=len(size) * G).view(-1, G)
+        self._counts = torch.bincount(pairs, minlength=len(around) * G).view(-1, G)
         self._begin = (self._counts.view(-1).cumsum(0) - self._counts.view(-1)).view(-1, G)
 
     def blocks(self, coefficients: int) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
