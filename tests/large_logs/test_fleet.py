@@ -171,6 +171,7 @@ def test_a_plant_stands_out_from_a_robust_score_of_2_5_on(error: float, odd: tup
     assert FleetReport.of(pools, dict.fromkeys(pools, 1)).standing_out == odd
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 def test_a_controller_is_trained_for_one_plant_and_judged_by_its_rows(fleet: Fleet) -> None:
     summary = fleet.plant(NEW)
