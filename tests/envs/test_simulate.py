@@ -198,10 +198,15 @@ def test_transitions_carry_names_angles_and_the_starts_of_the_task() -> None:
     assert run.transitions(upright).starts.tolist() == [[0.0, 0.0]]
 
 
+def rounded(low: float, high: float) -> st.SearchStrategy[float]:
+    """Draw numbers whose differences are no smaller than a millionth."""
+    return st.floats(low, high).map(lambda x: round(x, 6))
+
+
 @settings(deadline=None)
 @given(
-    starts=st.lists(st.floats(-5.0, 2.5), min_size=1, max_size=5),
-    stride=st.floats(-1.5, 1.5),
+    starts=st.lists(rounded(-5.0, 2.5), min_size=1, max_size=5),
+    stride=rounded(-1.5, 1.5),
     steps=st.integers(1, 8),
 )
 def test_every_episode_ends_exactly_once_in_the_data(starts: list[float], stride: float, steps: int) -> None:
