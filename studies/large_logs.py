@@ -23,7 +23,7 @@ from typing import Any, Self
 import torch
 
 import nopg
-from nopg._memory import peak_memory
+from nopg._memory import counted_bytes, peak_memory
 from nopg.data.io import write_parquet
 from nopg.envs import CartPole, Environment, Pendulum, collect_uniform
 from nopg.large_logs import LogSummary, summarize
@@ -132,16 +132,9 @@ class _AllProcesses:
     def _watch(self) -> None:
         while not self._ended.wait(_SECONDS):
             children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-            self.most = max(self.most, sum(map(_own_memory, ["self", *children])))
-
-
-def _own_memory(process: str) -> int:
-    """Return the bytes of a process, its share of what it shares; 0 if it has ended."""
-    try:
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+            files = [Path(f"/proc/{process}/smaps_rollup") for process in ("self", *children)]
+            shares = (counted_bytes(file, "Pss") or 0 for file in files)  # none of one that has ended
+            self.most = max(self.most, sum(shares))
 
 
 def _trained(summary: LogSummary, plant: str) -> tuple[dict[str, Any], Any]:

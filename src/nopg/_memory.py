@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["free_memory", "gigabytes", "peak_memory"]
+__all__ = ["counted_bytes", "free_memory", "gigabytes", "peak_memory"]
 
 _MEMINFO = Path("/proc/meminfo")
 _STATUS = Path("/proc/self/status")
@@ -33,7 +33,8 @@ def free_memory() -> int:
 
 def peak_memory(*, children: bool = False) -> int:
     """Return the most bytes that this process has held, or the largest of its children that have ended."""
-    if not children and (held := _highest_resident()) is not None:
+    # Of a process, Linux counts as used what its parent held as well; this is the program alone.
+    if not children and (held := counted_bytes(_STATUS, "VmHWM")) is not None:
         return held
     try:
         import resource
@@ -53,22 +54,15 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e9:.2f} GB"
 
 
-def _highest_resident() -> int | None:
-    """Return the peak of this program alone: in what Linux counts as used is also what the parent held."""
+def counted_bytes(file: Path, name: str) -> int | None:
+    """Return what Linux counts under a name in a file such as /proc/meminfo; None if it has none."""
     try:
-        for line in _STATUS.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+        lines = file.read_text().splitlines()
     except OSError:
-        pass
-    return None
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), None)
 
 
 def _machine_memory() -> int:
-    try:
-        for line in _MEMINFO.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    free = counted_bytes(_MEMINFO, "MemAvailable")
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if free is None else free

@@ -130,8 +130,8 @@ def sample_finding(counted: ColumnCounts, schema: Schema, num_rows: int) -> Find
     """Return the finding about rows outside what the sample has, which no chart was placed for."""
     names, beyond = (*schema.states, *schema.actions, "reward"), counted.beyond.tolist()
     worst = max(range(len(names)), key=beyond.__getitem__)
-    middle = counted.quantile(0.99) - counted.quantile(0.01)
-    away = torch.maximum(counted.high - counted.quantile(0.5), counted.quantile(0.5) - counted.low)
+    low, median, high = map(counted.quantile, (0.01, 0.5, 0.99))
+    middle, away = high - low, torch.maximum(counted.high - median, median - counted.low)
     far = [name for name, one in zip(names, (away > _FAR * middle).tolist(), strict=True) if one]
     if far:
         k = names.index(far[0])
