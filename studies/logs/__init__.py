@@ -9,6 +9,8 @@ from studies.logs.hidden import HIDDEN_CART_POLE, HIDDEN_PENDULUM
 from studies.logs.industrial import INDUSTRIAL
 from studies.logs.pipeline import PIPELINE
 from studies.logs.plant import LogPlant, streamed
+from studies.logs.reactor import REACTOR
+from studies.logs.two_tanks import TWO_TANKS
 
 __all__ = ["LOG_PLANTS", "LogPlant", "streamed"]
 
@@ -23,6 +25,8 @@ LOG_PLANTS: Mapping[str, LogPlant] = MappingProxyType(
             *INDUSTRIAL,
             HIDDEN_PENDULUM,
             HIDDEN_CART_POLE,
+            TWO_TANKS,
+            REACTOR,
         )
     }
 )

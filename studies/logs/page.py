@@ -32,7 +32,10 @@ Report plants: {report}. Development plants: {development}.
 
 def page(records: Sequence[Record]) -> str:
     """Return the page."""
-    roles = {name: LOG_PLANTS[name].role for name in LOG_PLANTS}
+    shown = {one.benchmark for one in records}
+    roles = {
+        name: plant.role for name, plant in LOG_PLANTS.items() if name in shown or plant.role == "development"
+    }
     named = {role: ", ".join(name for name in roles if roles[name] == role) for role in set(roles.values())}
     groups: dict[tuple[str, int, str], list[Record]] = {}
     for one in records:

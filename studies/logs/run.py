@@ -34,6 +34,8 @@ LOOPS = MappingProxyType(
         "delay-line": ("output", "setpoint"),
         "heated-tank": ("temperature", "setpoint"),
         "pipeline": ("flow", "target"),
+        "two-tanks": ("lower", "setpoint"),
+        "reactor": ("temperature", "setpoint"),
     }
 )
 _NO_LAGS = MappingProxyType(dict[str, int]())

@@ -90,7 +90,7 @@ def test_lags_at_runtime_are_those_of_the_log() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["level-tank", "delay-line", "heated-tank"])
+@pytest.mark.parametrize("name", ["level-tank", "delay-line", "heated-tank", "two-tanks", "reactor"])
 def test_the_strong_reference_does_better_than_the_behaviour(name: str) -> None:
     plant = LOG_PLANTS[name]
     logged, best = (plant.returns(law, 3) for law in (plant.behaviour(), plant.references()["tuned PI"]))
