@@ -1,7 +1,7 @@
 """PI controllers trained from PI logs, beside the logged gains and the SIMC rule.
 
     python -m studies.structured level-tank --logs 0-4        (development)
-    python -m studies.structured heated-tank --logs 0-2
+    python -m studies.structured two-tanks --logs 0-9
 
 For every log: the logged controller without its noise; a PI controller whose gains are trained on the log,
 with what was predicted of it; and a PI controller by the SIMC rule (Skogestad, 2003) from a first-order model
@@ -48,10 +48,13 @@ _INTRODUCTION = """# PI controllers from PI logs
 Made by `python -m studies page structured` from `results/studies/structured.jsonl`; do not edit. A PI
 controller whose gains are trained on the log of another one, beside the logged gains without their noise
 (`logged`) and the SIMC rule on a first-order fit of the same log: `simc` within the bounds of the action,
-`simc-logged` within the actions that were logged, which a trained controller does not leave. Discounted
+`simc-logged` within the actions that were logged, which a trained controller does not leave; that costs
+most of what it is worse than `simc`. Gains within 1 % of those of the rule count as the same. Discounted
 returns on the true plant. Below each table: the trained controller within a largest deviation from the
 imitated log, as a share of the logged range of the action; gains over the imitated log.
 """
+# Gains that differ by less are the same.
+_SAME = 0.01
 _HEADS = ("rows", "log", "method", "true return", "predicted", "interval", "inside", "verdict", "gains")
 
 
@@ -160,8 +163,9 @@ def page(records: Sequence[Record]) -> str:
     for plant in LOG_PLANTS:
         for rows in sorted({one.rows for one in records if one.benchmark == plant}):
             chosen = [one for one in records if (one.benchmark, one.rows) == (plant, rows)]
+            versions = ", ".join(sorted({one.commit for one in chosen if one.summary}))
             lines += [
-                f"## {plant}, {rows} rows: {LOG_PLANTS[plant].role} plant",
+                f"## {plant}, {rows} rows: {LOG_PLANTS[plant].role} plant, code {versions}",
                 "",
                 result(chosen, plant),
                 "",
@@ -214,23 +218,45 @@ def result(records: Sequence[Record], plant: str) -> str:
 
 def _counts(records: Sequence[Record]) -> list[str]:
     """Return one line for each trained structure: on how many logs it beats the others."""
-    true = {(one.method, one.seed): one.true_return for one in records}
+    of_log = {(one.method, one.seed): one for one in records}
     found = []
     for method in sorted({one.method for one in records if one.summary}):
         runs = [one for one in records if one.method == method]
-        beats = {
-            other: sum(one.true_return > true.get((other, one.seed), math.inf) for one in runs)
+        parts = [
+            f"than {other} {_compared([(one, of_log[other, one.seed]) for one in runs])}"
             for other in ("logged", "simc", "simc-logged")
-            if any(record.method == other for record in records)
-        }
+            if all((other, one.seed) in of_log for one in runs)
+        ]
         inside = sum(
             one.summary["interval"][0] <= one.true_return <= one.summary["interval"][1] for one in runs
         )
-        words = ", ".join(
-            f"better than {other} on {count} of {len(runs)} logs" for other, count in beats.items()
+        found.append(
+            f"{method}, {len(runs)} logs: {'; '.join(parts)}; "
+            f"the true return is inside {inside} of {len(runs)} intervals"
         )
-        found.append(f"{method}: {words}; the true return is inside {inside} of {len(runs)} intervals")
     return found
+
+
+def _compared(pairs: Sequence[tuple[Record, Record]]) -> str:
+    """Return on how many logs controllers are better than others, act within the same limits alike, or not.
+
+    The rule within the logged actions and a trained controller differ in their gains alone.
+    """
+    same = [other.method == "simc-logged" and _same_gains(one, other) for one, other in pairs]
+    better = sum(
+        one.true_return > other.true_return and not tie for (one, other), tie in zip(pairs, same, strict=True)
+    )
+    ties = f", the same on {sum(same)}" if any(same) else ""
+    return f"better on {better}{ties}, worse on {len(pairs) - better - sum(same)}"
+
+
+def _same_gains(one: Record, other: Record) -> bool:
+    known: Mapping[str, float] = other.results["gains"]
+    gains: Mapping[str, float] = one.results["gains"]
+    return all(
+        math.isclose(value, known.get(name, 0.0), rel_tol=_SAME, abs_tol=1e-12)
+        for name, value in gains.items()
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -244,13 +270,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--logs", default="0-4", help="seeds of the logs, such as 0-4")
     parser.add_argument("--rows", type=int, help="rows of a log; the first size of the plant by default")
     parser.add_argument("--kind", choices=("pi", "pid", "p"), default="pi")
+    parser.add_argument("--again", action="store_true", help="also logs that have a record")
     parser.add_argument("--folder", default=str(FOLDER), help="folder of the records")
     given = parser.parse_args(arguments)
     plant, folder = LOG_PLANTS[given.plant], Path(given.folder)
     for log in seeds_of(given.logs):
         rows = given.rows or plant.sizes[0]
         done = {one.method for one in read(folder, STUDY) if (one.benchmark, one.seed) == (plant.name, log)}
-        if given.kind in done:
+        if given.kind in done and not given.again:
             continue
         note(f"{plant.name}, log {log}, {rows} rows")
         try:

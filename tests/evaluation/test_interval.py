@@ -17,6 +17,7 @@ from nopg.evaluation._behavior import LoggedBehavior, logged_returns
 from nopg.evaluation._held_out import HeldOutErrors
 from nopg.evaluation._interval import (
     cautious_return,
+    is_preferable,
     is_surely_better,
     lower_return,
     standard_error,
@@ -131,6 +132,22 @@ def test_a_controller_is_better_beyond_doubt_or_not(
     one: list[list[float]], other: list[list[float]], better: bool
 ) -> None:
     assert is_surely_better(paths_of(one), paths_of(other)) is better
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "preferable"),
+    [
+        # Better by all halves, which differ from each other by more than before.
+        ([[-2.66], [-2.86], [-1.54]], [[-2.72], [-2.87], [-1.66]], True),
+        ([[-2.72], [-2.87], [-1.66]], [[-2.66], [-2.86], [-1.54]], False),
+        ([[5.0], [4.9], [5.1]], [[5.2], [3.0], [7.0]], True),  # nothing is sure: the higher lower end
+        ([[5.2], [3.0], [7.0]], [[5.0], [4.9], [5.1]], False),
+    ],
+)
+def test_what_is_better_beyond_doubt_is_preferred_to_a_higher_lower_end(
+    one: list[list[float]], other: list[list[float]], preferable: bool
+) -> None:
+    assert is_preferable(paths_of(one), paths_of(other)) is preferable
 
 
 def test_a_bias_that_only_one_controller_has_is_a_doubt() -> None:

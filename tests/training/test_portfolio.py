@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
+from nopg._columns import Columns
 from nopg._seeding import generator
 from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.models import LocalModel
-from nopg.policies import Standardizer
+from nopg.policies import FormulaPolicy, MLPPolicy, Policy, Standardizer
 from nopg.policies._networks import MLP
+from nopg.training import _portfolio
 from nopg.training._linear_law import regulators
+from nopg.training._portfolio import Start, best_start
 
 A, B = 1.05, 0.5
 
@@ -88,3 +92,22 @@ def test_a_network_that_begins_linear_holds_its_inputs() -> None:
         plain.hidden.weight[:2], plain.hidden.bias[:2] = 0.0, 0.0
         straight = float(network.output.weight[0, :2] @ scale(x)[0])
         assert float(network(x)) == pytest.approx(float(plain(x)) + straight)
+
+
+@pytest.mark.parametrize(("formulas", "chosen"), [(True, "log"), (False, "rule")])
+def test_gains_of_formulas_begin_where_they_are_better_beyond_doubt(
+    monkeypatch: pytest.MonkeyPatch, formulas: bool, chosen: str
+) -> None:
+    lower_ends = {"rule": -4.67, "log": -4.75}
+
+    def judged(name: str, policy: Policy, problem: Any) -> Start:
+        return Start(name, lower_ends[name], policy.state_dict(), name)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_portfolio, "_fitted", lambda *_: iter(lower_ends))
+    monkeypatch.setattr(_portfolio, "_judged", judged)
+    monkeypatch.setattr(_portfolio, "is_surely_better", lambda *pair: pair == ("log", "rule"))
+    policy: Policy = FormulaPolicy(Columns(("s",), ("a",)), {"a": "k * s"}, {"k": 1.0}, ([0.0], [1.0]))
+    if not formulas:
+        some = torch.rand(5, 1, dtype=torch.float64)
+        policy = MLPPolicy.from_data(some, some, rng=generator(0, "policy"))
+    assert best_start(policy, None, seed=0).name == chosen  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ __all__ = [
     "WEAK_UNKNOWN",
     "Verdict",
     "cautious_return",
+    "is_preferable",
     "is_surely_better",
     "lower_return",
     "resolution",
@@ -105,6 +106,17 @@ def is_surely_better(one: ModelPaths, other: ModelPaths) -> bool:
     error = math.hypot(standard_error(one.returns - other.returns, one), biases.excess)
     always = len(gains) > 1 and bool((gains > biases.excess).all())
     return always or float(gains[0]) > DEVIATIONS * error
+
+
+def is_preferable(one: ModelPaths, other: ModelPaths) -> bool:
+    """Tell whether a training keeps a controller rather than another one.
+
+    Where one of them is better beyond doubt, that one; else the one with the higher lower end. Lower ends
+    alone would leave what both share in the comparison, which is often much more than their difference.
+    """
+    if is_surely_better(one, other):
+        return True
+    return cautious_return(one) > cautious_return(other) and not is_surely_better(other, one)
 
 
 def _worst(paths: ModelPaths) -> torch.Tensor:

@@ -14,7 +14,7 @@ from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
 from nopg.bellman._multistep import LONGEST_HORIZON
 from nopg.bellman._nodes import Nodes
-from nopg.evaluation._interval import cautious_return
+from nopg.evaluation._interval import cautious_return, is_surely_better
 from nopg.evaluation._model_paths import ModelPaths
 from nopg.models._rollout import rollout
 from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
@@ -57,9 +57,15 @@ class Start:
 
 
 def best_start(policy: Policy, problem: MultistepProblem, *, seed: int) -> Start:
-    """Return the start with the highest cautious return; the policy is put there."""
+    """Return the start with the highest cautious return; the policy is put there.
+
+    Of formulas, whose few gains all halves of the log can judge, one that is better beyond doubt comes first.
+    """
     found = [_judged(name, policy, problem) for name in _fitted(policy, problem, seed)]
     best = max(found, key=lambda start: start.cautious_return)
+    for other in found if isinstance(policy, FormulaPolicy) else ():
+        if is_surely_better(other.paths, best.paths):
+            best = other
     policy.load_state_dict(best.parameters)
     return best
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from nopg.baselines import LinearQuadraticFit
 from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
-from nopg.evaluation._interval import DEVIATIONS, cautious_return, resolution
+from nopg.evaluation._interval import DEVIATIONS, cautious_return, is_preferable, resolution
 from nopg.evaluation._model_paths import ModelPaths
-from nopg.policies import DeviationPolicy, Policy, QuantizedPolicy
+from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
 from nopg.training._ascent import ascend
 from nopg.training._backtracking import Backtracking
 from nopg.training._candidates import improve_by_candidates
@@ -84,7 +84,8 @@ def train(
     start = copy.deepcopy(policy.state_dict())
     within = choose_horizon(first, policy, paths)
     parts = min(PARTS, first.model.num_parts)
-    within = within.replace(num_parts=parts, deviations=DEVIATIONS if parts > 1 else 0.0)
+    few = isinstance(policy, FormulaPolicy)  # gains, which a paired comparison with the start can judge
+    within = within.replace(num_parts=parts, deviations=DEVIATIONS if parts > 1 and not few else 0.0)
     if note:
         note(f"start: {begun}; {within.description}")
     expected = float(paths.returns[0].mean())
@@ -92,7 +93,9 @@ def train(
     config = replace(config, stop=stop)
     hopeless = first.best_value - expected < resolution(expected)
     history = _climb(within, policy, replace(config, updates=1) if hopeless else config, checkpoints)
-    if cautious_return(followed(first, policy)) <= cautious_return(paths):
+    end = followed(first, policy)
+    better = is_preferable(end, paths) if few else cautious_return(end) > cautious_return(paths)
+    if not better:
         policy.load_state_dict(start)
         if note:
             note("the ascent adds nothing: the start is kept")
