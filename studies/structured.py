@@ -48,10 +48,11 @@ _INTRODUCTION = """# PI controllers from PI logs
 Made by `python -m studies page structured` from `results/studies/structured.jsonl`; do not edit. A PI
 controller whose gains are trained on the log of another one, beside the logged gains without their noise
 (`logged`) and the SIMC rule on a first-order fit of the same log: `simc` within the bounds of the action,
-`simc-logged` within the actions that were logged, which a trained controller does not leave; that costs
-most of what it is worse than `simc`. Gains within 1 % of those of the rule count as the same. Discounted
-returns on the true plant. Below each table: the trained controller within a largest deviation from the
-imitated log, as a share of the logged range of the action; gains over the imitated log.
+`simc-logged` within the actions that were logged, which a trained controller does not leave. `simc`
+also begins otherwise: its integral is the mean logged action, the others add to the action before. Gains
+within 1 % of those of `simc-logged` count as the same. Discounted returns on the true plant. Below each
+table: the trained controller within a largest deviation from the imitated log, as a share of the logged
+range of the action; gains over the imitated log.
 """
 # Gains that differ by less are the same.
 _SAME = 0.01
