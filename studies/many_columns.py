@@ -189,6 +189,7 @@ _MODELS: Mapping[str, Fit] = {
     "no change": _persistence,
 }
 _LONGER = "longer ensemble"
+_COMPARED = ("local", "ensemble", _LONGER)
 
 
 def _longer(data: Transitions, seed: int) -> tuple[Follow, Callable[[], dict[str, Any]]]:
@@ -335,9 +336,10 @@ def _longer_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
     rows = []
     for (name, size), longer in _groups(records, _LONGER).items():
         for one in longer:
-            others = [found[name, size, one.seed, method] for method in ("local", "ensemble")]
+            all_three = [found.get((name, size, one.seed, method)) for method in _COMPARED]
             for lag in one.results["errors"]:
-                values = [f"{each.results['errors'][lag]['median']:.3g}" for each in (*others, one)]
+                medians = [each.results["errors"][lag]["median"] if each else np.nan for each in all_three]
+                values = (*(f"{value:.3g}" for value in medians), f"{medians[2] / medians[0]:.2f}")
                 rows.append((name, str(size), str(one.seed), lag, *values, f"{one.cpu_seconds:.0f}"))
     return rows
 
