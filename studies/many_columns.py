@@ -270,7 +270,7 @@ def page(records: Sequence[Record]) -> str:
         "An ensemble of 128 units and 20 000 updates in place of 64 and 4 000, medians:",
         "",
         *table(
-            ("plant", "rows", "log", "steps", "local", "ensemble", _LONGER, "CPU s"), _longer_rows(records)
+            ("plant", "rows", "log", "steps", *_COMPARED, "longer / local", "CPU s"), _longer_rows(records)
         ),
         "",
         "How the local model was fitted, mean over logs: state columns whose fit is local and not one",
@@ -359,17 +359,24 @@ def _fit_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
 def _trained_rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
     found = {(one.benchmark, one.seed, one.method): one for one in records}
     rows = []
-    for (name, _), ours in _groups(records, "nopg").items():
-        for one in ours:
+    for (name, _), logged in _groups(records, "behaviour").items():
+        for one in logged:
             returns = [_return(found.get((name, one.seed, method))) for method in _TRAINED]
-            said = one.summary
-            if "refused" in said:
-                rows.append((name, str(one.seed), *returns, "", "", said["refused"], "", ""))
-                continue
-            low, high = said["interval"]
-            values = (f"{said['expected_return']:.4g}", f"[{low:.4g}, {high:.4g}]", said["verdict"])
-            rows.append((name, str(one.seed), *returns, *values, said["start"], f"{one.cpu_seconds:.0f}"))
+            ours = found.get((name, one.seed, "nopg"))
+            rows.append((name, str(one.seed), *returns, *_said(ours)))
     return rows
+
+
+def _said(record: Record | None) -> tuple[str, ...]:
+    """Return what a training said before its controller ran: return, interval, verdict, start, CPU time."""
+    if record is None:
+        return ("no run", "", "", "", "")
+    said = record.summary
+    if "refused" in said:
+        return ("", "", said["refused"], "", "")
+    low, high = said["interval"]
+    values = (f"{said['expected_return']:.4g}", f"[{low:.4g}, {high:.4g}]", said["verdict"], said["start"])
+    return (*values, f"{record.cpu_seconds:.0f}")
 
 
 def _return(record: Record | None) -> str:
