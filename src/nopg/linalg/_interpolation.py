@@ -27,7 +27,7 @@ _SMALL_DECREMENT = 1e-13
 # Below this decrement a full Newton step always decreases the objective.
 _SHORT_STEP = 1e-2
 _MAX_HALVINGS = 60
-# With more columns products of matrices are faster than a loop over columns, at 24 up to 17 times.
+# With more columns products of matrices are faster than a loop over columns.
 _FEW_COLUMNS = 8
 
 
