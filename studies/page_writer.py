@@ -22,6 +22,7 @@ _STUDIES = (
     "lags",
     "monitor",
     "large-logs",
+    "many-columns",
     "planning",
     "structured",
 )

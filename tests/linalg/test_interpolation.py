@@ -57,6 +57,24 @@ def test_around_the_middle_of_symmetric_nodes_the_weights_are_the_kernels() -> N
     assert float(tilt.abs().max()) <= 1e-12
 
 
+def test_columns_without_offsets_change_nothing_however_many() -> None:
+    y = random_offsets(3, columns=3)
+    P, tilt = weights_of(y, 1e-2)
+    many, tilts = weights_of(torch.cat([torch.zeros(20, 12, 21, dtype=torch.float64), y], dim=2), 1e-2)
+    torch.testing.assert_close(many, P, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(tilts[:, 21:], tilt, rtol=1e-9, atol=1e-9)
+    assert not tilts[:, :21].any()
+
+
+@pytest.mark.parametrize("columns", [8, 9, 24])
+def test_many_columns_meet_the_condition_of_the_optimum(columns: int) -> None:
+    y = random_offsets(4, columns=columns)
+    P, tilt = weights_of(y, 1e-2)
+    torch.testing.assert_close(mean_of(y, P), -1e-2 * tilt, rtol=0, atol=1e-8)
+    logits = -0.5 * y.square().sum(dim=2) + (y @ tilt[:, :, None])[:, :, 0]
+    torch.testing.assert_close(P, torch.softmax(logits, dim=1), rtol=1e-9, atol=1e-12)
+
+
 def test_without_need_to_be_centred_the_weights_are_the_kernels() -> None:
     y = random_offsets(2)
     P, tilt = weights_of(y, 1e12)

@@ -27,6 +27,8 @@ _SMALL_DECREMENT = 1e-13
 # Below this decrement a full Newton step always decreases the objective.
 _SHORT_STEP = 1e-2
 _MAX_HALVINGS = 60
+# With more columns products of matrices are faster than a loop over columns.
+_FEW_COLUMNS = 8
 
 
 def centered_weights(
@@ -68,9 +70,7 @@ def _centered(offsets: Tensor, log_psi: Tensor, start: Tensor, slack: float) -> 
     left = torch.arange(len(offsets))  # rows that have not converged
     y, base, at, P = columns, kernel, tilt, weights
     for _ in range(_MAX_STEPS):
-        mean, covariance = _moments(y, P)
-        gradient = mean + slack * at
-        step = _solve(covariance, slack, gradient)
+        gradient, step = _newton(y, P, at, slack)
         decrement = (gradient * step).sum(dim=1)
 
         at, logits = _step(y, base, at, step, decrement=decrement, slack=slack)
@@ -87,6 +87,22 @@ def _centered(offsets: Tensor, log_psi: Tensor, start: Tensor, slack: float) -> 
             left, base, at, P = left[far], base[far], at[far], P[far]
             y = tuple(column[far] for column in y)
     return weights, tilt
+
+
+def _newton(y: Columns, weights: Tensor, at: Tensor, slack: float) -> tuple[Tensor, Tensor]:
+    """Return the gradient of the objective and the step of Newton, both (m, d)."""
+    if len(y) <= _FEW_COLUMNS:
+        mean, covariance = _moments(y, weights)
+        gradient = mean + slack * at
+        return gradient, _solve(covariance, slack, gradient)
+    offsets = torch.stack(y, dim=2)
+    mean = (weights[:, None] @ offsets)[:, 0]
+    apart = offsets - mean[:, None]
+    hessian = (weights[:, :, None] * apart).mT @ apart
+    hessian.diagonal(dim1=1, dim2=2).add_(slack)
+    gradient = mean + slack * at
+    factor = torch.linalg.cholesky(hessian)
+    return gradient, torch.cholesky_solve(gradient[:, :, None], factor)[:, :, 0]
 
 
 def _moments(y: Columns, weights: Tensor) -> tuple[Tensor, list[Columns]]:
