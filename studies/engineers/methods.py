@@ -16,10 +16,11 @@ import nopg
 from nopg.baselines import PIRule, baseline
 from nopg.errors import NopgError
 from nopg.evaluation import control_law
+from nopg.planning import Planner, PlannerConfig
 from studies.calibration.plants.laws import Behaviour, Law
 from studies.engineers.task import EPISODES, Task
 from studies.logs import streamed
-from studies.neural_mpc import NeuralMPC
+from studies.neural_mpc import NeuralMPC, NeuralMPCConfig
 from studies.ours import train_nopg
 from studies.plants import Controller
 from studies.rivals import RIVALS
@@ -29,7 +30,9 @@ __all__ = ["CHEAP", "METHODS", "Trained", "applies", "judge", "train"]
 # Baselines among which `judge` chooses, beside the log and ours.
 _JUDGED = ("cloning", "lqr", "mpc")
 # Planning at every step is slow; these episodes have the first of the starts of the others.
-_NEURAL_MPC_EPISODES = 16
+_PLANNED_EPISODES = 16
+# As many steps as `neural-mpc` plans; fewer draws, since a gradient search follows.
+_PLANNER = PlannerConfig(horizon=NeuralMPCConfig().horizon, candidates=16, rounds=1, iterations=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,19 @@ def _neural_mpc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
         del rng
         return planner.controller(episodes)
 
-    return Trained(make, episodes=_NEURAL_MPC_EPISODES)
+    return Trained(make, episodes=_PLANNED_EPISODES)
+
+
+def _planner(task: Task, data: nopg.Transitions, seed: int) -> Trained:
+    config = nopg.TrainingConfig(seed=seed, progress=False)
+    planner = Planner(nopg.optimize(data, task.discount, config=config).solution, _PLANNER)
+
+    def make(episodes: int, rng: np.random.Generator) -> Law:
+        del episodes, rng
+        controller = planner.controller()
+        return lambda states: np.asarray(controller.act(states), dtype=np.float64)
+
+    return Trained(make, episodes=_PLANNED_EPISODES)
 
 
 def _nopg(task: Task, data: nopg.Transitions, seed: int) -> Trained:
@@ -154,6 +169,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "nopg": _nopg,
         "neural": _rival("neural"),
         "neural-mpc": _neural_mpc,
+        "planner": _planner,
         "td3bc": _rival("td3bc"),
         "iql": _rival("iql"),
     }

@@ -17,7 +17,9 @@ from studies.records import Record
 
 __all__ = ["figure", "page"]
 
-_METHODS = ("cloning", "lqr", "mpc", "simc", "td3bc", "iql", "neural", "neural-mpc", "nopg", JUDGE)
+_METHODS = ("cloning", "lqr", "mpc", "simc", "td3bc", "iql", "neural", "neural-mpc", "planner", "nopg", JUDGE)
+# What is not a rival of our default.
+_OURS = ("planner", JUDGE)
 _BEATEN, _WRONG, _TIMED = 5.0, 10.0, 2_000
 _LEFT, _RIGHT = -50.0, 130.0
 _INTRODUCTION = """# The engineers' benchmark
@@ -29,14 +31,17 @@ Someone logged a plant with a noisy PI controller or with random steps, {sizes} 
 get on the true plant? Scores: 0 is the logged controller itself, without dither and with its set point at
 the target, or for random steps the action around which they were made. 100 is the best controller found with
 the true plant. Scores are of discounted returns over {episodes} episodes from the starts of the task, the
-same for all methods of a log; the first 16 of them for `neural-mpc`. A method that refuses a log scores 0.
+same for all methods of a log; the first 16 of them for `neural-mpc` and `planner`. A method that refuses a
+log scores 0.
 
 `cloning`, `lqr` (least squares + LQR), `mpc` (linear, on the same fit) and `simc` (PI rule, one input and one
 output only) are baselines of `nopg.baselines`. `td3bc` and `iql` are d3rlpy's, `neural` is a policy gradient
 through an ensemble of neural models, `neural-mpc` the cross-entropy method on the same ensemble. `nopg` is
-`nopg.optimize` with nothing set. `judge` is what `nopg.compare` would choose among `nopg`, `cloning`, `lqr`,
-`mpc` and the logged controller: the simplest that no other is better than beyond doubt. `lqr` and `nopg` stay
-within the actions that were logged, `mpc` and `simc` within the bounds of the plant, which are wider.
+`nopg.optimize` with nothing set, `planner` is `nopg.planning.Planner` on its model, with its value at the end
+of plans as long as those of `neural-mpc`. `judge` is what `nopg.compare` would choose among `nopg`,
+`cloning`, `lqr`, `mpc` and the logged controller: the simplest that no other is better than beyond doubt.
+`lqr` and `nopg` stay within the actions that were logged, `mpc` and `simc` within the bounds of the plant,
+which are wider.
 """
 
 
@@ -174,7 +179,7 @@ def _beaters(report: Mapping[Cell, Mapping[str, float]]) -> dict[Cell, dict[str,
     found = {}
     for cell, values in report.items():
         least = values.get("nopg", math.inf) + _BEATEN
-        better = {name: value for name, value in values.items() if value > least and name != JUDGE}
+        better = {name: value for name, value in values.items() if value > least and name not in _OURS}
         if better:
             found[cell] = dict(sorted(better.items(), key=lambda one: -one[1]))
     return found

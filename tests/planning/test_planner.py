@@ -16,7 +16,7 @@ from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
 from nopg.planning import Planner, PlannerConfig
-from nopg.planning._plan import OpenLoop, Plans, improved
+from nopg.planning._plan import OpenLoop, Plans, drawn, improved
 from nopg.policies import LinearPolicy, MLPPolicy
 
 GAMMA = 0.95
@@ -137,6 +137,42 @@ def test_without_iterations_a_search_returns_what_it_was_given(pendulum: Multist
     assert improved(planner.task, states, given, low=planner.low, high=planner.high, iterations=0) is given
 
 
+def test_random_changes_never_lead_down_and_find_more_with_every_round(pendulum: MultistepSolution) -> None:
+    planner, states = Planner(pendulum), some_states(pendulum, 20)
+    draws = np.random.default_rng(0).standard_normal((6, 30, 4, 1))
+
+    def found(rounds: int) -> np.ndarray:
+        plans = drawn(
+            planner.task,
+            states,
+            np.zeros((10, len(states), 1)),
+            low=planner.low,
+            high=planner.high,
+            draws=draws[:rounds],
+            hold=3,
+            spread=0.5,
+        )
+        assert (plans >= planner.low).all()
+        assert (plans <= planner.high).all()
+        return planner.task.evaluate(states, plans, slopes=False).values
+
+    none, one, six = found(0), found(1), found(6)
+    np.testing.assert_array_equal(none, planner.task.evaluate(states, np.zeros((10, 20, 1))).values)
+    assert (one >= none).all()
+    assert (six >= one).all()
+    assert six.mean() > one.mean() > none.mean() + 0.1
+
+
+def test_random_changes_find_plans_that_the_gradient_misses(pendulum: MultistepSolution) -> None:
+    states = some_states(pendulum, 30)
+    with_draws, without = (
+        Planner(pendulum, PlannerConfig(horizon=25, rounds=rounds, iterations=20)).plan(states).values
+        for rounds in (2, 0)
+    )
+    assert with_draws.mean() > without.mean()
+    assert (with_draws > without + 1.0).any()
+
+
 def test_planning_is_a_function_of_the_seed(pendulum: MultistepSolution) -> None:
     states = some_states(pendulum)
     settings = [PlannerConfig(horizon=10, iterations=0, seed=seed) for seed in (0, 0, 1)]
@@ -185,7 +221,7 @@ def test_actions_with_levels_are_refused() -> None:
         Planner(problem.solve(LinearPolicy([[-0.5, -0.5]])))
 
 
-@pytest.mark.parametrize("field", ["horizon", "hold", "candidates", "iterations"])
+@pytest.mark.parametrize("field", ["horizon", "hold", "candidates", "rounds", "iterations"])
 def test_settings_that_mean_nothing_are_refused(field: str) -> None:
     with pytest.raises(ArgumentError, match=f"{field} = -1"):
         PlannerConfig(**{field: -1})

@@ -1,4 +1,4 @@
-"""The value of open-loop plans on a model, its gradient, and the search for better plans."""
+"""The value of open-loop plans on a model, its gradient, and two searches for better plans."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.bellman._multistep_terms import MultistepTerms
 from nopg.models._rollout import Rollout, rollout
 
-__all__ = ["OpenLoop", "Plans", "improved"]
+__all__ = ["OpenLoop", "Plans", "drawn", "improved"]
 
 # Curvature pairs of the search; its first and longest step, in half ranges of an action; by what a step that
 # gained nothing is shortened.
 _PAIRS, _FIRST_STEP, _LONGEST_STEP, _SHORTER = 8, 0.3, 1.0, 0.3
 _TINY = 1e-12
+# Of the drawn plans, the share to which the next draws are fitted; the part of the old spread that stays.
+_ELITE, _SPREAD_KEPT = 0.15, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,52 @@ class OpenLoop:
             )
             found[:T] = (problem.discount ** np.arange(T)[:, None] * alive[:-1])[:, :, None] * own
         return Plans(actions, G[0], path.states, found)
+
+
+def drawn(
+    task: OpenLoop,
+    states: torch.Tensor,
+    actions: FloatArray,
+    *,
+    low: FloatArray,
+    high: FloatArray,
+    draws: FloatArray,
+    hold: int,
+    spread: float,
+) -> FloatArray:
+    """Return plans (T, m, d_a) at least as good, by the cross-entropy method around those given.
+
+    Args:
+        task: Values the plans.
+        states: Raw states (m, d_s).
+        actions: To begin with, (T, m, d_a).
+        low: Least actions, shape (d_a,).
+        high: Largest actions, shape (d_a,).
+        draws: Standard normal numbers (rounds, k, ⌈T/hold⌉, d_a), the same for all states.
+        hold: Steps for which a change of the plan is held.
+        spread: Standard deviation of the first changes, in half ranges of an action.
+    """
+    T, m, d_a = actions.shape
+    rounds, k, decisions = draws.shape[:3]
+    if not rounds * k:
+        return actions
+    unit, elite = (high - low) / 2, max(round(_ELITE * k), 1)
+
+    def changed(by: FloatArray) -> FloatArray:
+        plans: FloatArray = np.clip(actions + unit * by.repeat(hold, axis=-3)[..., :T, :, :], low, high)
+        return plans
+
+    middle, best = np.zeros((2, decisions, m, d_a))
+    deviation = np.full_like(middle, spread)
+    for draw in draws:
+        changes = np.concatenate([best[None], middle[None], middle + deviation * draw[:, :, None]])
+        plans = changed(changes).transpose(1, 0, 2, 3).reshape(T, -1, d_a)
+        values = task.evaluate(states.repeat(len(changes), 1), plans, slopes=False).values
+        order = np.argsort(-values.reshape(-1, m), axis=0)[:elite]
+        chosen = np.take_along_axis(changes, order[:, None, :, None], axis=0)
+        best, middle = chosen[0], chosen.mean(axis=0)
+        deviation = chosen.std(axis=0) + _SPREAD_KEPT * deviation
+    return changed(best)
 
 
 def improved(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -16,11 +15,15 @@ from nopg.bellman import Solution
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.errors import ArgumentError
 from nopg.models._rollout import rollout
-from nopg.planning._plan import OpenLoop, Plans, improved
+from nopg.planning._plan import OpenLoop, Plans, drawn, improved
 
 __all__ = ["Planner", "PlannerConfig", "PlanningController"]
 
 _TIMED_CALLS = 5
+# Of random changes: decisions in a plan; their spread in half ranges of an action, and rounds, without a plan
+# to go on from.
+_DECISIONS = 12
+_SPREAD, _FIRST_SPREAD, _FIRST_ROUNDS = 0.3, 0.5, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +32,27 @@ class PlannerConfig:
 
     Attributes:
         horizon: Steps of a plan; by default those of the equation.
-        hold: Steps for which random plans hold an action; by default a fifth of the horizon.
-        candidates: Random plans that are compared with that of the policy; the best one is improved.
-        iterations: Steps of the gradient search.
-        seed: Random seed of the candidates.
+        hold: Steps for which random changes of a plan are held; by default a twelfth of the horizon.
+        candidates: Plans that are drawn in each round of the cross-entropy search.
+        rounds: Rounds of this search, in a controller that goes on from its last plan; without one there are
+            five times as many.
+        iterations: Steps of the gradient search from the best plan drawn.
+        seed: Random seed of the draws.
     """
 
     horizon: int | None = None
     hold: int | None = None
-    candidates: int = 16
-    iterations: int = 10
+    candidates: int = 40
+    rounds: int = 2
+    iterations: int = 4
     seed: int = 0
 
     def __post_init__(self) -> None:
         lengths = [one for one in (self.horizon, self.hold) if one is not None]
-        if min(lengths, default=1) < 1 or self.candidates < 0 or self.iterations < 0:
+        if min(lengths, default=1) < 1 or min(self.candidates, self.rounds, self.iterations) < 0:
             raise ArgumentError(
-                f"horizon = {self.horizon}, hold = {self.hold}, candidates = {self.candidates}, iterations = "
-                f"{self.iterations}; lengths must be positive, numbers at least 0"
+                f"horizon = {self.horizon}, hold = {self.hold}, candidates = {self.candidates}, rounds = "
+                f"{self.rounds}, iterations = {self.iterations}; lengths must be positive, numbers at least 0"
             )
 
 
@@ -54,10 +60,10 @@ class Planner:
     """At every state the best sequence of actions on the model; its first action is applied.
 
     A plan earns the rewards of the model, the unknown value for the share that leaves the data, and the
-    value of a policy where it ends. It begins with the policy's own rollout, or with a better random plan,
-    and only gains from there: by the model's account it is never worse than the policy. As a function of raw
-    states (m, d_s) it can be evaluated and simulated like any controller; `controller` also goes on from its
-    last plan.
+    value of a policy where it ends. It begins with the policy's own rollout; random changes (the
+    cross-entropy method), then a gradient search make it better: by the model's account it is never worse
+    than the policy. As a function of raw states (m, d_s) it can be evaluated and simulated like any
+    controller; `controller` also goes on from its last plan.
 
     Args:
         solution: Of the multi-step equation under the policy, such as `TrainingResult.solution`.
@@ -79,38 +85,44 @@ class Planner:
         """Steps of a plan."""
         return self.config.horizon or self.problem.horizon
 
-    @cached_property
-    def _random(self) -> FloatArray:
-        """Random plans (T, k, d_a), the same for all states."""
-        T, config = self.horizon, self.config
-        hold = config.hold or max(T // 5, 1)
-        shape = (-(-T // hold), config.candidates, len(self.low))
-        drawn = torch.rand(shape, generator=generator(config.seed, "random plans"), dtype=torch.float64)
-        plans: FloatArray = self.low + (self.high - self.low) * drawn.numpy().repeat(hold, axis=0)[:T]
-        return plans
-
-    def plan(self, states: torch.Tensor, last: FloatArray | None = None) -> Plans:
+    def plan(self, states: torch.Tensor, last: FloatArray | None = None, *, step: int = 0) -> Plans:
         """Return plans from raw states (m, d_s).
 
         Args:
             states: Raw states.
             last: Plans (T, m, d_a) of the step before, to go on from.
+            step: Number of the step, for other draws in every step.
         """
-        T, m = self.horizon, len(states)
+        T, m, config = self.horizon, len(states), self.config
         own = rollout(self.problem.model, lambda features, _: self.policy.mode(features), states, T)
         actions = np.concatenate([own.actions, np.zeros((T - len(own), m, len(self.low)))])
         given = [np.clip(actions, self.low, self.high)]
         if last is not None:
             given.append(np.concatenate([last[1:], last[-1:]]))
-        given += [np.broadcast_to(one[:, None], actions.shape) for one in self._random.transpose(1, 0, 2)]
         everywhere = states.repeat(len(given), 1)
         tried = self.task.evaluate(everywhere, np.concatenate(given, axis=1), slopes=False)
         best = tried.values.reshape(-1, m).argmax(axis=0)
         begun = np.stack(given)[best, :, np.arange(m)].transpose(1, 0, 2)
-        plans = self.task.evaluate(states, begun)
-        return improved(
-            self.task, states, plans, low=self.low, high=self.high, iterations=self.config.iterations
+        hold = config.hold or max(T // _DECISIONS, 1)
+        rounds = config.rounds * (_FIRST_ROUNDS if last is None else 1)
+        begun = drawn(
+            self.task,
+            states,
+            begun,
+            low=self.low,
+            high=self.high,
+            draws=self._draws((rounds, config.candidates, -(-T // hold), len(self.low)), step),
+            hold=hold,
+            spread=_FIRST_SPREAD if last is None else _SPREAD,
         )
+        plans = self.task.evaluate(states, begun)
+        return improved(self.task, states, plans, low=self.low, high=self.high, iterations=config.iterations)
+
+    def _draws(self, shape: tuple[int, ...], step: int) -> FloatArray:
+        """Return standard normal numbers, the same for all states of a step."""
+        rng = generator(self.config.seed, f"random plans, step {step}")
+        found: FloatArray = torch.randn(shape, generator=rng, dtype=torch.float64).numpy()
+        return found
 
     def __call__(self, states: ArrayLike) -> FloatArray | torch.Tensor:
         """Return the first actions (m, d_a) of plans from raw states (m, d_s), or (d_a,) from (d_s,)."""
@@ -149,10 +161,11 @@ class PlanningController:
     def __init__(self, planner: Planner) -> None:
         self.planner = planner
         self._last: FloatArray | None = None
+        self._step = 0
 
     def reset(self) -> Self:
         """Forget the last plan, and return the controller."""
-        self._last = None
+        self._last, self._step = None, 0
         return self
 
     def act(self, state: ArrayLike) -> FloatArray:
@@ -163,7 +176,8 @@ class PlanningController:
             raise ArgumentError(
                 f"{len(states)} states are given, {self._last.shape[1]} in the step before; call reset first"
             )
-        self._last = self.planner.plan(states, self._last).actions
+        self._last = self.planner.plan(states, self._last, step=self._step).actions
+        self._step += 1
         action: FloatArray = self._last[0, 0] if given.ndim == 1 else self._last[0]
         return action
 
