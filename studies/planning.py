@@ -1,16 +1,17 @@
-"""A trained network against plans on its own model, on development plants.
+"""A trained network, plans on its own model and a neural-model policy gradient, on development plants.
 
     python -m studies.planning --plant furuta --logs 0
 
-The reward is known. The network is that of `nopg.optimize`; the planner plans at every step on the model of
-this training, with the network's value at the end of its plans. Both run from the same starts on the plant.
+The network is that of `nopg.optimize`; the planner plans at every step on the model of this training, with
+the network's value at the end of its plans. On the rotary pendulum both know the reward; on the arm all three
+learn it from the rows. All run from the same starts on the plant.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -27,54 +28,52 @@ from studies.plants.logged import LoggedPlant
 from studies.plants.simulation import control_law, run_plant
 from studies.printing import note, say
 from studies.records import FOLDER, Record, append, code_version, last_of_each, read
+from studies.rivals import RIVALS
 from studies.seeds import plants_and_seeds
 
 __all__ = ["STUDY", "main", "page"]
 
 STUDY = "planning"
 _PLANTS = {plant.name: plant for plant in (FURUTA, ARM)}
-_STARTS, _STEPS = 8, 120
+_KNOWN_REWARD = (FURUTA.name,)
+_ROWS, _STARTS, _STEPS = 5_000, 4, 120
+_PLANNER = PlannerConfig(horizon=60)
 # Upright: the cosine of the angle, over the last steps of a run.
 _UPRIGHT, _HELD = 0.9, 25
 
 
-def run_one(plant: LoggedPlant, seed: int, config: PlannerConfig) -> list[Record]:
-    """Return the records of one log: network and planner."""
+def run_one(plant: LoggedPlant, seed: int) -> Iterator[Record]:
+    """Yield the records of one log: network, planner, and where the reward is learned the neural policy."""
     torch.set_num_threads(1)
-    rows = plant.sizes[0]
-    data, began = plant.data(rows, seed), time.process_time()
+    known, data, began = plant.name in _KNOWN_REWARD, plant.data(_ROWS, seed), time.process_time()
     trained = nopg.optimize(
         data,
         plant.discount,
-        model=LocalModel.Config(reward=plant.plant.reward),
+        model=LocalModel.Config(reward=plant.plant.reward if known else None),
         config=nopg.TrainingConfig(seed=seed, progress=False),
     )
-    training = time.process_time() - began
-    planner = Planner(trained.solution, config)
-    acts: dict[str, Callable[[], Controller]] = {
-        "network": lambda: trained.policy,
-        "planner": lambda: planner.controller().act,
-    }
-    records = []
-    for method, make in acts.items():
+    yield _record(plant, seed, "network", trained.policy, began)
+    planner, began = Planner(trained.solution, _PLANNER), time.process_time()
+    yield _record(plant, seed, "planner", planner.controller().act, began)
+    if not known:
         began = time.process_time()
-        found = _returns(plant, make(), seed)
-        taken = time.process_time() - began
-        records.append(
-            Record(
-                study=STUDY,
-                benchmark=plant.name,
-                role=plant.role,
-                method=method,
-                rows=rows,
-                seed=seed,
-                commit=code_version("src/nopg"),
-                cpu_seconds=round(training if method == "network" else taken, 2),
-                episodes=_STARTS,
-                results={**found, "predicted": trained.expected_return, "horizon": planner.horizon},
-            )
-        )
-    return records
+        yield _record(plant, seed, "neural", RIVALS["neural"](data, plant.discount, seed), began)
+
+
+def _record(plant: LoggedPlant, seed: int, method: str, controller: Controller, began: float) -> Record:
+    found = _returns(plant, controller, seed)
+    return Record(
+        study=STUDY,
+        benchmark=plant.name,
+        role=plant.role,
+        method=method,
+        rows=_ROWS,
+        seed=seed,
+        commit=code_version("src/nopg"),
+        cpu_seconds=round(time.process_time() - began, 2),
+        episodes=_STARTS,
+        results=found,
+    )
 
 
 def _returns(plant: LoggedPlant, controller: Controller, seed: int) -> dict[str, float]:
@@ -100,10 +99,12 @@ def page(records: Sequence[Record]) -> str:
         "# Planning on the model",
         "",
         "Made by `python -m studies page planning` from `results/studies/planning.jsonl`; do not edit. True",
-        f"returns of {_STEPS} steps from {_STARTS} starts, mean over logs, on development plants with a",
-        "known reward. The planner plans at every step on the model of the network's training, with the",
-        "network's value at the end of its plans. Upright: share of runs that hold the pendulum in the last",
-        f"{_HELD} steps. CPU s: of the training, or of all runs of the planner.",
+        f"returns of {_STEPS} steps from {_STARTS} starts, mean over logs, on development plants. The",
+        f"planner plans {_PLANNER.horizon} steps at every step on the model of the network's training, with",
+        "the network's value at the end of its plans. `neural` is the policy gradient through an ensemble",
+        "of neural models. On the rotary pendulum the reward is known, on the arm it is learned. Upright:",
+        f"share of runs that hold the pendulum in the last {_HELD} steps. CPU s: of training or planning,",
+        "and of the runs.",
         "",
         *table(heads, _rows(records)),
     ]
@@ -128,7 +129,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for plant, seed in plants_and_seeds("planning", __doc__, _PLANTS, logs="0"):
         note(f"{plant.name}, log {seed}")
-        for record in run_one(plant, seed, PlannerConfig(candidates=8, iterations=3)):
+        for record in run_one(plant, seed):
             append(record, FOLDER)
     say(page(last_of_each(read(FOLDER, STUDY))))
 
