@@ -116,6 +116,15 @@ def test_a_plan_is_never_worse_than_the_policy_nor_than_the_last_plan(pendulum: 
     assert (planner.plan(states, last).values >= shifted).all()
 
 
+def test_without_a_value_at_its_end_a_plan_is_worth_its_rewards(pendulum: MultistepSolution) -> None:
+    states = some_states(pendulum)
+    plans = Planner(pendulum, PlannerConfig(horizon=3, rounds=0, iterations=0, end_value=False)).plan(states)
+    bare = OpenLoop(pendulum.problem, torch.zeros_like(pendulum.values[0]))
+    np.testing.assert_array_equal(plans.values, bare.evaluate(states, plans.actions).values)
+    ended = OpenLoop(pendulum.problem, pendulum.values[0]).evaluate(states, plans.actions).values
+    assert np.abs(plans.values - ended).min() > 1.0
+
+
 def test_every_state_is_planned_for_itself(pendulum: MultistepSolution) -> None:
     planner, states = Planner(pendulum, PlannerConfig(horizon=10)), some_states(pendulum, 12)
     together = planner.plan(states).values
@@ -224,4 +233,4 @@ def test_actions_with_levels_are_refused() -> None:
 @pytest.mark.parametrize("field", ["horizon", "hold", "candidates", "rounds", "iterations"])
 def test_settings_that_mean_nothing_are_refused(field: str) -> None:
     with pytest.raises(ArgumentError, match=f"{field} = -1"):
-        PlannerConfig(**{field: -1})
+        PlannerConfig(**{field: -1})  # type: ignore[arg-type]

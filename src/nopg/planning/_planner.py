@@ -37,6 +37,8 @@ class PlannerConfig:
         rounds: Rounds of this search, in a controller that goes on from its last plan; without one there are
             five times as many.
         iterations: Steps of the gradient search from the best plan drawn.
+        end_value: Whether the value of the policy counts where a plan ends. Without it plans have to be long
+            enough to show where they lead; that is better where the policy fails, such as in a swing-up.
         seed: Random seed of the draws.
     """
 
@@ -45,6 +47,7 @@ class PlannerConfig:
     candidates: int = 40
     rounds: int = 2
     iterations: int = 4
+    end_value: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -77,7 +80,8 @@ class Planner:
         if problem.data.schema.levels:
             raise ArgumentError("a planner does not keep the levels of actions; use the trained policy")
         self.problem, self.policy, self.config = problem, solution.policy, config or PlannerConfig()
-        self.task = OpenLoop(problem, solution.values[0])
+        values = solution.values[0]
+        self.task = OpenLoop(problem, values if self.config.end_value else torch.zeros_like(values))
         self.low, self.high = (part.numpy() for part in problem.data.actions.aminmax(dim=0))
 
     @property
