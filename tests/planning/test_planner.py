@@ -125,6 +125,30 @@ def test_without_a_value_at_its_end_a_plan_is_worth_its_rewards(pendulum: Multis
     assert np.abs(plans.values - ended).min() > 1.0
 
 
+def test_plans_that_all_end_early_have_as_many_states_as_others() -> None:
+    data = regulated()
+    ended = data.next_states[:, 0].abs() > 1.5
+    data = Transitions.from_arrays(
+        data.states,
+        data.actions,
+        data.rewards,
+        data.next_states,
+        terminated=ended,
+        initial_states=data.starts,
+    )
+    problem = MultistepProblem.build(LocalModel(data), data.starts, GAMMA)
+    planner = Planner(
+        problem.solve(LinearPolicy([[0.0, 0.0]])), PlannerConfig(horizon=8, rounds=0, iterations=3)
+    )
+    inside, outside = torch.tensor([[[0.0, 0.0]], [[1.9, 1.9]]], dtype=torch.float64)
+    still = np.zeros((8, 1, 1))
+    leaving = planner.task.evaluate(outside, still)
+    assert leaving.states.shape == planner.task.evaluate(inside, still).states.shape == (9, 1, 2)
+    np.testing.assert_array_equal(leaving.states[1:], np.broadcast_to(leaving.states[-1], (8, 1, 2)))
+    assert planner.plan(torch.cat([inside, outside])).states.shape == (9, 2, 2)
+    assert planner.plan(outside).states.shape == (9, 1, 2)
+
+
 def test_every_state_is_planned_for_itself(pendulum: MultistepSolution) -> None:
     planner, states = Planner(pendulum, PlannerConfig(horizon=10)), some_states(pendulum, 12)
     together = planner.plan(states).values

@@ -88,7 +88,8 @@ class OpenLoop:
                 by_state=by_state,
             )
             found[:T] = (problem.discount ** np.arange(T)[:, None] * alive[:-1])[:, :, None] * own
-        return Plans(actions, G[0], path.states, found)
+        ended = path.states[-1:].repeat(len(actions) - T, axis=0)  # a path that has ended keeps its state
+        return Plans(actions, G[0], np.concatenate([path.states, ended]), found)
 
 
 def drawn(
