@@ -263,10 +263,15 @@ def _notes(records: Sequence[Record]) -> list[str]:
     waiting = [name for name in TASKS if (name, "nopg") not in run]
     absent = [name for name in METHODS if all(method != name for _, method in run)]
     versions = ", ".join(sorted({one.commit for one in records if one.method == "nopg"}))
+    counts = {
+        name: sum(_is_report(one.benchmark) and one.method == name for one in records) for name in METHODS
+    }
     return [
+        "Runs on report plants: " + ", ".join(f"`{name}` {count}" for name, count in counts.items()) + ";",
+        "fewer runs are those of the first logs.",
+        "",
         "Settings of `neural-mpc` were chosen on `pumped-tank` and `motor-with-friction`, the rule by which",
         f"nopg returns a network or LQR on {development}. Logs that a method refused: {refused}.",
-        "The plants of pcgym and gym-electric-motor are on the benchmark page, not here.",
         f"Versions of nopg: {versions or 'none yet'}. Plants without a run of nopg yet: "
         f"{', '.join(waiting) or 'none'}. Methods without a run yet: {', '.join(absent) or 'none'}.",
     ]
