@@ -18,8 +18,7 @@ from studies.records import Record
 __all__ = ["figure", "page"]
 
 _METHODS = ("cloning", "lqr", "mpc", "simc", "td3bc", "iql", "neural", "neural-mpc", "planner", "nopg", JUDGE)
-# What is not a rival of our default.
-_OURS = ("planner", JUDGE)
+_OURS = ("planner", "nopg", JUDGE)
 _BEATEN, _WRONG, _TIMED = 5.0, 10.0, 2_000
 _LEFT, _RIGHT = -50.0, 130.0
 _INTRODUCTION = """# The engineers' benchmark
@@ -103,7 +102,7 @@ def figure(records: Sequence[Record]) -> Any:
     for place, method in enumerate(methods):
         values = [one[method] for one in cells.values() if method in one]
         shown = [min(max(value, _LEFT), _RIGHT) for value in values]
-        colour = "#d1641f" if method in {"nopg", JUDGE} else "#1b6ca8"
+        colour = "#d1641f" if method in _OURS else "#1b6ca8"
         axes.plot(shown, [place] * len(shown), "o", color=colour, alpha=0.45, markersize=6, clip_on=False)
         middle = min(max(statistics.median(values), _LEFT), _RIGHT)
         axes.plot([middle, middle], [place - 0.32, place + 0.32], color=colour, linewidth=2.5)
