@@ -13,7 +13,6 @@ from models.test_noise import run
 from nopg.bellman import MultistepProblem
 from nopg.bellman._charge import Charge
 from nopg.bellman._held_actions import action_candidates, best_held_actions
-from nopg.bellman._multistep_solution import lower_end
 from nopg.bellman._nodes import Nodes
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
@@ -131,7 +130,7 @@ def test_the_gradient_agrees_with_central_differences(
     case: str, parts: int, request: pytest.FixtureRequest
 ) -> None:
     problem: MultistepProblem = request.getfixturevalue(case)
-    problem = problem.replace(num_parts=parts, deviations=1.96 if parts > 1 else 0.0)
+    problem = problem.replace(num_parts=parts)
     policy = Bent(len(problem.data.schema.features))
     gradient = problem.solve(policy, slopes=True).gradient()
     rng = torch.Generator().manual_seed(2)
@@ -212,16 +211,6 @@ def _solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fractio
             if i != k:
                 rows[i] = [x - rows[i][k] * y for x, y in zip(rows[i], rows[k], strict=True)]
     return [row[-1] for row in rows]
-
-
-def test_the_lower_end_and_its_derivative_by_hand() -> None:
-    returns = torch.tensor([10.0, 13.0, 6.0], dtype=torch.float64)
-    low, weights = lower_end(returns, 0.0, 2.0)
-    error = (12.5) ** 0.5
-    assert low == pytest.approx(10.0 - 2.0 * 1.3 * error)
-    assert weights.tolist() == pytest.approx(
-        [1 + 2.6 * -1.0 / (2 * error), -2.6 * 3.0 / (2 * error), 2.6 * 4.0 / (2 * error)]
-    )
 
 
 def test_values_at_any_state_are_those_of_the_starts(linear: MultistepProblem) -> None:
@@ -372,13 +361,3 @@ def test_noise_counts_in_rollouts_from_1_per_cent_of_the_variance_and_in_the_equ
     model.share = share
     problem = MultistepProblem.build(model, data.states[:2], 0.9, horizon=1, num_nodes=20)
     assert (problem.noisy, problem.num_paths) == (noisy, num_paths)
-
-
-def test_the_least_error_of_a_lower_end_is_one_part_in_ten_thousand_of_the_range(
-    linear: MultistepProblem,
-) -> None:
-    same = linear.model.with_parts(torch.ones(3, linear.model.rows.num_groups, dtype=torch.bool))
-    found = linear.replace(model=same, num_parts=3, deviations=2.0).solve(GAIN)
-    assert found.returns.tolist() == pytest.approx([found.expected_return] * 3, abs=1e-12)
-    least = 2.0 * 1.3 * 1e-4 * linear.model.return_range(0.9)
-    assert found.objective == pytest.approx(found.expected_return - least, rel=1e-9)

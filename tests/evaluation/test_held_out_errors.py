@@ -73,17 +73,24 @@ def test_the_interval_of_the_bias_is_students() -> None:
     alone = HeldOutErrors(0.0, np.zeros(1))
     assert str(alone) == "there are no held-out episodes"
     assert alone.standard_error == math.inf
-    assert alone.excess == 0.0
+    assert alone.shortfall == 0.0
 
 
-def test_the_excess_of_a_bias_is_what_its_variance_does_not_explain() -> None:
+def test_a_shortfall_is_what_the_variance_of_a_negative_bias_does_not_explain() -> None:
     apart = 0.3 * np.repeat([1.0, -1.0], 5)  # a standard error of 1
-    assert HeldOutErrors(-3.0, apart).excess == pytest.approx(math.sqrt(8.0))
-    assert HeldOutErrors(0.9, apart).excess == 0.0
+    assert HeldOutErrors(-3.0, apart).shortfall == pytest.approx(math.sqrt(8.0))
+    assert HeldOutErrors(-0.9, apart).shortfall == 0.0
+    assert HeldOutErrors(3.0, apart).shortfall == 0.0
+
+
+def test_few_rows_that_stand_for_a_path_make_its_bias_uncertain_even_if_groups_agree() -> None:
+    apart = 0.3 * np.repeat([1.0, -1.0], 5)
+    assert HeldOutErrors(-3.0, apart, np.array([2.0, -1.5])).standard_error == pytest.approx(2.5)
+    assert HeldOutErrors(-3.0, apart, np.array([0.2, -0.2])).standard_error == pytest.approx(1.0)
 
 
 def test_biases_of_two_controllers_on_the_same_rows_differ_group_by_group() -> None:
-    apart = 0.3 * np.repeat([1.0, -1.0], 5)
-    found = HeldOutErrors(2.0, apart).less(HeldOutErrors(1.5, apart))
-    assert (found.bias, found.standard_error) == (0.5, 0.0)
-    assert found.excess == 0.5
+    apart, rows = 0.3 * np.repeat([1.0, -1.0], 5), np.array([2.0, -1.0])
+    found = HeldOutErrors(1.5, apart, rows).less(HeldOutErrors(2.0, apart, rows))
+    assert (found.bias, found.standard_error) == (-0.5, 0.0)
+    assert found.shortfall == 0.5

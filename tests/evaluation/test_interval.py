@@ -110,12 +110,12 @@ def test_the_lower_end_is_1_96_errors_below_the_pessimistic_return() -> None:
     assert lower_return(paths) == pytest.approx(9.0 - 1.96 * 1.3 * math.sqrt(10))
 
 
-def test_a_cautious_return_counts_no_bias_that_chance_explains() -> None:
+def test_a_cautious_return_counts_no_bias_that_chance_explains_or_that_is_a_gain() -> None:
     paths = paths_of([[10.0], [8.0], [14.0]], pessimistic=9.0)
     halves, apart = 1.3 * math.sqrt(10), 0.3 * np.repeat([1.0, -1.0], 5)
-    for bias, excess in ((1.0, 0.0), (-3.0, math.sqrt(8.0))):
+    for bias, counted in ((1.0, 0.0), (3.0, 0.0), (-0.9, 0.0), (-3.0, math.sqrt(8.0))):
         vars(paths)["held_out"] = HeldOutErrors(bias, apart)
-        assert cautious_return(paths) == pytest.approx(9.0 - 1.96 * math.hypot(halves, excess))
+        assert cautious_return(paths) == pytest.approx(9.0 - 1.96 * math.hypot(halves, counted))
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def tank(episodes: int = 6, steps: int = 40) -> Transitions:
 
 @cache
 def trained() -> TrainingResult:
-    quick = TrainingConfig(updates=4, start="given", progress=False)
+    quick = TrainingConfig(updates=11, start="given", progress=False)
     law = ControlStructure("pi", follows={"level": "setpoint"})
     data, formulas = with_columns(law, tank())
     first = Formulas(formulas.actions, {"kp": 0.3, "ki": 0.01}, formulas.columns)

@@ -124,7 +124,7 @@ def best_held_actions(problem: MultistepProblem, hold: int, *, num_nodes: int, s
     model = problem.model
     visited = reachable_states(model, problem.starts, hold, seed=seed)
     nodes = Nodes.covering(model, num_nodes, visited)
-    held = problem.replace(horizon=hold, nodes=nodes, num_parts=1, num_paths=1, deviations=0.0)
+    held = problem.replace(horizon=hold, nodes=nodes, num_parts=1, num_paths=1)
     candidates = action_candidates(model.data.actions, model.data.schema)
     solved = [held.solve(_Held(candidate)) for candidate in candidates]
     earned = torch.stack([one.targets[0] for one in solved])  # (c, m)

@@ -45,7 +45,7 @@ _MOST_NODES, _MOST_PATHS = 2_000, 16
 class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
     """A multi-step equation on the local model: build it from a model, or `ControlProblem.from_data`."""
 
-    default_updates: ClassVar[int] = 60  # a training begins near an optimum
+    default_updates: ClassVar[int] = 100  # a training begins near an optimum
 
     @classmethod
     def build(
@@ -134,8 +134,8 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         return self
 
     def estimator(self) -> GradientEstimator:
-        """Return the exact gradient of the lower end of the return."""
-        return LowerEndGradient(self)
+        """Return the exact gradient of the equation."""
+        return ExactGradient(self)
 
     def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> MultistepSolution:
         """Return the solution with saved nodes."""
@@ -176,8 +176,8 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         return MultistepSolution(self, policy, path)
 
 
-class LowerEndGradient:
-    """The gradient of the objective of a multi-step problem; it depends on nothing but the policy."""
+class ExactGradient:
+    """The gradient of a multi-step equation; it depends on nothing but the policy."""
 
     def __init__(self, problem: MultistepProblem) -> None:
         self.problem = problem

@@ -9,40 +9,22 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from nopg._numbers import squarable_unit
 from nopg._seeding import generator
 from nopg.bellman._multistep_terms import MultistepTerms
+from nopg.bellman._path_gradient import path_gradient
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
 from nopg.errors import ArgumentError
 from nopg.models._rollout import Rollout, rollout
 from nopg.models._state_support import StateSupport
 from nopg.policies import Policy
-from nopg.policies._policy import trainable
 
-__all__ = ["INFLATION", "MultistepSolution", "lower_end"]
+__all__ = ["INFLATION", "MultistepSolution"]
 
 # Errors from halves of the groups, as a factor of their root mean square; calibrated on development plants.
 INFLATION = 1.3
-# Smallest standard error, as a share of how far returns may differ by the logged rewards.
-_FINEST = 1e-4
 # Visits: length of the rollouts in effective horizons, in steps at most, and least paths of a noisy plant.
 _VISITED, _LONGEST_VISITS, _FEWEST_VISITS = 5.0, 600, 40
 _STATES_AT_ONCE = 1_024
-
-
-def lower_end(returns: torch.Tensor, finest: float, deviations: float) -> tuple[float, torch.Tensor]:
-    """Return J₀ − k·se of returns (P,) of all rows and of halves, and its derivative (P,) by them."""
-    weights = torch.zeros_like(returns)
-    weights[0] = 1.0
-    if len(returns) == 1 or deviations == 0.0:
-        return float(returns[0]), weights
-    unit = squarable_unit(finest)
-    apart = (returns[1:] - returns[0]) / unit
-    error = (apart.square().mean() + (finest / unit) ** 2).sqrt()
-    share = deviations * INFLATION * apart / (len(apart) * error)
-    weights[1:] -= share
-    weights[0] += share.sum()
-    return float(returns[0] - deviations * INFLATION * error * unit), weights
 
 
 class MultistepSolution(Solution):
@@ -52,7 +34,6 @@ class MultistepSolution(Solution):
         values: V of every part and node, shape (P, m).
         unknown_values: Discounted probability of leaving the data from every node, shape (P, m).
         returns: Discounted return from the starts by part, shape (P,).
-        objective: The return of all rows, or the lower end over the halves.
         unknown_mass: Discounted probability of leaving the data, of all rows.
     """
 
@@ -83,8 +64,6 @@ class MultistepSolution(Solution):
             torch.stack([earned, unknown], dim=2)[:, m:] + self._gamma * self.start_weights @ solved
         )
         self.returns, self._unknown_masses = start_values.mean(dim=1).unbind(dim=1)
-        finest = _FINEST * problem.model.return_range(gamma) + 1e-300
-        self.objective, self._of_returns = lower_end(self.returns, finest, problem.deviations)
 
     def without_leaving(self) -> MultistepSolution:
         """Return the solution along the same paths as if none left the data."""
@@ -100,10 +79,15 @@ class MultistepSolution(Solution):
         """Ĵ from all rows, leaving the data worth the unknown value."""
         return float(self.returns[0])
 
+    @property
+    def objective(self) -> float:
+        """The mean return over the parts; with one part that of all rows."""
+        return float(self.returns.mean())
+
     @cached_property
     def visits(self) -> torch.Tensor:
-        """Weight of every node's backup in the objective, shape (P, m): Λᵀμ = γᴴ W₀ᵀ ∂objective/∂returns."""
-        starts = self._gamma * self.start_weights.mean(dim=1) * self._of_returns[:, None]
+        """Weight of every node's backup in the objective, shape (P, m): Λᵀμ = γᴴ W₀ᵀ 1/P."""
+        starts = self._gamma * self.start_weights.mean(dim=1) / self.problem.num_parts
         solved: torch.Tensor = torch.linalg.lu_solve(*self._factors, starts[:, :, None], adjoint=True)
         return solved[:, :, 0]
 
@@ -116,7 +100,7 @@ class MultistepSolution(Solution):
         left = b - V + gamma * (W @ V[:, :, None])[:, :, 0]
         rounding = (m + 2) * eps * float(b.abs().max() + 2.0 * V.abs().max())
         value_error = inverse * (float(left.abs().max()) + rounding)
-        starts = gamma * self.start_weights.mean(dim=1) * self._of_returns[:, None]
+        starts = gamma * self.start_weights.mean(dim=1) / self.problem.num_parts
         unbalanced = starts - mu + gamma * (W.mT @ mu[:, :, None])[:, :, 0]
         mu_rounding = (m + 2) * eps * float(starts.abs().sum() + 2.0 * mu.abs().sum())
         by_values, by_visits = (starts * V).sum(dim=1), (mu * b).sum(dim=1)
@@ -185,40 +169,21 @@ class MultistepSolution(Solution):
         """Return the derivative of the objective by the policy's trainable parameters.
 
         With values and visits held fixed, ∂J = Σ_z μ_z ∂(backup of z) + the starts' backups: exact, because
-        Λ and Λᵀ are solved. The chain rule runs backwards through the H steps in closed form; the policy is
-        differentiated once, at all states of all paths.
+        Λ and Λᵀ are solved.
         """
-        problem, path, policy = self.problem, self.path, self.policy
+        problem = self.problem
         P, L, m, n_0 = problem.num_parts, problem.num_paths, len(problem.nodes), len(problem.starts)
-        at_starts = (self._of_returns / n_0)[:, None].expand(P, n_0)
+        at_starts = torch.full((P, n_0), 1.0 / (P * n_0), dtype=torch.float64)
         shares = torch.cat([self.visits, at_starts], dim=1) / L
-        shares = shares[:, None].expand(P, L, m + n_0).reshape(-1)
         part = torch.arange(P).repeat_interleave(L * (m + n_0))
-        at_nodes = self.values[part[:, None], self.interpolation.near]
-        tail, tail_slope = self.interpolation.values(at_nodes), self.interpolation.slopes(at_nodes)
-
-        gamma, v = problem.discount, problem.unknown_value
-        T, N, d_s = path.states[:-1].shape
-        states = torch.as_tensor(path.measured[:-1].reshape(T * N, d_s)).requires_grad_()
-        noise = problem.action_noise(policy)
-        features = problem.model.data.schema.encode(states)
-        if noise is None:
-            actions = policy.mode(features)
-        else:
-            actions = policy.actions(features, noise[:T].reshape(1, T * N, -1))[0]
-        by_state = np.stack(
-            [
-                torch.autograd.grad(column.sum(), states, retain_graph=True)[0].numpy().reshape(T, N, d_s)
-                for column in actions.unbind(dim=1)
-            ],
-            axis=1,
-        ).transpose(0, 1, 3, 2)
-        G, _, _ = path.value(gamma, v, tail.numpy())
-        slopes = path.action_slopes(gamma, v, G, tail_slope=tail_slope.T.numpy(), by_state=by_state)
-        weight = gamma ** np.arange(T)[:, None] * self._alive[:-1] * shares.numpy()
-        cotangent = torch.as_tensor((weight[:, :, None] * slopes).reshape(T * N, -1))
-        return torch.autograd.grad(
-            actions, trainable(policy), cotangent, allow_unused=True, materialize_grads=True
+        return path_gradient(
+            problem,
+            self.policy,
+            self.path,
+            ends=self.interpolation,
+            values=self.values[part[:, None], self.interpolation.near],
+            weights=shares[:, None].expand(P, L, m + n_0).reshape(-1),
+            noise=problem.action_noise(self.policy),
         )
 
 

@@ -20,12 +20,19 @@ from nopg.models import LocalModel
 from nopg.models._rollout import Act
 from nopg.policies import Deterministic, Policy
 
-__all__ = ["MultistepTerms"]
+__all__ = ["MultistepTerms", "acting"]
 
 # Below this share of noise in the variance of one step, rollouts are drawn without it.
 _NEGLIGIBLE_NOISE = 1e-2
 # Kernel width of a column that does not count, in standard deviations.
 _ANY_ACTION = 1e6
+
+
+def acting(policy: Policy, noise: torch.Tensor | None) -> Act:
+    """Return how a policy acts along paths: by noise (T, m, d_a), or by its mode."""
+    if noise is None:
+        return lambda features, t: policy.mode(features)
+    return lambda features, t: policy.actions(features, noise[t][None])[0]
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,6 @@ class MultistepTerms(ControlProblem):
         unknown_value: v, the value of leaving the data.
         num_parts: Parts of the model that are solved: 1 is all rows, more are halves too.
         num_paths: Paths per node, with the noise of the plant; a single one is without it.
-        deviations: k of the objective J − k·se over the halves.
         seed: Of the noise.
         charges: Prices of costs that are taken off the rewards.
     """
@@ -54,7 +60,6 @@ class MultistepTerms(ControlProblem):
     unknown_value: float
     num_parts: int = 1
     num_paths: int = 1
-    deviations: float = 0.0
     seed: int = 0
     charges: tuple[Charge, ...] = ()
 
@@ -130,10 +135,7 @@ class MultistepTerms(ControlProblem):
 
     def controller(self, policy: Policy) -> Act:
         """Return how a policy acts along the paths: a stochastic one with the noise of each path."""
-        noise = self.action_noise(policy)
-        if noise is None:
-            return lambda features, t: policy.mode(features)
-        return lambda features, t: policy.actions(features, noise[t][None])[0]
+        return acting(policy, self.action_noise(policy))
 
     def action_noise(self, policy: Policy) -> torch.Tensor | None:
         """Return standard normal noise (H, P·L·N, d_a) of a stochastic policy, the same for every part."""

@@ -92,7 +92,7 @@ class TrainingOptions:
     ] = "auto"
     updates: Annotated[
         int | None,
-        _option("Maximum number of policy updates.", default="60, with the paper's model 1500", least=1),
+        _option("Maximum number of policy updates.", default="100, with the paper's model 1500", least=1),
     ] = None
     seed: Annotated[int, _option("Random seed.")] = 0
     log: Annotated[Path | None, _option("Write every update to this CSV file.", default=False)] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -34,10 +34,12 @@ class HeldOutErrors:
     Attributes:
         bias: Σ γᵗδ.
         by_group: What each group of episodes adds to the bias beyond its share, shape (G,).
+        by_row: What each held-out row adds beyond its share, shape (n,).
     """
 
     bias: float
     by_group: FloatArray
+    by_row: FloatArray = field(default_factory=lambda: np.zeros(1))
 
     @property
     def groups(self) -> int:
@@ -46,18 +48,30 @@ class HeldOutErrors:
 
     @property
     def standard_error(self) -> float:
-        """Of the bias, from groups of episodes; infinite where there is only one."""
+        """Of the bias, infinite where there is only one group.
+
+        It is the larger of two: errors of a group may be alike, which groups show; and a few rows may stand
+        for most of a path, whose errors cancel within groups by chance.
+        """
         G = self.groups
-        return math.sqrt(float(np.square(self.by_group).sum()) * G / (G - 1)) if G > 1 else math.inf
+        by_groups = float(np.square(self.by_group).sum()) * G / (G - 1) if G > 1 else math.inf
+        return math.sqrt(max(by_groups, float(np.square(self.by_row).sum())))
 
     @property
-    def excess(self) -> float:
-        """The part of the bias that chance does not explain: an estimate's square exceeds by its variance."""
+    def shortfall(self) -> float:
+        """By how much less is earned than predicted, as far as chance does not explain it.
+
+        The square of an estimate exceeds by its variance. Where held-out rows earn more, it is 0.
+        """
+        if self.bias >= 0.0:
+            return 0.0
         return math.sqrt(max(self.bias**2 - self.standard_error**2, 0.0))
 
     def less(self, other: HeldOutErrors) -> HeldOutErrors:
         """Return what the bias is more than that of another controller on the same rows."""
-        return HeldOutErrors(self.bias - other.bias, self.by_group - other.by_group)
+        return HeldOutErrors(
+            self.bias - other.bias, self.by_group - other.by_group, self.by_row - other.by_row
+        )
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -106,11 +120,12 @@ def held_out_errors(
     more = _more_value(model, solution, torch.as_tensor(some))
     gained = rows.reward_errors.numpy()[some] + solution.problem.discount * more.numpy()
     groups, number = rows.groups.numpy()[some], int(rows.groups.max()) + 1
-    of_group = np.bincount(groups, share[some] * gained, number)
-    weight = np.bincount(groups, share[some], number)
-    bias = float(of_group.sum())
-    apart = of_group - bias * weight / max(float(weight.sum()), 1e-300)
-    return HeldOutErrors(bias, apart)
+    bias = float(share[some] @ gained)
+    apart = share[some] * (gained - bias / max(float(share.sum()), 1e-300))
+    by_row = np.zeros(len(share))
+    by_row[some] = apart
+    by_group = np.bincount(groups, apart, number).astype(np.float64)
+    return HeldOutErrors(bias, by_group, by_row)
 
 
 def _more_value(model: LocalModel, solution: MultistepSolution, some: Tensor) -> Tensor:

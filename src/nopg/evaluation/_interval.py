@@ -89,10 +89,10 @@ def cautious_return(paths: ModelPaths) -> float:
     """Return what controllers are compared by in a training: the lower end of what differs between them.
 
     An interval has the whole bias on held-out rows. Of two controllers that go the same way it differs by
-    chance, so that the lower of two ends would often be the less lucky one: here the bias counts as far as
-    chance does not explain it.
+    chance, so that the lower of two ends would often be the less lucky one: here the bias counts where less
+    is earned than predicted, as far as chance does not explain it.
     """
-    error = math.hypot(standard_error(paths.returns, paths), paths.held_out.excess)
+    error = math.hypot(standard_error(paths.returns, paths), paths.held_out.shortfall)
     return float(_worst(paths)[0]) - DEVIATIONS * error
 
 
@@ -103,8 +103,8 @@ def is_surely_better(one: ModelPaths, other: ModelPaths) -> bool:
     where it is better by all halves of the log: a controller whose return is all but unknown may be worse.
     """
     gains, biases = _worst(one) - _worst(other), one.held_out.less(other.held_out)
-    error = math.hypot(standard_error(one.returns - other.returns, one), biases.excess)
-    always = len(gains) > 1 and bool((gains > biases.excess).all())
+    error = math.hypot(standard_error(one.returns - other.returns, one), biases.shortfall)
+    always = len(gains) > 1 and bool((gains > biases.shortfall).all())
     return always or float(gains[0]) > DEVIATIONS * error
 
 

@@ -113,7 +113,7 @@ def follow(
 
     visited = torch.as_tensor(path.states[:, :m].reshape(-1, model.num_states))
     nodes = Nodes.covering(model, _NUM_NODES, visited)
-    solution = problem.replace(nodes=nodes, num_parts=num_parts, deviations=0.0).solve(Mode(law))
+    solution = problem.replace(nodes=nodes, num_parts=num_parts).solve(Mode(law))
     bold = solution.without_leaving()
     between = nodes.interpolate(torch.as_tensor(path.states[-1]))
     rows = torch.as_tensor(part)[:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import torch
@@ -12,7 +13,6 @@ from nopg.bellman._estimate import GradientEstimator
 from nopg.errors import ArgumentError, TrainingInterrupted
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
-from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint import Checkpoint, Checkpoints, Parts
 from nopg.training._config import TrainingConfig
 from nopg.training._interruption import Interruption
@@ -27,11 +27,9 @@ def ascend(
     config: TrainingConfig,
     *,
     checkpoints: Checkpoints | None = None,
-    backtracking: Backtracking | None = None,
+    annealed: bool = False,
 ) -> tuple[Update, ...]:
     """Improve the policy in place with Adam, and return the history.
-
-    The noise of the actions is the same in every update, so the objective is one function.
 
     Args:
         estimator: Of the gradient.
@@ -39,14 +37,14 @@ def ascend(
         config: With the number of updates; after a restart the stop rule also sees the updates before.
         checkpoints: Where to begin, if there is one, and where to leave them. With checkpoints the first
             Ctrl-C ends the ascent after an update, by `TrainingInterrupted`.
-        backtracking: Of an objective that is one smooth function: the best policy is kept, and the steps
-            follow what they have gained.
+        annealed: For a stochastic estimator: every direction has length 1, and steps become smaller along a
+            cosine, down to none.
     """
     if config.updates is None:
         raise ArgumentError("an ascent needs a number of updates; give TrainingConfig(updates=…)")
     updates, stop = int(config.updates), config.stop
     optimizer = torch.optim.Adam(trainable(policy), lr=config.learning_rate, maximize=True)
-    parts = Parts(policy, optimizer, estimator, backtracking)
+    parts = Parts(policy, optimizer, estimator)
     history: list[Update] = []
 
     def save(*, finished: bool = False) -> None:
@@ -65,7 +63,7 @@ def ascend(
         for number in range(len(history) + 1, updates + 1) if not ended else ():
             first = history[0].gradient_norm if history else None
             update = _step(
-                estimator, policy, optimizer, config, number=number, backtracking=backtracking, first=first
+                estimator, policy, optimizer, config, number=number, annealed=annealed, first=first
             )
             history.append(update)
             verdicts = [callback(update) for callback in (*config.callbacks, *([stop] if stop else []))]
@@ -78,9 +76,17 @@ def ascend(
                     raise TrainingInterrupted(number, str(checkpoints.folder))
             if ended:
                 break
-    if backtracking:
-        backtracking.finish(policy)
     return tuple(history)
+
+
+def _share_left(progress: float) -> float:
+    """Return the share of the learning rate after some share of the updates.
+
+    Example:
+        >>> [round(_share_left(progress), 3) for progress in (0.0, 0.5, 0.9)]
+        [1.0, 0.5, 0.024]
+    """
+    return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def _step(
@@ -90,14 +96,18 @@ def _step(
     config: TrainingConfig,
     *,
     number: int,
-    backtracking: Backtracking | None,
+    annealed: bool,
     first: float | None,
 ) -> Update:
     """Make one update of the policy; `first` is the norm of the first gradient, if this is a later one."""
     began, planned = time.perf_counter(), int(config.updates or 0)
     policy.progress((number - 1) / max(planned - 1, 1))
     estimate = estimator.estimate(policy, rng=generator(config.seed, "actions"))
-    unit = squarable_unit(estimate.norm if first is None else first)  # Adam squares
+    if annealed:
+        unit = estimate.norm or 1.0
+        optimizer.param_groups[0]["lr"] = config.learning_rate * _share_left((number - 1) / planned)
+    else:
+        unit = squarable_unit(estimate.norm if first is None else first)  # Adam squares
     direction = [part / unit for part in estimate.direction]
     for parameter, part in zip(trainable(policy), direction, strict=True):
         parameter.grad = part
@@ -105,9 +115,6 @@ def _step(
         # Adam's own 10⁻⁸ is a size of gradient; in units of the first one, rewards have no unit, and a
         # start that the data hardly know still shows the way.
         optimizer.param_groups[0]["eps"] = 1e-8 * (estimate.norm / unit) or 1e-8
-    if backtracking:
-        backtracking.review(policy, optimizer, estimate.expected_return, direction)
-        optimizer.param_groups[0]["lr"] = config.learning_rate * backtracking.scale
     optimizer.step()
     return Update(
         number=number,

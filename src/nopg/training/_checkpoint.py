@@ -15,7 +15,6 @@ from nopg._provenance import fingerprint
 from nopg.bellman._estimate import GradientEstimator, Resumable
 from nopg.errors import ArgumentError, DataError
 from nopg.policies import Policy
-from nopg.training._backtracking import Backtracking
 from nopg.training._checkpoint_files import ADVICE, State, complete_folders, read_folder, write_folder
 from nopg.training._config import CheckpointConfig
 from nopg.training._fingerprint import PARAMETERS, RunFingerprint, differences
@@ -47,7 +46,6 @@ class Parts:
     policy: Policy
     optimizer: torch.optim.Optimizer
     estimator: GradientEstimator
-    backtracking: Backtracking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Checkpoint:
         policy: Parameters and buffers of the policy.
         parameters: Hash of its parameters.
         moments: Adam's, by parameter.
-        estimator: State of the estimator and of the backtracking.
+        estimator: State of the estimator.
         resume_state: Before the first update.
     """
 
@@ -92,10 +90,7 @@ class Checkpoint:
             eps=optimizer.param_groups[0]["eps"],
             policy=policy.state_dict(),
             moments=moments,
-            estimator=nested(
-                estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {},
-                backtracking=parts.backtracking.state_dict() if parts.backtracking else {},
-            ),
+            estimator=nested(estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {}),
             resume_state=resume_state,
             parameters=fingerprint(policy.parameters()),
         )
@@ -119,8 +114,6 @@ class Checkpoint:
                 optimizer.state[parameter] = moments
         if isinstance(estimator, Resumable):
             estimator.load_state_dict(part_of("estimator", self.estimator))
-        if parts.backtracking and (kept := part_of("backtracking", self.estimator)):
-            parts.backtracking.load_state_dict(kept)
 
 
 def _check_alike(what: str, there: Mapping[str, torch.Tensor], here: Mapping[str, torch.Tensor]) -> None:

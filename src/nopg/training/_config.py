@@ -20,7 +20,7 @@ class TrainingConfig:
     """Settings of a training.
 
     Attributes:
-        updates: Most updates of the policy; by default 60, and 1 500 with the paper's model as in the
+        updates: Most updates of the policy; by default 100, and 1 500 with the paper's model as in the
             supplement.
         learning_rate: Adam's; 10⁻² in the supplement.
         seed: Random seed.

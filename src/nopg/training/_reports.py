@@ -50,11 +50,10 @@ class Plateau:
     Args:
         patience: Updates without a rise after which to stop.
         rise: What counts as a rise, relative to the range of Ĵ seen so far.
-        least: What counts as a rise at least, in units of Ĵ.
     """
 
-    def __init__(self, patience: int = 100, rise: float = 1e-3, least: float = 0.0) -> None:
-        self.patience, self.rise, self.least = patience, rise, least
+    def __init__(self, patience: int = 100, rise: float = 1e-3) -> None:
+        self.patience, self.rise = patience, rise
         self._best = self._lowest = float("nan")
         self._since = 0
 
@@ -64,7 +63,7 @@ class Plateau:
         if update.number == 1:
             self._best, self._lowest, self._since = J, J, 0
         self._lowest = min(self._lowest, J)
-        if self._best + max(self.rise * (self._best - self._lowest), self.least) < J:
+        if self._best + self.rise * (self._best - self._lowest) < J:
             self._best, self._since = J, 0
         else:
             self._since += 1

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from nopg.baselines import LinearQuadraticFit
 from nopg.bellman import ControlProblem, MultistepProblem
+from nopg.bellman._sampled import SampledGradient
 from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
-from nopg.evaluation._interval import DEVIATIONS, cautious_return, is_preferable, resolution
+from nopg.evaluation._interval import is_preferable, resolution
 from nopg.evaluation._model_paths import ModelPaths
-from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
+from nopg.policies import DeviationPolicy, Policy, QuantizedPolicy
 from nopg.training._ascent import ascend
-from nopg.training._backtracking import Backtracking
 from nopg.training._candidates import improve_by_candidates
 from nopg.training._checkpoint import Checkpoints, ResumeState
 from nopg.training._config import TrainingConfig
@@ -26,8 +26,6 @@ from nopg.training._reports import Plateau, Update
 
 __all__ = ["Training", "judge", "train"]
 
-# An ascent ends after this many updates that gained less than this share of the resolution of an interval.
-_PATIENCE, _VISIBLE = 15, 0.1
 # A controller that is less likely than this to be better than the log is doubted.
 _LIKELY = 0.75
 
@@ -60,9 +58,10 @@ def train(
 ) -> Training:
     """Improve a policy in place.
 
-    A problem with rollouts is trained on the lower end of the return by halves of the log: the ascent begins
-    at the best of a portfolio of starts, its horizon follows from the model, and of start and end the one
-    with the higher lower end is kept. Another problem is an ascent from the policy as it is.
+    With rollouts the ascent begins at the best of a portfolio of starts, its horizon follows from the model,
+    and its stochastic gradients are of paths through all rows and halves of the log. Of start and end, the
+    end is kept where it is better beyond doubt or has the higher lower end. Another problem is an ascent from
+    the policy as it is.
 
     Args:
         problem: The equation.
@@ -83,19 +82,20 @@ def train(
     begun, paths = _begin(first, policy, config, checkpoints=checkpoints, note=note)
     start = copy.deepcopy(policy.state_dict())
     within = choose_horizon(first, policy, paths)
-    parts = min(PARTS, first.model.num_parts)
-    few = isinstance(policy, FormulaPolicy)  # gains, which a paired comparison with the start can judge
-    within = within.replace(num_parts=parts, deviations=DEVIATIONS if parts > 1 and not few else 0.0)
+    within = within.replace(num_parts=min(PARTS, first.model.num_parts))
     if note:
         note(f"start: {begun}; {within.description}")
+    visited = paths.states[:, : paths.returns.shape[1]].flatten(end_dim=1)
+
+    def climb(problem: MultistepProblem, config: TrainingConfig) -> tuple[Update, ...]:
+        estimator = SampledGradient(problem, visited)
+        saves = checkpoints if problem is within else None
+        return ascend(estimator, policy, config, checkpoints=saves, annealed=True)
+
     expected = float(paths.returns[0].mean())
-    stop = config.stop or Plateau(_PATIENCE, least=_VISIBLE * resolution(expected))
-    config = replace(config, stop=stop)
     hopeless = first.best_value - expected < resolution(expected)
-    history = _climb(within, policy, replace(config, updates=1) if hopeless else config, checkpoints)
-    end = followed(first, policy)
-    better = is_preferable(end, paths) if few else cautious_return(end) > cautious_return(paths)
-    if not better:
+    history = climb(within, replace(config, updates=1) if hopeless else config)
+    if not is_preferable(followed(first, policy), paths):
         policy.load_state_dict(start)
         if note:
             note("the ascent adds nothing: the start is kept")
@@ -107,20 +107,10 @@ def train(
         return Training(within, history, begun)
 
     def improve(priced: MultistepProblem, share: float) -> tuple[Update, ...]:
-        return _climb(priced, policy, replace(config, learning_rate=share * config.learning_rate))
+        return climb(priced, replace(config, learning_rate=share * config.learning_rate))
 
     kept, history = solve_constrained(constraints, policy, problem=within, history=history, improve=improve)
     return Training(within, history, begun, kept)
-
-
-def _climb(
-    problem: MultistepProblem, policy: Policy, config: TrainingConfig, checkpoints: Checkpoints | None = None
-) -> tuple[Update, ...]:
-    """Make an ascent whose steps follow what they have gained."""
-    reach = max(problem.best_value - problem.unknown_value, 0.0)  # prices of costs included
-    return ascend(
-        problem.estimator(), policy, config, checkpoints=checkpoints, backtracking=Backtracking(reach)
-    )
 
 
 def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvaluation | None, list[str]]:
