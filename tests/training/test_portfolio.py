@@ -67,6 +67,18 @@ def test_the_more_caution_the_nearer_to_what_was_logged() -> None:
     assert gains[-1] == pytest.approx(-0.3, abs=0.02)
 
 
+@pytest.mark.parametrize(("most", "offered"), [(0, False), (1, True)])
+def test_best_actions_are_a_start_only_where_nodes_cover_the_states(
+    most: int, offered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_portfolio, "_MOST_COORDINATES", most)
+    data = gentle_log(80)
+    problem = MultistepProblem.build(LocalModel(data), data.starts, 0.9, horizon=2, num_nodes=20)
+    policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
+    names = list(_portfolio._fitted(policy, problem, 0))
+    assert any(name.startswith("best actions") for name in names) is offered
+
+
 def test_a_cautious_regulator_is_offered_where_its_lower_end_is_higher() -> None:
     rng = generator(0, "log")
     x, v, a = (torch.rand(3, 600, generator=rng, dtype=torch.float64) * 2 - 1) * torch.tensor(

@@ -27,6 +27,8 @@ __all__ = ["AS_IT_WAS", "Start", "best_start", "choose_horizon"]
 AS_IT_WAS = "the policy as it was"
 
 _NODES_OF_HELD_ACTIONS, _NODES_OF_THE_ASCENT = 600, 100
+# Nodes do not cover more coordinates than these; best actions by them would be arbitrary, and take minutes.
+_MOST_COORDINATES = 8
 # Rounds of imitation; after each the states that the imitator visits are labelled too (DAgger).
 _ROUNDS, _STEPS, _MOST_EXAMPLES = 3, 100, 600
 # Of the range of actions: what is imitated keeps away from its ends, where a bounded policy has no gradient.
@@ -111,6 +113,8 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
         reset()
         _imitate(policy, problem, logged, regulator(logged), label=regulator, seed=seed)
         yield name
+    if len(model.coordinates.space.units) > _MOST_COORDINATES:
+        return
     spacing = problem.nodes.spacing
     holds = [int(min(max(model.steps_to_move(k * spacing), 1), _LONGEST_HOLD)) for k in _HELD_OVER]
     for hold in dict.fromkeys(holds):
