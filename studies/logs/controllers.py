@@ -1,18 +1,19 @@
-"""Controllers that log the plants and that are compared with: P and PI with set points, held random steps."""
+"""PI controllers that log the plants and that are compared with, and plants with one loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 
-from studies.calibration.plants.laws import Array, Law
+from studies.calibration.plants.laws import Array, Behaviour, Law
 from studies.calibration.plants.plant import random_generator
 from studies.logs.plant import STARTS, LogPlant
 
-__all__ = ["PI", "best_pi"]
+__all__ = ["PI", "Loop", "moved"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,26 +58,67 @@ class PI:
         return act
 
 
-def best_pi(
-    plant: LogPlant,
-    columns: tuple[int, int],
-    resting: Callable[[Array], Array],
-    *,
-    gains: Sequence[float],
-    integral_steps: Sequence[float],
-) -> PI:
-    """Return the PI controller of a grid with the largest true discounted return on the plant.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Loop(LogPlant):
+    """A plant with one loop, logged by a slow PI controller with noise on its action.
 
-    All pairs of the grid run side by side, from the same starts and with seeds of their own, which no log
-    has. This is a reference: it knows the plant.
+    Attributes:
+        columns: Numbers of the columns of the output and of the set point.
+        gain: Of the controller that logs.
+        integral_steps: Its integral time in rows.
+        noise: Standard deviation of the noise on its action.
+        gains: Lowest, highest and number of the gains of the grid for a tuned controller.
+        times: The same of its integral times in rows.
     """
-    pairs = np.array(list(product(gains, integral_steps)))
-    every = np.repeat(pairs, STARTS, axis=0)
-    seed, steps = 2**31, 400
-    start = plant.start(STARTS, random_generator(seed, "tuning"))
-    rng = random_generator(seed, "noise of the tuning")
-    grid = PI(plant=plant, columns=columns, gain=every[:, 0], integral_steps=every[:, 1], resting=resting)
-    runs = plant.run(grid(len(every), rng), np.tile(start, (len(pairs), 1)), steps, rng)
-    returns = (plant.discount ** np.arange(steps) @ runs.rewards).reshape(len(pairs), STARTS).mean(axis=1)
-    gain, time = pairs[int(returns.argmax())]
-    return PI(plant=plant, columns=columns, gain=float(gain), integral_steps=float(time), resting=resting)
+
+    columns: tuple[int, int]
+    gain: float
+    integral_steps: float
+    noise: float
+    gains: tuple[float, float, int]
+    times: tuple[float, float, int]
+
+    def resting(self, measured: Array) -> Array:
+        """Return the action (m,) that holds measured columns (m, d_x); 0 unless a plant says otherwise."""
+        return np.zeros(len(measured))
+
+    def behaviour(self) -> Behaviour:
+        """Return the PI controller with its noise."""
+        return self._pi(self.gain, self.integral_steps, self.noise)
+
+    def references(self) -> Mapping[str, Behaviour]:
+        """Return the PI controller without its noise, and the best one of a grid."""
+        return {"clean PI": self._pi(self.gain, self.integral_steps), "tuned PI": self._tuned}
+
+    @cached_property
+    def _tuned(self) -> PI:
+        """The controller of a grid with the largest true discounted return: it knows the plant.
+
+        All pairs of the grid run side by side, from the same starts and with seeds that no log has.
+        """
+        pairs = np.array(list(product(np.geomspace(*self.gains), np.geomspace(*self.times))))
+        every = np.repeat(pairs, STARTS, axis=0)
+        seed, steps = 2**31, 400
+        start = self.start(STARTS, random_generator(seed, "tuning"))
+        rng = random_generator(seed, "noise of the tuning")
+        grid = self._pi(every[:, 0], every[:, 1])
+        runs = self.run(grid(len(every), rng), np.tile(start, (len(pairs), 1)), steps, rng)
+        returns = (self.discount ** np.arange(steps) @ runs.rewards).reshape(len(pairs), STARTS).mean(axis=1)
+        gain, time = pairs[int(returns.argmax())]
+        return self._pi(float(gain), float(time))
+
+    def _pi(self, gain: float | Array, integral_steps: float | Array, noise: float = 0.0) -> PI:
+        return PI(
+            plant=self,
+            columns=self.columns,
+            gain=gain,
+            integral_steps=integral_steps,
+            resting=self.resting,
+            noise=noise,
+        )
+
+
+def moved(set_points: Array, rng: np.random.Generator, within: tuple[float, float], chance: float) -> Array:
+    """Return set points (m,) one row later: each is drawn anew, uniform within limits, by chance."""
+    m = len(set_points)
+    return np.where(rng.random(m) < chance, rng.uniform(*within, m), set_points)

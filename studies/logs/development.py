@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from studies.calibration.plants.laws import Array, Behaviour
-from studies.logs.controllers import PI, best_pi
-from studies.logs.plant import LogPlant
+from studies.calibration.plants.laws import Array
+from studies.logs.controllers import Loop, moved
 
 __all__ = ["DELAY_LINE", "LEVEL_TANK"]
 
@@ -19,7 +16,7 @@ _DELAY = 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LevelTank(LogPlant):
+class LevelTank(Loop):
     """Hold the level of a tank with free outflow at its set point by its inflow.
 
     20 · ḣ = inflow − .4·√h; a set point between .5 and 2 holds for 30 rows in the mean.
@@ -38,31 +35,15 @@ class LevelTank(LogPlant):
         level, set_point = hidden.T
         for _ in range(4):
             level = np.maximum(level + _STEP / 4 / _AREA * (actions[:, 0] - _OUT * np.sqrt(level)), 0.0)
-        m = len(hidden)
-        drawn = np.where(rng.random(m) < 1 / 30, rng.uniform(0.5, 2.0, m), set_point)
-        return np.stack([level, drawn], axis=1)
+        return np.stack([level, moved(set_point, rng, (0.5, 2.0), 1 / 30)], axis=1)
 
-    def behaviour(self) -> Behaviour:
-        """Return a slow PI controller with noise of .1 on the inflow."""
-        return PI(plant=self, columns=(0, 1), gain=0.4, integral_steps=20.0, resting=_resting, noise=0.1)
-
-    def references(self) -> Mapping[str, Behaviour]:
-        """Return the PI controller without its noise, and the best one of a grid."""
-        clean = PI(plant=self, columns=(0, 1), gain=0.4, integral_steps=20.0, resting=_resting)
-        return {"clean PI": clean, "tuned PI": self._tuned}
-
-    @cached_property
-    def _tuned(self) -> PI:
-        gains, times = np.geomspace(0.2, 8.0, 10), np.geomspace(5.0, 200.0, 6)
-        return best_pi(self, (0, 1), _resting, gains=gains.tolist(), integral_steps=times.tolist())
-
-
-def _resting(measured: Array) -> Array:
-    return np.asarray(_OUT * np.sqrt(np.maximum(measured[:, 0], 0.0)))
+    def resting(self, measured: Array) -> Array:
+        """Return the inflow (m,) that holds the level."""
+        return np.asarray(_OUT * np.sqrt(np.maximum(measured[:, 0], 0.0)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DelayLine(LogPlant):
+class DelayLine(Loop):
     """Hold a first-order plant with a dead time of ten steps at its set point: y′ = .9·y + .1·u(t − 9)."""
 
     def start(self, count: int, rng: np.random.Generator) -> Array:
@@ -75,32 +56,9 @@ class DelayLine(LogPlant):
 
     def advance(self, hidden: Array, actions: Array, rng: np.random.Generator) -> Array:
         """Return the hidden states one step later."""
-        m = len(hidden)
-        output = 0.9 * hidden[:, 0] + 0.1 * hidden[:, -1] + 0.005 * rng.normal(size=m)
-        target = np.where(rng.random(m) < 1 / 60, rng.uniform(-1, 1, m), hidden[:, 1])
+        output = 0.9 * hidden[:, 0] + 0.1 * hidden[:, -1] + 0.005 * rng.normal(size=len(hidden))
+        target = moved(hidden[:, 1], rng, (-1.0, 1.0), 1 / 60)
         return np.column_stack([output, target, actions[:, 0], hidden[:, 2:-1]])
-
-    def behaviour(self) -> Behaviour:
-        """Return a slow PI controller with noise of .2."""
-        return PI(plant=self, columns=(0, 1), gain=0.3, integral_steps=15.0, noise=0.2)
-
-    def references(self) -> Mapping[str, Behaviour]:
-        """Return the PI controller without its noise, and the best one of a grid."""
-        return {
-            "clean PI": PI(plant=self, columns=(0, 1), gain=0.3, integral_steps=15.0),
-            "tuned PI": self._tuned,
-        }
-
-    @cached_property
-    def _tuned(self) -> PI:
-        gains, times = np.geomspace(0.1, 2.0, 12), np.geomspace(5.0, 100.0, 10)
-        return best_pi(
-            self,
-            (0, 1),
-            lambda measured: np.zeros(len(measured)),
-            gains=gains.tolist(),
-            integral_steps=times.tolist(),
-        )
 
 
 LEVEL_TANK = LevelTank(
@@ -115,6 +73,12 @@ LEVEL_TANK = LevelTank(
     reward="-(level - setpoint) ** 2 - 0.001 * inflow ** 2",
     exogenous={"setpoint": "log"},
     interval=_STEP,
+    columns=(0, 1),
+    gain=0.4,
+    integral_steps=20.0,
+    noise=0.1,
+    gains=(0.2, 8.0, 10),
+    times=(5.0, 200.0, 6),
 )
 """One long log under a noisy PI controller."""
 
@@ -130,5 +94,11 @@ DELAY_LINE = DelayLine(
     reward="-(output - setpoint) ** 2 - 0.001 * input ** 2",
     exogenous={"setpoint": "log"},
     lags={"input": _DELAY - 1},
+    columns=(0, 1),
+    gain=0.3,
+    integral_steps=15.0,
+    noise=0.2,
+    gains=(0.1, 2.0, 12),
+    times=(5.0, 100.0, 10),
 )
 """Six episodes of 500 rows under a noisy PI controller."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from studies.calibration.plants.laws import Array, Behaviour
-from studies.logs.controllers import PI, best_pi
-from studies.logs.plant import LogPlant
+from studies.calibration.plants.laws import Array
+from studies.logs.controllers import Loop, moved
 
 __all__ = ["HEATED_TANK", "HeatedTank"]
 
@@ -22,7 +19,7 @@ _NOISE = 0.2  # K
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HeatedTank(LogPlant):
+class HeatedTank(Loop):
     """Hold the temperature of a tank at its set point with an electric heater of 0 to 10 kW.
 
     With the level h, which other parts of the plant move, and the power p of the element:
@@ -54,28 +51,12 @@ class HeatedTank(LogPlant):
             temperature = temperature + dt / (_TANK * level) * heating
         m = len(hidden)
         level = np.clip(level + 0.02 * (1.0 - level) + 0.02 * rng.normal(size=m), 0.5, 1.5)
-        changes, drawn = rng.random(m) < _CHANGE, rng.uniform(*_SET_POINTS, m)
-        return np.stack([temperature, level, np.where(changes, drawn, set_point), power], axis=1)
+        set_point = moved(set_point, rng, _SET_POINTS, _CHANGE)
+        return np.stack([temperature, level, set_point, power], axis=1)
 
-    def behaviour(self) -> Behaviour:
-        """Return a slow PI controller with noise of .8 kW on the heater."""
-        return self._pi(0.8)
-
-    def references(self) -> Mapping[str, Behaviour]:
-        """Return the PI controller without its noise, and the best one of a grid."""
-        return {"clean PI": self._pi(0.0), "tuned PI": self._tuned}
-
-    def _pi(self, noise: float) -> PI:
-        return PI(plant=self, columns=(0, 2), gain=0.3, integral_steps=40.0, resting=_resting, noise=noise)
-
-    @cached_property
-    def _tuned(self) -> PI:
-        gains, times = np.geomspace(0.3, 100.0, 14), np.geomspace(8.0, 500.0, 8)
-        return best_pi(self, (0, 2), _resting, gains=gains.tolist(), integral_steps=times.tolist())
-
-
-def _resting(measured: Array) -> Array:
-    return np.asarray((measured[:, 0] - _AMBIENT) / _GAIN)
+    def resting(self, measured: Array) -> Array:
+        """Return the power (m,) that holds the temperature."""
+        return np.asarray((measured[:, 0] - _AMBIENT) / _GAIN)
 
 
 HEATED_TANK = HeatedTank(
@@ -90,6 +71,12 @@ HEATED_TANK = HeatedTank(
     reward="-(temperature - setpoint) ** 2 - 0.01 * heater ** 2",
     exogenous={"level": "log", "setpoint": "log"},
     interval=_STEP,
+    columns=(0, 2),
+    gain=0.3,
+    integral_steps=40.0,
+    noise=0.8,
+    gains=(0.3, 100.0, 14),
+    times=(8.0, 500.0, 8),
     lags={"heater": 2, "temperature": 1},
 )
 """One long log under a noisy PI controller; an hour of control is 360 rows."""

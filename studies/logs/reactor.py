@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from studies.calibration.plants.laws import Array, Behaviour
+from studies.calibration.plants.laws import Array
 from studies.engineers.plants.process import PROCESS_PLANTS
-from studies.logs.controllers import PI, best_pi
-from studies.logs.plant import LogPlant
+from studies.logs.controllers import Loop, moved
 
 __all__ = ["REACTOR", "ReactorLog"]
 
@@ -21,7 +18,7 @@ _NOISE = (0.005, 0.3, 0.0)  # mol/L, K
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReactorLog(LogPlant):
+class ReactorLog(Loop):
     """Hold the temperature of the unstable reactor of `studies.engineers` at its set point by its jacket.
 
     Left alone, deviations grow by a factor of 1.12 to 1.19 in a row of 6 s. A set point uniform between 342
@@ -40,25 +37,12 @@ class ReactorLog(LogPlant):
     def advance(self, hidden: Array, actions: Array, rng: np.random.Generator) -> Array:
         """Return the hidden states 6 s later."""
         assert _PLANT.limit is not None
-        moved, m = _PLANT.limit(_PLANT.step(hidden[:, :2], actions)), len(hidden)
-        changes, drawn = rng.random(m) < _CHANGE, rng.uniform(*_SET_POINTS, m)
-        return np.column_stack([moved, np.where(changes, drawn, hidden[:, 2])])
+        after = _PLANT.limit(_PLANT.step(hidden[:, :2], actions))
+        return np.column_stack([after, moved(hidden[:, 2], rng, _SET_POINTS, _CHANGE)])
 
-    def behaviour(self) -> Behaviour:
-        """Return a slow PI controller with noise of 1.5 K on the jacket."""
-        return self._pi(1.5)
-
-    def references(self) -> Mapping[str, Behaviour]:
-        """Return the PI controller without its noise, and the best one of a grid."""
-        return {"clean PI": self._pi(0.0), "tuned PI": self._tuned}
-
-    def _pi(self, noise: float) -> PI:
-        return PI(plant=self, columns=(1, 2), gain=2.5, integral_steps=40.0, resting=_resting, noise=noise)
-
-    @cached_property
-    def _tuned(self) -> PI:
-        gains, times = np.geomspace(1.0, 12.0, 12), np.geomspace(5.0, 200.0, 8)
-        return best_pi(self, (1, 2), _resting, gains=gains.tolist(), integral_steps=times.tolist())
+    def resting(self, measured: Array) -> Array:
+        """Return the jacket temperature (m,) that holds the temperature."""
+        return _at_rest(measured[:, 1])[1]
 
 
 def _at_rest(temperature: Array) -> tuple[Array, Array]:
@@ -78,10 +62,6 @@ def _at_rest(temperature: Array) -> tuple[Array, Array]:
     return concentration, cold / (cold - warm)
 
 
-def _resting(measured: Array) -> Array:
-    return _at_rest(measured[:, 1])[1]
-
-
 REACTOR = ReactorLog(
     name="reactor",
     role="report",
@@ -94,5 +74,11 @@ REACTOR = ReactorLog(
     reward="-(temperature - setpoint) ** 2 - 0.01 * (jacket_temperature - 310) ** 2",
     exogenous={"setpoint": "log"},
     interval=6.0,
+    columns=(1, 2),
+    gain=2.5,
+    integral_steps=40.0,
+    noise=1.5,
+    gains=(1.0, 12.0, 12),
+    times=(5.0, 200.0, 8),
 )
 """One long log under a noisy PI controller; half an hour of control is 300 rows."""
