@@ -126,6 +126,8 @@ def test_a_cautious_return_counts_no_bias_that_chance_explains_or_that_is_a_gain
         ([[5.0], [5.1], [4.9]], [[-90.0], [4.0], [-300.0]], True),  # better by all halves
         ([[5.0], [5.1], [4.9]], [[-90.0], [6.0], [-300.0]], False),
         ([[4.0], [4.0], [4.0]], [[4.0], [4.0], [4.0]], False),
+        ([[-9.992], [-9.992], [-9.992]], [[-10.0], [-10.0], [-10.0]], False),  # less than a thousandth
+        ([[-9.988], [-9.988], [-9.988]], [[-10.0], [-10.0], [-10.0]], True),
     ],
 )
 def test_a_controller_is_better_beyond_doubt_or_not(

@@ -34,6 +34,8 @@ Verdict = Literal["ok", "weak", "not identifiable"]
 DEVIATIONS = 1.96
 # The least standard error as a share of the estimate.
 _FINEST = 0.01
+# A gain below this share of the resolution is none: nobody would see it.
+_VISIBLE = 0.1
 # Fewer moves of an exogenous column do not tell how it moves.
 _FEWEST_MOVES = 30
 # The log shows the end of a task to half a step, to all halves alike.
@@ -101,8 +103,11 @@ def is_surely_better(one: ModelPaths, other: ModelPaths) -> bool:
 
     That is where its gain, in which errors that both share cancel, exceeds what the log leaves open of it, or
     where it is better by all halves of the log: a controller whose return is all but unknown may be worse.
+    A gain of less than a thousandth of the return is none.
     """
     gains, biases = _worst(one) - _worst(other), one.held_out.less(other.held_out)
+    if float(gains[0]) <= _VISIBLE * resolution(float(_worst(other)[0])):
+        return False
     error = math.hypot(standard_error(one.returns - other.returns, one), biases.shortfall)
     always = len(gains) > 1 and bool((gains > biases.shortfall).all())
     return always or float(gains[0]) > DEVIATIONS * error
