@@ -47,7 +47,6 @@ class MultistepSolution(Solution):
         self._gamma = gamma ** len(path)
         self.interpolation = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
         G, alive, lost = path.value(gamma, v)
-        self._alive = alive
         weights = (self.interpolation.weights * torch.as_tensor(alive[-1])[:, None] / L).view(*shape, -1)
         near = self.interpolation.near.view(*shape, -1)
         W = torch.zeros(P, m + n_0, m, dtype=torch.float64)

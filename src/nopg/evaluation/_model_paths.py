@@ -68,18 +68,23 @@ class ModelPaths:
     repeats: int
     solution: MultistepSolution
 
+    @property
+    def visited(self) -> torch.Tensor:
+        """Raw states of the paths through the model of all rows, step after step, shape (T·m, d_s)."""
+        return self.states[:, : self.returns.shape[1]].flatten(end_dim=1)
+
     @cached_property
     def held_out(self) -> HeldOutErrors:
         """What errors of the model on held-out rows would change in the return.
 
         They are those along the paths of part 0. After these paths, the errors along them continue.
         """
-        problem, (T, _, d_s), m = self.solution.problem, self.states.shape, self.returns.shape[1]
+        problem, T, m = self.solution.problem, len(self.states), self.returns.shape[1]
         weights = problem.discount ** torch.arange(T)[:, None] * self.going[:, :m]
         later = problem.discount**T / (1.0 - problem.discount) * self.goes_on[:m].sum()
         weights = weights * (1.0 + later / weights.sum().clamp(min=1e-300)) / m
-        states, actions = self.states[:, :m].reshape(-1, d_s), self.actions[:, :m].flatten(end_dim=1)
-        return held_out_errors(problem.model, self.solution, states, actions, weights.reshape(-1))
+        actions = self.actions[:, :m].flatten(end_dim=1)
+        return held_out_errors(problem.model, self.solution, self.visited, actions, weights.reshape(-1))
 
 
 def follow(

@@ -35,8 +35,7 @@ def improve_by_candidates(
     paths = followed(first, policy)
     for number in range(_ROUNDS):
         before = copy.deepcopy(policy.state_dict())
-        m = paths.returns.shape[1]
-        visited = paths.states[:, :m].reshape(-1, first.model.num_states)
+        visited = paths.visited
         even = torch.linspace(0, len(visited) - 1, min(len(visited), _MOST_STATES)).long()
         states = torch.cat([within.nodes.states, visited[even]])
         features, actions = within.data.schema.encode(states), best_candidates(policy, within, states)

@@ -28,7 +28,7 @@ class TrainingConfig:
             for a new policy on the local model, the best of several: what was logged, least squares + LQR,
             best actions of the model, and random weights.
         callbacks: Called after every update, such as a `CSVLogger`; one that returns True ends the training.
-        stop: The stop rule, instead of ending on a plateau of Ĵ.
+        stop: A stop rule; without one the paper's model ends on a plateau of Ĵ.
         progress: Whether to show a progress line, if standard error is a terminal.
     """
 

@@ -78,9 +78,7 @@ def choose_horizon(problem: MultistepProblem, policy: Policy, paths: ModelPaths)
     H is doubled while the equation misses the return along the model's own rollouts.
     """
     model, gamma = problem.model, problem.discount
-    m = paths.returns.shape[1]
-    visited = paths.states[:, :m].reshape(-1, model.num_states)
-    problem = problem.replace(nodes=Nodes.covering(model, _NODES_OF_THE_ASCENT, visited))
+    problem = problem.replace(nodes=Nodes.covering(model, _NODES_OF_THE_ASCENT, paths.visited))
     tolerance = _TOLERANCE * model.return_range(gamma)
     rolled_out = float(paths.pessimistic[0].mean())
     while problem.horizon < LONGEST_HORIZON:

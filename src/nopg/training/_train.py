@@ -85,10 +85,9 @@ def train(
     within = within.replace(num_parts=min(PARTS, first.model.num_parts))
     if note:
         note(f"start: {begun}; {within.description}")
-    visited = paths.states[:, : paths.returns.shape[1]].flatten(end_dim=1)
 
     def climb(problem: MultistepProblem, config: TrainingConfig) -> tuple[Update, ...]:
-        estimator = SampledGradient(problem, visited)
+        estimator = SampledGradient(problem, paths.visited)
         saves = checkpoints if problem is within else None
         return ascend(estimator, policy, config, checkpoints=saves, annealed=True)
 
