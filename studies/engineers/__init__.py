@@ -8,7 +8,7 @@ from studies.engineers.task import Task
 
 __all__ = ["DEVELOPMENT", "REPORT", "TASKS", "Task"]
 
-_TANK, _MOTOR, _ROOM, _BALL, _HOLDER, _STAGE, _BLEND = DEVELOPMENT_PLANTS
+_TANK, _MOTOR, _ROOM, _BALL, _HOLDER, _STAGE, _BLEND, _POLES = DEVELOPMENT_PLANTS
 _COUPLED, _REACTOR, _FOUR_TANKS, _FURNACE, _HEATER, _DRUM = PROCESS_PLANTS
 _SERVO, _COIL, _SPLIT_RANGE = MOTION_PLANTS
 
@@ -20,6 +20,7 @@ DEVELOPMENT = (
     Task(_HOLDER, "pi+dither", 0, 0.98, "steep penalty above a limit", output="volume"),
     Task(_STAGE, "pi+dither", 0, 0.99, "250 Hz, friction", output="place"),
     Task(_BLEND, "pi+dither", 0, 0.98, "two inputs, two outputs"),
+    Task(_POLES, "random", 50, 0.97, "unstable, six columns, falls"),
 )
 """Defaults and settings of rivals may be chosen on these."""
 

@@ -177,6 +177,15 @@ def test_the_better_policy_is_named_with_what_it_gains(data: Transitions) -> Non
     assert re.match(r"regulator +-", lines[1])
 
 
+def test_a_gain_over_what_leaves_the_data_may_be_larger(evaluator: OfflineEvaluator) -> None:
+    calm, bold = evaluator.evaluate(regulated), evaluator.evaluate(lambda states: 3.0 * regulated(states))
+    most = calm.pessimistic_return - bold.pessimistic_return
+    gain, loss = evaluator.difference(calm, bold), evaluator.difference(bold, calm)
+    assert most > gain.mean  # leaving the data may end worse than as if they went on
+    assert gain.interval[0] < gain.mean < most < gain.interval[1]
+    assert loss.interval == pytest.approx((-gain.interval[1], -gain.interval[0]))
+
+
 def test_a_policy_called_like_the_log_is_refused(data: Transitions) -> None:
     with pytest.raises(ArgumentError, match="use another name"):
         compare({LOGGED: regulated}, data, 0.9)

@@ -126,6 +126,38 @@ def test_a_fit_of_a_product_of_gains_needs_some_steps_and_finds_it() -> None:
     assert policy.gains == pytest.approx({"k": 0.5, "a": -2.0}, rel=1e-6)
 
 
+def test_noise_on_the_action_does_not_move_the_gains_of_a_velocity_form_along_runs() -> None:
+    rng = torch.Generator().manual_seed(0)
+    kp, ki, rows, runs = 0.5, 0.05, [], []
+    for run in range(4):
+        level, integral, before, acted, goal = 0.0, 0.0, 0.0, 0.0, 1.0
+        for t in range(150):
+            goal = float(torch.rand(1, generator=rng)) if t % 30 == 0 else goal
+            error, last = goal - level, (acted, before)
+            integral, before = integral + ki * error, error
+            acted = kp * error + integral + 0.1 * float(torch.randn(1, generator=rng))
+            rows.append((error, *reversed(last), acted))
+            runs.append(run)
+            level += 0.3 * (acted - 0.5 * level)
+    seen = torch.tensor(rows, dtype=torch.float64)
+    columns = Columns(("error", "error_before", "before"), ("u",))
+    texts = {"u": "before + kp * (error - error_before) + ki * error"}
+    fits = []
+    for known in (None, torch.tensor(runs)):
+        policy = FormulaPolicy(columns, texts, {"kp": 0.0, "ki": 0.0}, ([-9.0], [9.0]))
+        imitate(policy, seen[:, :3], seen[:, 3:], torch.ones(len(seen)).double(), runs=known)
+        fits.append(policy.gains)
+    plain, along = fits
+    assert abs(plain["kp"] - kp) > 0.1
+    assert along == pytest.approx({"kp": kp, "ki": ki}, rel=0.1)
+    laws = FormulaPolicy(columns, {"u": "kp * error"}, {"kp": 0.0}, ([-9.0], [9.0]))
+    exact = seen[:, :1] * 2.0 + 0.1 * torch.randn(len(seen), 1, generator=rng, dtype=torch.float64)
+    imitate(laws, seen[:, :3], exact, torch.ones(len(seen)).double(), runs=torch.tensor(runs))
+    again = FormulaPolicy(columns, {"u": "kp * error"}, {"kp": 0.0}, ([-9.0], [9.0]))
+    imitate(again, seen[:, :3], exact, torch.ones(len(seen)).double())
+    assert laws.gains == again.gains  # noise of successive rows is left as it is
+
+
 def test_gains_that_the_log_cannot_tell_apart_stay_where_they_were() -> None:
     columns = Columns(("x", "y"), ("u",))
     seen = torch.stack([states()[:, 1], torch.zeros(40).double()], dim=1)

@@ -238,6 +238,6 @@ def test_the_figure_has_a_row_for_every_method_that_was_run() -> None:
 
 def test_every_plant_has_one_role_and_every_method_a_column() -> None:
     names = [task.name for task in (*DEVELOPMENT, *REPORT)]
-    assert len(names) == len(set(names)) == len(TASKS) == 17
+    assert len(names) == len(set(names)) == len(TASKS) == 18
     header = page(_log("four-tank")).split("## Scores")[1].splitlines()[2]
     assert all(f" {method} " in header for method in METHODS)

@@ -123,7 +123,7 @@ def goes_on_from_every_update(data: Transitions, folder: Path, settings: dict[st
         {"policy": "gaussian", "solver": "gmres"},
         {"policy": "gaussian", "solver": "bicgstab"},
         {"solver": "gmres", "precision": "float32"},
-        {"model": "local", "start": "given"},
+        {"model": "local", "start": "given", "policy": "deterministic"},
         pytest.param({"model": "local", "start": "given", "policy": "gaussian"}, marks=pytest.mark.slow),
     ],
     ids=str,

@@ -75,7 +75,7 @@ def test_best_actions_are_a_start_only_where_nodes_cover_the_states(
     data = gentle_log(80)
     problem = MultistepProblem.build(LocalModel(data), data.starts, 0.9, horizon=2, num_nodes=20)
     policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
-    names = list(_portfolio._fitted(policy, problem, 0))
+    names = list(_portfolio._fitted(policy, problem, (), 0))
     assert any(name.startswith("best actions") for name in names) is offered
 
 
@@ -122,4 +122,4 @@ def test_gains_of_formulas_begin_where_they_are_better_beyond_doubt(
     if not formulas:
         some = torch.rand(5, 1, dtype=torch.float64)
         policy = MLPPolicy.from_data(some, some, rng=generator(0, "policy"))
-    assert best_start(policy, None, seed=0).name == chosen  # type: ignore[arg-type]
+    assert best_start(policy, None, (), seed=0).name == chosen  # type: ignore[arg-type]

@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from nopg.training import Plateau, ProgressBar, Update, _train
+from nopg.training import Plateau, ProgressBar, Update
+from nopg.training._judge import doubts_of
 
 
 class Terminal(io.StringIO):
@@ -104,18 +105,12 @@ def test_a_plateau_rule_can_serve_a_second_training() -> None:
 
 @pytest.mark.parametrize(("probability", "doubted"), [(0.74, True), (0.76, False)])
 def test_a_controller_better_than_the_log_with_less_than_three_quarters_is_doubted(
-    monkeypatch: pytest.MonkeyPatch, probability: float, doubted: bool
+    probability: float, doubted: bool
 ) -> None:
     found = SimpleNamespace(verdict="ok", interval=(1.0, 2.0), expected_return=1.5)
     evaluator = SimpleNamespace(
-        evaluate=lambda _: found,
+        data=SimpleNamespace(episodes=torch.zeros(1)),
         logged=lambda: SimpleNamespace(expected_return=0.5),
         difference=lambda *_: SimpleNamespace(probability_better=probability),
     )
-    monkeypatch.setattr(_train, "OfflineEvaluator", SimpleNamespace(of=lambda _: evaluator))
-    monkeypatch.setattr(_train, "_rival", lambda *_: [])
-    within = SimpleNamespace(data=SimpleNamespace(episodes=torch.zeros(1)))
-    _, doubts = _train.judge(
-        cast(Any, SimpleNamespace(multistep=within)), cast(Any, SimpleNamespace(policy=None))
-    )
-    assert bool(doubts) == doubted
+    assert bool(doubts_of(cast(Any, found), cast(Any, evaluator))) == doubted

@@ -14,11 +14,13 @@ import nopg
 from nopg import TrainingConfig, Transitions, deploy
 from nopg.cli._app import app
 from nopg.errors import ArgumentError, BundleError
-from nopg.policies import ControlStructure, FormulaPolicy, Formulas
+from nopg.policies import ControlStructure, DeviationPolicy, FormulaPolicy, Formulas, MLPPolicy
 from nopg.report._gains_figure import gains_picture
 from nopg.training import TrainingResult
+from nopg.training._controller import Controller
+from nopg.training._deviations import limited
 from nopg.training._optimize import build_policy
-from nopg.training._structured import with_columns
+from nopg.training._structured import formula_policy, with_columns
 
 KP, KI, INTERVAL = 0.4, 0.02, 5.0
 
@@ -53,6 +55,24 @@ def tank(episodes: int = 6, steps: int = 40) -> Transitions:
         interval=INTERVAL,
     )
     return data.with_reward("-(level - setpoint) ** 2")
+
+
+def test_what_ran_before_is_imitated_by_the_same_structure_where_that_acts_as_the_log_did() -> None:
+    data, formulas = with_columns(ControlStructure("pi"), tank())
+    fast = formula_policy(formulas, data)
+    near = limited(Controller(fast, data.schema), data, 0.0).policy
+    assert isinstance(near, DeviationPolicy)
+    assert isinstance(near.base, FormulaPolicy)
+    assert near.base.gains == pytest.approx({"kp": KP, "ki": KI}, rel=0.25)
+    assert fast.gains["kp"] > 2 * KP  # the trained one is as it was
+    again = limited(Controller(near, data.schema), data, 0.1).policy
+    assert isinstance(again, DeviationPolicy)
+    assert again.base is near.base
+
+    constant = FormulaPolicy(data.schema, {"inflow": "offset"}, {"offset": 0.3}, ([0.0], [1.0]))
+    other = limited(Controller(constant, data.schema), data, 0.0).policy
+    assert isinstance(other, DeviationPolicy)
+    assert isinstance(other.base, MLPPolicy)
 
 
 @cache

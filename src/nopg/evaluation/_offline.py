@@ -93,13 +93,17 @@ class OfflineEvaluator:
         return Comparison(evaluations, gains, logged_returns(self.data, self.discount))
 
     def difference(self, one: OfflineEvaluation, other: OfflineEvaluation) -> Difference:
-        """Return how much more the first earns than the second."""
+        """Return how much more the first earns than the second.
+
+        The interval allows for both values of leaving the data: as if the data went on, and the least.
+        """
         apart = one.paths.returns - other.paths.returns
-        mean = float(apart[0].mean())
+        mean, worst = float(apart[0].mean()), one.pessimistic_return - other.pessimistic_return
         biased = one.held_out.bias - other.held_out.bias
         error = max(math.hypot(standard_error(apart, one.paths), biased), 1e-12 * abs(mean), 1e-300)
         half = DEVIATIONS * error
-        return Difference(mean, (mean - half, mean + half), float(special.ndtr(mean / error)))
+        interval = (min(mean, worst) - half, max(mean, worst) + half)
+        return Difference(mean, interval, float(special.ndtr(mean / error)))
 
     def influence(self, policy: Any) -> tuple[tuple[tuple[int, ...], float], ...]:
         """Return the rows of each group of episodes and their influence on the expected return.

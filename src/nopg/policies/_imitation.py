@@ -13,10 +13,18 @@ _HISTORY = 20
 # Of the range of an action: how near to a limit an action counts as clipped.
 _CLIPPED = 1e-6
 _SMALLEST_STEP, _LEAST_GAIN = 1e-3, 1e-12
+# Errors of successive rows that are correlated less than this are differences of noise, whose own is −1/2.
+_DIFFERENCED = -0.25
 
 
 def imitate(
-    policy: Policy, features: torch.Tensor, actions: torch.Tensor, weights: torch.Tensor, *, steps: int = 100
+    policy: Policy,
+    features: torch.Tensor,
+    actions: torch.Tensor,
+    weights: torch.Tensor,
+    *,
+    steps: int = 100,
+    runs: torch.Tensor | None = None,
 ) -> float:
     """Fit the mode of a policy to actions, in place, and return the final mean squared error.
 
@@ -29,9 +37,15 @@ def imitate(
         actions: Target actions, (m, d_a).
         weights: Weights of the states, (m,).
         steps: Largest number of iterations.
+        runs: For formulas, of states in the order of the log: number of the run of successive rows that each
+            is of, (m,). A controller that adds to the action before, as incremental PI does, meets the noise
+            of two rows in every error; errors are then summed up along runs, where the noise of one is left.
     """
     if isinstance(policy, FormulaPolicy):
-        return _least_squares(policy, features, actions, weights, steps=steps)
+        found = _least_squares(policy, features, actions, weights, steps=steps)
+        if runs is None or not _is_differenced(policy, features, actions, runs):
+            return found
+        return _least_squares(policy, features, actions, weights, steps=steps, runs=runs)
     parameters = trainable(policy)
     scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12) / 2
     share = (weights / weights.sum())[:, None] / actions.shape[1]
@@ -54,21 +68,33 @@ def imitate(
 
 @torch.no_grad()
 def _least_squares(
-    policy: FormulaPolicy, features: torch.Tensor, actions: torch.Tensor, weights: torch.Tensor, *, steps: int
+    policy: FormulaPolicy,
+    features: torch.Tensor,
+    actions: torch.Tensor,
+    weights: torch.Tensor,
+    *,
+    steps: int,
+    runs: torch.Tensor | None = None,
 ) -> float:
-    """Fit formulas before they are clipped to the actions that are not; a step that leads up is halved."""
+    """Fit formulas before they are clipped to the actions that are not; a step that leads up is halved.
+
+    With runs, errors are summed up along each, less their mean.
+    """
     span = policy.high - policy.low
     inside = (actions > policy.low + _CLIPPED * span) & (actions < policy.high - _CLIPPED * span)
     share = weights[:, None] * inside / (span / 2).square()
     share = share / weights.sum() / actions.shape[1]
     raw, root = policy.raw.detach().clone(), share.sqrt()
 
+    def summed(values: torch.Tensor) -> torch.Tensor:
+        return values if runs is None else _summed(values, runs)
+
     def residual(parameters: torch.Tensor) -> torch.Tensor:
-        return root * (policy.asked(features, parameters) - actions)
+        return summed(root * (policy.asked(features, parameters) - actions))
 
     error = float(residual(raw).square().sum())
     for _ in range(steps):
-        slopes = (root[:, :, None] * policy.slopes(features, raw)).flatten(0, 1)
+        slopes = summed(root[:, :, None] * policy.slopes(features, raw)).flatten(0, 1)
         step = torch.linalg.lstsq(slopes, -residual(raw).reshape(-1, 1), driver="gelsd").solution[:, 0]
         size = 1.0
         while not (found := float(residual(raw + size * step).square().sum())) < error:
@@ -82,3 +108,24 @@ def _least_squares(
             break
     policy.raw.copy_(raw)
     return float((share * (policy.mode(features) - actions).square()).sum())
+
+
+def _summed(values: torch.Tensor, runs: torch.Tensor) -> torch.Tensor:
+    """Return sums along runs of values (m, …), less the mean of their run."""
+    sums, (_, run, count) = values.cumsum(dim=0), runs.unique(return_inverse=True, return_counts=True)
+    means = torch.zeros(len(count), *values.shape[1:], dtype=values.dtype).index_add_(0, run, sums)
+    means /= count.view(-1, *(1,) * (values.dim() - 1))
+    return sums - means[run]
+
+
+@torch.no_grad()
+def _is_differenced(
+    policy: FormulaPolicy, features: torch.Tensor, actions: torch.Tensor, runs: torch.Tensor
+) -> bool:
+    """Return whether errors of successive rows are those of noise that was differenced."""
+    errors = actions - policy.asked(features, policy.raw)
+    errors = (errors - errors.mean(dim=0)) / errors.std(dim=0).clamp(min=1e-300)
+    follows = runs[1:] == runs[:-1]
+    if not bool(follows.any()):
+        return False
+    return float((errors[1:] * errors[:-1])[follows].mean()) < _DIFFERENCED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
@@ -13,12 +14,17 @@ from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation import Difference, OfflineEvaluation, OfflineEvaluator
 from nopg.policies import DeviationPolicy, FormulaPolicy, LinearPolicy, MLPPolicy, Policy
+from nopg.policies._imitation import imitate
 from nopg.training._controller import Controller
 
 __all__ = ["Deviation", "DeviationTable", "deviation_table", "limited", "may_deviate"]
 
 _NONE = Difference(0.0, (0.0, 0.0), 0.5)
 _SHARES = (0.0, 0.05, 0.1, 0.2, 0.4, 1.0)
+# How many times the squared error of a network formulas may have that imitate the log. White noise on the
+# action doubles that of a controller that adds to the action before, the true one included; a network halves
+# it by weighing the action before less, and no longer integrates.
+_WORSE = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,22 +86,47 @@ def limited(controller: Controller, data: Transitions, share: float) -> Controll
 
     Args:
         controller: A network, a formula or a linear law.
-        data: Its log, which a network is fitted to.
+        data: Its log, which the same formulas or a network are fitted to.
         share: From 0 to 1.
     """
     if not 0.0 <= share <= 1.0:
         raise ArgumentError(f"share is {share}; give a share of the logged range, from 0 to 1")
     policy = controller.policy
-    if isinstance(policy, DeviationPolicy) and isinstance(policy.base, MLPPolicy):
+    if isinstance(policy, DeviationPolicy) and _is_imitation(policy.base):
         near = DeviationPolicy(policy.base, policy.policy, policy.limit)
     elif may_deviate(policy):
-        near = DeviationPolicy(cloned(data), policy, torch.zeros(policy.num_actions))
+        near = DeviationPolicy(_imitation(policy, data), policy, torch.zeros(policy.num_actions))
     else:
         raise ArgumentError(
             f"a {type(policy).__name__} has no bounded deviation; train policy='deterministic' or a structure"
         )
     near.set_limit(share * (data.actions.amax(dim=0) - data.actions.amin(dim=0)))
     return replace(controller, policy=near)
+
+
+def _is_imitation(base: Policy) -> bool:
+    """Return whether a base imitates the log; that of limited rates is formulas without gains."""
+    return isinstance(base, MLPPolicy) or (isinstance(base, FormulaPolicy) and bool(base.gains))
+
+
+def _imitation(policy: Policy, data: Transitions) -> MLPPolicy | FormulaPolicy:
+    """Return what acts as the log did: the formulas of a policy with other gains, else a network."""
+    network = cloned(data)
+    if not (isinstance(policy, FormulaPolicy) and policy.gains):
+        return network
+    formulas = copy.deepcopy(policy)
+    weights = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
+    follows = (data.states[1:] == data.next_states[:-1]).all(dim=1)
+    runs = torch.cat([torch.zeros(1, dtype=torch.bool), ~follows]).cumsum(dim=0)
+    imitate(formulas, data.features, data.actions, weights, runs=runs)
+    span = (formulas.high - formulas.low) / 2
+
+    def error(one: Policy) -> float:
+        apart = (one.mode(data.features) - data.actions) / span
+        return float((weights[:, None] * apart.square()).sum())
+
+    with torch.no_grad():
+        return formulas if error(formulas) <= _WORSE * error(network) else network
 
 
 def deviation_table(

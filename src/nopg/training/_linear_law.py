@@ -10,13 +10,14 @@ from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.data import Schema, Transitions
 from nopg.evaluation._control_law import PolicyLaw
-from nopg.evaluation._interval import cautious_return, is_surely_better
+from nopg.evaluation._interval import cautious_return
 from nopg.evaluation._model_paths import ModelPaths, follow
 from nopg.policies import FormulaPolicy, Policy
 from nopg.policies._structures import gain_name
 
-__all__ = ["PARTS", "best_regulator", "followed", "linear_law", "regulators"]
+__all__ = ["LQR", "PARTS", "followed", "linear_law", "regulators"]
 
+LQR = "least squares and LQR"
 PARTS = 3
 """Parts of the model in the objective: all rows, and one half with its complement."""
 
@@ -42,21 +43,11 @@ def regulators(problem: MultistepProblem) -> Iterator[tuple[str, Regulator]]:
             continue
         value = cautious_return(followed(problem, PolicyLaw.of(regulator, data.schema)))
         if not caution:
-            yield "least squares and LQR", regulator
+            yield LQR, regulator
         elif value > best:
             found = [(f"cautious LQR, {caution:g}", regulator)]
         best = max(best, value)
     yield from found
-
-
-def best_regulator(problem: MultistepProblem) -> tuple[str, Regulator] | None:
-    """Return least squares and LQR, or a cautious one that is better beyond doubt; None if there is none."""
-    best, parts = None, problem.model.num_parts
-    for name, regulator in regulators(problem):
-        paths = follow(problem, PolicyLaw.of(regulator, problem.model.data.schema), num_parts=parts)
-        if best is None or is_surely_better(paths, best[2]):
-            best = name, regulator, paths
-    return best[:2] if best else None
 
 
 def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:

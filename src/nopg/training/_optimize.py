@@ -19,7 +19,6 @@ from nopg.data import Transitions
 from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import OfflineEvaluator
-from nopg.evaluation._interval import is_surely_better
 from nopg.models._config import LocalModelConfig, ModelConfig, model_config
 from nopg.models._log_summary import LogSummary
 from nopg.policies import (
@@ -38,14 +37,15 @@ from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraint import Constraint, check_constraints, cost_columns
 from nopg.training._controller import Controller
 from nopg.training._fingerprint import run_fingerprint
-from nopg.training._linear_law import best_regulator, linear_law
+from nopg.training._judge import Judged
+from nopg.training._linear_law import regulators
 from nopg.training._rates import check_rates, rate_limited
 from nopg.training._reports import ProgressBar
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport, start_support
 from nopg.training._structured import formula_policy, with_columns
 from nopg.training._summary import LiveSource, Summary
-from nopg.training._train import Training, judge, train
+from nopg.training._train import Training, train
 
 __all__ = ["NewPolicy", "build_policy", "optimize"]
 
@@ -153,9 +153,8 @@ def optimize(
             actor = build_policy(actor, data, training.seed, rollouts=settings.has_rollouts)
         actor = rate_limited(actor, data, limits) if limits else actor
         trained = _train(problem, actor, training, constraints, saves)
-    if policy == "auto" and not constraints and not data.schema.levels:
-        actor, trained = _simplest(actor, trained, data, limits)
-    return _result(trained, Controller(actor, data.schema), support, training.seed)
+    simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
+    return _result(trained, Controller(actor, data.schema), support, training.seed, simple)
 
 
 def _sample_of(
@@ -170,16 +169,32 @@ def _sample_of(
     return summary.sample, replace(settings, summary=summary)
 
 
-def _result(trained: Training, controller: Controller, support: StartSupport, seed: int) -> TrainingResult:
-    """Evaluate the controller, warn of every doubt, and return the result."""
-    evaluation, doubts = judge(trained.problem, controller)
-    _warn(doubts, stacklevel=5)
+def _result(
+    trained: Training,
+    controller: Controller,
+    support: StartSupport,
+    seed: int,
+    simple: Mapping[str, float] | None,
+) -> TrainingResult:
+    """Evaluate the controller, warn of every doubt, and return the result.
+
+    With `simple`, limits of rates, a regulator may take the place of a network.
+    """
+    within, evaluation, start = trained.problem.multistep, None, trained.start
+    if within is not None:
+        judged = Judged(OfflineEvaluator.of(within), controller)
+        if simple is not None:
+            judged.prefer_simple(trained.regulators or regulators(within), simple)
+        if judged.kept:
+            start = f"{judged.kept} (kept: a network is not better beyond doubt)"
+        controller, evaluation = judged.controller, judged.evaluation
+        _warn(judged.doubts, stacklevel=5)
     solution = trained.problem.solve(controller.policy, seed=seed)
     return TrainingResult(
         policy=controller,
         numbers=Summary.of(solution, evaluation),
         history=trained.history,
-        start=trained.start,
+        start=start,
         start_support=support,
         seed=seed,
         source=LiveSource(solution, evaluation),
@@ -206,22 +221,6 @@ def _train(
     if len(trained.history) < trained.history[-1].planned:
         bar.close()
     return trained
-
-
-def _simplest(
-    network: Policy, trained: Training, data: Transitions, rates: Mapping[str, float]
-) -> tuple[Policy, Training]:
-    """Return least squares and LQR in the place of a network that is not better beyond doubt."""
-    problem = trained.problem.multistep
-    found = best_regulator(problem) if problem else None
-    feedback = linear_law(found[1], data) if found else None
-    if problem is None or found is None or feedback is None:
-        return network, trained
-    linear = rate_limited(feedback, data, rates) if rates else feedback
-    evaluator = OfflineEvaluator.of(problem)
-    if is_surely_better(evaluator.follow(network), evaluator.follow(linear)):
-        return network, trained
-    return linear, replace(trained, start=f"{found[0]} (kept: a network is not better beyond doubt)")
 
 
 def _warn(messages: Iterable[str | None], *, stacklevel: int = 4) -> None:

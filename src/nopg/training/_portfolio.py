@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from nopg._seeding import generator
+from nopg.baselines import Regulator
 from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
 from nopg.bellman._multistep import LONGEST_HORIZON
@@ -20,7 +21,7 @@ from nopg.models._rollout import rollout
 from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
 from nopg.policies._deterministic import Mode
 from nopg.policies._imitation import imitate
-from nopg.training._linear_law import followed, regulators
+from nopg.training._linear_law import followed
 
 __all__ = ["AS_IT_WAS", "Start", "best_start", "choose_horizon"]
 
@@ -58,12 +59,20 @@ class Start:
     paths: ModelPaths
 
 
-def best_start(policy: Policy, problem: MultistepProblem, *, seed: int) -> Start:
+def best_start(
+    policy: Policy, problem: MultistepProblem, laws: Sequence[tuple[str, Regulator]], *, seed: int
+) -> Start:
     """Return the start with the highest cautious return; the policy is put there.
 
     Of formulas, whose few gains all halves of the log can judge, one that is better beyond doubt comes first.
+
+    Args:
+        policy: Changed in place.
+        problem: The equation.
+        laws: Regulators to imitate, by name.
+        seed: Of what is random.
     """
-    found = [_judged(name, policy, problem) for name in _fitted(policy, problem, seed)]
+    found = [_judged(name, policy, problem) for name in _fitted(policy, problem, laws, seed)]
     best = max(found, key=lambda start: start.cautious_return)
     for other in found if isinstance(policy, FormulaPolicy) else ():
         if is_surely_better(other.paths, best.paths):
@@ -93,7 +102,9 @@ def _judged(name: str, policy: Policy, problem: MultistepProblem) -> Start:
     return Start(name, cautious_return(paths), copy.deepcopy(policy.state_dict()), paths)
 
 
-def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[str]:
+def _fitted(
+    policy: Policy, problem: MultistepProblem, laws: Sequence[tuple[str, Regulator]], seed: int
+) -> Iterator[str]:
     """Put the policy, in place, to one start after the other."""
     model, data = problem.model, problem.model.data
     given = copy.deepcopy(policy.state_dict())
@@ -107,7 +118,7 @@ def _fitted(policy: Policy, problem: MultistepProblem, seed: int) -> Iterator[st
     reset()
     _imitate(policy, problem, logged, done, label=None, seed=seed)
     yield "what was logged"
-    for name, regulator in regulators(problem):
+    for name, regulator in laws:
         reset()
         _imitate(policy, problem, logged, regulator(logged), label=regulator, seed=seed)
         yield name

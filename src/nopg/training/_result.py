@@ -97,8 +97,9 @@ class TrainingResult:
     def within(self, share: float) -> TrainingResult:
         """Return the controller that deviates from the logged one by a share of the logged range at most.
 
-        The logged controller is imitated by a network. What is predicted is that of the new controller; at
-        runtime the limit can be lowered further (`RuntimeController.within`).
+        The logged controller is imitated: by the same formulas with other gains where these do, else by a
+        network. What is predicted is that of the new controller; at runtime the limit can be lowered further
+        (`RuntimeController.within`).
 
         Args:
             share: From 0, the logged controller, to 1.

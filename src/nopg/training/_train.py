@@ -1,4 +1,4 @@
-"""The training of a policy on a problem, and what its user will see of the result."""
+"""The training of a policy on a problem."""
 
 from __future__ import annotations
 
@@ -6,28 +6,23 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nopg.baselines import LinearQuadraticFit
+from nopg.baselines import Regulator
 from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.bellman._sampled import SampledGradient
-from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
 from nopg.evaluation._interval import is_preferable, resolution
 from nopg.evaluation._model_paths import ModelPaths
-from nopg.policies import DeviationPolicy, Policy, QuantizedPolicy
+from nopg.policies import Policy, QuantizedPolicy
 from nopg.training._ascent import ascend
 from nopg.training._candidates import improve_by_candidates
 from nopg.training._checkpoint import Checkpoints, ResumeState
 from nopg.training._config import TrainingConfig
 from nopg.training._constraint import Constraint, ConstraintResult
 from nopg.training._constraints import solve_constrained
-from nopg.training._controller import Controller
-from nopg.training._linear_law import PARTS, followed
+from nopg.training._linear_law import PARTS, followed, regulators
 from nopg.training._portfolio import AS_IT_WAS, best_start, choose_horizon
 from nopg.training._reports import Plateau, Update
 
-__all__ = ["Training", "judge", "train"]
-
-# A controller that is less likely than this to be better than the log is doubted.
-_LIKELY = 0.75
+__all__ = ["Training", "train"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +33,14 @@ class Training:
         problem: The equation that the policy was trained in.
         history: Every update.
         start: Where the ascent began.
+        regulators: What `regulators` gave to begin with, if the start was not given.
         constraints: What came of each limit.
     """
 
     problem: ControlProblem
     history: tuple[Update, ...]
     start: str
+    regulators: tuple[tuple[str, Regulator], ...] = ()
     constraints: tuple[ConstraintResult, ...] = ()
 
 
@@ -79,7 +76,8 @@ def train(
         history = ascend(problem.estimator(), policy, replace(config, stop=stop), checkpoints=checkpoints)
         return Training(problem, history, AS_IT_WAS)
 
-    begun, paths = _begin(first, policy, config, checkpoints=checkpoints, note=note)
+    laws = () if config.start == "given" else tuple(regulators(first))
+    begun, paths = _begin(first, policy, config, laws, checkpoints=checkpoints, note=note)
     start = copy.deepcopy(policy.state_dict())
     within = choose_horizon(first, policy, paths)
     within = within.replace(num_parts=min(PARTS, first.model.num_parts))
@@ -103,60 +101,20 @@ def train(
         if note:
             note(f"rounds of policy iteration over the levels of the actions that gained: {rounds}")
     if not constraints:
-        return Training(within, history, begun)
+        return Training(within, history, begun, laws)
 
     def improve(priced: MultistepProblem, share: float) -> tuple[Update, ...]:
         return climb(priced, replace(config, learning_rate=share * config.learning_rate))
 
     kept, history = solve_constrained(constraints, policy, problem=within, history=history, improve=improve)
-    return Training(within, history, begun, kept)
-
-
-def judge(problem: ControlProblem, controller: Controller) -> tuple[OfflineEvaluation | None, list[str]]:
-    """Return what the model of a problem says of a controller, and every reason to doubt it."""
-    within = problem.multistep
-    if within is None:
-        return None, []
-    evaluator = OfflineEvaluator.of(within)
-    found, logged = evaluator.evaluate(controller), evaluator.logged()
-    doubts = []
-    if found.verdict != "ok":
-        doubts.append(f"the verdict on this controller is {found.verdict!r}: {'; '.join(found.reasons)}")
-    gain = evaluator.difference(found, logged)
-    unlikely = gain.probability_better < _LIKELY and within.data.episodes is not None  # else nobody acted
-    if unlikely or found.interval[0] <= logged.expected_return:
-        doubts.append(
-            "the controller is not better than what was logged beyond doubt: its return is predicted within "
-            f"[{found.interval[0]:.5g}, {found.interval[1]:.5g}], that of the log as "
-            f"{logged.expected_return:.5g}; it is better with probability {gain.probability_better:.2f}"
-        )
-    if not isinstance(controller.policy, DeviationPolicy):  # a regulator keeps no limit of a deviation
-        doubts += _rival(evaluator, found)
-    return found, doubts
-
-
-def _rival(evaluator: OfflineEvaluator, found: OfflineEvaluation) -> list[str]:
-    """Return that least squares and LQR may do better, where the model expects it."""
-    fit = LinearQuadraticFit.of(evaluator.data)
-    regulator = fit.regulator(evaluator.discount) if fit else None
-    if regulator is None:
-        return []
-    rival, mine = evaluator.evaluate(regulator), found.expected_return
-    if rival.expected_return - mine <= resolution(mine):
-        return []
-    reason = f"it was not chosen because its lower end is lower, {rival.unknown_mass:.1%} of it being unknown"
-    if rival.interval[0] > found.interval[0]:
-        reason = "its lower end is higher too"
-    return [
-        f"least squares and LQR may do better: its return is predicted as {rival.expected_return:.5g} within "
-        f"[{rival.interval[0]:.5g}, {rival.interval[1]:.5g}], that of the controller as {mine:.5g}; {reason}"
-    ]
+    return Training(within, history, begun, laws, kept)
 
 
 def _begin(
     problem: MultistepProblem,
     policy: Policy,
     config: TrainingConfig,
+    laws: Sequence[tuple[str, Regulator]],
     *,
     checkpoints: Checkpoints | None,
     note: Callable[[str], None] | None,
@@ -172,7 +130,7 @@ def _begin(
         return AS_IT_WAS, followed(problem, policy)
     if note:
         note("comparing starts on the model")
-    best = best_start(policy, problem, seed=config.seed)
+    best = best_start(policy, problem, laws, seed=config.seed)
     if checkpoints:
         checkpoints.resume_state = ResumeState(None, (best.name, best.parameters))
     return best.name, best.paths

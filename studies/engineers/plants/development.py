@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from studies.calibration.plants.laws import Array
 from studies.calibration.plants.plant import Plant
@@ -228,4 +229,58 @@ _BLEND = Plant(
 )
 """Hot and cold water blended to a level and a temperature."""
 
-DEVELOPMENT_PLANTS = (_TANK, _MOTOR, _ROOM, _BALL, _HOLDER, _STAGE, _BLEND)
+_GRAVITY, _CART, _FALLEN, _TRACK_END = 9.81, 1.0, 0.5, 2.0
+_POLES = ((0.1, 0.5), (0.05, 0.2))  # kg, and half the length in m
+
+
+def _pole_rates(x: Array, u: Array) -> Array:
+    """Return the rates of a cart with two poles side by side, by Lagrange's equations of uniform rods."""
+    velocity, speeds, angles = x[:, 3], x[:, 4:].T, x[:, 1:3].T
+    force, mass = 10.0 * u[:, 0], np.full(len(x), _CART)
+    for (weight, half), angle, speed in zip(_POLES, angles, speeds, strict=True):
+        sine, cosine = np.sin(angle), np.cos(angle)
+        force = force + weight * sine * (half * speed**2 - 0.75 * _GRAVITY * cosine)
+        mass = mass + weight * (1.0 - 0.75 * cosine**2)
+    push = force / mass
+    turns = [
+        0.75 / half * (_GRAVITY * np.sin(angle) - push * np.cos(angle))
+        for (_, half), angle in zip(_POLES, angles, strict=True)
+    ]
+    return np.stack([velocity, *speeds, push, *turns], axis=1)
+
+
+def _down(states: Array) -> npt.NDArray[np.bool_]:
+    return np.asarray((np.abs(states[:, 1:3]) > _FALLEN).any(axis=1) | (np.abs(states[:, 0]) > _TRACK_END))
+
+
+_TWO_POLES = Plant(
+    name="two-poles",
+    states={
+        "position": "m",
+        "long_angle": "rad",
+        "short_angle": "rad",
+        "velocity": "m/s",
+        "long_speed": "rad/s",
+        "short_speed": "rad/s",
+    },
+    actions={"force": ("", -1.0, 1.0)},
+    rates=_pole_rates,
+    time_step=0.04,
+    target=(0.0,) * 6,
+    trim=(0.0,),
+    prices=(0.1, 1.0, 1.0, 0.01, 0.01, 0.01),
+    action_prices=(0.01,),
+    start_low=(-0.05,) * 6,
+    start_high=(0.05,) * 6,
+    reward=lambda _, a, after: (
+        5.0 * ~_down(after)
+        - 0.1 * after[:, 0] ** 2
+        - 4.0 * (after[:, 1] ** 2 + after[:, 2] ** 2)
+        - 0.01 * a[:, 0] ** 2
+    ),
+    terminal=_down,
+    hold=2,
+)
+"""A cart with a long and a short pole; an episode ends when one of them falls."""
+
+DEVELOPMENT_PLANTS = (_TANK, _MOTOR, _ROOM, _BALL, _HOLDER, _STAGE, _BLEND, _TWO_POLES)
