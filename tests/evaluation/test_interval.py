@@ -161,11 +161,12 @@ def test_a_bias_that_only_one_controller_has_is_a_doubt() -> None:
 def test_leaving_the_data_counts_against_a_controller() -> None:
     one, other = paths_of([[5.0], [5.0]], pessimistic=3.0), paths_of([[4.0], [4.0]])
     assert not is_surely_better(one, other)
+    assert not is_surely_better(other, one)  # nothing is sure: as if the data went on, it is worse
 
 
 def test_a_gain_has_an_interval_of_1_96_errors_and_a_normal_probability() -> None:
     one, other = (
-        OfflineEvaluation(0.0, (0.0, 0.0), 0.0, 0.0, 0.0, "ok", (), paths_of(returns))
+        OfflineEvaluation(0.0, (0.0, 0.0), 0.0, 0.0, returns[0][0], "ok", (), paths_of(returns))
         for returns in ([[5.0], [6.0]], [[3.0], [3.0]])
     )
     gain = object.__new__(OfflineEvaluator).difference(one, other)  # needs no model

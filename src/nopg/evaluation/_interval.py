@@ -103,9 +103,11 @@ def is_surely_better(one: ModelPaths, other: ModelPaths) -> bool:
 
     That is where its gain, in which errors that both share cancel, exceeds what the log leaves open of it, or
     where it is better by all halves of the log: a controller whose return is all but unknown may be worse.
+    The gain is the smaller of two, with leaving the data as if they went on, and with the least value there.
     A gain of less than a thousandth of the return is none.
     """
-    gains, biases = _worst(one) - _worst(other), one.held_out.less(other.held_out)
+    expected = one.returns.mean(dim=1) - other.returns.mean(dim=1)
+    gains, biases = torch.minimum(_worst(one) - _worst(other), expected), one.held_out.less(other.held_out)
     if float(gains[0]) <= _VISIBLE * resolution(float(_worst(other)[0])):
         return False
     error = math.hypot(standard_error(one.returns - other.returns, one), biases.shortfall)

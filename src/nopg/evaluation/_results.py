@@ -95,11 +95,11 @@ class Comparison:
         """The simplest that no other is better than beyond doubt, as `optimize` chooses.
 
         The logged behaviour is the simplest, then come least squares + LQR, linear MPC, behaviour cloning,
-        and the rest in their order; not identifiable ones count last.
+        and the rest in their order. A verdict is about a number, this is about an order: what leaves the data
+        is taken only where it is better with the least value there too.
         """
         every = self.evaluations
-        known = [name for name, one in every.items() if one.verdict != "not identifiable"] or list(every)
-        first, *others = sorted(known, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+        first, *others = sorted(every, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
         for name in others:
             if is_surely_better(every[name].paths, every[first].paths):
                 first = name
