@@ -99,8 +99,15 @@ def test_ten_thousand_random_steps_equal_one_cart_at_a_time(
     np.testing.assert_allclose(next_states, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("pole", [SHORT_POLE, LONG_POLE])
-@pytest.mark.parametrize("rate", [50.0, 500.0])
+@pytest.mark.parametrize(
+    ("pole", "rate"),
+    [
+        (SHORT_POLE, 50.0),
+        (LONG_POLE, 500.0),
+        pytest.param(SHORT_POLE, 500.0, marks=pytest.mark.slow),
+        pytest.param(LONG_POLE, 50.0, marks=pytest.mark.slow),
+    ],
+)
 def test_feedback_balances_the_pole_for_ten_thousand_steps(pole: Pole, rate: float) -> None:
     cart_pole = pole.cart_pole(rate=rate)
     episodes = simulate(
@@ -142,7 +149,7 @@ def energy_gained(*, corrected: bool) -> float:
     """The energy that a free motion of 0.2 s gains, in J."""
     # A motor of vast resistance neither pulls nor brakes.
     p = CartPole(pole_damping=0.0, cart_damping=0.0, resistance=1e12, corrected=corrected)
-    p = replace(p, rate=500.0, substeps=200)
+    p = replace(p, rate=500.0, substeps=50)
     mass, length = p.pole_mass, p.pole_length
     state = torch.tensor([[0.0, 1.0, 0.3, -2.0]], dtype=torch.float64)
 
@@ -160,8 +167,8 @@ def energy_gained(*, corrected: bool) -> float:
 
 
 def test_only_the_corrected_equations_keep_the_energy_without_friction_and_motor() -> None:
-    # Semi-implicit Euler with steps of 10⁻⁵ s keeps the 0.16 J to about 10⁻⁵ of them.
-    assert abs(energy_gained(corrected=True)) < 1e-5
+    # Semi-implicit Euler, which is of first order, with steps of 4·10⁻⁵ s misses 2·10⁻⁵ of the 0.16 J.
+    assert abs(energy_gained(corrected=True)) < 4e-5
     assert abs(energy_gained(corrected=False)) > 0.01
 
 

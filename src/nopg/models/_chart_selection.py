@@ -160,17 +160,20 @@ def _scheduling(search: _Search, plain: _Inputs, target: int, floor: float) -> _
 def _own_inputs(
     search: _Search, plain: _Inputs, target: int, floor: float, *, exact: bool, derived: Sequence[int]
 ) -> _Inputs:
-    """Return the inputs of one target by coordinate search: drop inputs, then scale their distances.
+    """Return the inputs of one target by coordinate search: scale their distances, then drop inputs.
 
-    Derived inputs are dropped first, the latest of them at the beginning. Errors below the floor are equal;
-    if the fit is exact with all inputs, distances are not scaled.
+    Distances come first. Charts that are local in all inputs may be worse than others without one of them,
+    such as an action with a small price beside a steep penalty, which a fit that is global in it keeps.
+    Derived inputs are dropped before that, the latest of them at the beginning. Errors below the floor are
+    equal; if the fit is exact with all inputs, distances are not scaled.
     """
     if search.rows.spread[target] == 0:
         return plain
     best, least = plain, max(search.least(plain, target), floor)
-    columns = sorted(plain.used.nonzero()[:, 0].tolist(), key=lambda k: -k if k in derived else 0)
-    for drops in (True,) if exact else (True, False):
-        for column in columns:
+    columns = plain.used.nonzero()[:, 0].tolist()
+    computed = sorted((k for k in columns if k in derived), reverse=True)
+    for some, drops in ((computed, True), (() if exact else columns, False), (columns, True)):
+        for column in some:
             if not best.used[column] or int(best.used.sum()) == 1:
                 continue
             tried = [best.dropped(column)] if drops else [best.scaled(column, k) for k in _FACTORS]
