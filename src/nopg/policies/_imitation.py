@@ -86,8 +86,12 @@ def _least_squares(
     share = share / weights.sum() / actions.shape[1]
     raw, root = policy.raw.detach().clone(), share.sqrt()
 
+    if runs is not None:
+        free = inside.all(dim=1)
+        runs = runs + (~free).cumsum(dim=0)  # at a limit, what was asked for is not known
+
     def summed(values: torch.Tensor) -> torch.Tensor:
-        return values if runs is None else _summed(values, runs)
+        return values if runs is None else _summed(values, runs, free)
 
     def residual(parameters: torch.Tensor) -> torch.Tensor:
         return summed(root * (policy.asked(features, parameters) - actions))
@@ -110,12 +114,13 @@ def _least_squares(
     return float((share * (policy.mode(features) - actions).square()).sum())
 
 
-def _summed(values: torch.Tensor, runs: torch.Tensor) -> torch.Tensor:
-    """Return sums along runs of values (m, …), less the mean of their run."""
-    sums, (_, run, count) = values.cumsum(dim=0), runs.unique(return_inverse=True, return_counts=True)
-    means = torch.zeros(len(count), *values.shape[1:], dtype=values.dtype).index_add_(0, run, sums)
-    means /= count.view(-1, *(1,) * (values.dim() - 1))
-    return sums - means[run]
+def _summed(values: torch.Tensor, runs: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Return sums along runs of values (m, …), less the mean of their run; 0 where they do not count (m,)."""
+    sums, run = values.cumsum(dim=0), runs.unique(return_inverse=True)[1]
+    counts = counted.to(values).view(-1, *(1,) * (values.dim() - 1))
+    total = sums.new_zeros(int(run.max()) + 1, *values.shape[1:]).index_add_(0, run, counts * sums)
+    number = sums.new_zeros(len(total), *counts.shape[1:]).index_add_(0, run, counts)
+    return counts * (sums - (total / number.clamp(min=1.0))[run])
 
 
 @torch.no_grad()
