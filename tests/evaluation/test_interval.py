@@ -24,6 +24,7 @@ from nopg.evaluation._interval import (
     verdict_of,
 )
 from nopg.evaluation._model_paths import ModelPaths, _end_rewards
+from nopg.evaluation._results import LOGGED, Comparison
 from nopg.evaluation._risk import risk_along, share_along
 from nopg.inspect._findings import look, stop
 from nopg.kernels import GaussianKernel
@@ -162,6 +163,27 @@ def test_leaving_the_data_counts_against_a_controller() -> None:
     one, other = paths_of([[5.0], [5.0]], pessimistic=3.0), paths_of([[4.0], [4.0]])
     assert not is_surely_better(one, other)
     assert not is_surely_better(other, one)  # nothing is sure: as if the data went on, it is worse
+
+
+@pytest.mark.parametrize(
+    ("logged", "lqr", "network", "best"),
+    [
+        # The log is barely known: nothing has to be better than that.
+        (("not identifiable", [[-40.0], [-300.0], [5.0]]), ("ok", [[1.0]] * 3), ("ok", [[1.0]] * 3), "lqr"),
+        # A network that leaves the data is taken where it is better with the least value there too.
+        (("weak", [[1.0]] * 3), ("ok", [[2.0]] * 3), ("not identifiable", [[5.0]] * 3), "network"),
+        (("weak", [[1.0]] * 3), ("ok", [[2.0]] * 3), ("not identifiable", [[5.0], [1.0], [9.0]]), "lqr"),
+        (*[("not identifiable", [[1.0]] * 3)] * 3, LOGGED),
+    ],
+)
+def test_the_best_is_the_simplest_that_is_known_unless_another_is_better_beyond_doubt(
+    logged: tuple[Any, Any], lqr: tuple[Any, Any], network: tuple[Any, Any], best: str
+) -> None:
+    found = {
+        name: OfflineEvaluation(0.0, (0.0, 0.0), 0.0, 0.0, 0.0, verdict, (), paths_of(returns))
+        for name, (verdict, returns) in {"network": network, "lqr": lqr, LOGGED: logged}.items()
+    }
+    assert Comparison(found, {}, None).best == best
 
 
 def test_a_gain_has_an_interval_of_1_96_errors_and_a_normal_probability() -> None:

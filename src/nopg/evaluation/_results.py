@@ -95,11 +95,16 @@ class Comparison:
         """The simplest that no other is better than beyond doubt, as `optimize` chooses.
 
         The logged behaviour is the simplest, then come least squares + LQR, linear MPC, behaviour cloning,
-        and the rest in their order. A verdict is about a number, this is about an order: what leaves the data
-        is taken only where it is better with the least value there too.
+        and the rest in their order. Not identifiable ones come after all others: nothing has to be better
+        than what is not known, and they are taken where they are better with the least value too.
         """
         every = self.evaluations
-        first, *others = sorted(every, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+
+        def place(name: str) -> tuple[bool, int]:
+            known = every[name].verdict != "not identifiable"
+            return not known, _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+        first, *others = sorted(every, key=place)
         for name in others:
             if is_surely_better(every[name].paths, every[first].paths):
                 first = name
