@@ -32,7 +32,7 @@ _JUDGED = ("cloning", "lqr", "mpc")
 # Planning at every step is slow; these episodes have the first of the starts of the others.
 _PLANNED_EPISODES = 16
 # As many steps as `neural-mpc` plans; fewer draws, since a gradient search follows.
-_PLANNER = PlannerConfig(horizon=NeuralMPCConfig().horizon, candidates=16, rounds=1, iterations=3)
+_PLANNER = PlannerConfig(horizon=NeuralMPCConfig().horizon, candidates=16, iterations=3)
 
 
 @dataclass(frozen=True, slots=True)

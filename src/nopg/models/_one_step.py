@@ -345,6 +345,18 @@ class OneStep:
         self._add_known(inputs, out, by_x if slopes else None)
         return out, by_x
 
+    def reward_slopes(self, inputs: FloatArray) -> FloatArray:
+        """Return the derivative (d, m) of the predicted reward at inputs (d, m)."""
+        [(fit, place)] = [
+            (fit, fit.columns.index(self.num_states))
+            for fit in self.chart_fits
+            if self.num_states in fit.columns
+        ]
+        _, slopes = fit.predict(inputs, None, noise=False)
+        assert slopes is not None
+        by_x: FloatArray = slopes[place]
+        return by_x
+
     def _add_known(self, inputs: FloatArray, out: FloatArray, by_x: FloatArray | None) -> None:
         """Set the displacement of derived columns, and its derivative, in place."""
         d_s, k = self.num_states, self.known.num_measured

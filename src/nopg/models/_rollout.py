@@ -13,7 +13,7 @@ from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.models._local_model import LocalModel
 from nopg.models._model import RewardFunction
 
-__all__ = ["Act", "Rollout", "along", "leaving_share", "rollout"]
+__all__ = ["Act", "Backup", "Rollout", "along", "leaving_share", "rollout"]
 
 Act = Callable[[Tensor, int], Tensor]
 """Actions (m, d_a) at state features (m, d_f) in step t."""
@@ -37,6 +37,33 @@ def leaving_share(log_odds: FloatArray, discount: float) -> tuple[FloatArray, Fl
     stays = np.exp((discount - 1.0) * np.minimum(rate, _FASTEST_LEAVING))
     slope = (1.0 - discount) * stays * _LEAVING_RATE * np.exp(log_odds - np.logaddexp(0.0, log_odds))
     return 1.0 - stays, np.where(inside, slope, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """Derivatives of one step of m paths: its part of the return is r + γ G′, or v where it leaves the data.
+
+    Attributes:
+        move: ∂s′/∂x for x = (s, a), shape (d_s, d, m).
+        rewarding: ∂r/∂x, shape (d, m).
+        unknowing: ∂log-odds/∂x of the unknown share, shape (d, m).
+        stays: Share that stays in the data, shape (m,).
+        goes_on: γ times the share that does not end, shape (m,).
+        by_leaving: Derivative of the return by these log-odds, shape (m,).
+    """
+
+    move: FloatArray
+    rewarding: FloatArray
+    unknowing: FloatArray
+    stays: FloatArray
+    goes_on: FloatArray
+    by_leaving: FloatArray
+
+    def slope(self, later: FloatArray) -> FloatArray:
+        """Return ∂G/∂x (d, m), given the derivative (d_s, m) of G′ by s′."""
+        ahead = self.rewarding + self.goes_on * (later[:, None] * self.move).sum(axis=0)
+        found: FloatArray = self.stays * ahead + self.by_leaving * self.unknowing
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +131,22 @@ class Rollout:
         before, after = self.going[:-1], self.going[1:]
         return np.divide(after, before, out=np.zeros_like(after), where=before > 0)
 
+    def take(self, paths: IntArray) -> Rollout:
+        """Return some of the paths, by number."""
+        slopes = self.slopes
+        return replace(
+            self,
+            states=self.states[:, paths],
+            measured=self.measured[:, paths],
+            actions=self.actions[:, paths],
+            rewards=self.rewards[:, paths],
+            log_odds=self.log_odds[:, paths],
+            going=self.going[:, paths],
+            costs=self.costs[:, :, paths],
+            slopes=slopes and (slopes[0][..., paths], slopes[1][..., paths], slopes[2][..., paths]),
+            cost_slopes=None if self.cost_slopes is None else self.cost_slopes[..., paths],
+        )
+
     def staying(self) -> Rollout:
         """Return the same rollouts with no path leaving the data."""
         never = np.full_like(self.log_odds, -np.inf)
@@ -127,18 +170,21 @@ class Rollout:
             tail_slope: Derivative of the tail by the last states, shape (d_s, m).
             by_state: Derivative of the actions by the states, shape (T, d_a, d_s, m).
         """
-        assert self.slopes is not None
-        moves, rewarding, unknowing = self.slopes
-        leaves, rises = leaving_share(self.log_odds, discount)
-        d_s = self.states.shape[2]
-        slopes, p, goes_on = np.empty_like(self.actions), tail_slope, discount * self._goes_on
+        slopes, p, d_s = np.empty_like(self.actions), tail_slope, self.states.shape[2]
+        backups = self.backups(discount, unknown_value, G)
         for t in reversed(range(len(self))):
-            by_leaving = (unknown_value - self.rewards[t] - goes_on[t] * G[t + 1]) * rises[t]
-            ahead = rewarding[t] + goes_on[t] * (p[:, None] * moves[t]).sum(axis=0)
-            q = (1.0 - leaves[t]) * ahead + by_leaving * unknowing[t]
+            q = backups[t].slope(p)
             slopes[t] = q[d_s:].T
             p = q[:d_s] + (q[d_s:, None] * by_state[t]).sum(axis=0)
         return slopes
+
+    def backups(self, discount: float, unknown_value: float, G: FloatArray) -> list[Backup]:
+        """Return the derivatives of every step; see `value` for G."""
+        assert self.slopes is not None
+        leaves, rises = leaving_share(self.log_odds, discount)
+        goes_on = discount * self._goes_on
+        by_leaving = (unknown_value - self.rewards - goes_on * G[1:]) * rises
+        return [Backup(*parts) for parts in zip(*self.slopes, 1.0 - leaves, goes_on, by_leaving, strict=True)]
 
 
 @torch.no_grad()

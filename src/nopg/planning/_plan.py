@@ -1,196 +1,303 @@
-"""The value of open-loop plans on a model, its gradient, and two searches for better plans."""
+"""Plans on a model: what they are worth, and a search for better ones with feedback around each."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from nopg._typing import BoolArray, FloatArray
+from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.bellman._multistep_terms import MultistepTerms
+from nopg.models import LocalModel
+from nopg.models._model import RewardFunction
 from nopg.models._rollout import Rollout, rollout
 
-__all__ = ["OpenLoop", "Plans", "drawn", "improved"]
+__all__ = ["PlanSearch", "Plans"]
 
-# Curvature pairs of the search; its first and longest step, in half ranges of an action; by what a step that
-# gained nothing is shortened.
-_PAIRS, _FIRST_STEP, _LONGEST_STEP, _SHORTER = 8, 0.3, 1.0, 0.3
-_TINY = 1e-12
-# Of the drawn plans, the share to which the next draws are fitted; the part of the old spread that stays.
-_ELITE, _SPREAD_KEPT = 0.15, 0.1
+# Lengths of a step that are tried at once; of equal values the first is taken, which stays.
+_STEPS = (0.0, 1.0, 0.5, 0.2, 0.05)
+# Damping of the curvature by actions, in units of value per half range squared: at first, at least, and the
+# factors by which it falls after a step that gained and rises after none.
+_DAMPING, _LEAST_DAMPING, _FALLS, _RISES = 1e-3, 1e-6, 0.2, 10.0
+# Differences of slopes are over this share of the units of inputs.
+_APART = 0.05
+# Rounds in which several actions are put to their best within limits, one after the other.
+_SWEEPS = 10
+# A predicted gain below this share of the value ends the search.
+_TINY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Sequences of actions from some states, with their value by a model.
+    """Paths from some states with the feedback that keeps a plant near them: a = aₜ + Kₜ(s − sₜ).
 
     Attributes:
         actions: Shape (T, m, d_a).
-        values: Discounted return of each, its tail included, shape (m,).
         states: Predicted states, the first ones included, shape (T + 1, m, d_s).
-        slopes: ∂value/∂action, shape (T, m, d_a); empty if not requested.
+        gains: K, shape (T, m, d_a, d_s).
+        values: Discounted return of each, its tail included, shape (m,).
     """
 
     actions: FloatArray
-    values: FloatArray
     states: FloatArray
-    slopes: FloatArray
+    gains: FloatArray
+    values: FloatArray
+
+    @classmethod
+    def of_actions(cls, actions: FloatArray, num_states: int) -> Plans:
+        """Return plans of actions (T, m, d_a) without feedback, not yet followed from anywhere."""
+        T, m, d_a = actions.shape
+        return cls(
+            actions, np.zeros((T + 1, m, num_states)), np.zeros((T, m, d_a, num_states)), np.full(m, -np.inf)
+        )
+
+    def take(self, plans: IntArray) -> Plans:
+        """Return some of the plans, by number."""
+        return Plans(self.actions[:, plans], self.states[:, plans], self.gains[:, plans], self.values[plans])
 
     def where(self, chosen: BoolArray, other: Plans) -> Plans:
         """Return these plans where `chosen` (m,) is true, elsewhere the others."""
-        pick = chosen[:, None]
+        m = len(chosen)
+        return self.beside(other).take(np.where(chosen, 0, m) + np.arange(m))
+
+    def beside(self, other: Plans) -> Plans:
+        """Return these plans, then the others."""
         return Plans(
-            np.where(pick, self.actions, other.actions),
-            np.where(chosen, self.values, other.values),
-            np.where(pick, self.states, other.states),
-            np.where(pick, self.slopes, other.slopes),
+            np.concatenate([self.actions, other.actions], axis=1),
+            np.concatenate([self.states, other.states], axis=1),
+            np.concatenate([self.gains, other.gains], axis=1),
+            np.concatenate([self.values, other.values]),
         )
+
+    def after_a_step(self) -> Plans:
+        """Return what is left of the plans, its last step twice."""
+        return Plans(_later(self.actions), _later(self.states), _later(self.gains), self.values)
 
 
 @dataclass(frozen=True, slots=True)
-class OpenLoop:
-    """Values plans on the model of a problem: rewards, the share that leaves the data, a value at the end.
+class _Followed:
+    """Plans as they went, with all that a search needs.
+
+    Attributes:
+        plans: With their values.
+        path: Their paths, with slopes; shorter than the plans if all have ended.
+        G: Return from each step on, shape (T + 1, m).
+    """
+
+    plans: Plans
+    path: Rollout
+    G: FloatArray
+
+    def take(self, paths: IntArray) -> _Followed:
+        return _Followed(self.plans.take(paths), self.path.take(paths), self.G[:, paths])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSearch:
+    """Values and improves plans: rewards, the share that leaves the data, a value at the end.
 
     Attributes:
         problem: Model, discount, value of the unknown, nodes.
         tail: Values of the nodes, shape (num_nodes,).
+        low: Least actions, shape (d_a,).
+        high: Largest actions, shape (d_a,).
     """
 
     problem: MultistepTerms
     tail: torch.Tensor
+    low: FloatArray
+    high: FloatArray
 
-    def evaluate(self, states: torch.Tensor, actions: FloatArray, *, slopes: bool = True) -> Plans:
-        """Return plans of actions (T, m, d_a) from raw states (m, d_s) with their values.
+    @property
+    def model(self) -> LocalModel:
+        """The model that plans are followed on."""
+        return self.problem.model
+
+    def evaluate(self, states: torch.Tensor, plans: Plans) -> Plans:
+        """Return plans as they go from raw states (m, d_s), with their feedback, and their values.
 
         A path's share that leaves the data has the value of the unknown, as in the equation.
         """
-        given = torch.as_tensor(actions)
-        path = rollout(self.problem.model, lambda _, t: given[t], states, len(actions), slopes=slopes)
-        return self.valued(path, actions, slopes=slopes)
+        return self._follow(states, plans, slopes=False).plans
 
-    def valued(self, path: Rollout, actions: FloatArray, *, slopes: bool) -> Plans:
-        """Return the plans of a rollout; actions (T, m, d_a) may be more than it took to its end."""
-        problem, (T, m, _) = self.problem, path.actions.shape
-        for charge in problem.charges:
+    def improved(self, states: torch.Tensor, plans: Plans, iterations: int) -> Plans:
+        """Return plans from raw states (m, d_s) that are at least as good as these.
+
+        Every iteration solves the linear-quadratic task along the paths backwards (the iterative LQR; Li and
+        Todorov, 2004) within the limits of actions (Tassa et al., 2014), and follows its feedback with steps
+        of several lengths; each path takes its best one.
+        """
+        now, m, n = self._follow(states, plans, slopes=True), len(states), len(_STEPS)
+        damping, lengths = np.full(m, _DAMPING), np.repeat(_STEPS, m)
+        everywhere, many = states.repeat(n, 1), np.tile(np.arange(m), n)
+        for _ in range(iterations):
+            change, gains, gain = self._feedback(now, damping)
+            if (gain <= _TINY * (1.0 + np.abs(now.plans.values))).all():
+                break
+            around = Plans(now.plans.actions, now.plans.states, gains, now.plans.values).take(many)
+            tried = self._follow(everywhere, around, change[:, many] * lengths[:, None], slopes=True)
+            best = tried.plans.values.reshape(n, m).argmax(axis=0)
+            now = tried.take(best * m + np.arange(m))
+            damping = np.where(best > 0, np.maximum(_FALLS * damping, _LEAST_DAMPING), _RISES * damping)
+        return now.plans
+
+    def _follow(
+        self, states: torch.Tensor, plans: Plans, change: FloatArray | None = None, *, slopes: bool
+    ) -> _Followed:
+        """Return plans as they go from raw states, changed by (T, m, d_a)."""
+        schema, T = self.model.data.schema, len(plans.actions)
+
+        def act(features: torch.Tensor, t: int) -> torch.Tensor:
+            off = schema.difference(torch.as_tensor(plans.states[t]), schema.decode(features)).numpy()
+            actions = plans.actions[t] + np.einsum("mas,ms->ma", plans.gains[t], off)
+            if change is not None:
+                actions = actions + change[t]
+            return torch.as_tensor(np.clip(actions, self.low, self.high))
+
+        path = rollout(self.model, act, states, T, slopes=slopes)
+        for charge in self.problem.charges:
             path = charge.applied(path, slopes=slopes)
-        between = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
-        at_nodes = self.tail[between.near]
-        G, alive, _ = path.value(problem.discount, problem.unknown_value, between.values(at_nodes).numpy())
-        found = np.zeros(actions.shape if slopes else (0, m, actions.shape[2]))
-        if slopes:
-            by_state = np.zeros((T, actions.shape[2], path.states.shape[2], m))  # nothing is fed back
-            own = path.action_slopes(
-                problem.discount,
-                problem.unknown_value,
-                G,
-                tail_slope=between.slopes(at_nodes).T.numpy(),
-                by_state=by_state,
-            )
-            found[:T] = (problem.discount ** np.arange(T)[:, None] * alive[:-1])[:, :, None] * own
-        ended = path.states[-1:].repeat(len(actions) - T, axis=0)  # a path that has ended keeps its state
-        return Plans(actions, G[0], np.concatenate([path.states, ended]), found)
+        between = self.problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
+        tail = between.values(self.tail[between.near]).numpy()
+        G, _, _ = path.value(self.problem.discount, self.problem.unknown_value, tail)
+        left = T - len(path)  # a path that has ended keeps its state
+        went = Plans(
+            np.concatenate([path.actions, plans.actions[T - left :]]),
+            np.concatenate([path.states, path.states[-1:].repeat(left, axis=0)]),
+            plans.gains,
+            np.where(np.isfinite(G[0]), G[0], -np.inf),
+        )
+        return _Followed(went, path, G)
+
+    def _feedback(self, now: _Followed, damping: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return changes (T, m, d_a) and gains (T, m, d_a, d_s) that are best to second order.
+
+        The third is Σ slope · change (m,), which is 0 where nothing can be gained. Curvature is that of
+        rewards, of the value at the end and of leaving the data along its gradient; that of the dynamics and
+        of the charges is left out, and what is convex counts as straight. Damping shortens the changes; the
+        gains are those of the task without it, since the next plan may begin with them.
+        """
+        path, plans = now.path, now.plans
+        (T, m, _), d_s = path.actions.shape, path.states.shape[2]
+        backups = path.backups(self.problem.discount, self.problem.unknown_value, now.G)
+        change, gains = np.zeros_like(plans.actions), np.zeros_like(plans.gains)
+        gain, square = np.zeros(m), np.diag(((self.high - self.low) / 2) ** -2)
+        of_rewards = self._reward_curvature(path)
+        end = torch.as_tensor(path.states[-1])
+        p, P = self._tail_slopes(end), _concave(self._tail_slopes, end.numpy(), self._units[:d_s])
+        for t in reversed(range(T)):
+            one = backups[t]
+            q, F, u = one.slope(p.T).T, one.move.transpose(2, 0, 1), one.unknowing.T
+            Q = one.stays[:, None, None] * (of_rewards[t] + one.goes_on[:, None, None] * (_T(F) @ P @ F))
+            Q -= np.abs(one.by_leaving)[:, None, None] * u[:, :, None] * u[:, None, :]
+            q_a, Q_as, Q_aa = q[:, d_s:], Q[:, d_s:, :d_s], Q[:, d_s:, d_s:]
+            room = self.low - path.actions[t], self.high - path.actions[t]
+            k, K = _within(room, q_a, Q_as, Q_aa - _LEAST_DAMPING * square, damping[:, None, None] * square)
+            change[t], gains[t] = k, K
+            gain = (q_a * k).sum(axis=1) + one.stays * one.goes_on * gain
+            p = q[:, :d_s] + _times(_T(K), q_a + _times(Q_aa, k)) + _times(_T(Q_as), k)
+            P = Q[:, :d_s, :d_s] + _T(K) @ (Q_aa @ K + Q_as) + _T(Q_as) @ K
+            P = (P + _T(P)) / 2
+        return np.nan_to_num(change), np.nan_to_num(gains), gain
+
+    @property
+    def _units(self) -> FloatArray:
+        """Units of states and actions, shape (d,)."""
+        units: FloatArray = self.model.rows.space.units.numpy()
+        return units
+
+    def _tail_slopes(self, states: torch.Tensor | FloatArray) -> FloatArray:
+        """Return the derivative (m, d_s) of the value at the end."""
+        between = self.problem.nodes.interpolate(torch.as_tensor(states))
+        found: FloatArray = between.slopes(self.tail[between.near]).numpy()
+        return found
+
+    def _reward_curvature(self, path: Rollout) -> FloatArray:
+        """Return second derivatives of the reward along paths, shape (T, m, d, d)."""
+        assert path.slopes is not None
+        T, m, d_a = path.actions.shape
+        d_s = path.states.shape[2]
+        x = np.concatenate([path.states[:-1], path.actions], axis=2).reshape(T * m, -1)
+        function = self.model.reward_function
+        if function is None:
+            found = _concave(lambda at: self.model.steps.reward_slopes(at.T).T, x, self._units)
+        else:
+            moves = path.slopes[0].transpose(0, 3, 1, 2).reshape(T * m, d_s, -1)
+            after = path.states[1:].reshape(T * m, d_s)
+
+            def slopes(at: FloatArray) -> FloatArray:
+                return _function_slopes(function, at, after + _times(moves, at - x), moves)
+
+            found = _concave(slopes, x, self._units)
+        return found.reshape(T, m, d_s + d_a, -1)
 
 
-def drawn(
-    task: OpenLoop,
-    states: torch.Tensor,
-    actions: FloatArray,
-    *,
-    low: FloatArray,
-    high: FloatArray,
-    draws: FloatArray,
-    hold: int,
-    spread: float,
+def _function_slopes(
+    function: RewardFunction, x: FloatArray, after: FloatArray, moves: FloatArray
 ) -> FloatArray:
-    """Return plans (T, m, d_a) at least as good, by the cross-entropy method around those given.
+    """Return the derivative (n, d) of a reward by (s, a), s′ moving with them."""
+    d_s = after.shape[1]
+    parts = [torch.as_tensor(part).requires_grad_() for part in (x[:, :d_s], x[:, d_s:], after)]
+    with torch.enable_grad():
+        total = function(*parts).sum()
+    s, a, later = (
+        part.numpy() for part in torch.autograd.grad(total, parts, allow_unused=True, materialize_grads=True)
+    )
+    return np.concatenate([s, a], axis=1) + _times(_T(moves), later)
 
-    Args:
-        task: Values the plans.
-        states: Raw states (m, d_s).
-        actions: To begin with, (T, m, d_a).
-        low: Least actions, shape (d_a,).
-        high: Largest actions, shape (d_a,).
-        draws: Standard normal numbers (rounds, k, ⌈T/hold⌉, d_a), the same for all states.
-        hold: Steps for which a change of the plan is held.
-        spread: Standard deviation of the first changes, in half ranges of an action.
+
+def _concave(slopes: Callable[[FloatArray], FloatArray], x: FloatArray, units: FloatArray) -> FloatArray:
+    """Return second derivatives (n, d, d) at points (n, d) by differences, without what is convex."""
+    at, steps = slopes(x), np.diag(_APART * units)
+    H = np.stack([(slopes(x + step) - at) * units / _APART for step in steps], axis=2)
+    curved, along = np.linalg.eigh((H + _T(H)) / 2)
+    found: FloatArray = (along * np.minimum(curved, 0.0)[:, None]) @ _T(along)
+    return found / units / units[:, None]
+
+
+def _within(
+    room: tuple[FloatArray, FloatArray],
+    q: FloatArray,
+    Q_as: FloatArray,
+    Q_aa: FloatArray,
+    damping: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the change k (m, d_a) within limits with the largest q·k + ½k·(Q_aa − damping)k, and gains.
+
+    One action after the other is put to its best, some times over; what is not at a limit then is solved for.
+    What is at a limit has no gains.
     """
-    T, m, d_a = actions.shape
-    rounds, k, decisions = draws.shape[:3]
-    if not rounds * k:
-        return actions
-    unit, elite = (high - low) / 2, max(round(_ELITE * k), 1)
-
-    def changed(by: FloatArray) -> FloatArray:
-        plans: FloatArray = np.clip(actions + unit * by.repeat(hold, axis=-3)[..., :T, :, :], low, high)
-        return plans
-
-    middle, best = np.zeros((2, decisions, m, d_a))
-    deviation = np.full_like(middle, spread)
-    for draw in draws:
-        changes = np.concatenate([best[None], middle[None], middle + deviation * draw[:, :, None]])
-        plans = changed(changes).transpose(1, 0, 2, 3).reshape(T, -1, d_a)
-        values = task.evaluate(states.repeat(len(changes), 1), plans, slopes=False).values
-        order = np.argsort(-values.reshape(-1, m), axis=0)[:elite]
-        chosen = np.take_along_axis(changes, order[:, None, :, None], axis=0)
-        best, middle = chosen[0], chosen.mean(axis=0)
-        deviation = chosen.std(axis=0) + _SPREAD_KEPT * deviation
-    return changed(best)
+    (low, high), d_a, Q = room, q.shape[1], Q_aa - damping
+    k = np.zeros_like(q)
+    for column in [*range(d_a)] * (_SWEEPS if d_a > 1 else 1):
+        rises = q[:, column] + (Q[:, column] * k).sum(axis=1)
+        wanted = k[:, column] - rises / Q[:, column, column]
+        k[:, column] = np.clip(wanted, low[:, column], high[:, column])
+    free = (k > low) & (k < high)
+    at_limits = np.where(free, 0.0, k)
+    ahead = -((q + _times(Q, at_limits)) * free)[:, :, None]
+    solved = at_limits + np.linalg.solve(_among(free, Q), ahead)[:, :, 0]
+    inside = ((solved >= low) & (solved <= high)).all(axis=1, keepdims=True)
+    gains: FloatArray = np.linalg.solve(_among(free, Q_aa), -Q_as * free[:, :, None])
+    return np.where(inside, solved, k), gains
 
 
-def improved(
-    task: OpenLoop, states: torch.Tensor, plans: Plans, *, low: FloatArray, high: FloatArray, iterations: int
-) -> Plans:
-    """Return plans at least as good, by projected steps of L-BFGS, each state with a step of its own.
-
-    Args:
-        task: Values the plans.
-        states: Raw states (m, d_s).
-        plans: To begin with, with slopes.
-        low: Least actions, shape (d_a,).
-        high: Largest actions, shape (d_a,).
-        iterations: Number of rollouts.
-    """
-    unit, step = (high - low) / 2, np.ones(plans.actions.shape[1])
-    memory: list[tuple[FloatArray, FloatArray]] = []
-    for _ in range(iterations):
-        x, g = plans.actions / unit, plans.slopes * unit
-        free = ~(((plans.actions <= low) & (g < 0)) | ((plans.actions >= high) & (g > 0)))
-        direction = _ascent_direction(g * free, memory) * free
-        longest = np.abs(direction).max(axis=(0, 2), initial=0.0)
-        limit = _LONGEST_STEP / np.maximum(longest, _TINY)
-        scale = step * (np.minimum(limit, 1.0) if memory else _FIRST_STEP / _LONGEST_STEP * limit)
-        moved = np.clip(plans.actions + scale[None, :, None] * direction * unit, low, high)
-        tried = task.evaluate(states, moved)
-        better = tried.values > plans.values
-        change = np.where(better[:, None], tried.actions / unit - x, 0.0)
-        memory.append((change, np.where(better[:, None], g - tried.slopes * unit, 0.0)))
-        memory = memory[-_PAIRS:]
-        step = np.where(better, np.minimum(2.0 * step, 1.0), _SHORTER * step)
-        plans = tried.where(better, plans)
-    return plans
+def _among(free: BoolArray, Q: FloatArray) -> FloatArray:
+    """Return the rows and columns of Q (m, d, d) that are free (m, d), −1 on the diagonal for others."""
+    kept: FloatArray = np.where(free[:, :, None] & free[:, None, :], Q, 0.0)
+    return kept - np.eye(free.shape[1]) * ~free[:, :, None]
 
 
-def _ascent_direction(g: FloatArray, memory: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    """Return H g (T, m, d_a), H the inverse curvature by the two-loop recursion, for each state apart."""
-    q, used = g.copy(), []
-    scale = np.ones(g.shape[1])
-    for change, fall in memory:  # oldest first; of a concave function both point the same way
-        sy, yy = _dot(change, fall), _dot(fall, fall)
-        good = sy > 1e-8 * np.sqrt(_dot(change, change) * yy) + _TINY**2
-        used.append((change, fall, np.where(good, 1.0 / np.where(good, sy, 1.0), 0.0)))
-        scale = np.where(good, sy / np.where(good, yy, 1.0), scale)
-    shares = []
-    for change, fall, rho in reversed(used):
-        share = rho * _dot(change, q)
-        shares.append(share)
-        q = q - share[None, :, None] * fall
-    q = scale[None, :, None] * q
-    for (change, fall, rho), share in zip(used, reversed(shares), strict=True):
-        q = q + (share - rho * _dot(fall, q))[None, :, None] * change
-    return q
+def _later(x: FloatArray) -> FloatArray:
+    return np.concatenate([x[1:], x[-1:]])
 
 
-def _dot(x: FloatArray, y: FloatArray) -> FloatArray:
-    found: FloatArray = np.einsum("tma,tma->m", x, y)
+def _T(A: FloatArray) -> FloatArray:
+    return A.swapaxes(-1, -2)
+
+
+def _times(A: FloatArray, x: FloatArray) -> FloatArray:
+    found: FloatArray = (A @ x[:, :, None])[:, :, 0]
     return found

@@ -15,15 +15,14 @@ from nopg.bellman import Solution
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.errors import ArgumentError
 from nopg.models._rollout import rollout
-from nopg.planning._plan import OpenLoop, Plans, drawn, improved
+from nopg.planning._plan import Plans, PlanSearch
 
 __all__ = ["Planner", "PlannerConfig", "PlanningController"]
 
 _TIMED_CALLS = 5
-# Of random changes: decisions in a plan; their spread in half ranges of an action, and rounds, without a plan
-# to go on from.
-_DECISIONS = 12
-_SPREAD, _FIRST_SPREAD, _FIRST_ROUNDS = 0.3, 0.5, 5
+# Random plans: decisions in each, their spread in half ranges of an action, and how many of the best of them
+# are improved.
+_DECISIONS, _SPREAD, _IMPROVED = 12, 0.5, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +31,29 @@ class PlannerConfig:
 
     Attributes:
         horizon: Steps of a plan; by default those of the equation.
-        hold: Steps for which random changes of a plan are held; by default a twelfth of the horizon.
-        candidates: Plans that are drawn in each round of the cross-entropy search.
-        rounds: Rounds of this search, in a controller that goes on from its last plan; without one there are
-            five times as many.
-        iterations: Steps of the gradient search from the best plan drawn.
+        candidates: Random plans to begin with; the best of them are improved beside the policy's own.
+        first_iterations: Steps of the search without a last plan to go on from.
+        iterations: Steps of the search in a controller that goes on from its last plan.
         end_value: Whether the value of the policy counts where a plan ends. Without it plans have to be long
             enough to show where they lead; that is better where the policy fails, such as in a swing-up.
         seed: Random seed of the draws.
     """
 
     horizon: int | None = None
-    hold: int | None = None
     candidates: int = 40
-    rounds: int = 2
-    iterations: int = 4
+    first_iterations: int = 25
+    iterations: int = 2
     end_value: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
-        lengths = [one for one in (self.horizon, self.hold) if one is not None]
-        if min(lengths, default=1) < 1 or min(self.candidates, self.rounds, self.iterations) < 0:
+        if (self.horizon is not None and self.horizon < 1) or min(
+            self.candidates, self.first_iterations, self.iterations
+        ) < 0:
             raise ArgumentError(
-                f"horizon = {self.horizon}, hold = {self.hold}, candidates = {self.candidates}, rounds = "
-                f"{self.rounds}, iterations = {self.iterations}; lengths must be positive, numbers at least 0"
+                f"horizon = {self.horizon}, candidates = {self.candidates}, first_iterations = "
+                f"{self.first_iterations}, iterations = {self.iterations}; the horizon must be positive, "
+                "numbers at least 0"
             )
 
 
@@ -63,10 +61,10 @@ class Planner:
     """At every state the best sequence of actions on the model; its first action is applied.
 
     A plan earns the rewards of the model, the unknown value for the share that leaves the data, and the
-    value of a policy where it ends. It begins with the policy's own rollout; random changes (the
-    cross-entropy method), then a gradient search make it better: by the model's account it is never worse
-    than the policy. As a function of raw states (m, d_s) it can be evaluated and simulated like any
-    controller; `controller` also goes on from its last plan.
+    value of a policy where it ends. The policy's own rollout and the best of some random plans are improved
+    by the iterative LQR: by the model's account a plan is never worse than the policy. As a function of raw
+    states (m, d_s) it can be evaluated and simulated like any controller; `controller` also goes on from its
+    last plan, with the feedback around it.
 
     Args:
         solution: Of the multi-step equation under the policy, such as `TrainingResult.solution`.
@@ -81,52 +79,54 @@ class Planner:
             raise ArgumentError("a planner does not keep the levels of actions; use the trained policy")
         self.problem, self.policy, self.config = problem, solution.policy, config or PlannerConfig()
         values = solution.values[0]
-        self.task = OpenLoop(problem, values if self.config.end_value else torch.zeros_like(values))
-        self.low, self.high = (part.numpy() for part in problem.data.actions.aminmax(dim=0))
+        tail = values if self.config.end_value else torch.zeros_like(values)
+        low, high = (part.numpy() for part in problem.data.actions.aminmax(dim=0))
+        self.search = PlanSearch(problem, tail, low, high)
 
     @property
     def horizon(self) -> int:
         """Steps of a plan."""
         return self.config.horizon or self.problem.horizon
 
-    def plan(self, states: torch.Tensor, last: FloatArray | None = None, *, step: int = 0) -> Plans:
+    def plan(self, states: torch.Tensor, last: Plans | None = None) -> Plans:
         """Return plans from raw states (m, d_s).
 
         Args:
             states: Raw states.
-            last: Plans (T, m, d_a) of the step before, to go on from.
-            step: Number of the step, for other draws in every step.
+            last: Plans of the step before, to go on from.
         """
-        T, m, config = self.horizon, len(states), self.config
-        own = rollout(self.problem.model, lambda features, _: self.policy.mode(features), states, T)
-        actions = np.concatenate([own.actions, np.zeros((T - len(own), m, len(self.low)))])
-        given = [np.clip(actions, self.low, self.high)]
+        search, m, config = self.search, len(states), self.config
+        own = search.evaluate(states, self._by_policy(states))
         if last is not None:
-            given.append(np.concatenate([last[1:], last[-1:]]))
-        everywhere = states.repeat(len(given), 1)
-        tried = self.task.evaluate(everywhere, np.concatenate(given, axis=1), slopes=False)
-        best = tried.values.reshape(-1, m).argmax(axis=0)
-        begun = np.stack(given)[best, :, np.arange(m)].transpose(1, 0, 2)
-        hold = config.hold or max(T // _DECISIONS, 1)
-        rounds = config.rounds * (_FIRST_ROUNDS if last is None else 1)
-        begun = drawn(
-            self.task,
-            states,
-            begun,
-            low=self.low,
-            high=self.high,
-            draws=self._draws((rounds, config.candidates, -(-T // hold), len(self.low)), step),
-            hold=hold,
-            spread=_FIRST_SPREAD if last is None else _SPREAD,
-        )
-        plans = self.task.evaluate(states, begun)
-        return improved(self.task, states, plans, low=self.low, high=self.high, iterations=config.iterations)
+            left = search.evaluate(states, last.after_a_step())
+            return search.improved(states, left.where(left.values >= own.values, own), config.iterations)
+        begun, few = own, min(_IMPROVED, config.candidates)
+        if few:
+            many = search.evaluate(states.repeat(config.candidates, 1), self._drawn(m))
+            best = np.argsort(-many.values.reshape(-1, m), axis=0, kind="stable")[:few]
+            begun = own.beside(many.take((best * m + np.arange(m)).ravel()))
+        found = search.improved(states.repeat(1 + few, 1), begun, config.first_iterations)
+        best = found.values.reshape(-1, m).argmax(axis=0)
+        return found.take(best * m + np.arange(m))
 
-    def _draws(self, shape: tuple[int, ...], step: int) -> FloatArray:
-        """Return standard normal numbers, the same for all states of a step."""
-        rng = generator(self.config.seed, f"random plans, step {step}")
-        found: FloatArray = torch.randn(shape, generator=rng, dtype=torch.float64).numpy()
-        return found
+    def _by_policy(self, states: torch.Tensor) -> Plans:
+        """Return plans of what the policy does."""
+        T, d_a, model = self.horizon, self.problem.model.num_actions, self.problem.model
+        own = rollout(model, lambda features, _: self.policy.mode(features), states, T)
+        actions = np.concatenate([own.actions, np.zeros((T - len(own), len(states), d_a))])
+        clipped = np.clip(actions, self.search.low, self.search.high)
+        return Plans.of_actions(clipped, model.num_states)
+
+    def _drawn(self, m: int) -> Plans:
+        """Return random plans around the middle of the actions, the same for m states, in turn."""
+        T, search, count = self.horizon, self.search, self.config.candidates
+        hold = max(T // _DECISIONS, 1)
+        rng, d_a = generator(self.config.seed, "random plans"), len(search.low)
+        draws = torch.randn((-(-T // hold), count, d_a), generator=rng, dtype=torch.float64).numpy()
+        unit, middle = (search.high - search.low) / 2, (search.high + search.low) / 2
+        actions = np.clip(middle + _SPREAD * unit * draws, search.low, search.high)
+        held = actions.repeat(hold, axis=0)[:T].repeat(m, axis=1)
+        return Plans.of_actions(held, self.problem.model.num_states)
 
     def __call__(self, states: ArrayLike) -> FloatArray | torch.Tensor:
         """Return the first actions (m, d_a) of plans from raw states (m, d_s), or (d_a,) from (d_s,)."""
@@ -154,7 +154,7 @@ class Planner:
         if interval is not None and (taken := self.seconds_per_action()) > interval:
             raise ArgumentError(
                 f"one action takes {taken:.3g} s here, longer than the sampling interval of {interval:g} s; "
-                "lower horizon, candidates or iterations, or use the trained policy"
+                "lower horizon or iterations, or use the trained policy"
             )
         return PlanningController(self)
 
@@ -164,25 +164,24 @@ class PlanningController:
 
     def __init__(self, planner: Planner) -> None:
         self.planner = planner
-        self._last: FloatArray | None = None
-        self._step = 0
+        self._last: Plans | None = None
 
     def reset(self) -> Self:
         """Forget the last plan, and return the controller."""
-        self._last, self._step = None, 0
+        self._last = None
         return self
 
     def act(self, state: ArrayLike) -> FloatArray:
         """Return the action (d_a,) at a raw state (d_s,), or actions (m, d_a) at those (m, d_s) of m runs."""
         given = as_tensor(state)
         states = given.reshape(-1, self.planner.problem.model.num_states)
-        if self._last is not None and self._last.shape[1] != len(states):
+        before = self._last
+        if before is not None and len(before.values) != len(states):
             raise ArgumentError(
-                f"{len(states)} states are given, {self._last.shape[1]} in the step before; call reset first"
+                f"{len(states)} states are given, {len(before.values)} in the step before; call reset first"
             )
-        self._last = self.planner.plan(states, self._last, step=self._step).actions
-        self._step += 1
-        action: FloatArray = self._last[0, 0] if given.ndim == 1 else self._last[0]
-        return action
+        self._last = self.planner.plan(states, before)
+        first: FloatArray = self._last.actions[0]
+        return first[0] if given.ndim == 1 else first
 
     __call__ = act
