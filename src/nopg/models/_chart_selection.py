@@ -35,6 +35,10 @@ _ENOUGH = 1e-6
 LARGEST_ERROR = 4.0
 # Factor by which the error must fall to keep an input or a distance of its own.
 _WORTH_IT = 0.95
+# A shape with fewer inputs, or that of another target, fits as well unless more held-out rows are fitted
+# worse by it than better, by so many standard deviations of chance: a mean of squares is that of a few rows,
+# such as those at a kink.
+_SIGNS = 2.0
 # Least radius, in units of the inputs.
 _TINY = 1e-9
 # Factor by which the error of a target may grow with the shape of another target.
@@ -99,6 +103,7 @@ def select_shapes(
         error = min(errors[alone][target] for errors in tried if alone in errors)
         others = [fit.shape for k, fit in enumerate(found) if k not in left_out]
         others = [shape for shape in others if shape.is_local or not alone.is_local]
+        others = [shape for shape in others if not search.mostly_worse(shape, alone, target)]
         shared = _as_good(tried, others, target, error)
         shape, error = shared or (alone, error)
         found.append(HeldOutFit(shape, error, reference, 1.0 - search.unexplained[shape][target]))
@@ -164,8 +169,9 @@ def _own_inputs(
 
     Distances come first. Charts that are local in all inputs may be worse than others without one of them,
     such as an action with a small price beside a steep penalty, which a fit that is global in it keeps.
-    Derived inputs are dropped before that, the latest of them at the beginning. Errors below the floor are
-    equal; if the fit is exact with all inputs, distances are not scaled.
+    Derived inputs are dropped before that, the latest of them at the beginning. No input is dropped without
+    which most held-out rows are fitted worse. Errors below the floor are equal; if the fit is exact with all
+    inputs, distances are not scaled.
     """
     if search.rows.spread[target] == 0:
         return plain
@@ -179,6 +185,8 @@ def _own_inputs(
             tried = [best.dropped(column)] if drops else [best.scaled(column, k) for k in _FACTORS]
             for one in tried:
                 error = max(search.least(one, target), floor)
+                if drops and search.mostly_worse(search.best(one, target), search.best(best, target), target):
+                    continue
                 if error <= (_AS_GOOD if drops else _WORTH_IT) * least:
                     best, least = one, min(error, least)
     return best
@@ -202,6 +210,7 @@ class _Search:
         self._scale = torch.where(rows.spread > 0, rows.spread, 1.0)
         self.unexplained: dict[ChartShape, list[float]] = {}
         self._uneven: dict[ChartShape, list[float]] = {}
+        self._by_row: dict[ChartShape, Tensor] = {}
 
     def uneven(self, shape: ChartShape, target: int) -> bool:
         """Return whether the noise of a global fit depends on where a row is."""
@@ -213,6 +222,18 @@ class _Search:
             self._tried[inputs.key] = self.errors(inputs, final=False)
         return min(errors[target] for errors in self._tried[inputs.key].values())
 
+    def best(self, inputs: _Inputs, target: int) -> ChartShape:
+        """Return the shape with the least error of a target among a few."""
+        self.least(inputs, target)
+        found = self._tried[inputs.key]
+        return min(found, key=lambda shape: found[shape][target])
+
+    def mostly_worse(self, one: ChartShape, other: ChartShape, target: int) -> bool:
+        """Return whether a shape fits most held-out rows worse than another one, by a sign test."""
+        mine, its = (self._by_row[shape][:, target] for shape in (one, other))
+        apart = mine[: len(its)].clamp(min=_NEGLIGIBLE) - its[: len(mine)].clamp(min=_NEGLIGIBLE)
+        return float(apart.sign().sum()) > _SIGNS * math.sqrt(int((apart != 0).sum()))
+
     def errors(self, inputs: _Inputs, *, final: bool) -> dict[ChartShape, list[float]]:
         """Return the error of each target for every candidate shape."""
         rows, found = self.rows, dict[ChartShape, list[float]]()
@@ -222,12 +243,14 @@ class _Search:
             alone = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf)
             found = {alone: [1.0] * rows.targets.shape[1]}
             self.unexplained |= found
+            self._by_row[alone] = torch.ones(len(held_out), rows.targets.shape[1], dtype=torch.float64)
             self._uneven |= {alone: [0.0] * rows.targets.shape[1]}
             return found
 
         def note(shape: ChartShape, missed: Tensor) -> None:
             wrong = (missed / self._scale).square()
             found[shape] = wrong.clamp(max=1.0).mean(dim=0).tolist()
+            self._by_row[shape] = wrong
             self.unexplained[shape] = wrong.clamp(max=LARGEST_ERROR).mean(dim=0).tolist()
 
         regressors = inputs.used.nonzero()[:, 0]
