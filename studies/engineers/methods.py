@@ -31,7 +31,7 @@ __all__ = ["CHEAP", "METHODS", "Trained", "applies", "judge", "train"]
 _JUDGED = ("cloning", "lqr", "mpc")
 # Planning at every step is slow; these episodes have the first of the starts of the others.
 _PLANNED_EPISODES = 16
-# As many steps as `neural-mpc` plans; fewer draws, since a gradient search follows.
+# As many steps as `neural-mpc` plans.
 _PLANNER = PlannerConfig(horizon=NeuralMPCConfig().horizon, candidates=16, iterations=3)
 
 

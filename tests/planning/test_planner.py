@@ -61,7 +61,7 @@ def pendulum() -> MultistepSolution:
     return problem.solve(MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy")))
 
 
-def some_states(solution: MultistepSolution, count: int = 6) -> torch.Tensor:
+def some_states(solution: MultistepSolution | PlanSearch, count: int = 6) -> torch.Tensor:
     return solution.problem.nodes.states[:count]
 
 
@@ -75,10 +75,10 @@ def test_the_slope_of_a_plan_agrees_with_central_differences(pendulum: Multistep
     search, states = search_on(pendulum), some_states(pendulum)
     actions = np.random.default_rng(0).uniform(-1.5, 1.5, (8, len(states), 1))
     now = search._follow(states, Plans.of_actions(actions, 2), slopes=True)
-    damping = 1e6  # the change is then the slope over the damping, some 10⁻⁵
+    damping = 1e6 / search._reward_range  # the change is then the slope over the damping, some 10⁻⁵
     change, gains, gain = search._feedback(now, np.full(len(states), damping))
     assert np.abs(gains).max() > 0.1  # damping does not reach them
-    assert np.sqrt(gain * damping).min() > 0.1
+    assert np.sqrt(gain * 1e6).min() > 0.1
     around = replace(now.plans, gains=gains)
     ahead, behind = (
         search._follow(states, around, sign * change, slopes=False).plans.values for sign in (1, -1)
@@ -214,6 +214,17 @@ def test_every_state_is_planned_for_itself(pendulum: MultistepSolution) -> None:
     together = planner.plan(states).values
     alone = np.concatenate([planner.plan(state[None]).values for state in states])
     np.testing.assert_allclose(together, alone, rtol=1e-9)
+
+
+def test_units_of_the_reward_do_not_matter() -> None:
+    data, found = collect_grid(Pendulum(), points=(8, 8, 2)), []
+    for unit in (1.0, 2.0**-20):
+        scaled = replace(data, rewards=unit * data.rewards)
+        problem = MultistepProblem.build(LocalModel(scaled), data.starts, GAMMA, num_nodes=60)
+        policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
+        planner = Planner(problem.solve(policy), PlannerConfig(horizon=8, candidates=2, first_iterations=3))
+        found.append(planner.plan(some_states(planner.search, 8)).actions)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
 
 
 def test_search_keeps_actions_between_their_limits(pendulum: MultistepSolution) -> None:

@@ -18,14 +18,14 @@ __all__ = ["PlanSearch", "Plans"]
 
 # Lengths of a step that are tried at once; of equal values the first is taken, which stays.
 _STEPS = (0.0, 1.0, 0.5, 0.2, 0.05)
-# Damping of the curvature by actions, in units of value per half range squared: at first, at least, and the
-# factors by which it falls after a step that gained and rises after none.
+# Damping of the curvature by actions, in ranges of the reward per squared half range of an action: at first,
+# at least, and the factors by which it falls after a step that gained and rises after none.
 _DAMPING, _LEAST_DAMPING, _FALLS, _RISES = 1e-3, 1e-6, 0.2, 10.0
 # Differences of slopes are over this share of the units of inputs.
 _APART = 0.05
 # Rounds in which several actions are put to their best within limits, one after the other.
 _SWEEPS = 10
-# A predicted gain below this share of the value ends the search.
+# A predicted gain below this share of value and range of the reward ends the search.
 _TINY = 1e-9
 
 
@@ -134,7 +134,7 @@ class PlanSearch:
         everywhere, many = states.repeat(n, 1), np.tile(np.arange(m), n)
         for _ in range(iterations):
             change, gains, gain = self._feedback(now, damping)
-            if (gain <= _TINY * (1.0 + np.abs(now.plans.values))).all():
+            if (gain <= _TINY * (self._reward_range + np.abs(now.plans.values))).all():
                 break
             around = Plans(now.plans.actions, now.plans.states, gains, now.plans.values).take(many)
             tried = self._follow(everywhere, around, change[:, many] * lengths[:, None], slopes=True)
@@ -183,7 +183,7 @@ class PlanSearch:
         (T, m, _), d_s = path.actions.shape, path.states.shape[2]
         backups = path.backups(self.problem.discount, self.problem.unknown_value, now.G)
         change, gains = np.zeros_like(plans.actions), np.zeros_like(plans.gains)
-        gain, square = np.zeros(m), np.diag(((self.high - self.low) / 2) ** -2)
+        gain, unit = np.zeros(m), self._reward_range * np.diag(((self.high - self.low) / 2) ** -2)
         of_rewards = self._reward_curvature(path)
         end = torch.as_tensor(path.states[-1])
         p, P = self._tail_slopes(end), _concave(self._tail_slopes, end.numpy(), self._units[:d_s])
@@ -194,13 +194,17 @@ class PlanSearch:
             Q -= np.abs(one.by_leaving)[:, None, None] * u[:, :, None] * u[:, None, :]
             q_a, Q_as, Q_aa = q[:, d_s:], Q[:, d_s:, :d_s], Q[:, d_s:, d_s:]
             room = self.low - path.actions[t], self.high - path.actions[t]
-            k, K = _within(room, q_a, Q_as, Q_aa - _LEAST_DAMPING * square, damping[:, None, None] * square)
+            k, K = _within(room, q_a, Q_as, Q_aa - _LEAST_DAMPING * unit, damping[:, None, None] * unit)
             change[t], gains[t] = k, K
             gain = (q_a * k).sum(axis=1) + one.stays * one.goes_on * gain
             p = q[:, :d_s] + _times(_T(K), q_a + _times(Q_aa, k)) + _times(_T(Q_as), k)
             P = Q[:, :d_s, :d_s] + _T(K) @ (Q_aa @ K + Q_as) + _T(Q_as) @ K
             P = (P + _T(P)) / 2
         return np.nan_to_num(change), np.nan_to_num(gains), gain
+
+    @property
+    def _reward_range(self) -> float:
+        return max(self.model.reward_high - self.model.reward_low, np.finfo(np.float64).tiny)
 
     @property
     def _units(self) -> FloatArray:
