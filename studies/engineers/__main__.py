@@ -25,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         wanted = jobs(given.logs, plants=given.plants, methods=given.methods, rows=given.rows)
-        todo = wanted if given.again else missing(wanted, given.results)
+        todo = missing(wanted, given.results)
+        if given.again:
+            todo = [job for job in wanted if job in todo or not given.methods or job.method in given.methods]
         say(f"{len(todo)} of {len(wanted)} runs to make")
         for record in run_all(todo, workers=given.workers, folder=given.results):
             say(_line(record))
@@ -54,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rows", nargs="+", default=SIZES, type=int, help="sizes of the logs")
     parser.add_argument("--logs", default=tuple(range(10)), type=seeds_of, help="such as 0-2")
     parser.add_argument("--workers", default=1, type=int, help="number of processes")
-    parser.add_argument("--again", action="store_true", help="repeat runs that have a record")
+    parser.add_argument(
+        "--again", action="store_true", help="repeat runs that have a record; of named methods, theirs alone"
+    )
     parser.add_argument("--results", type=Path, default=FOLDER, help="folder of the records")
     return parser
 

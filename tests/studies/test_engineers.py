@@ -10,6 +10,7 @@ import pytest
 import nopg
 from nopg.baselines import NeuralConfig
 from studies.engineers import DEVELOPMENT, REPORT, TASKS
+from studies.engineers.__main__ import main
 from studies.engineers.best import QuadraticLaw, search
 from studies.engineers.methods import METHODS, train
 from studies.engineers.page import figure, page
@@ -241,3 +242,18 @@ def test_every_plant_has_one_role_and_every_method_a_column() -> None:
     assert len(names) == len(set(names)) == len(TASKS) == 18
     header = page(_log("four-tank")).split("## Scores")[1].splitlines()[2]
     assert all(f" {method} " in header for method in METHODS)
+
+
+def test_named_methods_alone_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[Job]()
+
+    def run_all(todo: list[Job], **_: Any) -> list[Record]:
+        made.extend(todo)
+        return []
+
+    monkeypatch.setattr("studies.engineers.__main__.run_all", run_all)
+    command = ["--plants", "steam-drum", "--methods", "lqr", "--rows", "500", "--logs", "0"]
+    assert main(command) == 0
+    assert made == []  # there are records
+    assert main([*command, "--again"]) == 0
+    assert made == [Job("steam-drum", "lqr", 500, 0)]
