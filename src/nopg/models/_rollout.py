@@ -13,7 +13,7 @@ from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.models._local_model import LocalModel
 from nopg.models._model import RewardFunction
 
-__all__ = ["Act", "Backup", "Rollout", "along", "leaving_share", "rollout"]
+__all__ = ["Act", "Backup", "Rollout", "along", "leaving_share", "rollout", "with_slopes"]
 
 Act = Callable[[Tensor, int], Tensor]
 """Actions (m, d_a) at state features (m, d_f) in step t."""
@@ -307,18 +307,27 @@ def _step(
 def along(path: Rollout, function: RewardFunction, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
     """Return a function of (s, a, s′) along all steps (T, m), and its derivative by (s, a) (T, d, m)."""
     T, m, _ = path.states[:-1].shape
-    parts = [path.measured[:-1], path.actions, path.measured[1:]]
-    s, a, after = (torch.as_tensor(part.reshape(T * m, -1)).requires_grad_(slopes) for part in parts)
-    with torch.set_grad_enabled(slopes):
-        values = function(s, a, after)
-        total = values.sum()
-    found = values.detach().double().numpy().reshape(T, m)
+    parts = (part.reshape(T * m, -1) for part in (path.measured[:-1], path.actions, path.measured[1:]))
+    values, grads = with_slopes(function, *parts, slopes=slopes)
+    found = values.reshape(T, m)
     if not slopes:
         return found, np.zeros((T, 0, m))
     assert path.slopes is not None
     moves, _, _ = path.slopes
-    by_s, by_a, by_next = (
-        part.numpy().reshape(T, m, -1).transpose(0, 2, 1)
-        for part in torch.autograd.grad(total, (s, a, after), allow_unused=True, materialize_grads=True)
-    )
+    by_s, by_a, by_next = (part.reshape(T, m, -1).transpose(0, 2, 1) for part in grads)
     return found, np.concatenate([by_s, by_a], axis=1) + (by_next[:, :, None] * moves).sum(axis=1)
+
+
+def with_slopes(
+    function: RewardFunction, s: FloatArray, a: FloatArray, after: FloatArray, *, slopes: bool = True
+) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+    """Return a function of (s, a, s′) at rows (n,), and its derivatives by the three, (n, ·) if wanted."""
+    parts = [torch.as_tensor(part).requires_grad_(slopes) for part in (s, a, after)]
+    with torch.set_grad_enabled(slopes):
+        values = function(*parts)
+        total = values.sum()
+    found: FloatArray = values.detach().double().numpy()
+    if not slopes:
+        return found, ()
+    grads = torch.autograd.grad(total, parts, allow_unused=True, materialize_grads=True)
+    return found, tuple(part.numpy() for part in grads)

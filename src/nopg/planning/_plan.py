@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.bellman._multistep_terms import MultistepTerms
 from nopg.models import LocalModel
 from nopg.models._model import RewardFunction
-from nopg.models._rollout import Rollout, rollout
+from nopg.models._rollout import Rollout, rollout, with_slopes
 
 __all__ = ["PlanSearch", "Plans"]
 
@@ -136,7 +136,7 @@ class PlanSearch:
             change, gains, gain = self._feedback(now, damping)
             if (gain <= _TINY * (self._reward_range + np.abs(now.plans.values))).all():
                 break
-            around = Plans(now.plans.actions, now.plans.states, gains, now.plans.values).take(many)
+            around = replace(now.plans, gains=gains).take(many)
             tried = self._follow(everywhere, around, change[:, many] * lengths[:, None], slopes=True)
             best = tried.plans.values.reshape(n, m).argmax(axis=0)
             now = tried.take(best * m + np.arange(m))
@@ -243,12 +243,7 @@ def _function_slopes(
 ) -> FloatArray:
     """Return the derivative (n, d) of a reward by (s, a), s′ moving with them."""
     d_s = after.shape[1]
-    parts = [torch.as_tensor(part).requires_grad_() for part in (x[:, :d_s], x[:, d_s:], after)]
-    with torch.enable_grad():
-        total = function(*parts).sum()
-    s, a, later = (
-        part.numpy() for part in torch.autograd.grad(total, parts, allow_unused=True, materialize_grads=True)
-    )
+    _, (s, a, later) = with_slopes(function, x[:, :d_s], x[:, d_s:], after)
     return np.concatenate([s, a], axis=1) + _times(_T(moves), later)
 
 
