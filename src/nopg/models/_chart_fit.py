@@ -11,6 +11,7 @@ from torch import Tensor
 from nopg._typing import FloatArray, IntArray
 from nopg.models._charts import Charts
 from nopg.models._excitation import TOLERATED
+from nopg.models._features import FirstFeatures
 
 __all__ = ["ChartFit"]
 
@@ -31,13 +32,14 @@ class ChartFit:
         shape, space = charts.shape, charts.space
         self.columns, self.num_charts = charts.columns, len(charts.centers)
         self._regressors = charts.regressors.tolist()
-        self._units, self._origin = _array(space.units), _array(space.origin)
+        self._units, self._first = _array(space.units), FirstFeatures(space, shape.used)
         self._periods = {k: float(space.periods[k]) for k in space.periods.nonzero()[:, 0].tolist()}
         self._total_noise = self._noise = _array(charts.noise.T)
-        # b·features = level + Σ gᵢfᵢ + Σ fᵢSᵢⱼfⱼ/2 of the first features: (P, t), (P, q, t), (P, q·t, q).
+        # b·features = level + Σ gᵢfᵢ + Σ fᵢSᵢⱼfⱼ/2 of the first features: (t, P), (q, t, P), (P, q·t, q).
         P, _, t = everywhere.shape
-        q = len(self._regressors) + sum(k in self._periods for k in self._regressors)
-        self._global_level, self._global_slope = _array(everywhere[:, 0]), _array(everywhere[:, 1 : 1 + q])
+        q = len(self._first)
+        self._global_level = _array(everywhere[:, 0].T)
+        self._global_slope = _array(everywhere[:, 1 : 1 + q].permute(1, 2, 0))
         self._global_matrix = None
         if shape.global_degree == 2:
             products = everywhere[:, 1 + q :].permute(0, 2, 1)
@@ -167,29 +169,29 @@ class ChartFit:
         self, x: FloatArray, part: IntArray | None, out: FloatArray, jacobian: FloatArray | None
     ) -> None:
         """Add the global fit, features in the order of `InputSpace.features`, in place."""
-        of_input, features, rates = list[int](), list[FloatArray](), list[FloatArray]()
-        for k in self._regressors:
-            scaled = (x[k] - self._origin[k]) / self._units[k]
-            if k in self._periods:
-                cos, sin = np.cos(scaled), np.sin(scaled)
-                of_input, features, rates = [*of_input, k, k], [*features, cos, sin], [*rates, -sin, cos]
-            else:
-                one = np.ones_like(scaled)
-                of_input, features, rates = [*of_input, k], [*features, scaled], [*rates, one]
-        F = np.stack(features) if features else np.zeros((0, x.shape[1]))
-        q, t = len(F), len(self.columns)
-        whole = [(0, np.arange(x.shape[1]))]
-        groups = whole if part is None else [(n, np.flatnonzero(part == n)) for n in np.unique(part)]
-        for number, some in groups:
-            f, level = F[:, some], self._global_level[number][:, None]
-            slope = straight = np.broadcast_to(self._global_slope[number][:, :, None], (q, t, len(some)))
-            if self._global_matrix is not None:
-                bent = (self._global_matrix[number] @ f).reshape(q, t, len(some))
-                slope, straight = slope + bent, slope + 0.5 * bent
-            out[:t, some] += level + (straight * f[:, None]).sum(axis=0)
-            if jacobian is not None:
-                for i, k in enumerate(of_input):
-                    jacobian[:t, k, some] += slope[i] * (rates[i][some] / self._units[k])
+        F, rates = self._first.at(x)
+        chosen: Any = slice(0, 1) if part is None else part
+        level, slope = self._global_level[:, chosen], self._global_slope[:, :, chosen]
+        t, straight = len(level), slope
+        if self._global_matrix is not None:
+            bent = self._bent(F, part)
+            slope, straight = slope + bent, slope + 0.5 * bent
+        out[:t] += level + (straight * F[:, None]).sum(axis=0)
+        if jacobian is not None:
+            self._first.add_slopes(jacobian[:t].transpose(1, 0, 2), slope * rates[:, None])
+
+    def _bent(self, F: FloatArray, part: IntArray | None) -> FloatArray:
+        """Return the slopes (q, t, m) of the products of the first features (q, m)."""
+        assert self._global_matrix is not None
+        shape = len(F), len(self._global_level), F.shape[1]
+        if part is None:
+            whole: FloatArray = (self._global_matrix[0] @ F).reshape(shape)
+            return whole
+        bent: FloatArray = np.empty(shape)
+        for number in np.unique(part):
+            some = part == number
+            bent[:, :, some] = (self._global_matrix[number] @ F[:, some]).reshape(*shape[:2], -1)
+        return bent
 
 
 def _blend(D: FloatArray) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:

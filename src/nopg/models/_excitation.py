@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nopg._typing import FloatArray, IntArray
+from nopg.models._features import FirstFeatures
 from nopg.models._regression_rows import InputSpace, RegressionRows, RowBatch
 
 __all__ = ["TOLERATED", "Excitation", "GlobalUncertainty", "local_uncertainty", "noise_share"]
@@ -100,11 +101,11 @@ class Excitation:
     def at(self, inputs: Tensor, uncertainty: Tensor) -> Tensor:
         """Return the covariance (m, d, d) of slopes by the inputs in their units, at inputs (m, d)."""
         m, d = inputs.shape
-        F, columns, rates = self._first(inputs.T.numpy())
+        F, rates = self._first.at(inputs.T.numpy())
         R = np.zeros((d, len(F), m))  # ∂F/∂x
-        R[columns, np.arange(len(F))] = rates
+        R[self._first.columns, np.arange(len(F))] = rates
         if self.degree == 2:
-            one, other = np.triu_indices(len(F))
+            one, other = self._pairs
             R = np.concatenate([R, R[:, one] * F[other] + F[one] * R[:, other]], axis=1)
         jacobian = torch.as_tensor(R).permute(2, 0, 1) * self.space.units[:, None]  # (m, d, q)
         return jacobian @ uncertainty @ jacobian.mT
@@ -116,42 +117,34 @@ class Excitation:
 
         The second is its derivative by the inputs, shape (d, m), or 0 if not requested.
         """
-        F, columns, rates = self._first(x)
+        F, rates = self._first.at(x)
         k, slope = len(F), np.zeros_like(x)
-        one, other = np.triu_indices(k)
+        one, other = self._pairs
         features = np.concatenate([F, F[one] * F[other]]) if self.degree == 2 else F
         apart = features - self.center.numpy()[:, None]
         bent = uncertainty @ apart
         value: FloatArray = (apart * bent).sum(axis=0)
         if not slopes:
             return value, slope
-        by_first, products = bent[:k], bent[k:]
-        if self.degree == 2:  # products of feature i with itself and with those after it follow each other
-            by_first, start = by_first.copy(), 0
-            for i in range(k):
-                own = products[start : start + k - i]
-                by_first[i] += (own * F[i:]).sum(axis=0)
-                by_first[i:] += own * F[i]
-                start += k - i
-        np.add.at(slope, columns, 2.0 * rates * by_first)
+        by_first = bent[:k]
+        if self.degree == 2:
+            by_product = np.zeros((k, *F.shape))
+            by_product[one, other] = bent[k:]
+            by_product[other, one] += bent[k:]  # a square counts twice
+            by_first = by_first + (by_product * F).sum(axis=1)
+        self._first.add_slopes(slope, 2.0 * rates * by_first)
         return value, slope
 
-    def _first(self, x: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
-        """Return features of degree 1 (k, m) at inputs (d, m), the input of each, and their derivatives."""
-        first, columns, rates = list[FloatArray](), list[int](), list[FloatArray]()
-        for column in self.varies.nonzero()[:, 0].tolist():
-            unit = float(self.space.units[column])
-            scaled = (x[column] - float(self.space.origin[column])) / unit
-            if self.space.periods[column] == 0:
-                first, columns = [*first, scaled], [*columns, column]
-                rates = [*rates, np.full_like(scaled, 1.0 / unit)]
-                continue
-            cos, sin = np.cos(scaled), np.sin(scaled)
-            first, columns = [*first, cos, sin], [*columns, column, column]
-            rates = [*rates, -sin / unit, cos / unit]
-        shape = len(first), x.shape[1]
-        F, R = (np.array(parts).reshape(shape) for parts in (first, rates))
-        return F, np.array(columns, dtype=np.int64), R
+    @cached_property
+    def _first(self) -> FirstFeatures:
+        """Features of degree 1."""
+        return FirstFeatures(self.space, self.varies)
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray]:
+        """The two factors of each feature of degree 2."""
+        one, other = np.triu_indices(len(self._first))
+        return one, other
 
 
 class GlobalUncertainty:
