@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from shlex import quote
 from typing import NamedTuple
 
 import numpy as np
@@ -128,7 +129,11 @@ class PIRule:
         needed = [output, *points, lag_name(output, 1), *before, lag_name(moved, 1)]
         if missing := [name for name in needed if name not in data.schema.states]:
             lags = dict.fromkeys((output, *points, moved), 1)
-            raise DataError(f"the states lack {', '.join(missing)}; use data.derive(lags={lags})")
+            options = " ".join(f"--lags {quote(f'{name}=1')}" for name in lags)
+            raise DataError(
+                f"a PI controller by the SIMC rule needs the row before, but the log has no "
+                f"{', '.join(missing)}; add them with data.derive(lags={lags}), or nopg fit … {options}"
+            )
         plant = FirstOrderPlant.of(data, output, moved)
         if plant.gain == 0:
             raise DataError(f"{moved!r} does not move {output!r} in this log; the rule needs a gain")
