@@ -13,6 +13,12 @@ hypothesis.settings.register_profile("developer", deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the pages first: half a minute at the very end would be waited for on one core."""
+    items.sort(key=lambda item: item.path.suffix != ".md")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     """Small problems run faster on one thread, and their sums do not depend on the number of cores."""

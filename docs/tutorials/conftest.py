@@ -7,8 +7,8 @@ import pytest
 
 collect_ignore = ["conftest.py"]  # it holds no doctests, and tests/ has one of the same name
 _HERE = Path(__file__).parent
-# Half a minute and more on one thread; tests/test_tutorials.py runs its code on a short log.
-_SLOW = ("mountain-car.md", "plant.md")
+# Half a minute and more on one thread; README.md trains what the pendulum's page does.
+_SLOW = ("mountain-car.md", "pendulum-grid.md", "plant.md")
 
 
 @pytest.hookimpl(tryfirst=True)

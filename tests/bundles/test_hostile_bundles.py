@@ -71,6 +71,14 @@ def check(bundle: Path, folder: Path, cases: int, forged: int) -> None:
 
 
 # With the model of the default every controller that loads is evaluated again, for a second.
+@pytest.mark.parametrize(("model", "cases", "forged"), [(0, 10, 5), (1, 30, 10)], ids=["local", "paper"])
+def test_some_changed_controllers_are_refused_or_tell_the_truth(
+    bundles: list[Path], tmp_path: Path, model: int, cases: int, forged: int
+) -> None:
+    check(bundles[model], tmp_path, cases, forged)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "cases", "forged"), [(0, 15, 8), (1, 200, 60)], ids=["local", "paper"])
 def test_hundreds_of_changed_controllers_are_refused_or_tell_the_truth(
     bundles: list[Path], tmp_path: Path, model: int, cases: int, forged: int

@@ -65,14 +65,10 @@ def check(run: Path, cases: int) -> None:
     sys.stdout.write(f"{found}\n")
 
 
-def test_sixty_hostile_inputs_end_in_errors_of_ours(run: Path) -> None:
-    check(run, 60)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_five_hundred_hostile_inputs_end_in_errors_of_ours(run: Path) -> None:
-    check(run, 500)
+@pytest.mark.parametrize("cases", [20, *(pytest.param(many, marks=pytest.mark.slow) for many in (60, 500))])
+def test_so_many_hostile_inputs_end_in_errors_of_ours(run: Path, cases: int) -> None:
+    check(run, cases)
 
 
 def in_a_process(arguments: list[str], folder: Path) -> None:

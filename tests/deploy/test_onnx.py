@@ -33,7 +33,6 @@ SOME = [
     ("gaussian-mlp-mean", False, True),
     ("gaussian-mlp", True, False),
     ("formula", True, True),
-    ("formula", False, False),
 ]
 CASES = [case if case in SOME else pytest.param(*case, marks=pytest.mark.slow) for case in ALL]
 

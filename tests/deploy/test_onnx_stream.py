@@ -26,7 +26,6 @@ from nopg.training import Controller, TrainingResult, optimize
 
 Numbers = npt.NDArray[np.float64]
 OUTPUTS = ["action", "support", "unknown", "next_state", "next_age"]
-STEPS = 10_000
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
@@ -90,16 +89,17 @@ def acted(one: runtime.ControllerStream, measured: Numbers, applied: Numbers | N
         return np.full(2, np.nan)
 
 
-def test_numpy_torch_and_onnxruntime_agree_on_ten_thousand_steps_with_faults(
-    exported: OnnxExport, robot: runtime.RuntimeController
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_numpy_torch_and_onnxruntime_agree_on_so_many_steps_with_faults(
+    exported: OnnxExport, robot: runtime.RuntimeController, count: int
 ) -> None:
-    feed = faulty_stream(STEPS)
+    feed = faulty_stream(count)
     ours, theirs = robot.stream(), OnnxRuntime(exported)
     of_torch = clipped(with_derived().policy).stream()
     rows: dict[str, list[Numbers]] = {"numpy": [], "torch": [], "onnx": []}
     starts: list[tuple[bool, bool]] = []
     last = -np.inf
-    for t in range(STEPS):
+    for t in range(count):
         measured, time = feed.measured[t], float(feed.times[t])
         override = None if np.isnan(feed.overridden[t]).any() else feed.overridden[t]
         if feed.resets[t]:
@@ -119,9 +119,9 @@ def test_numpy_torch_and_onnxruntime_agree_on_ten_thousand_steps_with_faults(
     assert all(one == other for one, other in starts)
     # The stream has all of it: values beyond their hold, start-ups, and mostly neither.
     refused, started = int(np.isnan(found["numpy"][:, 0]).sum()), sum(one for one, _ in starts)
-    assert refused > 200
-    assert started > refused + 100
-    assert STEPS - started > 8_000
+    assert refused > count / 50
+    assert started > refused + count / 100
+    assert count - started > 0.8 * count
 
 
 def test_the_graph_and_the_step_of_numpy_start_anew_at_the_same_steps(exported: OnnxExport) -> None:

@@ -99,22 +99,17 @@ def test_ten_thousand_random_steps_equal_one_cart_at_a_time(
     np.testing.assert_allclose(next_states, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("steps", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("pole", "rate"),
-    [
-        (SHORT_POLE, 50.0),
-        (LONG_POLE, 500.0),
-        pytest.param(SHORT_POLE, 500.0, marks=pytest.mark.slow),
-        pytest.param(LONG_POLE, 50.0, marks=pytest.mark.slow),
-    ],
+    ("pole", "rate"), [(SHORT_POLE, 50.0), (LONG_POLE, 500.0), (SHORT_POLE, 500.0), (LONG_POLE, 50.0)]
 )
-def test_feedback_balances_the_pole_for_ten_thousand_steps(pole: Pole, rate: float) -> None:
+def test_feedback_balances_the_pole_for_so_many_steps(pole: Pole, rate: float, steps: int) -> None:
     cart_pole = pole.cart_pole(rate=rate)
     episodes = simulate(
-        cart_pole, balancing_feedback(cart_pole, pole), steps=10_000, num_episodes=20, rng=generator(0)
+        cart_pole, balancing_feedback(cart_pole, pole), steps=steps, num_episodes=20, rng=generator(0)
     )
     assert not bool(episodes.terminated.any())
-    assert episodes.returns.min().item() >= 9_990
+    assert episodes.returns.min().item() >= 0.999 * steps
 
 
 @pytest.mark.parametrize("pole", [SHORT_POLE, LONG_POLE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -209,14 +210,19 @@ def test_the_command_line_summarizes_plants_and_trains_for_one(folder: Path, tmp
         assert done.exit_code == code, done.output
         return " ".join(done.output.split())
 
-    summary, out = str(tmp_path / "summary"), str(tmp_path / "controller")
-    command = ("summarize", str(folder), "--plant", "plant", "--workers", "1", "-o", summary)
-    assert f"{ODD} stands out" in run(*command)
+    summary, out, few = (str(tmp_path / name) for name in ("summary", "controller", "few"))
+    options = ("--plant", "plant", "--workers", "1", "-o", summary)
+    assert f"{ODD} stands out" in run("summarize", str(folder), *options)
     assert "holds a summary already" in run("summarize", str(folder), "-o", summary, code=1)
-    told = json.loads(run(*command, "--overwrite", "--json"))
+    Path(few).mkdir()
+    for name in ("a", "b", NEW):
+        shutil.copy(folder / f"{name}.parquet", few)
+    told = json.loads(run("summarize", few, *options, "--overwrite", "--json"))
+    assert [one["name"] for one in told["plants"]] == ["a", "b", NEW]
     assert told["rows"] == sum(one["rows"] for one in told["plants"])
     assert "there is no plant 'z'" in run("fit", summary, "--plant", "z", "-g", "0.9", "-o", out, code=1)
-    run("fit", summary, "--plant", NEW, "-g", "0.9", "-o", out, "--updates", "1")
+    brief = ("--updates", "1", "--begin", "given", "--policy", "deterministic")
+    run("fit", summary, "--plant", NEW, "-g", "0.9", "-o", out, *brief)
     assert nopg.load(out).discount == 0.9
     assert "no summary of several plants" in run(
         "fit", str(folder), "--plant", NEW, "-g", "0.9", "-o", str(tmp_path / "other"), code=1

@@ -70,11 +70,12 @@ def test_rows_that_lose_mass_sharpen_the_bound() -> None:
     assert Resolvent(operator([[0.5]]), 0.9).inverse_bound == pytest.approx(1 / 0.55)
 
 
-def test_no_certificate_is_violated_in_a_thousand_systems() -> None:
-    counts = certificate_cases(1000, seed=0)
+@pytest.mark.parametrize("count", [200, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_no_certificate_is_violated_in_so_many_systems(count: int) -> None:
+    counts = certificate_cases(count, seed=0)
     assert counts == {
-        "cases": 1000,
-        "certificates": 6000,
+        "cases": count,
+        "certificates": 6 * count,
         "q error": 0,
         "mu error": 0,
         "duality gap": 0,

@@ -284,7 +284,7 @@ def test_a_planner_is_evaluated_like_any_controller_and_beats_its_policy(
 ) -> None:
     data, planner = (
         regulator.problem.data,
-        Planner(regulator, PlannerConfig(horizon=8, candidates=0, first_iterations=1)),
+        Planner(regulator, PlannerConfig(horizon=4, candidates=0, first_iterations=1)),
     )
     planned, own = evaluate_offline(planner, data, GAMMA), evaluate_offline(regulator.policy, data, GAMMA)
     assert planned.interval[0] > own.interval[0]

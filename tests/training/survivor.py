@@ -28,10 +28,11 @@ from nopg.kernels import Bandwidths
 from nopg.training import CSVLogger
 from nopg.training._optimize import build_policy
 
-UPDATES = 60
+UPDATES, FEW = 60, 12
 PAPER = nopg.PaperModel.Config(solver="gmres", bandwidths=Bandwidths.from_values([0.25, 0.25, 0.6], [2.0]))
 CASES: dict[str, dict[str, Any]] = {
     "paper": {"model": PAPER, "policy": "gaussian"},
+    "brief": {"model": PAPER, "policy": "gaussian"},
     "local": {},
     "portfolio": {},
 }
@@ -40,7 +41,7 @@ CASES: dict[str, dict[str, Any]] = {
 def train(data: Transitions, case: str, folder: Path) -> None:
     """Train, and write down every bit of what came out."""
     config = nopg.TrainingConfig(
-        updates=UPDATES,
+        updates=FEW if case == "brief" else UPDATES,
         start="given" if case == "local" else "auto",
         callbacks=[CSVLogger(folder / "log.csv")],
         progress=False,

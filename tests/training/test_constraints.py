@@ -56,8 +56,8 @@ def share_above(levels: torch.Tensor, edge: float) -> float:
 
 def train(data: Transitions, *constraints: Constraint, **settings: object) -> TrainingResult:
     arguments: dict[str, object] = {
-        "updates": 40,
-        "learning_rate": 0.04,
+        "updates": 20,
+        "learning_rate": 0.08,
         "progress": False,
         **settings,
     }

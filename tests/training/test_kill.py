@@ -90,7 +90,7 @@ def kill_until(lives: Lives, folder: Path, case: str, *, kills: int, seed: int) 
 
 
 def test_a_training_survives_three_kills(lives: Lives, tmp_path: Path) -> None:
-    assert kill_until(lives, tmp_path, "paper", kills=3, seed=0)["kills"] == 3
+    assert kill_until(lives, tmp_path, "brief", kills=3, seed=0)["kills"] == 3
 
 
 def fill_until(lives: Lives, folder: Path, case: str, *, rooms: list[int]) -> int:
@@ -110,7 +110,7 @@ def fill_until(lives: Lives, folder: Path, case: str, *, rooms: list[int]) -> in
 
 
 def test_a_training_goes_on_after_the_disk_was_full(lives: Lives, tmp_path: Path) -> None:
-    assert fill_until(lives, tmp_path, "paper", rooms=[1, 9]) == 2
+    assert fill_until(lives, tmp_path, "brief", rooms=[1, 9]) == 2
 
 
 @pytest.mark.slow

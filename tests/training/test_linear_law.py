@@ -13,7 +13,7 @@ from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.policies import DeviationPolicy, FormulaPolicy, MLPPolicy
 from nopg.training._linear_law import linear_law
 
-BRIEF = TrainingConfig(updates=3, progress=False)
+BRIEF = TrainingConfig(updates=1, progress=False)
 
 
 def log_of(episodes: int = 8, *, bend: float = 0.0, steps: int = 25) -> Transitions:

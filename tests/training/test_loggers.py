@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,6 +142,7 @@ def test_a_killed_process_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
     process.start()
     while not path.exists() or path.stat().st_size < 20_000:
         assert process.is_alive()
+        time.sleep(0.01)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()

@@ -75,8 +75,11 @@ def test_a_loaded_result_answers_bit_for_bit_as_the_one_that_was_saved(
     [
         ("paper", "deterministic", {}),
         ("paper", "gaussian", {"integration": MonteCarlo(2, seed=5)}),
-        ("local", "gaussian", {}),
-        ("local", "deterministic", {"initial_states": [[3.14, 0.0], [2.0, 0.0]]}),
+        ("local", "gaussian", {"initial_states": [[3.14, 0.0], [2.0, 0.0]]}),
+        pytest.param("local", "gaussian", {}, marks=pytest.mark.slow),
+        pytest.param(
+            "local", "deterministic", {"initial_states": [[3.14, 0.0], [2.0, 0.0]]}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_every_model_and_policy_comes_back(
