@@ -24,7 +24,7 @@ _LEFT, _RIGHT = -50.0, 130.0
 _INTRODUCTION = """# The engineers' benchmark
 
 Made by `python -m studies page engineers` from `results/studies/engineers.jsonl`; the runs by
-`python -m studies.engineers --logs 0-2`. Do not edit.
+`python -m studies.engineers --logs 0-3`. Do not edit.
 
 Someone logged a plant with a noisy PI controller or with random steps, {sizes} rows. What does each method
 get on the true plant? Scores: 0 is the logged controller itself, without dither and with its set point at
