@@ -10,7 +10,6 @@ starts on the plant.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -32,7 +31,7 @@ from studies.plants.simulation import control_law, run_plant
 from studies.printing import note, say
 from studies.records import FOLDER, Record, append, code_version, last_of_each, read
 from studies.rivals import RIVALS
-from studies.seeds import seeds_of
+from studies.seeds import asked_for, study_parser
 
 __all__ = ["METHODS", "STUDY", "main", "page"]
 
@@ -155,21 +154,14 @@ def _rows(records: Sequence[Record]) -> list[tuple[str, ...]]:
 
 def main() -> None:
     """Make the runs and print the page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.planning",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--plant", choices=tuple(_PLANTS), help="both by default")
+    parser = study_parser("planning", __doc__, _PLANTS, logs="0")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="all by default")
-    parser.add_argument("--logs", type=seeds_of, default=(0,), help="such as 0-4")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    for seed in given.logs:
-        for plant in [_PLANTS[given.plant]] if given.plant else _PLANTS.values():
-            note(f"{plant.name}, log {seed}")
-            for record in run(plant, seed, given.methods):
-                append(record, FOLDER)
+    for plant, seed in asked_for(given, _PLANTS):
+        note(f"{plant.name}, log {seed}")
+        for record in run(plant, seed, given.methods):
+            append(record, FOLDER)
     say(page(last_of_each(read(FOLDER, STUDY))))
 
 

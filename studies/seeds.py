@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-__all__ = ["plants_and_seeds", "seeds_of"]
+__all__ = ["asked_for", "plants_and_seeds", "seeds_of", "study_parser"]
 
 P = TypeVar("P")
 
@@ -28,6 +28,13 @@ def plants_and_seeds(
         plants: By name; all by default.
         logs: Seeds by default, such as `0-4`.
     """
+    yield from asked_for(study_parser(module, text, plants, logs=logs).parse_args(), plants)
+
+
+def study_parser(
+    module: str, text: str | None, plants: Mapping[str, P], *, logs: str
+) -> argparse.ArgumentParser:
+    """Return the command line of `plants_and_seeds`, for a study with more options."""
     parser = argparse.ArgumentParser(
         prog=f"python -m studies.{module}",
         description=text,
@@ -35,7 +42,11 @@ def plants_and_seeds(
     )
     parser.add_argument("--plant", choices=tuple(plants), help="all by default")
     parser.add_argument("--logs", default=logs, help=f"such as {logs}")
-    given = parser.parse_args()
+    return parser
+
+
+def asked_for(given: argparse.Namespace, plants: Mapping[str, P]) -> Iterator[tuple[P, int]]:
+    """Yield the plants and seeds of parsed arguments, log by log."""
     chosen = [plants[given.plant]] if given.plant else list(plants.values())
     for seed in seeds_of(given.logs):
         for plant in chosen:
