@@ -49,7 +49,7 @@ def run_trial(seed: int, *, runs: int, step: float, updates: int) -> str:
     started = time.process_time()
     result = nopg.optimize(data, DISCOUNT, config=nopg.TrainingConfig(updates=updates))
     seconds = time.process_time() - started
-    pi = result.evaluator.evaluate(average_behaviour(data)).expected_return
+    pi = result.evaluator.assess(average_behaviour(data)).expected_return
 
     plant = TwoTanks()
     laws: dict[str, ControlLaw] = {"learned": result.policy, "PI": level_controller(plant)}

@@ -23,7 +23,7 @@ import torch
 
 import nopg
 from nopg.advice._simulation import append as append_rows
-from nopg.evaluation import OfflineEvaluation
+from nopg.evaluation import Assessment
 from studies.calibration.plants import PLANTS
 from studies.calibration.plants.laws import Array
 from studies.calibration.plants.plant import Plant, horizon, random_generator
@@ -110,7 +110,7 @@ class _Case:
         """The controller with gains that are optimal for small deviations."""
         return self.plant.law(self.plant.gain())
 
-    def judge(self, data: nopg.Transitions) -> OfflineEvaluation:
+    def judge(self, data: nopg.Transitions) -> Assessment:
         """Return the evaluation of the policy from the starts of the log."""
         return nopg.evaluate_offline(self.policy, data.starting_at(self.log.starts), _DISCOUNT)
 
@@ -147,7 +147,7 @@ class _Case:
         rewards = self.plant.run(self.policy, repeated, steps, rng).rewards
         return float((_DISCOUNT ** np.arange(steps) @ rewards).mean())
 
-    def record(self, method: str, first: OfflineEvaluation) -> Record:
+    def record(self, method: str, first: Assessment) -> Record:
         """Return the record of all rounds of one method."""
         began, data, found = time.process_time(), self.log, first
         chosen, verdicts = list[str](), [first.verdict]

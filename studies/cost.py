@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable
 
 import torch
-from scipy.spatial import cKDTree
 
 import nopg
 from nopg.baselines import BASELINES, baseline
@@ -72,65 +71,9 @@ def update_ratio(few: int, many: int) -> float:
         data = collect_uniform(Pendulum(), rows, seed=0)
         problem = MultistepProblem.build(LocalModel(data), data.starts[:20], 0.97)
         policy = MLPPolicy.from_data(data.features, data.actions, rng=torch.Generator().manual_seed(0))
-        seconds.append(_median(lambda p=problem, q=policy: p.solve(q, slopes=True).gradient(), 7))  # type: ignore[misc]
+        gradient, rng = problem.estimator(), torch.Generator()
+        seconds.append(_median(lambda g=gradient, q=policy, r=rng: g.estimate(q, rng=r), 21))  # type: ignore[misc]
     return seconds[1] / seconds[0]
-
-
-def floor_ratio(rows: int) -> float:
-    """Return the time of one update over that of its floor in bare torch.
-
-    The floor has what no implementation of the equation can save: at every state of every rollout the policy
-    forwards and backwards, and one blend of the nearest charts forwards, as many states at a time as there
-    are rollouts. The update has derivatives of the charts, the noise, what leaves the data, the interpolation
-    of values and the linear system with its adjoint beside that.
-    """
-    data = collect_uniform(Pendulum(), rows, seed=0)
-    problem = MultistepProblem.build(LocalModel(data), data.starts[:20], 0.97)
-    problem = problem.replace(num_parts=3, deviations=1.96)
-    policy = MLPPolicy.from_data(data.features, data.actions, rng=torch.Generator().manual_seed(0))
-    count = (len(problem.nodes) + len(problem.starts)) * problem.num_parts * problem.num_paths
-    d, fits = data.states.shape[1] + data.actions.shape[1], problem.model.steps.chart_fits
-    blends = [_Blend(fit.num_charts, d, len(fit.columns), count) for fit in fits if fit.num_charts]
-    features = data.features[torch.arange(count) % len(data)]
-
-    def steps() -> None:
-        for _ in range(problem.horizon):
-            torch.autograd.grad(policy.mode(features).sum(), list(policy.parameters()))
-            for blend in blends:
-                blend()
-
-    update = _median(lambda: problem.solve(policy, slopes=True).gradient(), 7)
-    return update / _median(steps, 7)
-
-
-class _Blend:
-    """The four nearest of some charts, each a quadratic function of the inputs, blended at some points."""
-
-    def __init__(self, charts: int, inputs: int, targets: int, points: int) -> None:
-        rng = torch.Generator().manual_seed(0)
-
-        def made(*shape: int) -> torch.Tensor:
-            return torch.rand(shape, generator=rng, dtype=torch.float64)
-
-        self._centers, self._level, self._at = (
-            made(charts, inputs),
-            made(charts, targets),
-            made(points, inputs),
-        )
-        self._slope, self._curve = made(charts, targets, inputs), made(charts, targets, inputs, inputs)
-        self._tree, self._blended = cKDTree(self._centers.numpy()), min(4, charts - 1)
-
-    def __call__(self) -> torch.Tensor:
-        """Return the predictions (m, t)."""
-        x, k = self._at, self._blended
-        distance, near = (torch.as_tensor(part) for part in self._tree.query(x.numpy(), k=k + 1))
-        weights = (1 - (distance[:, :k] / distance[:, k:]).square()).square()
-        weights = weights / weights.sum(dim=1, keepdim=True)
-        own = near[:, :k]
-        offsets = x[:, None] - self._centers[own]
-        slopes = self._slope[own] + torch.einsum("mktij,mkj->mkti", self._curve[own], offsets)
-        found = self._level[own] + torch.einsum("mkti,mki->mkt", slopes, offsets)
-        return (weights[:, :, None] * found).sum(dim=1)
 
 
 def discount_ratio() -> float:
@@ -142,7 +85,7 @@ def discount_ratio() -> float:
         return torch.zeros(len(states), 2, dtype=torch.float64)
 
     near, nearer = (OfflineEvaluator(data, gamma, model=model) for gamma in (0.99, 0.9999))
-    return _median(lambda: nearer.evaluate(still)) / _median(lambda: near.evaluate(still))
+    return _median(lambda: nearer.assess(still)) / _median(lambda: near.assess(still))
 
 
 def baselines() -> None:
@@ -165,8 +108,6 @@ def main() -> None:
         say(f"{rows} rows, 3 states, 2 actions: {training_seconds(smooth_log(rows), 0.97):.1f} CPU s")
     say(f"update at 10⁵ rows over update at 10³ rows: {update_ratio(1_000, 100_000):.2f}")
     say(f"5000 rows, 3 states, 2 actions, over TD3+BC with 10 000 updates: {rival_ratio():.2f}")
-    for rows in (1_000, 100_000):
-        say(f"update over its floor in bare torch, {rows} rows: {floor_ratio(rows):.2f}")
     say(f"evaluation at γ = .9999 over γ = .99: {discount_ratio():.2f}")
 
 

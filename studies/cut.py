@@ -19,7 +19,6 @@ import torch
 
 from nopg._seeding import generator
 from nopg.bellman import NOPG, PaperProblem, solution_gradient
-from nopg.bellman._cut_gradient import gradient_error_bound
 from nopg.data import Schema, Transitions
 from nopg.kernels import Bandwidths, select_bandwidths
 from nopg.models import PaperModel, _candidates
@@ -28,6 +27,7 @@ from nopg.models._paper_queries import PaperBackup
 from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
 from nopg.models._row_order import next_state_order
 from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy, Policy
+from studies.cut_gradient import gradient_error_bound
 from studies.paper._tasks import TASKS, Task
 from studies.printing import say
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 import nopg
-from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
+from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.inspect._excitation import ActionExcitation
 from studies.calibration.plants import PLANTS
 from studies.calibration.plants.laws import Array
@@ -78,7 +78,7 @@ class _Log:
     signal: str
     data: nopg.Transitions
 
-    def record(self, kind: str, found: OfflineEvaluation, policy: Any, *, began: float) -> Record:
+    def record(self, kind: str, found: Assessment, policy: Any, *, began: float) -> Record:
         """Return the record of an evaluation; the truth is simulated from the starts of the log."""
         names = ("expected_return", "interval", "standard_error", "unknown_mass", "verdict", "reasons")
         seconds = time.process_time() - began
@@ -103,7 +103,7 @@ def _runs(plant: Plant, rows: int, seed: int, *, trained: bool) -> Iterator[Reco
         log = _Log(plant, rows, seed, signal, _log(plant, rows, seed, sizes))
         began = time.process_time()
         policy: Any = plant.law(plant.gain(plant.softness / _EAGER))
-        found = OfflineEvaluator(log.data, _DISCOUNT).evaluate(policy)
+        found = OfflineEvaluator(log.data, _DISCOUNT).assess(policy)
         yield log.record("given", found, policy, began=began)
         if trained:
             began = time.process_time()

@@ -32,7 +32,7 @@ def main() -> None:
     say(f"true discounted return {truth:.2f}")
     worst, inside = 0.0, 0
     for seed in _LOGS:
-        found = OfflineEvaluator(benchmark.data(_ROWS, seed), benchmark.discount).evaluate(policy)
+        found = OfflineEvaluator(benchmark.data(_ROWS, seed), benchmark.discount).assess(policy)
         error, (low, high) = found.expected_return / truth - 1.0, found.interval
         worst, inside = max(worst, abs(error)), inside + (low <= truth <= high)
         say(f"log {seed}: {found.expected_return:.2f} in [{low:.2f}, {high:.2f}], {error:+.1%}")

@@ -47,7 +47,7 @@ def run_one(plant: RewardPlant, seed: int) -> list[Record]:
     for method, data in zip(_METHODS, (learned, known), strict=True):
         began = time.process_time()
         evaluator = OfflineEvaluator(data, plant.discount)
-        found = {name: evaluator.evaluate(law) for name, law in policies.items()}
+        found = {name: evaluator.assess(law) for name, law in policies.items()}
         seconds = time.process_time() - began
         results = {
             name: {

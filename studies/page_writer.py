@@ -25,7 +25,10 @@ _STUDIES = (
     "many-columns",
     "planning",
     "structured",
+    "trust",
 )
+# Studies that are packages.
+_MODULES = {"trust": "studies.trust.table"}
 PAGES = (
     "benchmark",
     "calibration",
@@ -64,7 +67,7 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
 
         text = logs_page(last_of_each(read(folder, name)))
     elif name in _STUDIES:
-        module = import_module(f"studies.{name.replace('-', '_')}")
+        module = import_module(_MODULES.get(name, f"studies.{name.replace('-', '_')}"))
         text = module.page(last_of_each(read(folder, name)))
     elif name == "reproduction":
         text = _reproduction(folder)

@@ -29,7 +29,7 @@ from nopg.baselines import FirstOrderPlant
 from nopg.errors import NopgError
 from nopg.policies import ControlStructure, FormulaPolicy
 from nopg.training._controller import Controller
-from nopg.training._deviations import limited
+from nopg.training._sensitivity import limited
 from nopg.training._structured import formula_policy, with_columns
 from studies.calibration.plants.laws import Behaviour
 from studies.logs import LOG_PLANTS, LogPlant, streamed

@@ -11,7 +11,7 @@ from nopg._expressions import Expression
 from nopg._units import Unit, check_units
 from nopg.data import Schema
 from nopg.errors import DataError
-from nopg.evaluation._region import region_of
+from nopg.evaluation._risk import region_of
 
 UNITS = {
     "level": "m",

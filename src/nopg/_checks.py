@@ -5,8 +5,6 @@ import torch
 from nopg._numbers import is_number
 from nopg.errors import ArgumentError
 
-__all__ = ["check_device", "check_discount"]
-
 
 def check_discount(discount: float) -> float:
     """Return the discount if it lies in [0, 1), else raise."""

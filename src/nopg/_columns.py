@@ -11,8 +11,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from nopg.errors import DataError
 
-__all__ = ["GAP_FACTOR", "NO_REWARD", "Columns", "Derived", "Exogenous"]
-
 NO_REWARD = "0"
 """The formula of a reward that nobody has given yet."""
 

@@ -13,8 +13,6 @@ from nopg._columns import Columns
 from nopg._expressions import Expression
 from nopg.errors import DataError
 
-__all__ = ["DerivedColumns"]
-
 FloatArray = npt.NDArray[np.floating[Any]]  # nopg._typing needs torch
 _NEXT = re.compile(r"next\((.*)\)")
 

@@ -17,8 +17,6 @@ import numpy as np
 
 from nopg.errors import ArgumentError
 
-__all__ = ["Array", "Condition", "Expression", "quoted"]
-
 Array = Any
 """A numpy array or a torch tensor; a formula is computed by the library of its columns."""
 

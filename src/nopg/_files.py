@@ -14,8 +14,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["flush", "flush_folder", "replaced_by", "write_files", "write_new", "write_whole"]
-
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 

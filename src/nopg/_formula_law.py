@@ -11,8 +11,6 @@ from nopg._columns import Columns
 from nopg._expressions import Array, Expression
 from nopg.errors import ArgumentError
 
-__all__ = ["FormulaLaw"]
-
 
 @dataclass(frozen=True, slots=True)
 class FormulaLaw:

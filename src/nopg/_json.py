@@ -10,8 +10,6 @@ from typing import Any
 
 from nopg._files import write_files
 
-__all__ = ["json_content", "plain_values", "write_json"]
-
 
 def plain_values(value: Any) -> Any:
     """Return a value for JSON: tuples become lists, keys strings, NaN and infinite numbers None."""

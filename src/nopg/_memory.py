@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["counted_bytes", "free_memory", "gigabytes", "peak_memory"]
-
 _MEMINFO = Path("/proc/meminfo")
 _STATUS = Path("/proc/self/status")
 # Limits of a container, version 2 and version 1 of control groups.

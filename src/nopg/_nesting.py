@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 import torch
 
-__all__ = ["nested", "part_of"]
-
 
 def nested(**owners: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return the tensors of all owners in one mapping.

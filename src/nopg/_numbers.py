@@ -6,8 +6,6 @@ import math
 from numbers import Real
 from typing import TypeGuard
 
-__all__ = ["is_number", "squarable_unit"]
-
 # Beyond them a square may vanish or overflow, with room for sums.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 

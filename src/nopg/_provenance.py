@@ -14,8 +14,6 @@ import torch
 
 from nopg._version import __version__
 
-__all__ = ["fingerprint", "provenance"]
-
 
 def fingerprint(arrays: Iterable[torch.Tensor | None]) -> str:
     """Return the SHA-256 of arrays in their order: shapes, types and numbers; None counts too.

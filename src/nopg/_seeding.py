@@ -4,8 +4,6 @@ import hashlib
 
 import torch
 
-__all__ = ["generator"]
-
 
 def generator(seed: int, purpose: str = "") -> torch.Generator:
     """Return a generator for one purpose; the same seed and purpose give the same stream.

@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-__all__ = ["SpatialCells", "spatial_order"]
-
 # Points from which the medians of the cells are computed.
 _POINTS_SAMPLED = 1 << 16
 _MAX_DEPTH, _MIN_POINTS = 9, 16

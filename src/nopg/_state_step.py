@@ -11,8 +11,6 @@ import numpy.typing as npt
 from nopg._columns import Columns
 from nopg._derived import DerivedColumns
 
-__all__ = ["Memory", "StateStep", "has_memory"]
-
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 

@@ -14,8 +14,6 @@ from nopg._numbers import is_number
 from nopg._state_step import Memory, StateStep, has_memory
 from nopg.errors import ArgumentError, ObservationError
 
-__all__ = ["ControllerStream", "StateStream", "Streaming", "as_numbers", "check_states", "wrong_shape"]
-
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 

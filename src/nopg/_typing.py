@@ -9,8 +9,6 @@ import torch
 
 from nopg.errors import ArgumentError
 
-__all__ = ["ArrayLike", "BoolArray", "FloatArray", "IntArray", "as_tensor"]
-
 ArrayLike = torch.Tensor | npt.NDArray[Any] | Sequence[Any] | float
 FloatArray = npt.NDArray[np.floating[Any]]
 BoolArray = npt.NDArray[np.bool_]

@@ -13,8 +13,6 @@ from typing import NamedTuple, NoReturn
 from nopg._expressions import Expression
 from nopg.errors import DataError
 
-__all__ = ["Unit", "check_units"]
-
 _POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _RAISED = re.compile("[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _TOKEN = re.compile(r"\s*([()]|\*(?!\*)|[·⋅×/]|[^\s()*·⋅×/]+)")

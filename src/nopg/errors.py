@@ -76,23 +76,23 @@ class MemoryBudgetError(NopgError, MemoryError):
 
 
 class TrainingInterrupted(NopgError, KeyboardInterrupt):  # noqa: N818 (nothing went wrong)
-    """Ctrl-C stopped a training after an update; its checkpoint is in a folder.
+    """Ctrl-C stopped a training after an update; it can be resumed from its checkpoint.
 
     Whoever handles Ctrl-C as Python has it, by `except KeyboardInterrupt`, catches it too.
 
     Attributes:
         update: The last update that was made.
-        folder: Where the checkpoint is.
+        path: Of the checkpoint.
     """
 
-    def __init__(self, update: int, folder: str) -> None:
-        super().__init__(update, folder)
-        self.update, self.folder = update, folder
+    def __init__(self, update: int, path: str) -> None:
+        super().__init__(update, path)
+        self.update, self.path = update, path
 
     def __str__(self) -> str:
         return (
             f"stopped by Ctrl-C after update {self.update}; to go on, make the same call with "
-            f"checkpoint={self.folder!r}"
+            f"checkpoint={self.path!r}"
         )
 
 

@@ -15,7 +15,7 @@ import torch
 
 import nopg
 from nopg.errors import NopgError
-from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
+from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.evaluation._behavior import logged_returns
 from studies.calibration.cells import CELLS, Cell, Role
 from studies.records import FOLDER, Record, append, code_version, read
@@ -93,7 +93,7 @@ def _given(job: Job, data: nopg.Transitions) -> list[Record]:
     records = []
     for name, policy in policies.items():
         began = time.process_time()
-        summary = _summary(evaluator.evaluate(policy)) | facts
+        summary = _summary(evaluator.assess(policy)) | facts
         records.append(_with_truth(job, name, policy, summary, share + time.process_time() - began))
     return records
 
@@ -116,9 +116,10 @@ def _facts(evaluator: OfflineEvaluator, logged: float | None) -> dict[str, Any]:
     }
 
 
-def _summary(found: OfflineEvaluation) -> dict[str, Any]:
-    """Return all fields of an evaluation that are numbers or words."""
+def _summary(found: Assessment) -> dict[str, Any]:
+    """Return all fields of an assessment that are numbers or words, and its standard error."""
     values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+    values["standard_error"] = found.standard_error
     return {name: value for name, value in values.items() if isinstance(value, (int, float, str, tuple))}
 
 

@@ -93,7 +93,7 @@ def _errors(answers: _Answers, truth: _Answers) -> dict[str, list[float]]:
 def _rows_per_bandwidth(data: Transitions, bandwidths: Bandwidths) -> float:
     """Return how many rows the median next state has within a bandwidth, Σψ, whatever they weigh."""
     model = PaperModel(replace(data, weights=None), bandwidths)
-    return float(model.node_queries.support().median())
+    return float(model.node_queries.candidates.log_psi.exp().sum(dim=1).median())
 
 
 def measure() -> Iterator[dict[str, Any]]:

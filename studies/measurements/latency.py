@@ -111,11 +111,9 @@ def _calls(result: TrainingResult, folder: Path) -> dict[str, _Call]:
     observation = result.start_support.states[0].numpy()
     robot = load(result.save(folder / "saved", data=False))
     guard = GuardedController(robot, most_unknown=1.0)
-    schema, support = result.policy.schema, result.condensed_support
 
     def everything() -> object:
-        mass = support.mass(schema.encode(torch.as_tensor(observation[None])))
-        return result.policy(observation), mass, support.prior_mass / (support.prior_mass + mass)
+        return result.policy(observation), result.unknown_at(observation[None])
 
     return {
         "torch, action": lambda: result.policy(observation),
@@ -164,7 +162,7 @@ def measure() -> Iterator[dict[str, Any]]:
         with tempfile.TemporaryDirectory() as folder:
             calls = _calls(result, Path(folder))
             results = {
-                "representatives": len(result.condensed_support.places),
+                "charts": result.support.num_charts,
                 "wall": _wall_microseconds(calls),
                 "microseconds": _microseconds(calls),
                 "bytes": _sections(Path(folder)),
@@ -187,27 +185,27 @@ def page(records: Sequence[Record]) -> str:
         "## The action alone",
         "",
         "`result.policy(observation)` and the controller of `nopg.deploy.load`. An ONNX graph always returns "
-        "action, support and unknown share.",
+        "action and unknown share.",
         "",
         *_table(records, ("torch, action", "numpy, action")),
         "",
-        "## Action, support and unknown share",
+        "## Action and unknown share",
         "",
-        "The same with the support of the data, by a number of representatives: in torch by "
-        "`result.condensed_support`, in numpy by `GuardedController.act`, in C by the step that `to_c` "
-        "writes (`gcc -O2`, called through ctypes).",
+        "The same with the unknown share, by the number of charts of the model: in torch by "
+        "`result.unknown_at`, in numpy by `GuardedController.act`, in C by the step that `to_c` writes "
+        "(`gcc -O2`, called through ctypes).",
         "",
         *_table(records, ("torch, all", "numpy, all", "onnx float64, all", "onnx float32, all", "C, all")),
         "",
         *_wall_section(records),
         "## Size in C",
         "",
-        "Bytes of the object file (`gcc -Os`); constants hold the representatives and the policy.",
+        "Bytes of the object file (`gcc -Os`); constants hold the charts and the policy.",
         "",
         *table(
-            ("controller", "representatives", "code", "constants"),
+            ("controller", "charts", "code", "constants"),
             [
-                [one.benchmark, *map(str, (one.results["representatives"], *one.results["bytes"].values()))]
+                [one.benchmark, *map(str, (one.results["charts"], *one.results["bytes"].values()))]
                 for one in records
             ],
         ),
@@ -242,5 +240,5 @@ def _table(records: Sequence[Record], methods: tuple[str, ...]) -> list[str]:
         taken = record.results["microseconds"]
         first = taken[methods[0]]
         faster = [f"{taken[name]:.0f} ({first / taken[name]:.1f}×)" for name in methods[1:]]
-        rows.append([record.benchmark, f"{record.results['representatives']}", f"{first:.0f}", *faster])
-    return table(("controller", "representatives", *(method.split(",")[0] for method in methods)), rows)
+        rows.append([record.benchmark, f"{record.results['charts']}", f"{first:.0f}", *faster])
+    return table(("controller", "charts", *(method.split(",")[0] for method in methods)), rows)

@@ -51,7 +51,7 @@ class ComparisonStudy(LearningStudy):
                     "transitions": snapshot.transitions,
                     "seconds": snapshot.seconds,
                     "return": run.mean,
-                    "judged": evaluator.evaluate(snapshot.controller).expected_return,
+                    "judged": evaluator.assess(snapshot.controller).expected_return,
                 }
                 for snapshot, run in zip(snapshots, runs, strict=True)
             ],

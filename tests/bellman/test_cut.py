@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from nopg._seeding import generator
 from nopg.bellman import PaperProblem, solution_gradient
-from nopg.bellman._cut_gradient import gradient_error_bound
 from nopg.bellman._solution import BellmanSolution
 from nopg.data import Schema, Transitions
 from nopg.kernels import Bandwidths
@@ -21,6 +20,7 @@ from nopg.neighbors import neighbor_search
 from nopg.policies import LinearPolicy
 from reference.problem_cases import Case, PolicyKind, random_case
 from studies.cut import RandomSet, compare
+from studies.cut_gradient import gradient_error_bound
 
 
 def narrow(

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from bellman.exact_gradient import exact_gradient
 from models.test_known_columns import tank
 from models.test_local_model import curved_log, linear_log
 from models.test_noise import run
 from nopg.bellman import MultistepProblem
-from nopg.bellman._charge import Charge
 from nopg.bellman._held_actions import action_candidates, best_held_actions
+from nopg.bellman._multistep import Charge
 from nopg.bellman._nodes import Nodes
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
@@ -132,7 +133,7 @@ def test_the_gradient_agrees_with_central_differences(
     problem: MultistepProblem = request.getfixturevalue(case)
     problem = problem.replace(num_parts=parts)
     policy = Bent(len(problem.data.schema.features))
-    gradient = problem.solve(policy, slopes=True).gradient()
+    gradient = exact_gradient(problem, policy)
     rng = torch.Generator().manual_seed(2)
     for _ in range(3):
         towards = [
@@ -157,7 +158,7 @@ def _difference(problem: MultistepProblem, policy: Policy, towards: list[torch.T
 def test_the_gradient_of_a_stochastic_policy_agrees_with_differences(linear: MultistepProblem) -> None:
     problem = linear.replace(num_paths=4)
     policy = GaussianPolicy(LinearPolicy([[-0.3, -0.2]]), 0.2, num_action_samples=2)
-    gradient = problem.solve(policy, slopes=True).gradient()
+    gradient = exact_gradient(problem, policy)
     towards = [torch.tensor([[1.0, -2.0]], dtype=torch.float64)]
     slope = float((gradient[0] * towards[0]).sum())
     assert slope == pytest.approx(_difference(problem, policy, towards), rel=2e-4, abs=1e-5)
@@ -171,7 +172,7 @@ def test_the_gradient_of_a_charged_problem_agrees_with_differences() -> None:
     smooth = Charge(3.0, lambda s, a, after: torch.sigmoid(4.0 * after[:, 0]))
     charged = problem.replace(charges=(smooth, Charge(2.0, 0)))
     policy = Bent(2)
-    gradient = charged.solve(policy, slopes=True).gradient()
+    gradient = exact_gradient(charged, policy)
     towards = [torch.ones_like(part) for part in policy.parameters()]
     slope = sum(float(part.sum()) for part in gradient)
     assert slope == pytest.approx(_difference(charged, policy, towards), rel=2e-4, abs=1e-5)

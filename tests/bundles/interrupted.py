@@ -22,7 +22,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import torch
 
 from bundles.faults import FULL, Fault, fail_at, in_child, limit_files
 from nopg._files import replaced_by
@@ -30,8 +29,6 @@ from nopg.bundles import new_key_pair, open_bundle, sign_bundle
 from nopg.bundles._bundle import SIGNATURE
 from nopg.bundles._writing import write_bundle
 from nopg.report import PolicyReport
-from nopg.training._checkpoint_files import State, complete_folders, read_folder, write_folder
-from nopg.training._reports import Update
 
 OLD, NEW = "old", "new"
 WORDS = {OLD: 2_000, NEW: 3_000}
@@ -109,36 +106,6 @@ def reported(folder: Path) -> str | None:
     return version
 
 
-def checkpoint(folder: Path, version: str) -> None:
-    count = 1 if version == OLD else 2
-    updates = tuple(
-        Update(
-            number=k + 1,
-            planned=2,
-            expected_return=0.0,
-            gradient_norm=1.0,
-            unknown_mass=0.0,
-            products=0,
-            seconds=0.1,
-        )
-        for k in range(count)
-    )
-    state = State(fingerprint={}, finished=False, eps=1e-8, most_candidates=None, start=None, parameters=None)
-    path = folder / "run" / f"update-{count:06}"
-    path.parent.mkdir(exist_ok=True)
-    if not path.exists():
-        write_folder(path, state, updates, {"x": torch.full((WORDS[version],), 1.0)})
-
-
-def checked(folder: Path) -> str | None:
-    complete = complete_folders(folder / "run")
-    for number, path in complete.items():
-        _, history, tensors = read_folder(path)
-        assert len(history) == number
-        assert len(tensors["x"]) == WORDS[OLD if number == 1 else NEW]
-    return {0: None, 1: OLD, 2: NEW}[max(complete, default=0)]
-
-
 WRITES = {
     "save": Write(lambda f, v: save(f / "tank", v), lambda f: saved(f / "tank"), fresh=True),
     "overwrite": Write(lambda f, v: save(f / "tank", v), lambda f: saved(f / "tank")),
@@ -147,7 +114,6 @@ WRITES = {
     ),
     "overwrite a zip": Write(lambda f, v: save(f / "tank.zip", v), lambda f: saved(f / "tank.zip")),
     "report": Write(report, reported),
-    "checkpoint": Write(checkpoint, checked),
 }
 if importlib.util.find_spec("cryptography"):
     WRITES["sign"] = Write(sign, signed)
@@ -155,7 +121,7 @@ if importlib.util.find_spec("cryptography"):
 
 def left(folder: Path) -> list[str]:
     """Return the temporary names in a folder."""
-    return [path.name for path in folder.rglob(".*") if path.name != ".lock"]
+    return [path.name for path in folder.rglob(".*")]
 
 
 def interrupted(write: Write, fault: Callable[[Path], object], *, seconds: float | None = None) -> int:
@@ -181,11 +147,10 @@ def interrupted(write: Write, fault: Callable[[Path], object], *, seconds: float
         if code == 0:
             assert found == NEW
         if code == FULL:
-            assert not [name for name in left(folder) if "update" not in name], left(folder)
+            assert not left(folder), left(folder)
         assert in_child(lambda: write.version(folder, NEW)) == 0
         assert write.read(folder) == NEW
-        if code != FULL or "run" not in {path.name for path in folder.iterdir()}:
-            assert not left(folder), left(folder)
+        assert not left(folder), left(folder)
         return code
 
 
@@ -224,7 +189,7 @@ def main() -> None:
     for name in options.only:
         write = WRITES[name]
         counted[name] = at_every_change(write)
-        if name not in {"sign", "checkpoint"}:  # these make one version of the other
+        if name != "sign":  # it makes one version of the other
             counted[name]["random kills"] = at_any_moment(write, options.kills, random.Random(name))
     sys.stdout.write(json.dumps(counted) + "\n")
 

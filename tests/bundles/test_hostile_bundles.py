@@ -70,7 +70,6 @@ def check(bundle: Path, folder: Path, cases: int, forged: int) -> None:
     sys.stdout.write(f"{bundle.name}: {found}\n")
 
 
-# With the model of the default every controller that loads is evaluated again, for a second.
 @pytest.mark.parametrize(("model", "cases", "forged"), [(0, 10, 5), (1, 30, 10)], ids=["local", "paper"])
 def test_some_changed_controllers_are_refused_or_tell_the_truth(
     bundles: list[Path], tmp_path: Path, model: int, cases: int, forged: int
@@ -146,64 +145,16 @@ def test_states_too_large_to_compute_with_are_refused_though_hashes_fit(
     [
         ({"discount": 1.0}, r"discount is 1\.0; it must lie in \[0, 1\)"),
         ({"discount": -0.1}, r"discount is -0\.1"),
-        ({"unknown_mass": 1.5}, r"unknown_mass is 1\.5; it is a share"),
-        ({"unknown_mass": -0.5}, r"unknown_mass is -0\.5; it is a share"),
-        ({"expected_return": 1e6}, r"the expected return is 1e\+06, but rewards from"),
-        ({"expected_return": -1e6}, r"the expected return is -1e\+06, but rewards from"),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("model", [0, 1], ids=["local", "paper"])
-def test_numbers_that_cannot_be_are_refused_though_hashes_fit(
+def test_a_discount_that_cannot_be_is_refused_though_hashes_fit(
     bundles: list[Path], tmp_path: Path, model: int, changes: dict[str, float], message: str
 ) -> None:
     path = forged(bundles[model], tmp_path, lambda answer: answer.update(changes))
     with pytest.raises(BundleError, match=message):
         nopg.load(path)
-
-
-def test_an_interval_with_its_ends_exchanged_is_refused(bundles: list[Path], tmp_path: Path) -> None:
-    path = forged(bundles[0], tmp_path, lambda answer: answer["interval"].reverse())
-    with pytest.raises(BundleError, match="its ends in the wrong order"):
-        nopg.load(path)
-
-
-@pytest.mark.parametrize("changes", [{"verdict": "ok"}, {"interval": [-19.8, -19.7]}], ids=str)
-def test_a_verdict_and_an_interval_that_the_data_do_not_give_are_refused(
-    bundles: list[Path], tmp_path: Path, changes: dict[str, Any]
-) -> None:
-    found = nopg.load(forged(bundles[0], tmp_path, lambda answer: answer.update(changes)))
-    with pytest.raises(BundleError, match=r"the saved verdict is .* the numbers were changed"):
-        assert found.evaluation
-
-
-def test_a_name_of_other_data_is_refused(bundles: list[Path], tmp_path: Path) -> None:
-    path = Path(shutil.copytree(bundles[1], tmp_path / "renamed"))
-    manifest = json.loads((path / MANIFEST).read_text())
-    manifest["data"]["sha256"] = 64 * "0"
-    (path / MANIFEST).write_text(json.dumps(manifest))
-    found = nopg.load(path)
-    with pytest.raises(BundleError, match="names other data than it holds"):
-        assert found.data_identity
-
-
-def test_an_error_below_nothing_is_refused(bundles: list[Path], tmp_path: Path) -> None:
-    path = forged(bundles[1], tmp_path, lambda answer: answer["certificate"].update(q_error=-1.0))
-    with pytest.raises(BundleError, match=r"q_error is -1\.0; an error is not negative"):
-        nopg.load(path)
-
-
-@pytest.mark.parametrize("name", ["expected_return", "unknown_mass"])
-@pytest.mark.parametrize("model", [0, 1], ids=["local", "paper"])
-def test_numbers_that_the_saved_solution_does_not_give_are_refused(
-    bundles: list[Path], tmp_path: Path, model: int, name: str
-) -> None:
-    def better(answer: dict[str, Any]) -> None:
-        answer[name] = 0.5 * answer["expected_return"] if name == "expected_return" else 0.25
-
-    found = nopg.load(forged(bundles[model], tmp_path, better))
-    with pytest.raises(BundleError, match="the numbers were changed"):
-        assert found.evaluation if model == 0 else found.solution
 
 
 def test_arrays_of_types_that_are_never_saved_are_refused(tmp_path: Path) -> None:
@@ -221,20 +172,18 @@ def test_a_newer_format_asks_for_a_newer_nopg(tmp_path: Path) -> None:
         open_bundle(path)
 
 
-@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+@pytest.mark.parametrize("number", range(2, FORMAT + 1))
 def test_a_controller_saved_in_every_format_so_far_still_acts(number: int) -> None:
-    """The folders in `formats` are kept for ever; what they held is written beside them."""
+    """What the folders in `formats` held is written beside them."""
     folder = Path(__file__).parent / "formats" / str(number)
     counted = json.loads((folder / "expected.json").read_text())
     controller = runtime.load(folder / "controller")
     assert controller([1.0, 2.0]).tolist() == pytest.approx(counted["action"], rel=1e-12)
 
 
-def test_a_result_of_a_model_that_is_gone_is_refused_with_the_way_out() -> None:
+def test_a_result_of_the_first_format_is_refused_with_the_way_out() -> None:
     folder = Path(__file__).parent / "formats" / "1" / "controller"
-    with pytest.raises(
-        BundleError, match=r"a model that is gone; its controller still runs with nopg\.deploy"
-    ):
+    with pytest.raises(BundleError, match=r"another measure of what lies outside the data; train again"):
         nopg.load(folder)
 
 

@@ -124,7 +124,7 @@ def of_runs(rng: random.Random, folder: Path, run: Path) -> str:
         ["compare", target, "--with", rng.choice((value, f"{folder}/text:x", f"{folder}/none.py:x"))],
         ["advise", target, "--bound", value],
         ["advise", target, "--rows", value],
-        ["export", target, str(folder / rng.choice(("a.c", "a", "a.st", "empty"))), "--to", rng.choice(("c", "st", value))],
+        ["export", target, str(folder / rng.choice(("a.c", "a", "a.fmu", "empty"))), "--to", rng.choice(("c", "onnx", value))],
         ["export", str(run), str(folder / "a.c"), "--to", "c", rng.choice(("--most-unknown", "--max-change")), value],
         ["monitor", rng.choice(wrong), str(folder / "new.csv")],
         ["monitor", str(run), str(folder / "new.csv"), "--false-alarms", value],
@@ -180,8 +180,7 @@ def of_settings(rng: random.Random, folder: Path, run: Path) -> str:
         lambda: nopg.optimize(data, odd, config=nopg.TrainingConfig(updates=1, progress=False)),
         lambda: nopg.TrainingConfig(updates=odd),
         lambda: nopg.TrainingConfig(learning_rate=odd),
-        lambda: nopg.CheckpointConfig("folder", every=odd),
-        lambda: nopg.CheckpointConfig("folder", minutes=odd),
+        lambda: nopg.CheckpointConfig("file", every=odd),
     )
     rng.choice(calls)()
     return "accepted"

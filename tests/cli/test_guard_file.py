@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import nopg
 from nopg.cli._app import app
-from nopg.deploy import GuardedController, GuardRules, load, to_c, to_fmu, to_structured_text
+from nopg.deploy import GuardedController, GuardRules, load, to_c, to_fmu
 
 SETTINGS = """
 most_unknown = 0.4
@@ -63,18 +63,17 @@ def export(folder: Path, out: Path, *options: object) -> tuple[int, str]:
     return done.exit_code, " ".join(done.stderr.split())
 
 
-def test_c_and_structured_text_are_those_of_the_same_guard_in_python(
+def test_c_is_that_of_the_same_guard_in_python(
     folder: Path, guard: GuardedController, tmp_path: Path
 ) -> None:
     (tmp_path / "python").mkdir()
-    for write, suffix in ((to_c, "c"), (to_structured_text, "st")):
-        out, wanted = tmp_path / f"tank.{suffix}", tmp_path / "python" / f"tank.{suffix}"
-        assert export(folder, out, "--guard", folder / "guard.toml")[0] == 0
-        write(guard, wanted)
-        assert out.read_text() == wanted.read_text()
-        plain = tmp_path / f"plain.{suffix}"
-        assert export(folder, plain)[0] == 0
-        assert plain.read_text().replace("plain", "tank").replace("PLAIN", "TANK") != wanted.read_text()
+    out, wanted = tmp_path / "tank.c", tmp_path / "python" / "tank.c"
+    assert export(folder, out, "--guard", folder / "guard.toml")[0] == 0
+    to_c(guard, wanted)
+    assert out.read_text() == wanted.read_text()
+    plain = tmp_path / "plain.c"
+    assert export(folder, plain)[0] == 0
+    assert plain.read_text().replace("plain", "tank").replace("PLAIN", "TANK") != wanted.read_text()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is missing")

@@ -400,7 +400,7 @@ def test_fit_says_what_the_controller_gains_over_the_log(tank: Path) -> None:
     said = " ".join(out.split())
     logged = result.evaluator.logged()
     assert f"logged behaviour {logged.expected_return:.5g}, 95 % interval [{logged.interval[0]:.5g}" in said
-    assert f"gain {gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], better with" in said
+    assert f"gain {gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], P(better)" in said
     assert max(map(len, out.splitlines())) <= 80
     found = json.loads(tank.with_name("said.json").read_text())
     assert found["gain"]["probability_better"] == pytest.approx(gain.probability_better, rel=1e-9)

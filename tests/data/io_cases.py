@@ -57,6 +57,7 @@ def assert_same(data: Transitions, expected: Transitions, *, whole_schema: bool 
     for name in PARTS:
         assert torch.equal(bits(getattr(data, name)), bits(getattr(expected, name))), name
     assert (data.episodes is None) == (expected.episodes is None)
+    assert (data.begins is None) == (expected.begins is None)
     if data.episodes is not None and expected.episodes is not None:
         assert torch.equal(data.episodes, expected.episodes)
     if whole_schema:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -66,8 +68,6 @@ def test_an_integral_counts_in_seconds_and_begins_anew_in_every_episode() -> Non
         state_names=["level"],
         action_names=["valve"],
     )
-    from dataclasses import replace
-
     timed = replace(data, schema=replace(data.schema, interval=60.0))
     total = timed.derive(integrals={"total": "level"}).states[:, 1]
     s = data.states[:, 0]
@@ -75,12 +75,58 @@ def test_an_integral_counts_in_seconds_and_begins_anew_in_every_episode() -> Non
     torch.testing.assert_close(total, torch.tensor(wanted, dtype=torch.float64))
 
 
-def test_a_start_is_a_first_row_with_its_own_value_as_lag_and_the_mean_action() -> None:
-    data = _log(8, episodes=[0] * 4 + [1] * 4)
+def test_a_declared_start_has_its_own_value_as_lag_and_the_mean_action() -> None:
+    data = _log(8, episodes=[0] * 4 + [1] * 4).starting_at([3.0])
     late = data.derive(lags={"level": 1, "valve": 1}, integrals={"total": "level"})
-    mean = float(data.actions.mean())
-    wanted = [[float(data.states[k, 0]), float(data.states[k, 0]), mean, 0.0] for k in (0, 4)]
+    wanted = [[3.0, 3.0, float(data.actions.mean()), 0.0]]
     torch.testing.assert_close(late.starts, torch.tensor(wanted, dtype=torch.float64))
+    assert not late.repairs
+
+
+def test_a_start_of_the_log_is_the_first_row_whose_history_is_known() -> None:
+    data = _log(8, episodes=[0] * 4 + [1] * 4)
+    late = data.derive(lags={"level": 1, "valve": 2}, integrals={"total": "level"})
+    (s,), (a,) = data.states.T, data.actions.T
+    wanted = [[s[k + 2], s[k + 1], a[k + 1], a[k], s[k] + s[k + 1]] for k in (0, 4)]
+    torch.testing.assert_close(late.starts, torch.tensor(wanted), rtol=0, atol=1e-12)  # one sum
+    assert late.start_kind == "episodes"
+    assert late.begins is None
+    assert late.repairs.notes == ("starts: 2 of 2 are 2 rows later, where derived columns are known",)
+
+
+def test_an_integral_alone_moves_no_start() -> None:
+    data = _log(8, episodes=[0] * 4 + [1] * 4)
+    late = data.derive(integrals={"total": "level"})
+    assert late.starts[:, 1].tolist() == [0.0, 0.0]
+    assert not late.repairs
+
+
+def test_an_episode_without_any_row_left_has_no_start() -> None:
+    data = _log(7, episodes=[0] * 4 + [1] * 2 + [2])
+    late = data.derive(lags={"valve": 2})
+    assert late.starts[:, 0].tolist() == [float(data.states[2, 0])]  # and not every row of what is left
+    assert late.repairs.notes == (
+        "starts: 1 of 3 is 2 rows later, where derived columns are known; 2 of 3 have no such row",
+    )
+
+
+def test_marked_rows_move_within_their_run() -> None:
+    data = _log(10, episodes=[0] * 5 + [1] * 5)
+    marked = replace(data, begins=torch.tensor([1, 0, 0, 1, 0, 0, 1, 0, 0, 0]).bool())
+    late = marked.derive(lags={"valve": 2})
+    assert late.starts[:, 0].tolist() == data.states[[2, 3, 7], 0].tolist()
+    assert late.repairs.notes == ("starts: 2 of 3 are 1 to 2 rows later, where derived columns are known",)
+    short = replace(_log(6, episodes=[0] * 4 + [1] * 2), begins=torch.tensor([0, 0, 0, 0, 1, 0]).bool())
+    with pytest.raises(DataError, match="starts in no row"):
+        short.derive(lags={"valve": 2}).starts  # noqa: B018
+
+
+def test_where_every_row_is_a_start_each_keeps_what_was_before_it() -> None:
+    for data in (_log(8), _log(8, episodes=[0] * 8), replace(_log(8), begins=torch.ones(8).bool())):
+        late = data.derive(lags={"valve": 1})
+        assert late.start_kind == "rows"
+        assert late.starts[:, 1].tolist() == data.actions[:-1, 0].tolist()
+        assert not late.repairs
 
 
 def test_angles_and_units_pass_to_lags() -> None:

@@ -1,6 +1,7 @@
 """Minari and Gymnasium: to the bit there and back, every step a transition, no environment built."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ def test_datasets_come_back_to_the_bit(make: Any, data_format: Any) -> None:
     data = make()
     write_minari(data, "plant/log-v0", data_format=data_format)
     assert_same(read_minari("plant/log-v0"), data)
+
+
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_marked_starts_come_back(data_format: Any) -> None:
+    data = replace(walks(), begins=torch.arange(12) % 5 == 2)
+    write_minari(data, "plant/marked-v0", data_format=data_format)
+    assert_same(read_minari("plant/marked-v0"), data)
 
 
 @pytest.mark.parametrize("data_format", FORMATS)

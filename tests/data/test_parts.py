@@ -1,5 +1,6 @@
 """Parts of Parquet files: together they are the whole, apart they read nothing of each other."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,15 @@ def test_the_rows_of_all_parts_are_those_of_the_folder_to_the_bit(tmp_path: Path
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     assert all(part.schema == grid().schema for part in parts)
     assert all(torch.equal(part.starts, grid().starts) for part in parts)
+
+
+def test_marked_starts_come_back_in_parts(tmp_path: Path) -> None:
+    data = replace(walks(), begins=torch.arange(12) % 5 == 2)
+    write_parquet(data, tmp_path / "data.parquet")
+    assert_same(read_parquet(tmp_path / "data.parquet"), data)
+    marks = [part.begins for part in parts_of(tmp_path / "data.parquet", 3)]
+    assert data.begins is not None
+    assert torch.equal(torch.cat([one for one in marks if one is not None]), data.begins)
 
 
 def test_the_only_part_is_the_whole(tmp_path: Path) -> None:

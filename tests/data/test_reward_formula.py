@@ -62,7 +62,7 @@ def test_the_model_computes_the_reward_and_does_not_learn_it() -> None:
     kinked = tank(120, reward="-abs(level - 1) ** 0.5 - 5 * (valve > 0.5)")
     evaluator = OfflineEvaluator(kinked, 0.9)
     assert evaluator.model.reward_function is not None
-    paths = evaluator.evaluate(lambda levels: 0 * levels).paths
+    paths = evaluator.assess(lambda levels: 0 * levels).paths
     part = paths.returns.shape[1]
     level = paths.states[:, :part, 0]
     assert torch.allclose(paths.rewards[:, :part], -((level - 1).abs() ** 0.5), atol=1e-12)
@@ -102,7 +102,7 @@ def test_a_saved_controller_keeps_the_formula(tmp_path: Path) -> None:
     assert again.policy.schema.reward == FORMULA
     assert again.evaluator.model.reward_function is not None
     low, high = result.evaluation.interval
-    assert again.evaluator.evaluate(again.policy).interval == pytest.approx((low, high), rel=1e-9)
+    assert again.evaluator.assess(again.policy).interval == pytest.approx((low, high), rel=1e-9)
 
 
 def moving_tank(reward: str, **settings: Any) -> Transitions:
@@ -171,7 +171,7 @@ def test_the_change_of_an_action_survives_a_file_and_declared_starts(tmp_path: P
 
 def test_the_change_of_an_action_is_exact_along_rollouts() -> None:
     evaluator = OfflineEvaluator(moving_tank("-diff(valve) ** 2"), 0.9)
-    paths = evaluator.evaluate(lambda states: -0.5 * states[:, :1]).paths
+    paths = evaluator.assess(lambda states: -0.5 * states[:, :1]).paths
     part = paths.returns.shape[1]
     lag, valve = paths.states[:, :part, 1], paths.actions[:, :part, 0]
     assert torch.allclose(paths.rewards[:, :part], -((valve - lag) ** 2), rtol=0, atol=1e-12)

@@ -266,8 +266,44 @@ def test_one_long_recording_may_be_taken_over_in_any_row() -> None:
     assert torch.equal(late.starts, late.states)  # with what was applied before each row
     assert late.starts[:, 1].tolist() == cut.actions[[0, 1, 3, 4], 0].tolist()
     batches = read(log([0, 1, 2, 3, 4, 5], batch=[0] * 6), episode="batch")
-    assert len(batches.starts) == 1  # an episode has a beginning
+    assert batches.start_kind == "rows"  # a single batch without an end is a recording too
     assert not batches.repairs
+
+
+def test_one_recording_that_ends_the_task_starts_in_its_first_row() -> None:
+    ended = read(log([0, 1, 2, 3], terminated=[0, 0, 0, 1]))
+    assert ended.start_rows is not None
+    assert ended.start_rows.tolist() == [0]
+    assert ended.start_kind == "episodes"
+
+
+def test_found_starts_are_marks_and_declared_ones_are_states() -> None:
+    cut = log([0, 1, 2, 3, 50, 51, 52, 53], batch=[0] * 4 + [0] * 4)
+    found = read(cut, episode="batch")
+    assert found.initial_states is None
+    assert found.begins is not None
+    assert found.begins.tolist() == [True] + [False] * 5
+    declared = read(cut, episode="batch", initial_states=[[5.0]])
+    assert declared.begins is None
+    assert declared.start_kind == "declared"
+    every = read(log([0, 1, 2, 3]), starts="rows")
+    assert every.begins is not None
+    assert bool(every.begins.all())
+    first = read(log([0, 1, 2, 3]), starts="episodes")
+    assert first.begins is not None
+    assert first.begins.tolist() == [True, False, False]
+
+
+def test_a_column_marks_the_starts() -> None:
+    frame = log([0, 1, 2, 3, 4], goal_set=[0, 1, 0, 1, 0])
+    data = read(frame, begins="goal_set")
+    assert data.start_rows is not None
+    assert data.start_rows.tolist() == [1, 3]
+    assert read(frame, begins="goal_set", starts="rows").start_kind == "rows"
+    assert read(frame, begins="goal_set", starts="episodes").starts[:, 0].tolist() == [10]
+    mean = read(frame, begins="goal_set", resample="hold", interval=2.0)
+    assert mean.begins is not None
+    assert mean.begins.tolist() == [True, True]
 
 
 def test_a_final_state_without_an_action_ends_its_episode_and_starts_none() -> None:

@@ -290,9 +290,64 @@ def test_without_declared_starts_they_are_the_first_rows_of_the_episodes() -> No
     assert sorted(data.starts.tolist()) == sorted(data.states[:2].tolist())
 
 
+def start_rows(data: Transitions) -> list[int] | None:
+    return None if data.start_rows is None else data.start_rows.tolist()
+
+
 def test_without_episodes_every_state_is_a_start() -> None:
     data = dataset()
     assert torch.equal(data.starts, data.states)
+    assert (start_rows(data), data.start_kind) == ([0, 1, 2, 3], "rows")
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "kind"),
+    [
+        ({"initial_states": [[5.0, 6.0]], "episodes": [0, 0, 1, 1]}, None, "declared"),
+        ({"episodes": [7, -2, 7, -2]}, [1, 0], "episodes"),
+        ({"episodes": [3, 3, 3, 3]}, [0, 1, 2, 3], "rows"),
+        ({"episodes": [3, 3, 3, 3], "truncated": [0, 0, 0, 1]}, [0, 1, 2, 3], "rows"),
+        ({"episodes": [3, 3, 3, 3], "terminated": [0, 0, 0, 1]}, [0], "episodes"),
+        ({"episodes": [0, 0, 1, 1], "begins": [0, 1, 0, 1]}, [1, 3], "episodes"),
+        ({"episodes": [0, 0, 1, 1], "begins": [1, 1, 1, 1]}, [0, 1, 2, 3], "rows"),
+        ({"begins": [0, 0, 1, 0]}, [2], "episodes"),
+    ],
+)
+def test_the_task_starts_in_rows_of_the_log_or_in_declared_states(
+    given: dict[str, Any], rows: list[int] | None, kind: str
+) -> None:
+    data = dataset(**given)
+    assert (start_rows(data), data.start_kind) == (rows, kind)
+    assert torch.equal(
+        data.starts, torch.tensor([[5.0, 6.0]]).double() if rows is None else data.states[rows]
+    )
+
+
+def test_declared_starts_replace_marked_rows() -> None:
+    data = dataset(begins=[0, 1, 0, 1])
+    declared = data.starting_at([5.0, 6.0])
+    assert declared.begins is None
+    assert declared.starts.tolist() == [[5.0, 6.0]]
+    assert data.with_starts(data.states[[1, 3]]) is data
+    assert data.with_starts(declared.starts).start_kind == "declared"
+
+
+def test_marked_rows_go_with_their_rows() -> None:
+    data = dataset(begins=[0, 1, 0, 1])
+    assert start_rows(data.take(torch.tensor([3, 2, 1]))) == [0, 2]
+    none = data.take(torch.tensor([0, 2]))
+    with pytest.raises(DataError, match="starts in no row of the log"):
+        none.starts  # noqa: B018
+    assert none.with_starts(data.states[:1]).start_kind == "declared"
+
+
+def test_impossible_marks_are_refused() -> None:
+    with pytest.raises(DataError, match="begins marks no row"):
+        dataset(begins=[0, 0, 0, 0])
+    with pytest.raises(DataError, match="begins 3"):
+        dataset(begins=[0, 1, 0])
+    with pytest.raises(ArgumentError, match="give one of them"):
+        dataset(begins=[0, 1, 0, 0], initial_states=[5.0, 6.0])
 
 
 # What comes in, what is kept.

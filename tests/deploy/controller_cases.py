@@ -50,23 +50,29 @@ def trained(angles: bool, bounds: bool = False) -> TrainingResult:
     """Return a short training on a pendulum, or on two columns with two actions; small ones with bounds."""
     data = collect_uniform(Pendulum(), 300, seed=4) if angles else _drift()
     if bounds:
-        scale = torch.tensor([0.1, 1.0][: data.actions.shape[1]], dtype=torch.float64)
+        scale = torch.tensor([0.2, 1.0] if data.actions.shape[1] == 2 else [0.1], dtype=torch.float64)
         data = replace(data, actions=data.actions * scale)
     return optimize(data, 0.9, model="paper", config=TrainingConfig(updates=1, seed=1, progress=False))
 
 
 def policy_of_kind(kind: str, data: Transitions) -> Policy:
-    """Return an untrained policy of a kind, drawn from a seed, so large that bounds bite."""
+    """Return an untrained policy of a kind, drawn from a seed, so large that bounds bite.
+
+    Its actions lie within the logged ones at some states, and beyond them at others.
+    """
     rng = torch.Generator().manual_seed(7)
     d_f, d_a = data.features.shape[1], data.actions.shape[1]
-    linear = LinearPolicy(torch.randn(d_a, d_f, generator=rng, dtype=torch.float64))
+    gain = 0.3 * torch.randn(d_a, d_f, generator=rng, dtype=torch.float64)
+    if d_a == 2:  # levels around 1000
+        gain = torch.tensor([[2e-3, -2e-3], [-0.011, 0.01]], dtype=torch.float64)
+    linear = LinearPolicy(gain)
     network = MLPPolicy.from_data(data.features, data.actions, rng=rng)
     gaussian = GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng)
     for layer in (network.network.output, gaussian.network.output):
         layer.weight.data.mul_(5.0)
     return {
         "linear": linear,
-        "diagonal": LinearPolicy([1.5, -0.7]),
+        "diagonal": LinearPolicy([9e-4, -2e-3]),
         "mlp": network,
         "gaussian-linear": GaussianPolicy(linear, 0.3),
         "gaussian-mlp-mean": GaussianPolicy(network, 0.3),
@@ -77,10 +83,11 @@ def policy_of_kind(kind: str, data: Transitions) -> Policy:
 
 def _formula(data: Transitions) -> FormulaPolicy:
     """Return a law with every function of a formula in it."""
-    first, second = data.schema.states
-    one = f"a * ({first} - 0.1) + b * max(abs({second}), 2) ** 2 / 7 + c * ({first} > 0.3 or {second} < 0)"
+    unit = 1000 if len(data.schema.actions) == 2 else 1  # levels are around 1000
+    first, second = (f"({name} / {unit})" for name in data.schema.states)
+    one = f"a * ({first} - 0.1) + b * max(abs({second}), 2) ** 2 / 7 + c * ({first} > 1.01 or {second} < 0)"
     other = f"d * sin({first}) * cos({second} / 3) + tanh(c * {first}) + log(1 + exp(-sqrt(abs({second}))))"
-    laws = [f"{one} + d * min({other}, 0.3)", f"{other} + a * b * ({first} - 1000)"]
+    laws = [f"{one} + d * min({other}, 0.3)", f"{other} + a * b * ({first} - 1)"]
     return FormulaPolicy.from_data(
         data.schema,
         dict(zip(data.schema.actions, laws, strict=False)),
@@ -102,14 +109,12 @@ def many_states(result: TrainingResult, count: int = 10_000, *, seed: int = 0) -
     return np.concatenate([near, far])
 
 
-def torch_answers(result: TrainingResult, states: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return clipped action, support and unknown share as torch gives them."""
+def torch_answers(result: TrainingResult, states: Numbers) -> tuple[Numbers, Numbers]:
+    """Return clipped action and unknown share as the result gives them."""
     actions = np.asarray(result.policy(states), dtype=np.float64)
     for k, name in enumerate(result.policy.schema.actions):
         actions[:, k] = actions[:, k].clip(*result.policy.schema.bounds.get(name, (None, None)))
-    features = result.policy.schema.encode(torch.as_tensor(states))
-    support = result.condensed_support
-    return actions, support.mass(features).numpy(), support.unknown(features).numpy()
+    return actions, np.asarray(result.unknown_at(states), dtype=np.float64)
 
 
 def _drift() -> Transitions:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -16,11 +17,11 @@ import torch
 
 from deploy.stream_cases import derived_log
 from nopg.bundles import SavedController
-from nopg.bundles._controller import SavedSupport
 from nopg.deploy import GuardedController, GuardRules, RuntimeController
 from nopg.deploy._c99 import to_c
 from nopg.deploy._control_program import FALLBACK, LAST_RESORT, LEARNED, NO_ACTION
 from nopg.errors import NoActionError
+from nopg.models import LocalModel
 from nopg.policies import MLPPolicy
 
 Numbers = npt.NDArray[np.float64]
@@ -33,10 +34,8 @@ _ACCESS = """
 #include "control.h"
 #include <stddef.h>
 size_t memory_size(void);
-double support_of(const control_memory *memory);
 double unknown_of(const control_memory *memory);
 size_t memory_size(void) { return sizeof(control_memory); }
-double support_of(const control_memory *memory) { return memory->support; }
 double unknown_of(const control_memory *memory) { return memory->unknown; }
 void step_many(int count, const double *measured, int *status, double *actions, double *reported);
 void step_many(int count, const double *measured, int *status, double *actions, double *reported)
@@ -46,8 +45,7 @@ void step_many(int count, const double *measured, int *status, double *actions, 
         control_init(&memory);
         status[i] = control_step(&memory, &measured[i * CONTROL_MEASURED], NULL, NULL, 0.0, 0.0,
             &actions[i * CONTROL_ACTIONS]);
-        reported[2 * i] = memory.support;
-        reported[2 * i + 1] = memory.unknown;
+        reported[i] = memory.unknown;
     }
 }
 """
@@ -59,7 +57,6 @@ class Outcome:
 
     status: int
     action: Numbers
-    support: float
     unknown: float
 
 
@@ -93,8 +90,7 @@ class InC:
         subprocess.run([*command, "-o", str(built)], check=True, capture_output=True, text=True)
         self.library = ctypes.CDLL(str(built))
         self.library.memory_size.restype = ctypes.c_size_t
-        for name in ("support_of", "unknown_of"):
-            getattr(self.library, name).restype = ctypes.c_double
+        self.library.unknown_of.restype = ctypes.c_double
         self.memory = ctypes.create_string_buffer(self.library.memory_size())
         self.count = len(guard.controller.columns.actions)
 
@@ -105,17 +101,16 @@ class InC:
         times = [ctypes.c_double(np.nan if one is None else one) for one in (inputs.time, inputs.now)]
         parts = [_pointer(one) for one in (inputs.measured, inputs.applied, inputs.fallback)]
         status = self.library.control_step(self.memory, *parts, *times, _pointer(action))
-        reported = (getattr(self.library, name)(self.memory) for name in ("support_of", "unknown_of"))
-        return Outcome(status, action, *reported)
+        return Outcome(status, action, self.library.unknown_of(self.memory))
 
-    def step_many(self, measured: Numbers) -> tuple[npt.NDArray[np.int32], Numbers, Numbers, Numbers]:
-        """Return status, actions, support and unknown share at each of many first steps."""
+    def step_many(self, measured: Numbers) -> tuple[npt.NDArray[np.int32], Numbers, Numbers]:
+        """Return status, actions and unknown share at each of many first steps."""
         rows = np.ascontiguousarray(measured)
         status, actions = np.zeros(len(rows), dtype=np.int32), np.full((len(rows), self.count), np.nan)
-        reported = np.zeros((len(rows), 2))
+        reported = np.zeros(len(rows))
         parts = [one.ctypes.data_as(ctypes.c_void_p) for one in (rows, status, actions, reported)]
         self.library.step_many(len(rows), *parts)
-        return status, actions, reported[:, 0], reported[:, 1]
+        return status, actions, reported
 
 
 def _pointer(values: Numbers | None) -> ctypes.c_void_p | None:
@@ -127,7 +122,7 @@ class InNumpy(GuardedController):
 
     def __init__(self, guard: GuardedController) -> None:
         self.given: Numbers | None = None
-        self.shares = (0.0, 0.0)
+        self.unknown = 0.0
         super().__init__(
             guard.controller,
             fallback=self._given,
@@ -139,9 +134,9 @@ class InNumpy(GuardedController):
     def _given(self, observation: Numbers) -> Numbers:
         return np.full(self._count, np.nan) if self.given is None else self.given
 
-    def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, float, Numbers | None]:
+    def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, Numbers | None]:
         found = super()._learned(state, allowed=allowed)
-        self.shares = found[:2]
+        self.unknown = found[0]
         return found
 
     def step(self, inputs: Inputs) -> Outcome:
@@ -151,19 +146,19 @@ class InNumpy(GuardedController):
         try:
             decision = self.act(inputs.measured, inputs.applied, inputs.time, inputs.now)
         except NoActionError:
-            return Outcome(NO_ACTION, np.full(self._count, np.nan), *self.shares)
+            return Outcome(NO_ACTION, np.full(self._count, np.nan), self.unknown)
         status = {"learned": LEARNED, "fallback": FALLBACK, "last resort": LAST_RESORT}[decision.source]
-        return Outcome(status, decision.action, decision.support, decision.unknown)
+        return Outcome(status, decision.action, decision.unknown)
 
 
-def with_memory(every: int = 3, units: int = 50) -> RuntimeController:
-    """Return an untrained network with the columns and the support of a log with derived columns."""
+@cache
+def with_memory(units: int = 50) -> RuntimeController:
+    """Return an untrained network with the columns of a log with derived columns, and where its data are."""
     data = derived_log()
     rng = torch.Generator().manual_seed(7)
     network = MLPPolicy.from_data(data.features, data.actions, rng=rng, hidden=units)
-    features = data.features.numpy()[::every]
-    support = SavedSupport(features, np.ones(len(features)), 0.5 * features.std(axis=0) + 0.1, prior_mass=0.1)
     parameters = {name: value.numpy() for name, value in network.state_dict().items()}
+    support = LocalModel(data).support
     return RuntimeController(SavedController(data.schema, {"kind": "mlp"}, parameters, support, "here"))
 
 
@@ -218,7 +213,7 @@ class Comparison:
     Attributes:
         same_decisions: Whether status and presence of an action agree at every step.
         counts: Number of steps by status.
-        worst: The largest difference of actions, supports (relative to 1 + S) and unknown shares.
+        worst: The largest difference of actions and unknown shares.
     """
 
     same_decisions: bool
@@ -241,7 +236,6 @@ def difference(found: Sequence[Outcome], wanted: Sequence[Outcome]) -> Compariso
     worst = [
         max(
             float(np.nan_to_num(np.abs(one.action - other.action)).max()),
-            abs(one.support - other.support) / (1.0 + other.support),
             abs(one.unknown - other.unknown),
         )
         for one, other in pairs

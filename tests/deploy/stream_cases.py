@@ -24,7 +24,7 @@ def log() -> Transitions:
     steps = 120
     valve, pump = rng.uniform(-1.0, 1.0, (2, 3, steps))
     level, angle = np.zeros((2, 3, steps + 1))
-    level[:, 0], angle[:, 0] = rng.normal(size=(2, 3))
+    level[:, 0], angle[:, 0] = 0.4 * rng.normal(size=(2, 3))
     for t in range(steps):
         level[:, t + 1] = 0.8 * level[:, t] + 0.3 * valve[:, t] + 0.05 * rng.normal(size=3)
         angle[:, t + 1] = angle[:, t] + 0.4 * pump[:, t] + 0.05 * rng.normal(size=3)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from deploy.controller_cases import cases, controller, many_states, trained
+from deploy.known_places import known_around
 from deploy.native import (
     ALL_RULES,
     COMPILERS,
@@ -31,7 +32,6 @@ from deploy.native import (
 from deploy.stream_cases import faulty_stream
 from nopg._columns import Columns
 from nopg.bundles import SavedController
-from nopg.bundles._controller import SavedSupport
 from nopg.deploy import GuardedController, RuntimeController, load
 from nopg.deploy._c99 import to_c
 from nopg.deploy._control_program import FALLBACK, LAST_RESORT, LEARNED, NO_ACTION
@@ -48,9 +48,8 @@ TOLERANCE = 1e-12
 
 
 def saved(columns: Columns, policy: dict[str, object], **parameters: object) -> RuntimeController:
-    """Return a controller known around 0 with a width of 1."""
-    d_f = len(columns.features)
-    support = SavedSupport(np.zeros((1, d_f)), np.ones(1), np.ones(d_f), prior_mass=1e-3)
+    """Return a controller known around 0 with a radius of 1."""
+    support = known_around(columns, np.zeros(len(columns.states)), 1.0)
     arrays = {name: np.array(values, dtype=np.float64) for name, values in parameters.items()}
     return RuntimeController(SavedController(columns, policy, arrays, support, "here"))
 
@@ -63,11 +62,9 @@ def quantized() -> RuntimeController:
         f"policy.{name}": value.numpy() for name, value in result.policy.policy.state_dict().items()
     }
     parameters |= {"discrete": np.array([1.0, 0.0]), "levels": np.array([[-1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])}
-    condensed = result.condensed_support
-    support = SavedSupport(
-        condensed.places.numpy(), condensed.weights.numpy(), condensed.width.numpy(), condensed.prior_mass
+    return RuntimeController(
+        SavedController(columns, {"kind": "quantized"}, parameters, result.support, "here")
     )
-    return RuntimeController(SavedController(columns, {"kind": "quantized"}, parameters, support, "here"))
 
 
 def deviating(folder: Path) -> RuntimeController:
@@ -81,8 +78,8 @@ def deviating(folder: Path) -> RuntimeController:
 
 def agree_at_states(runtime: RuntimeController, states: Numbers, folder: Path) -> None:
     """Check decisions and numbers at states; numpy computes them all at once."""
-    status, actions, mass, unknown = InC(GuardedController(runtime), folder).step_many(states)
-    wanted_mass, wanted_unknown = runtime.support_and_unknown(states)
+    status, actions, unknown = InC(GuardedController(runtime), folder).step_many(states)
+    wanted_unknown = runtime.unknown(states)
     learned = wanted_unknown <= 0.5
     assert status.tolist() == np.where(learned, LEARNED, NO_ACTION).tolist()
     assert 0.1 < learned.mean() < 0.9
@@ -91,7 +88,6 @@ def agree_at_states(runtime: RuntimeController, states: Numbers, folder: Path) -
     assert (np.abs(actions[learned] - wanted) / span).max() <= TOLERANCE
     assert np.isnan(actions[~learned]).all()
     assert np.abs(unknown - wanted_unknown).max() <= TOLERANCE
-    assert (np.abs(mass - wanted_mass) / (1.0 + wanted_mass)).max() <= TOLERANCE
 
 
 @pytest.mark.parametrize(("kind", "angles", "bounds"), CASES)
@@ -176,7 +172,7 @@ def test_an_action_that_overflows_goes_to_the_fallback(tmp_path: Path) -> None:
     native = InC(guard, tmp_path)
     large = Inputs(np.array([1e200]), fallback=np.array([0.5]))
     found = native.step(large)
-    assert (found.status, found.action.tolist(), found.support, found.unknown) == (FALLBACK, [0.5], 0.0, 1.0)
+    assert (found.status, found.action.tolist(), found.unknown) == (FALLBACK, [0.5], 1.0)
     assert compared(native, InNumpy(guard), [large, Inputs(np.array([1.0]))]).same_decisions
 
 

@@ -96,9 +96,9 @@ class InFmu:
         assert inputs.time is not None
         self.slave.doStep(currentCommunicationPoint=inputs.time, communicationStepSize=INTERVAL)
         (status,) = self.slave.getInteger([self.references["status"]])
-        valve, pump, support, unknown = self.real("valve", "pump", "support", "unknown")
+        valve, pump, unknown = self.real("valve", "pump", "unknown")
         action = np.full(2, np.nan) if status == NO_ACTION else np.array([valve, pump])
-        return Outcome(status, action, support, unknown)
+        return Outcome(status, action, unknown)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_the_controller_acts_once_per_sampling_interval_however_short_the_steps(
     for k in range(20):
         unit.set_real(level=0.01 * k)
         unit.slave.doStep(currentCommunicationPoint=k * INTERVAL / 5, communicationStepSize=INTERVAL / 5)
-        values.append(unit.real("support")[0])
+        values.append(unit.real("unknown")[0])
     changes = np.flatnonzero(np.diff(values)) + 1
     assert changes.tolist() == [5, 10, 15]
 

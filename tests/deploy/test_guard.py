@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from deploy.known_places import known_around, radii_at
 from nopg._columns import Columns
 from nopg.bundles import SavedController
-from nopg.bundles._controller import SavedSupport
 from nopg.deploy import GuardedController, GuardRules, RuntimeController
 from nopg.errors import ArgumentError, NoActionError, ObservationError
-
-BETA = 1e-3
 
 
 def tank(bounds: dict[str, tuple[float, float]] | None = None) -> RuntimeController:
@@ -21,7 +19,7 @@ def tank(bounds: dict[str, tuple[float, float]] | None = None) -> RuntimeControl
     columns = Columns(
         ("level",), ("valve", "pump"), bounds={"valve": (0.0, 1.0)} if bounds is None else bounds
     )
-    support = SavedSupport(np.array([[0.3]]), np.ones(1), np.array([0.1]), prior_mass=BETA)
+    support = known_around(columns, [0.3], 0.1)
     return RuntimeController(
         SavedController(columns, {"kind": "linear"}, {"gain": np.array([[2.0], [-1.0]])}, support, "here")
     )
@@ -43,8 +41,7 @@ def test_where_the_data_know_the_state_the_learned_action_is_applied() -> None:
     decision = GuardedController(tank(), fallback=fallback).act([0.3])
     assert decision.source == "learned"
     assert decision.action.tolist() == [0.6, -0.3]
-    assert decision.support == 1.0
-    assert decision.unknown == pytest.approx(BETA / (1 + BETA))
+    assert decision.unknown == pytest.approx(1e-4 / (1 + 1e-4))
     assert not fallback.asked
 
 
@@ -57,8 +54,7 @@ def test_where_they_do_not_the_fallback_is_asked() -> None:
 
 
 def test_the_limit_on_the_unknown_share_is_the_one_given() -> None:
-    # At distance d the unknown share is β/(β + exp(−½(d/0.1)²)): half where exp(…) = β.
-    half = 0.3 + 0.1 * np.sqrt(-2 * np.log(BETA))
+    half = 0.3 + 0.1 * radii_at(0.5)
     guard = GuardedController(tank(), fallback=Recorder())
     assert guard.act([half - 1e-6]).source == "learned"
     assert guard.act([half + 1e-6]).source == "fallback"
@@ -83,7 +79,7 @@ def test_a_number_that_is_none_goes_to_the_fallback_and_never_to_the_policy(numb
     fallback = Recorder()
     guard = GuardedController(tank(), fallback=fallback, most_unknown=1.0)
     decision = guard.act([number])
-    assert (decision.source, decision.unknown, decision.support) == ("fallback", 1.0, 0.0)
+    assert (decision.source, decision.unknown) == ("fallback", 1.0)
     assert np.isfinite(decision.action).all()
     assert len(fallback.asked) == 1
     with pytest.raises(NoActionError):

@@ -11,32 +11,27 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from deploy.known_places import known_around, radii_at
 from nopg._columns import Columns
 from nopg.bundles import SavedController
-from nopg.bundles._controller import SavedSupport
 from nopg.deploy import GuardedController, GuardRules, RuntimeController
 from nopg.errors import ArgumentError, NoActionError
 
-BETA = 1e-3
 INSIDE, OUTSIDE, NAN = [0.3, 0.0], [3.0, 0.0], [np.nan, 0.0]
 Numbers = npt.NDArray[np.float64]
 
 
 def level_at(unknown: float) -> float:
-    """Return the level above 0.3 with an unknown share: S = exp(−½(d/0.1)²) = β/u − β."""
-    return float(0.3 + 0.1 * np.sqrt(-2 * np.log(BETA / unknown - BETA)))
+    """Return the level above 0.3 with an unknown share."""
+    return 0.3 + 0.1 * radii_at(unknown)
 
 
 def robot(**columns: Any) -> RuntimeController:
     """Return valve = 2·level in [0, 1], known around a level of 0.3 and an angle of 0."""
     found = Columns(("level", "angle"), ("valve",), bounds={"valve": (0.0, 1.0)}, **columns)
-    places, width = np.zeros((1, len(found.features))), np.full(len(found.features), 0.1)
-    places[0, 0] = 0.3
-    if found.angles:
-        places[0, 1] = 1.0
     gain = np.zeros((1, len(found.features)))
     gain[0, 0] = 2.0
-    support = SavedSupport(places, np.ones(1), width, prior_mass=BETA)
+    support = known_around(found, [0.3, 0.0], 0.1)
     return RuntimeController(SavedController(found, {"kind": "linear"}, {"gain": gain}, support, "here"))
 
 

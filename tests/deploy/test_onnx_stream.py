@@ -25,7 +25,7 @@ from nopg.policies import FormulaPolicy, Formulas
 from nopg.training import Controller, TrainingResult, optimize
 
 Numbers = npt.NDArray[np.float64]
-OUTPUTS = ["action", "support", "unknown", "next_state", "next_age"]
+OUTPUTS = ["action", "unknown", "next_state", "next_age"]
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
@@ -148,7 +148,7 @@ def test_the_contract_of_a_memory_keeps_to_its_schema_and_says_how_to_run_it(exp
     validator = Draft202012Validator(schema)
     validator.validate(contract)
     memory = contract["memory"]
-    assert contract["format"] == 2
+    assert contract["format"] == 4
     assert [one["name"] for one in contract["input"]["columns"]] == ["level", "angle"]
     assert (memory["hold"], memory["interval"], memory["gap_factor"]) == (
         {"level": 2, "angle": 1},
@@ -201,8 +201,8 @@ def test_many_plants_run_side_by_side_each_from_its_own_memory(exported: OnnxExp
         alone = run(OUTPUTS, {name: values[k : k + 1] for name, values in inputs.items()})
         for one, other in zip(alone, together, strict=True):
             np.testing.assert_allclose(one[0], other[k], rtol=1e-12, atol=1e-12)
-    assert together[3][2, 0] == inputs["state"][2, 0]
-    assert together[4].tolist() == [[0, 0], [0, 0], [1, 0], [0, 0], [0, 0]]
+    assert together[2][2, 0] == inputs["state"][2, 0]
+    assert together[3].tolist() == [[0, 0], [0, 0], [1, 0], [0, 0], [0, 0]]
 
 
 def test_a_hold_alone_is_a_memory_too(tmp_path: Path) -> None:

@@ -98,10 +98,13 @@ def test_every_array_of_another_shape_is_refused_by_both_readers(
 @pytest.mark.parametrize(
     ("name", "number"),
     [
-        ("support.weights", -1.0),
-        ("support.width", 0.0),
-        ("support.width", -1.0),
-        ("support.width", 5e-324),
+        ("support.margin", 0.0),
+        ("support.margin", np.inf),
+        ("support.low", np.nan),
+        ("support.charts0.weights", -1.0),
+        ("support.charts0.radii", 0.0),
+        ("support.charts0.radii", -1.0),
+        ("support.charts0.radii", 5e-324),
         ("policy.network.standardizer.std", 0.0),
         ("policy.action_range.radius", 0.0),
         ("policy.action_range.radius", -1.0),
@@ -130,9 +133,11 @@ def test_numbers_with_which_nobody_could_act_are_refused_by_both_readers(
         {"policy": {"kind": "gaussian", "mean": {}}},
         {"policy": {"kind": "gaussian-mlp"}},
         {"policy": {"kind": "linear"}},
-        {"support": {"prior_mass": 0.0}},
-        {"support": {"prior_mass": "nan"}},
-        {"support": {"prior_mass": -1e-9}},
+        {"support": {"slope": 0.0}},
+        {"support": {"slope": "nan"}},
+        {"support": {"inside": None}},
+        {"support": {"charts": 10**6}},
+        {"support": {"fits": 5}},
         {"schema": {"states": ["angle"]}},
         {"schema": {"states": ["angle", "angle"]}},
         {"schema": {"states": []}},
@@ -210,9 +215,16 @@ def test_hundreds_of_changed_controllers_are_refused_or_act(
     assert min(output.values()) > 20, output
 
 
-@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+@pytest.mark.parametrize("number", range(2, FORMAT + 1))
 def test_a_controller_of_every_format_so_far_still_runs(number: int) -> None:
     folder = Path(__file__).parents[1] / "bundles" / "formats" / str(number)
     output = json.loads((folder / "expected.json").read_text())
-    action = runtime.load(folder / "controller")([1.0, 2.0])
+    action, unknown = runtime.load(folder / "controller").action_and_unknown([1.0, 2.0])
     assert action.tolist() == pytest.approx(output["action"], rel=1e-12)
+    assert float(unknown) == pytest.approx(output["unknown"], rel=1e-9)
+
+
+def test_a_controller_with_another_measure_of_the_unknown_is_refused_with_the_way_out() -> None:
+    folder = Path(__file__).parents[1] / "bundles" / "formats" / "1"
+    with pytest.raises(BundleError, match=r"another measure of what lies outside the data; train again"):
+        runtime.load(folder / "controller")

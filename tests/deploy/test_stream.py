@@ -228,12 +228,13 @@ def test_a_guard_keeps_the_action_after_fallback_and_limits_in_its_memory(robot:
     assert np.abs(guard.applied + 0.5).max() <= 0.1 + 1e-12  # the real action is the reference
 
 
-def test_support_and_unknown_of_a_decision_are_those_of_the_whole_state(robot: RuntimeController) -> None:
+def test_the_unknown_share_of_a_decision_is_that_of_the_whole_state_and_its_action(
+    robot: RuntimeController,
+) -> None:
     guard = GuardedController(robot, fallback=lambda observation: [0.0, 0.0])
     for row in range(6):
         decision = guard.act(log().states[row].numpy(), None if row == 0 else log().actions[row - 1].numpy())
-        support, unknown = robot.support_and_unknown(guard.states.state)
-        assert (decision.support, decision.unknown) == (float(support), float(unknown))
+        assert decision.unknown == float(robot.unknown(guard.states.state))
 
 
 def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: RuntimeController) -> None:

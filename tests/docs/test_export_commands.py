@@ -87,13 +87,11 @@ def test_the_program_acts_as_numpy_does(folder: Path, printed: dict[str, str]) -
     assert printed["./tank-demo"] == wanted
 
 
-def test_the_exports_for_plcs_and_simulators_take_the_same_file(folder: Path) -> None:
+def test_the_export_for_simulators_takes_the_same_file(folder: Path) -> None:
     lines = [line for one in code(PAGE) if one.kind == "indented" for line in one.text.splitlines()]
     wanted = [line for line in lines if "--guard guard.toml" in line and "tank.c" not in line]
-    assert len(wanted) == 2
-    for command in wanted:
-        run(command, folder)
-    assert "0.4" in (folder / "tank.st").read_text()
+    (command,) = wanted
+    run(command, folder)
     assert (folder / "tank.fmu").exists()
 
 

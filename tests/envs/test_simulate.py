@@ -187,7 +187,7 @@ def test_steps_of_an_episode_that_never_ends_are_all_kept() -> None:
 
 def test_transitions_carry_names_angles_and_the_starts_of_the_task() -> None:
     upright = Pendulum(start="upright")
-    run = simulate(upright, swing, steps=3)
+    run = simulate(upright, swing, steps=3, initial_states=[[0.0, 0.0], [0.1, 0.0]])
 
     data = run.transitions(upright, initial_states=Pendulum().initial(1))
 
@@ -195,7 +195,8 @@ def test_transitions_carry_names_angles_and_the_starts_of_the_task() -> None:
     assert data.schema.actions == ("torque",)
     assert dict(data.schema.angles) == {"angle": 2 * math.pi}
     assert data.starts.tolist() == [[math.pi, 0.0]]
-    assert run.transitions(upright).starts.tolist() == [[0.0, 0.0]]
+    assert run.transitions(upright).starts.tolist() == [[0.0, 0.0], [0.1, 0.0]]
+    assert simulate(upright, swing, steps=3).transitions(upright).start_kind == "rows"
 
 
 def rounded(low: float, high: float) -> st.SearchStrategy[float]:

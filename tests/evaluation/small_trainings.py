@@ -1,6 +1,7 @@
 """Trainings of a few updates, one per kind of plant, run once for all tests that look at them."""
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -10,8 +11,20 @@ import torch
 import nopg
 from flat_settings import configured
 from nopg.envs import LQR, CartPole, MountainCar, Pendulum, UniformAgent, collect, collect_grid
+from nopg.errors import SupportWarning
 
-__all__ = ["Trained", "cart_pole", "hanging", "mountain_car", "pendulum", "regulator", "tank", "trained"]
+__all__ = [
+    "Trained",
+    "cart_pole",
+    "far_car",
+    "far_tank",
+    "hanging",
+    "mountain_car",
+    "pendulum",
+    "regulator",
+    "tank",
+    "trained",
+]
 
 
 @dataclass(frozen=True)
@@ -74,10 +87,28 @@ def tank() -> Trained:
     return trained(data)
 
 
+@cache
+def far_car() -> Trained:
+    """The car with a start at a speed that was never logged."""
+    return _from_outside(mountain_car(), [[-0.5, 0.0], [-0.5, 0.2]])
+
+
+@cache
+def far_tank() -> Trained:
+    """The tank with a start at a level that was never logged."""
+    return _from_outside(tank(), [[1.5], [5.0]])
+
+
+def _from_outside(case: Trained, starts: list[list[float]]) -> Trained:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)
+        return trained(case.data.starting_at(starts), updates=1)
+
+
 def hanging(turn: float = 2 * math.pi, **declared: Any) -> nopg.Transitions:
     """Return a pendulum that keeps to half a radian of hanging, its angle in this unit of a turn."""
     angle, speed = torch.linspace(math.pi - 0.5, math.pi + 0.5, 12), torch.linspace(-1.0, 1.0, 5)
-    rows = torch.cartesian_prod(angle, speed, torch.tensor([-2.0, 2.0])).double()
+    rows = torch.cartesian_prod(angle, speed, torch.tensor([-2.0, 0.0, 2.0])).double()
     states, after = rows[:, :2].clone(), rows[:, :2] + 0.05 * rows[:, 1:] * torch.tensor([1.0, -1.0])
     for table in (states, after):
         table[:, 0] = (table[:, 0] * turn / (2 * math.pi) + turn / 2) % turn - turn / 2

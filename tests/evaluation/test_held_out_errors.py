@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models.test_local_model import linear_log
-from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
+from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.evaluation._held_out import HeldOutErrors
 
 
@@ -18,7 +18,7 @@ def rest(states: torch.Tensor) -> torch.Tensor:
     return -0.2 * states[:, :1]
 
 
-def evaluated(*, reward: float = 0.0, push: float = 0.0, noise: float = 0.0) -> OfflineEvaluation:
+def evaluated(*, reward: float = 0.0, push: float = 0.0, noise: float = 0.0) -> Assessment:
     """Return an evaluation whose held-out rows earned and moved more than the model has learned."""
     data = linear_log(400, noise=noise)
     evaluator = OfflineEvaluator(data, 0.9)
@@ -28,7 +28,7 @@ def evaluated(*, reward: float = 0.0, push: float = 0.0, noise: float = 0.0) -> 
     evaluator.model.__dict__["held_out"] = replace(
         held_out, reward_errors=held_out.reward_errors + reward, next_states=moved
     )
-    return evaluator.evaluate(rest)
+    return evaluator.assess(rest)
 
 
 def test_an_exact_model_has_no_errors_on_held_out_rows() -> None:
@@ -53,8 +53,8 @@ def test_a_push_counts_by_the_value_of_where_it_leads() -> None:
 
 def test_the_bias_widens_the_interval() -> None:
     plain, biased = evaluated(), evaluated(reward=0.3)
-    assert plain.standard_error < 1.0
-    assert biased.standard_error == pytest.approx(3.0, rel=1e-6)  # halves of an exact model agree
+    assert plain.errors.model < 1.0
+    assert biased.errors.model == pytest.approx(3.0, rel=1e-6)  # halves of an exact model agree
     assert biased.expected_return == plain.expected_return
 
 
@@ -81,6 +81,8 @@ def test_a_shortfall_is_what_the_variance_of_a_negative_bias_does_not_explain() 
     assert HeldOutErrors(-3.0, apart).shortfall == pytest.approx(math.sqrt(8.0))
     assert HeldOutErrors(-0.9, apart).shortfall == 0.0
     assert HeldOutErrors(3.0, apart).shortfall == 0.0
+    assert HeldOutErrors(3.0, apart).excess == pytest.approx(math.sqrt(8.0))
+    assert HeldOutErrors(-3.0, apart).excess == 0.0
 
 
 def test_few_rows_that_stand_for_a_path_make_its_bias_uncertain_even_if_groups_agree() -> None:

@@ -15,11 +15,10 @@ from nopg.envs import LQR, simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import OfflineEvaluator, compare, evaluate_offline
 from nopg.evaluation._behavior import logged_returns
+from nopg.evaluation._comparison import LOGGED
 from nopg.evaluation._control_law import PolicyLaw
-from nopg.evaluation._model_paths import _discounted_costs, follow
-from nopg.evaluation._offline import LOGGED
-from nopg.evaluation._region import region_of
-from nopg.evaluation._risk import share_along
+from nopg.evaluation._paths import _discounted_costs, follow
+from nopg.evaluation._risk import region_of, share_along
 from nopg.models._rollout import Rollout
 
 LAW = torch.tensor([[-4.0, 0.0], [0.0, -2.0]], dtype=torch.float64)
@@ -63,7 +62,7 @@ def truth(law: object, starts: torch.Tensor) -> float:
 def test_the_return_of_a_policy_is_found_without_its_plant(
     data: Transitions, evaluator: OfflineEvaluator
 ) -> None:
-    answer = evaluator.evaluate(regulated)
+    answer = evaluator.assess(regulated)
     low, high = answer.interval
     exact = truth(regulated, data.starts)
     assert low <= exact <= high
@@ -74,7 +73,7 @@ def test_the_return_of_a_policy_is_found_without_its_plant(
 
 
 def test_a_policy_that_leaves_the_data_is_not_called_ok(evaluator: OfflineEvaluator) -> None:
-    runaway = evaluator.evaluate(lambda states: 8.0 * states)
+    runaway = evaluator.assess(lambda states: 8.0 * states)
     assert runaway.unknown_mass > 0.2
     assert runaway.verdict == "not identifiable"
     assert "lies outside the data" in runaway.reasons[0]
@@ -87,11 +86,11 @@ def test_the_same_seed_gives_the_same_answer(data: Transitions) -> None:
     assert torch.equal(one.paths.states, again.paths.states)
 
 
-def test_one_episode_tells_no_error() -> None:
+def test_a_single_row_tells_no_error() -> None:
     data = Transitions.from_arrays([0.0], [0.0], [0.0], [0.0])
     answer = evaluate_offline(lambda states: states, data, 0.9)
     assert answer.verdict == "not identifiable"
-    assert "single episode" in answer.reasons[0]
+    assert "single row" in answer.reasons[0]
 
 
 def test_actions_are_cut_at_declared_bounds() -> None:
@@ -129,7 +128,7 @@ def test_weights_count(data: Transitions) -> None:
 def test_an_interval_stays_within_what_the_rewards_make_possible(evaluator: OfflineEvaluator) -> None:
     low, high = evaluator.model.return_limits(0.9)
     for law in (regulated, lambda states: 8.0 * states):
-        one = evaluator.evaluate(law)
+        one = evaluator.assess(law)
         assert low <= one.interval[0] <= one.interval[1] <= high
 
 
@@ -158,9 +157,7 @@ def test_influence_is_what_the_return_loses_without_a_group(evaluator: OfflineEv
     problem = evaluator.problem.replace(model=evaluator.model.with_parts(kept))
     law = PolicyLaw.of(regulated, evaluator.data.schema)
     without = float(follow(problem, law, num_parts=1).returns[0].mean())
-    assert evaluator.evaluate(regulated).expected_return - without == pytest.approx(
-        share, rel=1e-6, abs=1e-12
-    )
+    assert evaluator.assess(regulated).expected_return - without == pytest.approx(share, rel=1e-6, abs=1e-12)
 
 
 # Comparison
@@ -178,9 +175,9 @@ def test_the_better_policy_is_named_with_what_it_gains(data: Transitions) -> Non
 
 
 def test_a_gain_over_what_leaves_the_data_may_be_larger(evaluator: OfflineEvaluator) -> None:
-    calm, bold = evaluator.evaluate(regulated), evaluator.evaluate(lambda states: 3.0 * regulated(states))
+    calm, bold = evaluator.assess(regulated), evaluator.assess(lambda states: 3.0 * regulated(states))
     most = calm.pessimistic_return - bold.pessimistic_return
-    gain, loss = evaluator.difference(calm, bold), evaluator.difference(bold, calm)
+    gain, loss = calm.gain_over(bold), bold.gain_over(calm)
     assert most > gain.mean  # leaving the data may end worse than as if they went on
     assert gain.interval[0] < gain.mean < most < gain.interval[1]
     assert loss.interval == pytest.approx((-gain.interval[1], -gain.interval[0]))
@@ -262,7 +259,7 @@ def run(states: torch.Tensor) -> torch.Tensor:
 
 def test_no_time_is_spent_in_a_region_after_the_end_of_a_task(race: OfflineEvaluator) -> None:
     # .75 → .95 → 1.15 ends after 2 steps, .05 → … → .85 → 1.05 after 5.
-    paths = race.evaluate(run)
+    paths = race.assess(run)
     beyond, _ = race.share_inside(paths, "s0 > 1")
     assert beyond == pytest.approx(0.1 * (0.9 + 0.9**4) / 2)
     late, _ = race.share_inside(paths, "s0 > 0.9")
@@ -343,29 +340,58 @@ def test_nothing_else_is_run(text: str, why: str) -> None:
         region_of(text, Schema(("level", "flow"), ("valve",)))
 
 
-def test_a_single_long_episode_is_weak_at_best(data: Transitions) -> None:
+def test_one_recording_may_be_ok_and_starts_in_every_row(data: Transitions) -> None:
     one = Transitions.from_arrays(
         data.states,
         data.actions,
         data.rewards,
         data.next_states,
         episodes=torch.zeros(len(data), dtype=torch.int64),
-    ).starting_at(data.starts)
+    )
     answer = evaluate_offline(regulated, one, 0.9)
-    assert answer.verdict == "weak"
-    assert "single episode" in answer.reasons[0]
+    assert answer.verdict == "ok"
+    assert answer.errors.freedom == 9.0  # ten blocks of the recording
+    low, high = answer.interval
+    assert low <= truth(regulated, data.states) <= high
+
+
+@pytest.mark.parametrize(
+    ("starts", "said"),
+    [
+        (1, ("1 start in the log, and returns from others are not in the interval",)),
+        (9, ("9 starts in the log, whose sampling error is in the interval",)),
+        (10, ()),
+    ],
+)
+def test_few_starts_are_named_beside_the_interval(
+    data: Transitions, starts: int, said: tuple[str, ...]
+) -> None:
+    begins = torch.arange(len(data)) < starts
+    log = replace(data, initial_states=None, begins=begins)
+    where = f"the task starts in {starts} row{'' if starts == 1 else 's'} of the log"
+    assert evaluate_offline(regulated, log, 0.9).notes == (where, *said)
+
+
+def test_more_starts_count_than_halves_are_followed_from(data: Transitions) -> None:
+    easy = torch.arange(100)[:, None] % 2 == 0  # every second one
+    starts = torch.where(easy, 0.1, 0.9) + 1e-4 * torch.arange(100, dtype=torch.float64)[:, None].expand(
+        -1, 2
+    )
+    answer = evaluate_offline(regulated, data.starting_at(starts), 0.9)
+    low, high = answer.interval
+    assert low <= truth(regulated, starts) <= high
+    assert len(answer.paths.by_start.starts) == 100
+    assert len(answer.paths.starts) == 50
 
 
 def test_a_reward_that_is_predicted_badly_makes_the_verdict_weak() -> None:
     rng = torch.Generator().manual_seed(0)
     s, a, noise = torch.randn(3, 200, 1, generator=rng, dtype=torch.float64)
     lost = Transitions.from_arrays(s, a, noise[:, 0], 0.5 * s + 0.1 * a, episodes=torch.arange(200) // 20)
-    learned = OfflineEvaluator(lost, 0.5).evaluate(lambda states: 0 * states)
+    learned = OfflineEvaluator(lost, 0.5).assess(lambda states: 0 * states)
     assert learned.verdict == "weak"
     assert any("predicted badly, R²: reward" in reason for reason in learned.reasons)
-    known = OfflineEvaluator(lost, 0.5, reward=lambda s, a, after: s[:, 0]).evaluate(
-        lambda states: 0 * states
-    )
+    known = OfflineEvaluator(lost, 0.5, reward=lambda s, a, after: s[:, 0]).assess(lambda states: 0 * states)
     assert known.verdict == "ok"
 
 
@@ -375,10 +401,10 @@ def test_no_return_is_expected_above_a_reward_that_rows_share() -> None:
     a = 2 * torch.rand(300, 1, generator=rng, dtype=torch.float64) - 1
     rewards = s[:, 0].clamp(max=0.8)
     capped = Transitions.from_arrays(s, a, rewards, s + 0.3 * a, initial_states=[[0.9]])
-    found = OfflineEvaluator(capped, 0.9).evaluate(lambda states: 0 * states + 1)  # leaves the log upwards
+    found = OfflineEvaluator(capped, 0.9).assess(lambda states: 0 * states + 1)  # leaves the log upwards
     best = 0.8 / (1 - 0.9)
     assert found.expected_return <= best
     assert found.interval[1] <= best
     free = Transitions.from_arrays(s, a, s[:, 0], s + 0.3 * a, initial_states=[[0.9]])
-    more = OfflineEvaluator(free, 0.9).evaluate(lambda states: 0 * states + 1)
-    assert more.interval[1] > float(s.max()) / (1 - 0.9)  # nothing says that the highest is the limit
+    limit = OfflineEvaluator(free, 0.9).model.return_limits(0.9)[1]
+    assert limit > float(s.max()) / (1 - 0.9)  # nothing says that the highest is the limit

@@ -13,6 +13,7 @@ import nopg
 from evaluation.small_trainings import (
     Trained,
     cart_pole,
+    far_car,
     hanging,
     mountain_car,
     pendulum,
@@ -23,7 +24,7 @@ from evaluation.small_trainings import (
 from nopg.data import Schema
 from nopg.errors import ArgumentError
 from nopg.evaluation import StateMap, map_states
-from nopg.evaluation._slice import StateSlice
+from nopg.evaluation._state_map import StateSlice
 from nopg.kernels import GaussianKernel
 
 PLANTS = [pendulum, mountain_car, regulator, cart_pole, tank]
@@ -42,7 +43,6 @@ def test_a_map_says_what_the_result_says_at_its_states(plant: Callable[[], Train
         ("value", result.value(states)),
         ("visitation", result.visitation(states)),
         ("unknown", result.unknown_at(states)),
-        ("support", result.support(states)),
         ("actions", np.asarray(result.policy(states))),
     ):
         drawn = getattr(found, name)
@@ -75,14 +75,13 @@ def test_some_of_the_plants_have_an_outside_and_some_have_none() -> None:
     assert max(shares) > 0.2
 
 
-def test_without_prior_mass_the_outside_is_where_less_than_a_millionth_of_a_sample_stands() -> None:
-    h = nopg.Bandwidths.from_values([0.05], [1.0])
-    case = trained(tank().data, model="paper", prior_mass=0.0, bandwidths=h)
-    found = mapped(case)
-    assert float(found.unknown.max()) == 0.0
-    assert np.array_equal(found.outside, found.support < 1e-6)
-    (levels,) = found.slice.axes
-    assert bool(found.outside[(levels > 0.5) & (levels < 0.9)].all())
+def test_without_prior_mass_of_the_papers_model_a_map_still_has_an_outside() -> None:
+    with pytest.warns(nopg.errors.SupportWarning):
+        case = trained(far_car().data, model="paper", prior_mass=0.0)
+    found = mapped(case, points=15)
+    assert float(case.result.solution.unknown_at(case.data.features).max()) == 0.0
+    assert float(found.unknown.max()) > 0.5
+    assert np.array_equal(found.outside, found.unknown > 0.5)
 
 
 def test_an_angle_has_one_period_in_its_own_unit() -> None:
@@ -216,11 +215,11 @@ def test_a_column_that_never_changes_still_has_an_axis() -> None:
 def test_a_table_has_a_row_for_every_state_of_the_grid() -> None:
     found = mapped(regulator(), points=5)
     table = found.table()
-    assert list(table) == ["x1", "x2", "u1", "u2", "value", "visitation", "unknown", "support"]
+    assert list(table) == ["x1", "x2", "u1", "u2", "value", "visitation", "unknown"]
     assert {len(column) for column in table.values()} == {25}
     values = regulator().result.value(np.stack([table["x1"], table["x2"]], axis=1))
     assert np.allclose(table["value"], values, rtol=1e-9)
-    assert list(found.table("value")) == ["x1", "x2", "value", "unknown", "support"]
+    assert list(found.table("value")) == ["x1", "x2", "value", "unknown"]
 
 
 def test_an_estimate_never_hides_a_column_of_the_same_name() -> None:
@@ -230,7 +229,7 @@ def test_an_estimate_never_hides_a_column_of_the_same_name() -> None:
     )
     found = mapped(trained(data, updates=1), points=4)
     table = found.table()
-    assert list(table) == ["value", "value_", "value__", "visitation", "unknown", "support"]
+    assert list(table) == ["value", "value_", "value__", "visitation", "unknown"]
     assert np.array_equal(table["value"], found.slice.axes[0])
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from nopg.data import Transitions
+from nopg.data import Transitions, start_note
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.inspect import Description, Finding, Grade, describe
@@ -98,6 +98,7 @@ def test_every_topic_of_a_recording_is_judged_once(clean: Description) -> None:
         "excitation",
         "far values",
         "initial states",
+        "memory",
         "order",
         "reward",
         "rows",
@@ -276,7 +277,7 @@ def test_rows_out_of_order_are_worth_a_look() -> None:
 
 
 def test_a_recording_without_episodes_is_worth_a_look() -> None:
-    finding = on("order", tank(episodes=None))
+    finding = on("order", tank(episodes=None, truncated=None))
     assert finding.grade == Grade.LOOK
     assert "episodes=" in finding.advice
 
@@ -507,7 +508,7 @@ def test_rows_far_from_all_others_are_judged_by_their_share() -> None:
 def test_starts_away_from_the_data_are_to_be_looked_at() -> None:
     finding = on("initial states", tank(initial_states=[[90.0, 1.0]]))
     assert finding.grade == Grade.LOOK
-    assert "1 of 1 start (declared)" in finding.what
+    assert finding.what.startswith("1 of 1 start lies over 2 bandwidths from the data")
 
 
 def test_the_support_of_a_declared_start_is_the_sum_of_the_state_kernel() -> None:
@@ -522,14 +523,27 @@ def test_first_rows_of_episodes_are_held_against_the_other_episodes() -> None:
     data = tank(initial_states=None)
     coverage = describe(data, bandwidths=H).coverage
     assert coverage is not None
-    assert coverage.starts == "first rows of episodes"
+    assert coverage.start_kind == "episodes"
     other = data.states[LENGTH:] / H.states
     nearest = (other - data.states[0] / H.states).square().sum(dim=1).min().sqrt()
     assert float(coverage.starts_nearest[0]) == pytest.approx(float(nearest))
 
 
+def test_where_the_task_starts_is_stated_once_in_every_form() -> None:
+    description = describe(tank(), bandwidths=H)
+    assert description.starts == start_note(tank()) == "the task starts in 1 declared state"
+    assert description.to_dict()["starts"] == description.starts
+    assert description.to_text().count(description.starts) == 1
+
+
+def test_one_recording_may_start_anywhere_and_needs_no_look() -> None:
+    data = tank(initial_states=None, episodes=[0] * ROWS, truncated=None)
+    assert on("initial states", data).grade == Grade.OK
+    assert describe(data, bandwidths=H).starts.startswith("every row is a start")
+
+
 def test_single_transitions_without_declared_starts_are_worth_a_look() -> None:
-    finding = on("initial states", tank(initial_states=None, episodes=None))
+    finding = on("initial states", tank(initial_states=None, episodes=None, truncated=None))
     assert finding.grade == Grade.LOOK
     assert "starting_at" in finding.advice
 
@@ -589,7 +603,7 @@ def test_three_rows_are_enough_for_a_description_and_a_figure() -> None:
 
 
 def test_a_description_tells_its_grades_in_its_repr(clean: Description) -> None:
-    assert repr(clean) == "Description(400 rows: 0 stop, 0 look, 15 ok)"
+    assert repr(clean) == "Description(400 rows: 0 stop, 0 look, 16 ok)"
 
 
 def test_the_figure_shows_every_column_and_every_measure_without_a_warning() -> None:

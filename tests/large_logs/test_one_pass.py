@@ -136,7 +136,7 @@ def test_two_processes_give_the_summary_of_one(
 def test_a_controller_is_trained_from_a_summary(summary: LogSummary, tmp_path: Path) -> None:
     config = nopg.TrainingConfig(updates=2, progress=False)
     result = nopg.optimize(summary, 0.9, policy="deterministic", config=config)
-    assert result.evaluation.verdict in {"ok", "weak"}
+    assert result.expected_return > result.evaluator.logged().expected_return
     with pytest.raises(ArgumentError, match="data=False"):
         result.save(tmp_path / "run")
     result.save(tmp_path / "run", data=False)

@@ -172,7 +172,6 @@ def test_a_solution_on_a_device_answers_at_states_on_the_cpu() -> None:
             solution.action_value(states, actions),
             solution.visitation(states),
             solution.unknown_at(states),
-            solution.support(states),
         )
         return [answer.tolist() for answer in answers]
 

@@ -62,8 +62,8 @@ def test_the_variance_of_a_prediction_is_that_of_ridge_regression(degree: int) -
     X = X - X.mean(dim=0)
     prior = torch.eye(X.shape[1], dtype=torch.float64) / 100.0
     expected = torch.einsum("mq,qr,mr->m", X, torch.linalg.inv(X.T @ X / 0.3 + prior), X)
-    covariance = excitation.uncertainty(torch.tensor([0.3], dtype=torch.float64)).numpy()
-    found, _ = excitation.variance(rows.inputs.T.numpy(), covariance, slopes=False)
+    variance = excitation.variance(excitation.uncertainty(torch.tensor([0.3], dtype=torch.float64)))
+    found, _ = variance.at(rows.inputs.T.numpy(), slopes=False)
     assert found == pytest.approx(expected.numpy(), rel=1e-9)
 
 
@@ -74,13 +74,13 @@ def test_the_derivative_of_the_variance_is_that_of_differences_also_at_an_angle(
         data.states, data.actions, data.rewards, data.next_states, angles=[0], episodes=data.episodes
     )
     excitation = Excitation.of(RegressionRows.of(turning), degree)
-    covariance = excitation.uncertainty(torch.tensor([0.3, 0.01], dtype=torch.float64)).numpy()
+    variance = excitation.variance(excitation.uncertainty(torch.tensor([0.3, 0.01], dtype=torch.float64)))
     x = np.array([[0.4, -2.0], [1.3, 0.2], [0.5, -0.7]])
-    _, slope = excitation.variance(x, covariance, slopes=True)
+    _, slope = variance.at(x, slopes=True)
     for column in range(3):
         step = np.zeros_like(x)
         step[column] = 1e-6
-        up, down = (excitation.variance(x + sign * step, covariance, slopes=False)[0] for sign in (1, -1))
+        up, down = (variance.at(x + sign * step, slopes=False)[0] for sign in (1, -1))
         assert slope[column] == pytest.approx((up - down) / 2e-6, rel=1e-6)
 
 

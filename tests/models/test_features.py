@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from nopg.data import Schema
-from nopg.models._features import FirstFeatures
 from nopg.models._regression_rows import InputSpace
 
 SCHEMA = Schema(("level", "angle", "still"), ("valve",), {"angle": 360.0})
@@ -14,7 +13,7 @@ INPUTS = torch.tensor(
 )
 SPACE = InputSpace.of(SCHEMA, INPUTS)
 USED = torch.tensor([True, True, False, True])
-FEATURES = FirstFeatures(SPACE, USED)
+FEATURES = SPACE.first_features(USED)
 
 
 def test_features_are_those_of_the_regression_without_the_constant() -> None:

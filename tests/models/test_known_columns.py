@@ -17,7 +17,6 @@ from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import ExogenousMoves, ExogenousPaths, KnownColumns
 from nopg.models._regression_rows import RegressionRows
 from nopg.models._rollout import rollout
-from nopg.models._state_support import StateSupport
 
 _DELAY = 3
 
@@ -171,7 +170,7 @@ def test_parts_of_a_log_move_exogenous_columns_as_their_own_rows_did() -> None:
     data = tank()
     known, groups = KnownColumns.of(data), torch.arange(len(data)) * 2 // len(data)
     kept = torch.tensor([[True, True], [True, False]])
-    paths = ExogenousPaths(data, known, groups, kept)
+    paths = ExogenousPaths(data, known, groups, kept, torch.ones(len(data)))
     states = np.repeat(data.states.numpy()[:1].T, 4000, axis=1)
     normal = np.random.default_rng(0).normal(size=states.shape)
     after = states.copy()
@@ -182,16 +181,15 @@ def test_parts_of_a_log_move_exogenous_columns_as_their_own_rows_did() -> None:
     assert len(moves) > 1
 
 
-def test_earlier_actions_do_not_count_in_the_support_of_a_state(model: LocalModel) -> None:
+def test_earlier_actions_do_not_count_in_the_metric_of_states(model: LocalModel) -> None:
     assert model.steps.known.pending.tolist() == [False, False, True, True, True, False]
     problem = MultistepProblem.build(model, model.data.states[:1], 0.9, horizon=2, num_nodes=10)
-    support = StateSupport(model.data, problem.metric)
-    state = model.data.states[:1].clone()
-    before = support.log_mass(state)
-    state[0, 2:5] = 1.0  # other actions, as large as any
-    torch.testing.assert_close(support.log_mass(state), before, rtol=1e-6, atol=1e-6)
-    state[0, 0] += 100.0
-    assert float(support.log_mass(state)) < float(before) - 10
+    encode = model.data.schema.encode
+    here, other = model.data.states[:1], model.data.states[:1].clone()
+    other[0, 2:5] = 1.0  # other actions, as large as any
+    assert float((problem.metric.scale(encode(other)) - problem.metric.scale(encode(here))).norm()) < 1e-3
+    other[0, 0] += 100.0
+    assert float((problem.metric.scale(encode(other)) - problem.metric.scale(encode(here))).norm()) > 10
 
 
 def test_a_derived_column_that_nothing_depends_on_is_no_regressor_and_may_be_anything() -> None:

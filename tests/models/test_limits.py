@@ -59,8 +59,8 @@ def test_an_input_beyond_a_tenth_of_its_range_is_unknown_one_without_effect_beyo
     low, high, margin = input_range(
         rows.space, rows.extremes, torch.tensor([True, False]), np.zeros(1, dtype=np.bool_)
     )
-    assert (low[:, 0].tolist(), high[:, 0].tolist()) == ([0.0, 0.0], [4.0, 2.0])
-    assert margin[:, 0].tolist() == pytest.approx([0.4, 2.0])
+    assert (low.tolist(), high.tolist()) == ([0.0, 0.0], [4.0, 2.0])
+    assert margin.tolist() == pytest.approx([0.4, 2.0])
 
 
 def test_a_predicted_reward_is_below_the_lowest_by_at_most_the_logged_range() -> None:

@@ -163,10 +163,6 @@ def test_candidates_of_the_default_search_give_almost_the_dense_answer() -> None
     assert abs(solution.expected_return - dense.J) <= solution.certificate.return_error
 
 
-def test_the_support_counts_samples_whatever_the_action() -> None:
-    assert two_actions().bind(matrix(0.0, 1.0)).support().tolist() == pytest.approx([2.0, 2 * math.exp(-0.5)])
-
-
 @pytest.mark.parametrize(
     ("rewards", "terminated", "value"),
     [

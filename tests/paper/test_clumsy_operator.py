@@ -141,10 +141,10 @@ def test_ten_demonstrations_reach_the_goal_and_return_as_poorly_as_wanted(data: 
 
 
 def test_demonstrations_start_where_the_task_starts(data: Transitions) -> None:
-    assert data.initial_states is not None
-    assert data.initial_states.shape == (10, 2)
-    assert (data.initial_states[:, 1] == 0).all()
-    assert ((data.initial_states[:, 0] >= -0.6) & (data.initial_states[:, 0] <= -0.4)).all()
+    assert data.start_kind == "episodes"
+    assert data.starts.shape == (10, 2)
+    assert (data.starts[:, 1] == 0).all()
+    assert ((data.starts[:, 0] >= -0.6) & (data.starts[:, 0] <= -0.4)).all()
 
 
 def test_every_row_is_a_step_of_the_mountain_car(data: Transitions) -> None:

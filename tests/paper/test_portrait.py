@@ -13,7 +13,7 @@ from nopg.bellman import PaperProblem, Solution
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import OfflineEvaluator
-from nopg.evaluation._interval import WEAK_UNKNOWN
+from nopg.evaluation._verdict import WEAK_UNKNOWN
 from nopg.kernels import Bandwidths
 from nopg.models import PaperModel
 from nopg.policies import LinearPolicy

@@ -660,10 +660,10 @@ def _far(case: Case) -> str:
     solution, features = case.solution(), far_features(case)
     _assert_finite(solution, features)
     V, visits = float(solution.value(features)[0]), float(solution.visitation(features)[0])
-    m, support = float(solution.unknown_at(features)[0]), float(solution.support(features)[0])
+    m = float(solution.unknown_at(features)[0])
     assert visits > 0, "visitation is a silent 0"
     whose = "the unknown value" if case.prior_mass > 0 else "the nearest sample's"
-    return f"V = {V:.4g} ({whose}), m = {m:.2g}, visitation = {visits:.2g}, support = {support:.2g}"
+    return f"V = {V:.4g} ({whose}), m = {m:.2g}, visitation = {visits:.2g}"
 
 
 def far_features(case: Case, bandwidths: float = 1e6) -> torch.Tensor:
@@ -686,7 +686,6 @@ def _assert_finite(solution: BellmanSolution, features: torch.Tensor) -> None:
         "action value": solution.action_value(features, actions),
         "visitation": solution.visitation(features),
         "unknown": solution.unknown_at(features),
-        "support": solution.support(features),
         "gradient": _flat(solution_gradient(solution)),
     }
     for name, tensor in numbers.items():

@@ -17,7 +17,7 @@ import torch
 
 import nopg
 from nopg.errors import ArgumentError, DataError, MissingExtraError, SupportWarning
-from nopg.evaluation import Difference, OfflineEvaluation, OfflineEvaluator
+from nopg.evaluation import Assessment, Errors, Gain, OfflineEvaluator
 from nopg.report import PolicyReport, policy_report, write_report
 from nopg.report._fan import Fan, fans_table
 from nopg.report._influential import InfluentialPart
@@ -114,10 +114,12 @@ def test_the_json_says_what_the_page_says(report: PolicyReport, page: str, tmp_p
     for limit in facts["limits"]:
         assert limit in shown
     assert facts["certificate"]["converged"] is True
+    assert policy["notes"]
+    assert [shown.count(one) for one in policy["notes"]] == [1] * len(policy["notes"])
 
 
 def test_fit_evaluation_and_report_say_one_number(report: PolicyReport, result: TrainingResult) -> None:
-    evaluated = OfflineEvaluator(tank_log(), DISCOUNT).evaluate(result.policy)
+    evaluated = OfflineEvaluator(tank_log(), DISCOUNT).assess(result.policy)
     assert report.policy.expected_return == result.expected_return == evaluated.expected_return
     assert report.policy.interval == result.interval == evaluated.interval
     assert report.policy.verdict == result.verdict == evaluated.verdict
@@ -128,7 +130,7 @@ def test_only_the_discount_is_varied_to_both_sides(report: PolicyReport, result:
     assert (base.discount, base.expected_return) == (DISCOUNT, result.expected_return)
     assert (base.gain, base.probability_better) == (report.gain.mean, report.gain.probability_better)
     assert (longer.discount, shorter.discount) == pytest.approx((0.85, 0.4))  # 1 − γ halved and doubled
-    there = OfflineEvaluator(tank_log(), longer.discount).evaluate(result.policy)
+    there = OfflineEvaluator(tank_log(), longer.discount).assess(result.policy)
     assert longer.expected_return == there.expected_return
     assert longer.expected_return < base.expected_return < shorter.expected_return  # all rewards are negative
 
@@ -264,15 +266,17 @@ def test_a_table_is_thinned_to_the_numbers_that_it_may_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("probability", "words"),
+    ("low", "mean", "high", "words"),
     [
-        (0.976, "is better than"),
-        (0.974, "is not significantly different from"),
-        (0.026, "is not significantly different from"),
-        (0.024, "is worse than"),
+        (0.01, 0.2, 0.39, "is better than"),
+        (-0.01, 0.2, 0.41, "is not significantly different from"),
+        (-0.41, -0.2, 0.01, "is not significantly different from"),
+        (-0.39, -0.2, -0.01, "is worse than"),
     ],
 )
-def test_a_policy_is_called_better_or_worse_beyond_2_5_per_cent(probability: float, words: str) -> None:
-    some = OfflineEvaluation(1.0, (0.5, 1.5), 0.2, 0.0, 1.0, "ok", (), cast(Any, None))
-    said = sentence(some, some, Difference(0.1, (-0.1, 0.3), probability))
+def test_a_policy_is_called_better_or_worse_beyond_2_5_per_cent(
+    low: float, mean: float, high: float, words: str
+) -> None:
+    some = Assessment(1.0, (0.5, 1.5), Errors(0.2, 0.1), 0.0, 1.0, "ok", (), cast(Any, None))
+    said = sentence(some, some, Gain(mean, (low, high)))
     assert said.startswith(f"By the data this policy {words} the logged behaviour:")

@@ -20,6 +20,8 @@ import nopg
 from evaluation.small_trainings import (
     Trained,
     cart_pole,
+    far_car,
+    far_tank,
     mountain_car,
     pendulum,
     regulator,
@@ -146,14 +148,14 @@ def test_visits_have_a_log_scale_with_a_floor_and_say_so() -> None:
 
 def test_what_no_data_speak_for_is_covered_and_hatched() -> None:
     for name in NAMES[1:]:
-        figure = figure_of(mountain_car, name)
+        figure = figure_of(far_car, name)
         (cover,) = hatches(figure)
         assert cover.get_facecolor()[0, 3] == 1.0  # nothing shines through
         assert "hatched: outside the data" in figure.get_supxlabel()
         assert not hatches(figure_of(pendulum, name))
         assert "hatched" not in figure_of(pendulum, name).get_supxlabel()
 
-    table, (cover,) = pictures(mountain_car)["value"].table, hatches(figure_of(mountain_car, "value"))
+    table, (cover,) = pictures(far_car)["value"].table, hatches(figure_of(far_car, "value"))
     (covered,) = cover.get_paths()
     places = np.stack([table["position"], table["velocity"]], axis=1)
     reach = np.ptp(places, axis=0)
@@ -165,7 +167,7 @@ def test_what_no_data_speak_for_is_covered_and_hatched() -> None:
 
 
 def test_one_column_is_a_curve_with_gaps() -> None:
-    picture = pictures(tank)["value"]
+    picture = pictures(far_tank)["value"]
     (axes,) = picture.figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("level in m", "discounted return in €")
     curve = np.asarray(axes.lines[0].get_ydata())

@@ -12,8 +12,7 @@ from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.models import LocalModel
 from nopg.policies import LinearPolicy
 from nopg.training import Constraint, ConstraintResult, TrainingResult
-from nopg.training._constraint import cost_columns
-from nopg.training._constraints import _charged, _PriceSearch
+from nopg.training._constraints import _charged, _PriceSearch, cost_columns
 
 # Small trainings are rarely beyond doubt.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")

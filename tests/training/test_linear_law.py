@@ -11,7 +11,7 @@ import torch
 from nopg import TrainingConfig, Transitions, optimize
 from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.policies import DeviationPolicy, FormulaPolicy, MLPPolicy
-from nopg.training._linear_law import linear_law
+from nopg.training._judge import linear_law
 
 BRIEF = TrainingConfig(updates=1, progress=False)
 
@@ -96,7 +96,7 @@ def test_a_network_that_is_better_beyond_doubt_stays() -> None:
     data = log_of(16, bend=8.0)
     result = optimize(data, 0.8, config=TrainingConfig(updates=10, progress=False))
     assert isinstance(result.policy.policy, MLPPolicy)
-    linear = result.evaluator.evaluate(regulator_of(data))
+    linear = result.evaluator.assess(regulator_of(data))
     assert result.expected_return > linear.expected_return
 
 

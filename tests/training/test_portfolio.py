@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 
-from nopg._columns import Columns
 from nopg._seeding import generator
 from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
+from nopg.evaluation import OfflineEvaluator
 from nopg.models import LocalModel
-from nopg.policies import FormulaPolicy, MLPPolicy, Policy, Standardizer
+from nopg.policies import MLPPolicy, Standardizer
 from nopg.policies._networks import MLP
 from nopg.training import _portfolio
-from nopg.training._linear_law import regulators
-from nopg.training._portfolio import Start, best_start
+from nopg.training._judge import regulators
 
 A, B = 1.05, 0.5
 
@@ -79,7 +77,7 @@ def test_best_actions_are_a_start_only_where_nodes_cover_the_states(
     assert any(name.startswith("best actions") for name in names) is offered
 
 
-def test_a_cautious_regulator_is_offered_where_its_lower_end_is_higher() -> None:
+def test_a_cautious_regulator_is_offered_where_it_is_preferred() -> None:
     rng = generator(0, "log")
     x, v, a = (torch.rand(3, 600, generator=rng, dtype=torch.float64) * 2 - 1) * torch.tensor(
         [[1.0], [0.2], [1.0]], dtype=torch.float64
@@ -88,8 +86,7 @@ def test_a_cautious_regulator_is_offered_where_its_lower_end_is_higher() -> None
     data = Transitions.from_arrays(
         torch.stack([x, v], dim=1), a[:, None], -x.square(), after, initial_states=[[0.9, 0.0]]
     )
-    problem = MultistepProblem.build(LocalModel(data), data.starts, 0.9)
-    offered = dict(regulators(problem))
+    offered = dict(regulators(OfflineEvaluator(data, 0.9)))
     assert "least squares and LQR" in offered
     assert any(name.startswith("cautious LQR") for name in offered)
 
@@ -104,22 +101,3 @@ def test_a_network_that_begins_linear_holds_its_inputs() -> None:
         plain.hidden.weight[:2], plain.hidden.bias[:2] = 0.0, 0.0
         straight = float(network.output.weight[0, :2] @ scale(x)[0])
         assert float(network(x)) == pytest.approx(float(plain(x)) + straight)
-
-
-@pytest.mark.parametrize(("formulas", "chosen"), [(True, "log"), (False, "rule")])
-def test_gains_of_formulas_begin_where_they_are_better_beyond_doubt(
-    monkeypatch: pytest.MonkeyPatch, formulas: bool, chosen: str
-) -> None:
-    lower_ends = {"rule": -4.67, "log": -4.75}
-
-    def judged(name: str, policy: Policy, problem: Any) -> Start:
-        return Start(name, lower_ends[name], policy.state_dict(), name)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(_portfolio, "_fitted", lambda *_: iter(lower_ends))
-    monkeypatch.setattr(_portfolio, "_judged", judged)
-    monkeypatch.setattr(_portfolio, "is_surely_better", lambda *pair: pair == ("log", "rule"))
-    policy: Policy = FormulaPolicy(Columns(("s",), ("a",)), {"a": "k * s"}, {"k": 1.0}, ([0.0], [1.0]))
-    if not formulas:
-        some = torch.rand(5, 1, dtype=torch.float64)
-        policy = MLPPolicy.from_data(some, some, rng=generator(0, "policy"))
-    assert best_start(policy, None, (), seed=0).name == chosen  # type: ignore[arg-type]

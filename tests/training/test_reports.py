@@ -4,10 +4,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import torch
 
+from nopg.evaluation import Gain
 from nopg.training import Plateau, ProgressBar, Update
-from nopg.training._judge import doubts_of
+from nopg.training._judge import Judgement, doubts_of
 
 
 class Terminal(io.StringIO):
@@ -103,14 +103,7 @@ def test_a_plateau_rule_can_serve_a_second_training() -> None:
     assert not stop(update(1, J=-20.0))
 
 
-@pytest.mark.parametrize(("probability", "doubted"), [(0.74, True), (0.76, False)])
-def test_a_controller_better_than_the_log_with_less_than_three_quarters_is_doubted(
-    probability: float, doubted: bool
-) -> None:
-    found = SimpleNamespace(verdict="ok", interval=(1.0, 2.0), expected_return=1.5)
-    evaluator = SimpleNamespace(
-        data=SimpleNamespace(episodes=torch.zeros(1)),
-        logged=lambda: SimpleNamespace(expected_return=0.5),
-        difference=lambda *_: SimpleNamespace(probability_better=probability),
-    )
-    assert bool(doubts_of(cast(Any, found), cast(Any, evaluator))) == doubted
+@pytest.mark.parametrize(("low", "doubted"), [(-0.1, True), (0.1, False)])
+def test_a_controller_is_doubted_where_its_gain_over_the_log_may_be_none(low: float, doubted: bool) -> None:
+    found = SimpleNamespace(verdict="ok", gain_over=lambda _: Gain(1.0, (low, 2.0)))
+    assert bool(doubts_of(Judgement(cast(Any, None), cast(Any, found), cast(Any, None)))) == doubted

@@ -1,8 +1,6 @@
 """Results on disk and back: the same controller, the same numbers, the same answers anywhere."""
 
-import hashlib
 import json
-import shutil
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
@@ -15,10 +13,9 @@ import nopg
 from flat_settings import configured
 from nopg._columns import Columns
 from nopg.data import Transitions
-from nopg.envs import Pendulum, collect_grid, collect_uniform
+from nopg.envs import Pendulum, UniformAgent, collect, collect_grid
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.models import MonteCarlo
-from nopg.models._state_support import CondensedSupport, StateSupport
 from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy
 from nopg.policies._description import describe_policy, policy_from
 from nopg.training import TrainingConfig, TrainingResult, optimize
@@ -52,10 +49,11 @@ def saved(result: TrainingResult, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def assert_same(one: TrainingResult, other: TrainingResult) -> None:
     assert np.array_equal(one.policy(ASKED), other.policy(ASKED))
-    for method in ("value", "visitation", "unknown_at", "support"):
+    for method in ("value", "visitation", "unknown_at"):
         assert np.array_equal(getattr(one, method)(ASKED), getattr(other, method)(ASKED)), method
     assert np.array_equal(one.action_value(ASKED, [[1.0]] * 3), other.action_value(ASKED, [[1.0]] * 3))
-    assert one.numbers == other.numbers
+    assert one.summary() == other.summary()
+    assert one.certificate == other.certificate
     assert one.history == other.history
     assert repr(one) == repr(other)
     assert torch.equal(one.data.states, other.data.states)
@@ -108,6 +106,7 @@ def test_units_bounds_episodes_and_weights_come_back(tmp_path: Path) -> None:
         levels + 0.1 * valve,
         episodes=np.arange(60) // 10,
         weights=np.full(60, 2.0),
+        begins=np.arange(60) % 7 == 3,
         state_names=["level"],
         action_names=["valve"],
         units={"level": "m", "reward": "€"},
@@ -122,6 +121,9 @@ def test_units_bounds_episodes_and_weights_come_back(tmp_path: Path) -> None:
     assert torch.equal(back.states, data.states)
     assert back.episodes.tolist() == (np.arange(60) // 10).tolist()
     assert back.weights is not None
+    assert back.begins is not None
+    assert torch.equal(back.starts, data.starts)
+    assert back.start_kind == "episodes"
 
 
 def test_without_its_data_a_result_still_acts_and_tells_its_numbers(
@@ -130,8 +132,8 @@ def test_without_its_data_a_result_still_acts_and_tells_its_numbers(
     other = nopg.load(result.save(tmp_path / "bare", data=False))
     assert not (tmp_path / "bare" / "data.safetensors").exists()
     assert np.array_equal(other.policy(ASKED), result.policy(ASKED))
-    assert other.numbers == result.numbers
-    assert torch.equal(other.condensed_support.places, result.condensed_support.places)
+    assert other.summary() == result.summary()
+    assert np.array_equal(other.unknown_at(ASKED), result.unknown_at(ASKED))
     with pytest.raises(DataError, match="saved without its data"):
         other.value(ASKED)
 
@@ -157,7 +159,7 @@ def test_nothing_is_overwritten_unless_asked(result: TrainingResult, tmp_path: P
 
 def test_a_manifest_says_what_made_it(saved: Path, result: TrainingResult) -> None:
     manifest = json.loads((saved / "manifest.json").read_text())
-    assert manifest["format"] == 1
+    assert manifest["format"] == 2
     assert manifest["data"]["rows"] == len(result.data)
     assert manifest["versions"]["nopg"] == nopg.__version__
     assert set(manifest["members"]) == {file.name for file in saved.iterdir()} - {"manifest.json"}
@@ -176,27 +178,23 @@ def test_the_evaluation_of_a_loaded_result_is_the_same_number(result: TrainingRe
     assert other.evaluation.interval == result.interval
 
 
+def test_notes_on_the_log_come_back_though_its_repairs_do_not(tmp_path: Path) -> None:
+    data = collect(Pendulum(), UniformAgent.within(Pendulum()), episodes=4, steps=20, seed=0)
+    found = optimize(data.derive(lags={"torque": 1}), 0.5, config=TrainingConfig(updates=1))
+    again = nopg.load(found.save(tmp_path / "lags"))
+    assert again.summary()["notes"] == list(again.evaluation.notes) == list(found.evaluation.notes)
+    assert found.evaluation.notes == (
+        "the task starts in the first rows of 4 episodes",
+        "starts: 4 of 4 are 1 row later, where derived columns are known",
+        "4 starts in the log, whose sampling error is in the interval",
+    )
+
+
 def test_a_known_reward_is_no_part_of_a_file(tmp_path: Path) -> None:
     one = trained(reward=lambda s, a, after: -s[:, 1].square())
     with pytest.raises(ArgumentError, match="functions are not saved; save with data=False"):
         one.save(tmp_path / "one")
-    assert nopg.load(one.save(tmp_path / "bare", data=False)).numbers == one.numbers
-
-
-def test_a_result_of_an_older_version_says_what_still_works(saved: Path, tmp_path: Path) -> None:
-    old = tmp_path / "old"
-    shutil.copytree(saved, old)
-    output = json.loads((old / "result.json").read_text())
-    content = json.dumps(output | {"choice": {"name": "local-linear"}}).encode()
-    (old / "result.json").write_bytes(content)
-    manifest = json.loads((old / "manifest.json").read_text())
-    manifest["members"]["result.json"] |= {
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-    }
-    (old / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BundleError, match=r"older nopg.*runs\s+with nopg.deploy.load"):
-        nopg.load(old)
+    assert nopg.load(one.save(tmp_path / "bare", data=False)).summary() == one.summary()
 
 
 def test_a_policy_of_ones_own_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -222,26 +220,6 @@ def test_parameters_that_do_not_fit_are_refused() -> None:
         policy_from({"kind": "mlp"}, policy.state_dict(), columns)
     with pytest.raises(ArgumentError, match="finite"):
         policy_from({"kind": "linear"}, {"gain": torch.tensor([[float("nan")]])}, columns)
-
-
-def test_a_condensed_support_of_few_states_is_their_support() -> None:
-    data = collect_uniform(Pendulum(), 60, seed=0)
-    metric = nopg.select_bandwidths(data).state_kernel
-    few, all_of_them = CondensedSupport.of(data, metric), StateSupport(data, metric)
-    features = data.features[:20] + 0.1
-    assert torch.allclose(few.mass(features), all_of_them.log_mass(features).exp(), rtol=1e-9)
-    _, unknown = all_of_them.split(features, all_of_them.prior_mass(data))
-    assert torch.allclose(few.unknown(features), unknown, rtol=1e-6)
-
-
-def test_a_condensed_support_of_many_states_knows_where_the_data_are() -> None:
-    data = collect_uniform(Pendulum(), 6_000, seed=0)
-    metric = nopg.select_bandwidths(data).state_kernel
-    few = CondensedSupport.of(data, metric, most=500)
-    assert len(few.places) == 500
-    assert float(few.unknown(data.features[::50]).max()) < 0.5
-    far = data.schema.encode(torch.tensor([[0.0, 20.0]], dtype=torch.float64))
-    assert float(few.unknown(far)) > 0.999
 
 
 def test_a_certificate_is_written_down_number_by_number(saved: Path, result: TrainingResult) -> None:

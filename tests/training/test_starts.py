@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import SupportWarning
-from nopg.kernels import Bandwidths, GaussianKernel
+from nopg.kernels import Bandwidths
+from nopg.models import LocalModel
 from nopg.policies import MLPPolicy, Policy
 from nopg.training import StartSupport, Update
 from nopg.training._starts import start_support
@@ -31,8 +33,13 @@ def grid() -> Transitions:
     return collect_grid(Pendulum(), (8, 8, 2))
 
 
-def support_of(data: Transitions, starts: list[list[float]]) -> StartSupport:
-    return start_support(data, torch.tensor(starts, dtype=torch.float64), GRID.state_kernel)
+@cache
+def local_model(rows: tuple[int, int, int] = (8, 8, 2)) -> LocalModel:
+    return LocalModel(collect_grid(Pendulum(), rows))
+
+
+def support_of(starts: list[list[float]]) -> StartSupport:
+    return start_support(local_model(), torch.tensor(starts, dtype=torch.float64))
 
 
 def trained(data: Transitions, start: list[float], **others: object) -> nopg.TrainingResult:
@@ -96,7 +103,7 @@ def test_a_start_inside_the_data_is_not_worth_a_word(grid: Transitions) -> None:
 @settings(max_examples=15)
 def test_the_warning_counts_the_starts_outside_and_shows_at_most_three(count: int, inside: int) -> None:
     starts = [[0.1 * k, 30.0 + k] for k in range(count)] + [INSIDE] * inside
-    support = support_of(collect_grid(Pendulum(), (8, 8, 2)), starts)
+    support = support_of(starts)
     assert support.outside.tolist() == [True] * count + [False] * inside
     text = support.warning() or ""
     verb = "lies" if count == 1 else "lie"
@@ -110,11 +117,7 @@ def test_the_nearest_logged_angle_is_shown_on_the_turn_of_the_start() -> None:
     data = Transitions.from_arrays(
         [[-3.1, 0.0], [-3.0, 0.1]], [0.0, 1.0], [0.0, 0.0], [[-3.1, 0.1], [-3.0, 0.2]], angles=[0]
     )
-    support = start_support(
-        data,
-        torch.tensor([[3.1, 9.0]], dtype=torch.float64),
-        GaussianKernel(torch.ones(3, dtype=torch.float64)),
-    )
+    support = start_support(LocalModel(data), torch.tensor([[3.1, 9.0]], dtype=torch.float64))
     # −3.1 + 2π or −3 + 2π, whichever is nearer.
     assert "(s0 = 3.1" in (support.warning() or "")
     assert "= 3.2" in (support.warning() or "")
@@ -128,21 +131,25 @@ def test_the_nearest_logged_angle_is_shown_on_the_turn_of_the_start() -> None:
     velocity=st.floats(min_value=-1e9, max_value=1e9),
 )
 def test_what_is_unknown_of_a_start_is_a_share(angle: float, velocity: float) -> None:
-    support = support_of(collect_grid(Pendulum(), (8, 8, 2)), [[angle, velocity]])
-    assert 0.0 <= float(support.unknown) <= 1.0
-    assert 0.0 <= float(support.support) < math.inf
+    assert 0.0 <= float(support_of([[angle, velocity]]).unknown) <= 1.0
 
 
 def test_a_logged_state_is_never_outside_the_data(grid: Transitions) -> None:
-    support = start_support(grid, grid.states, GRID.state_kernel)
+    support = start_support(local_model(), grid.states)
     assert not support.outside.any()
-    # It stands there itself.
-    assert (support.support >= 1.0).all()
-    torch.testing.assert_close(support.nearest, grid.states)
+    torch.testing.assert_close(grid.schema.encode(support.nearest), grid.features)  # −π is π
+
+
+def test_a_start_is_as_unknown_as_under_the_best_of_the_logged_actions_nearby() -> None:
+    model, start = local_model(), torch.tensor([[0.4, 2.5]], dtype=torch.float64)
+    rows = model.state_space.embed(model.data.states) - model.state_space.embed(start)
+    near = rows.square().sum(dim=1).argsort(stable=True)[:5]
+    pairs = torch.cat([start.expand(5, -1), model.data.actions[near]], dim=1)
+    assert float(support_of(start.tolist()).unknown) == pytest.approx(model.support.unknown(pairs).min())
 
 
 def test_a_start_a_full_turn_away_is_the_same_start(grid: Transitions) -> None:
-    here, turned = support_of(grid, [[1.0, 2.0]]), support_of(grid, [[1.0 + 2 * math.pi, 2.0]])
+    here, turned = support_of([[1.0, 2.0]]), support_of([[1.0 + 2 * math.pi, 2.0]])
     # cos and sin of shifted angles agree to rounding.
     torch.testing.assert_close(turned.unknown, here.unknown, rtol=1e-9, atol=0)
     assert torch.equal(turned.nearest, here.nearest)
@@ -150,9 +157,10 @@ def test_a_start_a_full_turn_away_is_the_same_start(grid: Transitions) -> None:
 
 def test_the_nearest_state_is_that_of_the_smallest_distance_written_out(grid: Transitions) -> None:
     start = torch.tensor([[0.4, 2.5]], dtype=torch.float64)
-    gaps = (grid.features - grid.schema.encode(start)) / GRID.states
+    units = torch.tensor([1.0, 1.0, float(grid.states[:, 1].std(correction=0))], dtype=torch.float64)
+    gaps = (grid.features - grid.schema.encode(start)) / units
     row = int(gaps.square().sum(dim=1).argmin())
-    assert torch.equal(support_of(grid, start.tolist()).nearest[0], grid.states[row])
+    assert torch.equal(support_of(start.tolist()).nearest[0], grid.states[row])
 
 
 def test_the_unknown_start_is_the_mean_over_the_starts(grid: Transitions) -> None:

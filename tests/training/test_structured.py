@@ -18,8 +18,8 @@ from nopg.policies import ControlStructure, DeviationPolicy, FormulaPolicy, Form
 from nopg.report._gains_figure import gains_picture
 from nopg.training import TrainingResult
 from nopg.training._controller import Controller
-from nopg.training._deviations import limited
 from nopg.training._optimize import build_policy
+from nopg.training._sensitivity import limited
 from nopg.training._structured import formula_policy, with_columns
 
 KP, KI, INTERVAL = 0.4, 0.02, 5.0

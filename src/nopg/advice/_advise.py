@@ -14,14 +14,12 @@ from nopg.advice._results import Advice, Experiment
 from nopg.advice._simulation import append, episode_plan, predicted_rows
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
+from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
-from nopg.evaluation._interval import WEAK_UNKNOWN
+from nopg.evaluation._verdict import WEAK_UNKNOWN
 from nopg.inspect._wording import listed
 from nopg.models import RewardFunction
-
-__all__ = ["advise"]
 
 # An experiment with a larger share of rows outside the bounds of the states is ranked below the others.
 _OFTEN_OUTSIDE = 0.2
@@ -76,7 +74,7 @@ def advise(
         raise ArgumentError(f"rows is {rows}; an experiment takes at least {_FEWEST_ROWS}")
     actions, states = action_box(data, action_bounds), state_box(data, state_bounds)
     now = OfflineEvaluator(data, discount, reward=reward)
-    compared, today = _Comparison(now, policy, actions, states, rows=rows, seed=seed), now.evaluate(policy)
+    compared, today = _Comparison(now, policy, actions, states, rows=rows, seed=seed), now.assess(policy)
     found = [compared.experiment(one, today) for one in FAMILY]
     ranked = sorted(found, key=lambda one: (_runs_blind(one, today), *_rank(one)))
     return Advice(tuple(ranked), today, _notes(states))
@@ -101,7 +99,7 @@ class _Comparison:
         self.rows, self.seed = rows, seed
         self.num_episodes, self.steps = episode_plan(now.data, rows)
 
-    def experiment(self, candidate: Candidate, today: OfflineEvaluation) -> Experiment:
+    def experiment(self, candidate: Candidate, today: Assessment) -> Experiment:
         """Return a candidate with what it is predicted to tell."""
         data, names = self.now.data, self.now.data.schema.actions
         sizes = candidate.share * (self.actions.high - self.actions.low)
@@ -136,12 +134,12 @@ class _Comparison:
             action_box=self.actions,
         )
 
-    def _after(self, new: Transitions) -> OfflineEvaluation:
+    def _after(self, new: Transitions) -> Assessment:
         """Return the evaluation of the policy on the log with new rows; the unknown keeps its value."""
         now = self.now
         longer, v = append(now.data, new), now.problem.unknown_value
         reward = now.model.reward_function
-        return OfflineEvaluator(longer, now.discount, reward=reward, unknown_value=v).evaluate(self.policy)
+        return OfflineEvaluator(longer, now.discount, reward=reward, unknown_value=v).assess(self.policy)
 
     def _act(self, candidate: Candidate, sizes: torch.Tensor, level: torch.Tensor) -> Any:
         """Return the actions of an experiment at state features."""
@@ -155,7 +153,7 @@ class _Comparison:
             base = LoggedBehavior(data, self.now.problem.metric, seed=self.seed).mode
         return lambda features: self.actions.clip(signal.added_to(base, features))
 
-    def _starts(self, kind: Starts, today: OfflineEvaluation) -> torch.Tensor:
+    def _starts(self, kind: Starts, today: Assessment) -> torch.Tensor:
         """Return as many starts (m, d_s) as there are episodes."""
         rng, number = generator(self.seed, f"{kind} starts"), self.num_episodes
         if kind == "least known":
@@ -168,7 +166,7 @@ class _Comparison:
         )
         return usual[order[:number]]
 
-    def _doubtful(self, today: OfflineEvaluation) -> tuple[torch.Tensor, torch.Tensor]:
+    def _doubtful(self, today: Assessment) -> tuple[torch.Tensor, torch.Tensor]:
         """Return states on the policy's predicted paths, and the discounted share that leaves the data there.
 
         States outside the bounds have weight 0.
@@ -185,7 +183,7 @@ def _by_name(names: tuple[str, ...], values: torch.Tensor) -> dict[str, float]:
     return dict(zip(names, values.tolist(), strict=True))
 
 
-def _runs_blind(one: Experiment, today: OfflineEvaluation) -> bool:
+def _runs_blind(one: Experiment, today: Assessment) -> bool:
     """Return whether nothing shows that an experiment holds the plant; such ones come after the others.
 
     Predicted paths are worth little where the verdict is `not identifiable`; the log shows what today's

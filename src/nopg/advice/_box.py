@@ -11,8 +11,6 @@ import torch
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 
-__all__ = ["Bounds", "Box", "action_box", "state_box"]
-
 Bounds = Mapping[str, tuple[float, float]]
 """Lowest and highest value of columns, by name."""
 

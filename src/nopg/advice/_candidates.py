@@ -8,8 +8,6 @@ from typing import Literal
 
 import torch
 
-__all__ = ["FAMILY", "Base", "Candidate", "Starts", "TestSignal"]
-
 Base = Literal["today's controller", "the policy", "a constant action"]
 """What acts beneath the test signal."""
 Starts = Literal["usual", "least known"]

@@ -14,11 +14,9 @@ from nopg._seeding import generator
 from nopg._typing import as_tensor
 from nopg.advice._box import Box
 from nopg.advice._candidates import Base, Starts, TestSignal
-from nopg.evaluation import OfflineEvaluation, Verdict
+from nopg.evaluation import Assessment, Verdict
 from nopg.inspect._wording import count_of, share_of
 from nopg.report._style import new_figure
-
-__all__ = ["Advice", "Experiment"]
 
 _WIDTH = 100
 _TODAY, _COLOR, _GRAY = "#a5423b", "#3b6ea5", "0.7"
@@ -140,7 +138,7 @@ class Advice:
     """
 
     experiments: tuple[Experiment, ...]
-    today: OfflineEvaluation
+    today: Assessment
     notes: tuple[str, ...]
 
     @property

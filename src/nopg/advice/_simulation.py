@@ -15,8 +15,6 @@ from nopg.data._episodes import episode_rows
 from nopg.models import LocalModel
 from nopg.models._rollout import rollout
 
-__all__ = ["append", "episode_plan", "predicted_rows"]
-
 _FEWEST_NEW, _FEWEST_EPISODES = 4, 6
 # Paths are simulated for this multiple of the episodes, as some end early or leave the bounds.
 _SPARE = 2
@@ -93,4 +91,6 @@ def append(data: Transitions, new: Transitions) -> Transitions:
         parts["weights"] = torch.cat(
             [torch.ones(len(one)).double() if one.weights is None else one.weights for one in (data, new)]
         )
-    return replace(data, **parts, initial_states=data.starts)
+    if (rows := data.start_rows) is not None:
+        parts["begins"] = torch.zeros(len(parts["states"]), dtype=torch.bool).index_fill(0, rows, True)
+    return replace(data, **parts)

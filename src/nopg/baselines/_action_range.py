@@ -6,8 +6,6 @@ from nopg._typing import ArrayLike, as_tensor
 from nopg.data import Transitions
 from nopg.errors import DataError
 
-__all__ = ["action_range"]
-
 
 def action_range(
     data: Transitions, bounds: tuple[ArrayLike, ArrayLike] | None

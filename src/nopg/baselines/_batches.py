@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from d3rlpy.dataset import ReplayBuffer, TransitionMiniBatch
 
-__all__ = ["BatchBuffer"]
-
 _COLUMNS = (
     "observations",
     "actions",

@@ -17,8 +17,6 @@ from nopg.baselines._regulator import LinearQuadraticFit, Regulator
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["BASELINES", "Baseline", "baseline"]
-
 _HIDDEN_UNITS = (64, 64)
 
 

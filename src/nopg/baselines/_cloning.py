@@ -9,8 +9,6 @@ from nopg.data import Transitions
 from nopg.policies import MLPPolicy
 from nopg.policies._imitation import imitate
 
-__all__ = ["cloned"]
-
 _MOST_ROWS, _STEPS = 4_000, 100
 
 

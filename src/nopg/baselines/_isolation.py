@@ -11,8 +11,6 @@ import torch
 
 from nopg.data.io._files import extra
 
-__all__ = ["one_thread", "own_randomness", "quiet_d3rlpy", "require_d3rlpy"]
-
 
 def require_d3rlpy() -> None:
     """Import d3rlpy, or say what to install."""

@@ -11,8 +11,6 @@ from nopg.baselines._regulator import LinearQuadraticFit
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["LinearMPC"]
-
 # Of the alternating directions method: steps at most, and where it ends in units of the logged deviations.
 _MOST_STEPS, _ACCURACY = 2_000, 1e-7
 

@@ -14,8 +14,6 @@ from nopg.baselines._isolation import one_thread
 from nopg.data import Transitions
 from nopg.errors import DataError
 
-__all__ = ["Ensemble", "NeuralConfig", "train_neural"]
-
 
 @dataclass(frozen=True, slots=True)
 class NeuralConfig:

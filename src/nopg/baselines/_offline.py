@@ -20,8 +20,6 @@ from nopg.data import Schema, Transitions
 from nopg.data.io import to_d3rlpy
 from nopg.errors import ArgumentError
 
-__all__ = ["OFFLINE_METHODS", "OfflineMethod", "train_offline"]
-
 OfflineMethod = Literal["bc", "ddpg", "td3+bc", "iql", "cql"]
 """Behaviour cloning, DDPG as it is, and three methods made for logged data."""
 

@@ -15,8 +15,6 @@ from nopg.data import Schema, Transitions
 from nopg.data._derive import lag_name, rows_before
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["FirstOrderPlant", "PIRule"]
-
 _MOST_DELAY = 30
 
 

@@ -10,8 +10,6 @@ import torch
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
 
-__all__ = ["LinearQuadraticFit", "Regulator"]
-
 # Of the regressions, per unit of weight, on standardised columns.
 _RIDGE = 1e-6
 # The reward is fitted around a set point, within this many standard deviations of the states; the first set
@@ -195,6 +193,7 @@ def _quadratic_cost(z: FloatArray, rewards: FloatArray, w: FloatArray, d_s: int)
 def _best_rest(cost: FloatArray, drift: FloatArray, moves: FloatArray) -> FloatArray:
     """Return the z of least cost at which the linear dynamics rest: drift + moves z = 0."""
     d_s, d = moves.shape
+    cost = cost / (np.abs(cost[1:, 1:]).max() or 1.0)  # the unit of the reward is none of the dynamics
     system = np.block([[2 * cost[1:, 1:], moves.T], [moves, np.zeros((d_s, d_s))]])
     right = np.concatenate([-2 * cost[0, 1:], -drift])
     solved: FloatArray = np.linalg.lstsq(system, right, rcond=1e-9)[0][:d]

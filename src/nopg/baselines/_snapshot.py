@@ -9,8 +9,6 @@ import torch
 from nopg._typing import ArrayLike
 from nopg.errors import ArgumentError
 
-__all__ = ["Snapshot", "check_snapshots"]
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

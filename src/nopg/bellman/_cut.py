@@ -9,8 +9,6 @@ import torch
 from nopg.bellman._system import BellmanSystem
 from nopg.linalg import Auto, Resolvent, Solution
 
-__all__ = ["Cut"]
-
 # Up to this bound on the lost weights no further system is solved to sharpen it.
 _SMALL = 0.1
 _TOLERANCE = 1e-2

@@ -12,8 +12,6 @@ from nopg.linalg import Resolvent, Solver
 from nopg.policies import Policy
 from nopg.policies._policy import ActionTape
 
-__all__ = ["BellmanEquation"]
-
 
 class BellmanEquation(PolicySystem):
     """The system of one policy, to be solved for q and μ: the body of the loop in Algorithm 1.

@@ -13,8 +13,6 @@ import torch
 from nopg._numbers import squarable_unit
 from nopg.policies import Policy
 
-__all__ = ["Clock", "GradientEstimate", "GradientEstimator", "Resumable"]
-
 
 @dataclass(frozen=True, slots=True)
 class GradientEstimate:
@@ -65,12 +63,12 @@ class GradientEstimator(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """An estimator whose estimates depend on earlier ones, which can be interrupted all the same."""
+    """An estimator whose estimates depend on earlier ones."""
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return all of the past that the next estimate depends on; asking changes nothing."""
+        """Return what the next estimate depends on beside its arguments."""
         ...
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from what `state_dict` returned, perhaps in another process, to the last bit."""
+        """Go on from what `state_dict` returned."""
         ...

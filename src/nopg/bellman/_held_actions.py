@@ -17,8 +17,6 @@ from nopg.models._rollout import rollout
 from nopg.policies import Deterministic
 from nopg.policies._quantized import nearest_levels, padded_levels
 
-__all__ = ["HeldActions", "action_candidates", "best_held_actions", "reachable_states"]
-
 # Candidates of a grid; with more actions than that allows, points that fill the box evenly.
 _MOST_CANDIDATES, _MOST_LEVELS = 32, 5
 _MOST_ROUNDS = 50
@@ -97,10 +95,8 @@ class HeldActions:
         for candidate in self.candidates:
             held = candidate.expand(len(states), -1)
             path = rollout(problem.model, lambda _, t, held=held: held, states, problem.horizon)  # type: ignore[misc]
-            between = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
-            tail = between.values(self.values[between.near]).numpy()
-            G, _, _ = path.value(problem.discount, problem.unknown_value, tail)
-            worth.append(torch.as_tensor(G[0]))
+            tail = problem.nodes.value(torch.as_tensor(path.states[-1]), self.values).numpy()
+            worth.append(torch.as_tensor(path.value(problem.discount, problem.unknown_value, tail)[0][0]))
         return self.candidates[torch.stack(worth).argmax(dim=0)]
 
 

@@ -10,40 +10,102 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from nopg._checks import check_discount
-from nopg.bellman._arrays import float_array
-from nopg.bellman._estimate import Clock, GradientEstimate, GradientEstimator
+from nopg._seeding import generator
+from nopg._typing import FloatArray
+from nopg.bellman._estimate import GradientEstimator
 from nopg.bellman._multistep_solution import MultistepSolution
-from nopg.bellman._multistep_terms import MultistepTerms
 from nopg.bellman._nodes import Nodes
+from nopg.bellman._problem import ControlProblem, float_array
+from nopg.bellman._sampled import SampledGradient
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
 from nopg.data._magnitudes import check_magnitudes
+from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
-from nopg.models import LocalModel
+from nopg.kernels import GaussianKernel
+from nopg.models import LocalModel, RewardFunction
 from nopg.models._config import LocalModelConfig
-from nopg.models._rollout import rollout
-from nopg.policies import Policy
+from nopg.models._rollout import Act, Rollout, along, rollout
+from nopg.policies import Deterministic, Policy
 
-__all__ = ["LONGEST_HORIZON", "MultistepProblem"]
-
-_NUM_NODES, _MOST_STARTS = 300, 50
+_NUM_NODES = 300
 # The first H: node spacings that a path moves in it, effective horizons at least; and the longest.
 _MOVED, _FIRST, LONGEST_HORIZON = 3.0, 0.5, 128
 # Below this share of noise in the variance of one step the equation is solved without it, as a small noise
 # hardly changes what is best; above it with this many paths per node.
 _SMALL_NOISE, _NUM_PATHS = 5e-2, 4
+# Below this share of noise in the variance of one step, rollouts are drawn without it.
+_NEGLIGIBLE_NOISE = 1e-2
+_MOST_STARTS = 50
+# Kernel width of a column that does not count, in standard deviations.
+_ANY_ACTION = 1e6
 # The most nodes and paths that a saved problem may ask for.
 _MOST_NODES, _MOST_PATHS = 2_000, 16
 
 
-class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
-    """A multi-step equation on the local model: build it from a model, or `ControlProblem.from_data`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Charge:
+    """A cost that is taken off the rewards at a price.
+
+    Attributes:
+        price: Per unit of cost and step.
+        cost: A differentiable function of (s, a, s′); or the number of a column that the model fits.
+    """
+
+    price: float
+    cost: RewardFunction | int
+
+    def applied(self, path: Rollout, *, slopes: bool) -> Rollout:
+        """Return paths with the cost taken off their rewards."""
+        if isinstance(self.cost, int):
+            cost = path.costs[self.cost]
+            by_x = np.zeros(0) if path.cost_slopes is None else path.cost_slopes[self.cost]
+        else:
+            cost, by_x = along(path, self.cost, slopes=slopes)
+        rewards = path.rewards - self.price * cost
+        if not slopes or path.slopes is None:
+            return replace(path, rewards=rewards)
+        moves, rewarding, unknowing = path.slopes
+        return replace(path, rewards=rewards, slopes=(moves, rewarding - self.price * by_x, unknowing))
+
+
+@dataclass(frozen=True)
+class MultistepProblem(ControlProblem, model=LocalModelConfig.name):
+    """A multi-step equation on the local model, all of it that does not depend on the policy.
+
+    Build it from a model, or by `ControlProblem.from_data`.
+
+    Attributes:
+        model: Of the plant.
+        nodes: Where values are kept.
+        start_set: Where the task starts.
+        discount: γ of one step.
+        horizon: H.
+        unknown_value: v, the value of leaving the data.
+        num_parts: Parts of the model that are solved: 1 is all rows, more are halves too.
+        num_paths: Paths per node, with the noise of the plant; a single one is without it.
+        seed: Of the noise.
+        charges: Prices of costs that are taken off the rewards.
+    """
+
+    model: LocalModel
+    nodes: Nodes
+    start_set: StartSet
+    discount: float
+    horizon: int
+    unknown_value: float
+    num_parts: int = 1
+    num_paths: int = 1
+    seed: int = 0
+    charges: tuple[Charge, ...] = ()
 
     default_updates: ClassVar[int] = 100  # a training begins near an optimum
 
@@ -51,7 +113,7 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
     def build(
         cls,
         model: LocalModel,
-        starts: torch.Tensor,
+        starts: StartSet | torch.Tensor,
         discount: float,
         *,
         horizon: int | None = None,
@@ -59,7 +121,7 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         num_nodes: int = _NUM_NODES,
         seed: int = 0,
     ) -> MultistepProblem:
-        """Return the problem of raw initial states (n₀, d_s), drawn evenly where there are many.
+        """Return the problem of a set of starts, or of declared raw initial states (n₀, d_s).
 
         By default H is where a typical path has moved three node spacings, or half an effective horizon.
         """
@@ -71,7 +133,9 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         return cls(
             model=model,
             nodes=nodes,
-            starts=starts[:: -(-len(starts) // _MOST_STARTS)],
+            start_set=starts
+            if isinstance(starts, StartSet)
+            else StartSet.declared(starts, model.data.schema),
             discount=gamma,
             horizon=horizon,
             unknown_value=model.worst_value(gamma) if unknown_value is None else unknown_value,
@@ -84,7 +148,6 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         cls,
         config: LocalModelConfig,
         data: Transitions,
-        starts: torch.Tensor,
         discount: float,
         *,
         costs: torch.Tensor | None,
@@ -100,14 +163,13 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
             whole=None if known is None else known.statistics,
             own_rows=None if known is None else known.own_rows,
         )
-        return cls.build(model, starts, discount, unknown_value=config.unknown_value)
+        return cls.build(model, StartSet.of(data), discount, unknown_value=config.unknown_value)
 
     @classmethod
     def _restored(
         cls,
         settings: Fields,
         data: Transitions,
-        starts: torch.Tensor,
         discount: float,
         arrays: Mapping[str, torch.Tensor],
     ) -> MultistepProblem:
@@ -118,15 +180,102 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         horizon, paths = settings.integer("horizon", least=1), settings.integer("num_paths", least=1)
         if horizon > LONGEST_HORIZON or paths > _MOST_PATHS:
             raise ArgumentError(f"{horizon} steps of {paths} paths are more than any training takes")
-        problem = cls.build(
-            LocalModel(data if data.initial_states is not None else data.starting_at(starts)),
-            starts,
-            discount,
+        model = LocalModel(data)
+        return cls(
+            model=model,
+            nodes=Nodes(nodes, model.coordinates),
+            start_set=StartSet.of(data),
+            discount=check_discount(discount),
             horizon=horizon,
             unknown_value=settings.number("unknown_value"),
+            num_paths=paths,
             seed=settings.integer("seed"),
         )
-        return problem.replace(num_paths=paths)
+
+    @property
+    def data(self) -> Transitions:
+        """The transitions."""
+        return self.model.data
+
+    @property
+    def local_model(self) -> LocalModel:
+        """The model of the plant."""
+        return self.model
+
+    @property
+    def initial_states(self) -> torch.Tensor:
+        """Raw states that the task starts in, shape (n₀, d_s)."""
+        return self.start_set.states
+
+    @cached_property
+    def few_starts(self) -> StartSet:
+        """The starts of the equation: all of them, or 50 that are drawn."""
+        return self.start_set.few(_MOST_STARTS, purpose="starts of the equation")
+
+    @property
+    def starts(self) -> torch.Tensor:
+        """Raw initial states of the equation, shape (n₀, d_s); their weights are those of `few_starts`."""
+        return self.few_starts.states
+
+    @property
+    def metric(self) -> GaussianKernel:
+        """Standard deviations of the state columns; of an angle one radian.
+
+        Earlier actions do not count: each lay between the limits of the actions when it was applied.
+        """
+        columns = torch.tensor(self.data.schema.feature_columns)
+        space, pending = self.model.state_space, torch.as_tensor(self.model.steps.known.pending)
+        units = torch.where(space.periods > 0, 1.0, space.units)
+        return GaussianKernel(torch.where(pending, _ANY_ACTION * units, units)[columns])
+
+    @property
+    def description(self) -> str:
+        """The model and its equation in one sentence."""
+        charts = self.model.num_charts
+        model = f"{charts} local polynomials" if charts else "a polynomial for all data"
+        nodes = f"H = {self.horizon} over {len(self.nodes)} value nodes"
+        return f"{model}; a multi-step Bellman equation with {nodes}"
+
+    @property
+    def note(self) -> str:
+        """How well held-out rows are predicted."""
+        fits = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in self.model.learned_fits)
+        return f"held-out R² {fits}"
+
+    @property
+    def best_value(self) -> float:
+        """The best logged reward for ever; 0 if the end of the task is better."""
+        best = self.model.reward_high / (1.0 - self.discount)
+        return max(best, 0.0) if self.model.may_end else best
+
+    def settings(self) -> dict[str, Any]:
+        """Return plain values from which the same problem is built on the same data."""
+        if self.model.reward_function not in (None, self.model.data.reward_function):
+            raise ArgumentError(
+                "a result whose reward is a function cannot be saved with its data, since functions are not "
+                "saved; save with data=False"
+            )
+        if self.model.is_sample:
+            raise ArgumentError(
+                "a result from the summary of a log is not saved with its data; save with data=False, "
+                "and keep the log"
+            )
+        return {
+            "name": LocalModel.Config.name,
+            "horizon": self.horizon,
+            "unknown_value": self.unknown_value,
+            "num_paths": self.num_paths,
+            "seed": self.seed,
+        }
+
+    @property
+    def noisy(self) -> bool:
+        """Whether rollouts are drawn with the noise of the plant."""
+        return self.model.noise_share > _NEGLIGIBLE_NOISE
+
+    def replace(self, **changes: object) -> MultistepProblem:
+        """Return the problem with some attributes changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]
 
     @property
     def multistep(self) -> MultistepProblem:
@@ -134,65 +283,66 @@ class MultistepProblem(MultistepTerms, model=LocalModelConfig.name):
         return self
 
     def estimator(self) -> GradientEstimator:
-        """Return the exact gradient of the equation."""
-        return ExactGradient(self)
+        """Return a stochastic gradient along paths from the starts."""
+        return SampledGradient(self, self.starts)
 
-    def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> MultistepSolution:
-        """Return the solution with saved nodes."""
-        nodes = arrays["nodes"]
-        if nodes.ndim != 2 or nodes.shape[1] != self.model.num_states or len(nodes) == 0:
-            raise ArgumentError(f"nodes have shape {tuple(nodes.shape)}; they are states of the plant")
-        return self.replace(nodes=Nodes(nodes, self.model.coordinates)).solve(policy, seed=seed)
-
-    def solve(self, policy: Policy, *, seed: int = 0, slopes: bool = False) -> MultistepSolution:
-        """Return the solution under a policy.
-
-        Args:
-            policy: Its noise, if it has any, is drawn once and for all.
-            seed: Not used: noise comes from the seed of the problem.
-            slopes: Whether to record what `MultistepSolution.gradient` needs.
-        """
+    def solve(self, policy: Policy, *, seed: int = 0) -> MultistepSolution:
+        """Return the solution under a policy; the seed is not used, noise comes from that of the problem."""
         del seed
         if policy.num_actions != self.model.num_actions:
             raise ArgumentError(
                 f"the policy has {policy.num_actions} actions, the data have {self.model.num_actions}"
             )
+        return MultistepSolution(self, policy, self.paths(policy))
+
+    def paths(self, policy: Policy, *, slopes: bool = False) -> Rollout:
+        """Return H steps from nodes and starts through all parts; noise is drawn once and for all."""
         places = torch.cat([self.nodes.states, self.starts])
-        states = places.repeat(self.num_parts * self.num_paths, 1)
         part = None
         if self.num_parts > 1:
             part = np.arange(self.num_parts).repeat(self.num_paths * len(places))
         path = rollout(
             self.model,
-            self.controller(policy),
-            states,
+            self.acting(policy, self.action_noise(policy)),
+            places.repeat(self.num_parts * self.num_paths, 1),
             self.horizon,
             part=part,
             noise=self._noise,
             slopes=slopes,
         )
+        return self.charged(path, slopes=slopes)
+
+    def charged(self, path: Rollout, *, slopes: bool) -> Rollout:
+        """Return paths with all charges taken off their rewards."""
         for charge in self.charges:
             path = charge.applied(path, slopes=slopes)
-        return MultistepSolution(self, policy, path)
+        return path
 
+    @staticmethod
+    def acting(policy: Policy, noise: torch.Tensor | None) -> Act:
+        """Return how a policy acts along paths: by noise (T, m, d_a), or by its mode."""
+        if noise is None:
+            return lambda features, t: policy.mode(features)
+        return lambda features, t: policy.actions(features, noise[t][None])[0]
 
-class ExactGradient:
-    """The gradient of a multi-step equation; it depends on nothing but the policy."""
+    def action_noise(self, policy: Policy) -> torch.Tensor | None:
+        """Return standard normal noise (H, P·L·N, d_a) of a stochastic policy, the same for every part."""
+        if isinstance(policy, Deterministic):
+            return None
+        return self._normal("noise of the actions", policy.num_actions)
 
-    def __init__(self, problem: MultistepProblem) -> None:
-        self.problem = problem
+    @cached_property
+    def _noise(self) -> FloatArray | None:
+        """Noise of plant and sensors (H, P·L·N, 2 d_s), the same for every part; None with a single path."""
+        if self.num_paths == 1:
+            return None
+        noise: FloatArray = self._normal("noise of the plant", 2 * self.model.num_states).numpy()
+        return noise
 
-    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
-        """Return the gradient at this policy; noise is that of the problem."""
-        del rng
-        clock = Clock()
-        solution = self.problem.solve(policy, slopes=True)
-        clock.lap("solve")
-        direction = solution.gradient()
-        clock.lap("gradient")
-        return GradientEstimate(
-            direction=direction,
-            expected_return=solution.objective,
-            diagnostics={"unknown_mass": solution.unknown_mass, "products": 0},
-            seconds=clock.seconds,
-        )
+    def _normal(self, purpose: str, columns: int) -> torch.Tensor:
+        """Return antithetic standard normal numbers for all paths, shape (H, P·L·N, columns)."""
+        N, H, L = len(self.nodes) + len(self.starts), self.horizon, self.num_paths
+        rng = generator(self.seed, purpose)
+        half = torch.randn(H, -(-L // 2), N, columns, generator=rng, dtype=torch.float64)
+        both = torch.cat([half, -half], dim=1)[:, :L].reshape(H, L * N, columns)
+        return both.repeat(1, self.num_parts, 1)

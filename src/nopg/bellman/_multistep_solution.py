@@ -1,27 +1,24 @@
-"""The solution of a multi-step Bellman equation: values, visits, certificate and gradient."""
+"""The solution of a multi-step Bellman equation: values, visits and certificate."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman._multistep_terms import MultistepTerms
-from nopg.bellman._path_gradient import path_gradient
 from nopg.bellman._problem import Certificate, Solution, StateEstimates
 from nopg.errors import ArgumentError
 from nopg.models._rollout import Rollout, rollout
-from nopg.models._state_support import StateSupport
 from nopg.policies import Policy
 
-__all__ = ["INFLATION", "MultistepSolution"]
+if TYPE_CHECKING:
+    from nopg.bellman._multistep import MultistepProblem
 
-# Errors from halves of the groups, as a factor of their root mean square; calibrated on development plants.
-INFLATION = 1.3
 # Visits: length of the rollouts in effective horizons, in steps at most, and least paths of a noisy plant.
 _VISITED, _LONGEST_VISITS, _FEWEST_VISITS = 5.0, 600, 40
 _STATES_AT_ONCE = 1_024
@@ -37,18 +34,18 @@ class MultistepSolution(Solution):
         unknown_mass: Discounted probability of leaving the data, of all rows.
     """
 
-    problem: MultistepTerms
+    problem: MultistepProblem
 
-    def __init__(self, problem: MultistepTerms, policy: Policy, path: Rollout) -> None:
+    def __init__(self, problem: MultistepProblem, policy: Policy, path: Rollout) -> None:
         self.problem, self.policy, self.path = problem, policy, path
         P, L, m, n_0 = problem.num_parts, problem.num_paths, len(problem.nodes), len(problem.starts)
         shape = (P, L, m + n_0)
         gamma, v = problem.discount, problem.unknown_value
         self._gamma = gamma ** len(path)
-        self.interpolation = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
+        ends = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
         G, alive, lost = path.value(gamma, v)
-        weights = (self.interpolation.weights * torch.as_tensor(alive[-1])[:, None] / L).view(*shape, -1)
-        near = self.interpolation.near.view(*shape, -1)
+        weights = (ends.weights * torch.as_tensor(alive[-1])[:, None] / L).view(*shape, -1)
+        near = ends.near.view(*shape, -1)
         W = torch.zeros(P, m + n_0, m, dtype=torch.float64)
         for number in range(L):
             W.scatter_add_(2, near[:, number], weights[:, number])
@@ -62,7 +59,8 @@ class MultistepSolution(Solution):
         start_values = (
             torch.stack([earned, unknown], dim=2)[:, m:] + self._gamma * self.start_weights @ solved
         )
-        self.returns, self._unknown_masses = start_values.mean(dim=1).unbind(dim=1)
+        shares = problem.few_starts.weights
+        self.returns, self._unknown_masses = torch.einsum("n,pnk->pk", shares, start_values).unbind(dim=1)
 
     def without_leaving(self) -> MultistepSolution:
         """Return the solution along the same paths as if none left the data."""
@@ -86,9 +84,16 @@ class MultistepSolution(Solution):
     @cached_property
     def visits(self) -> torch.Tensor:
         """Weight of every node's backup in the objective, shape (P, m): Λᵀμ = γᴴ W₀ᵀ 1/P."""
-        starts = self._gamma * self.start_weights.mean(dim=1) / self.problem.num_parts
+        starts = self._start_flow
         solved: torch.Tensor = torch.linalg.lu_solve(*self._factors, starts[:, :, None], adjoint=True)
         return solved[:, :, 0]
+
+    @property
+    def _start_flow(self) -> torch.Tensor:
+        """γᴴ W₀ᵀ of the starts' shares, over the parts, shape (P, m)."""
+        shares = self.problem.few_starts.weights
+        flow: torch.Tensor = torch.einsum("n,pnm->pm", shares, self.start_weights)
+        return self._gamma * flow / self.problem.num_parts
 
     @property
     def certificate(self) -> Certificate:
@@ -99,7 +104,7 @@ class MultistepSolution(Solution):
         left = b - V + gamma * (W @ V[:, :, None])[:, :, 0]
         rounding = (m + 2) * eps * float(b.abs().max() + 2.0 * V.abs().max())
         value_error = inverse * (float(left.abs().max()) + rounding)
-        starts = gamma * self.start_weights.mean(dim=1) / self.problem.num_parts
+        starts = self._start_flow
         unbalanced = starts - mu + gamma * (W.mT @ mu[:, :, None])[:, :, 0]
         mu_rounding = (m + 2) * eps * float(starts.abs().sum() + 2.0 * mu.abs().sum())
         by_values, by_visits = (starts * V).sum(dim=1), (mu * b).sum(dim=1)
@@ -136,23 +141,23 @@ class MultistepSolution(Solution):
             return actions if t == 0 and actions is not None else self.policy.mode(features)
 
         path = rollout(problem.model, act, states, problem.horizon)
-        between = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
-        tail = between.values(self.values[0][between.near]).numpy()
+        tail = problem.nodes.value(torch.as_tensor(path.states[-1]), self.values[0]).numpy()
         return torch.as_tensor(path.value(problem.discount, problem.unknown_value, tail)[0][0])
 
     @cached_property
     def _visited(self) -> tuple[torch.Tensor, torch.Tensor]:
         problem = self.problem
-        gamma, starts = problem.discount, problem.starts
+        gamma, starts, shares = problem.discount, problem.starts, problem.few_starts.weights
         T = min(math.ceil(_VISITED / (1.0 - gamma)), _LONGEST_VISITS)
         noise = None
         if problem.noisy:
-            starts = starts.repeat(-(-_FEWEST_VISITS // len(starts)), 1)
+            repeats = -(-_FEWEST_VISITS // len(starts))
+            starts, shares = starts.repeat(repeats, 1), shares.repeat(repeats)
             rng = generator(problem.seed, "noise of the visits")
             shape = (T, len(starts), 2 * problem.model.num_states)
             noise = torch.randn(shape, generator=rng, dtype=torch.float64).numpy()
         path = rollout(problem.model, lambda f, _: self.policy.mode(f), starts, T, noise=noise)
-        weights = gamma ** np.arange(len(path))[:, None] * path.going[:-1]
+        weights = gamma ** np.arange(len(path))[:, None] * path.going[:-1] * shares.numpy()
         flat = torch.as_tensor(weights.reshape(-1))
         return torch.as_tensor(path.states[:-1].reshape(-1, problem.model.num_states)), flat / flat.sum()
 
@@ -163,27 +168,6 @@ class MultistepSolution(Solution):
     def arrays(self) -> dict[str, torch.Tensor]:
         """Return the nodes; values follow from them."""
         return {"nodes": self.problem.nodes.states}
-
-    def gradient(self) -> tuple[torch.Tensor, ...]:
-        """Return the derivative of the objective by the policy's trainable parameters.
-
-        With values and visits held fixed, ∂J = Σ_z μ_z ∂(backup of z) + the starts' backups: exact, because
-        Λ and Λᵀ are solved.
-        """
-        problem = self.problem
-        P, L, m, n_0 = problem.num_parts, problem.num_paths, len(problem.nodes), len(problem.starts)
-        at_starts = torch.full((P, n_0), 1.0 / (P * n_0), dtype=torch.float64)
-        shares = torch.cat([self.visits, at_starts], dim=1) / L
-        part = torch.arange(P).repeat_interleave(L * (m + n_0))
-        return path_gradient(
-            problem,
-            self.policy,
-            self.path,
-            ends=self.interpolation,
-            values=self.values[part[:, None], self.interpolation.near],
-            weights=shares[:, None].expand(P, L, m + n_0).reshape(-1),
-            noise=problem.action_noise(self.policy),
-        )
 
 
 @dataclass(frozen=True)
@@ -215,15 +199,4 @@ class _Estimates(StateEstimates):
     @cached_property
     def unknown(self) -> torch.Tensor:
         """The share of (s, π(s)) that the data do not account for."""
-        problem = self.solution.problem
-        with torch.no_grad():
-            actions = self.solution.policy.mode(problem.data.schema.encode(self.states))
-        return problem.model.predict(self.states, actions).unknown
-
-    @cached_property
-    def support(self) -> torch.Tensor:
-        """Effective number of logged states around."""
-        problem = self.solution.problem
-        return (
-            StateSupport(problem.data, problem.metric).log_mass(problem.data.schema.encode(self.states)).exp()
-        )
+        return torch.as_tensor(self.solution.problem.unknown_under(self.solution.policy, self.states))

@@ -13,8 +13,6 @@ from nopg.models import LocalModel
 from nopg.models._charts import farthest_points
 from nopg.models._coordinates import StateCoordinates
 
-__all__ = ["Interpolation", "Nodes"]
-
 _INTERPOLATED = 16
 # Bandwidth of the weights in spacings of the nodes around, and how far weights may be off centre.
 _WIDTH, _SLACK = 0.35, 1e-2
@@ -101,6 +99,11 @@ class Nodes:
 
     def __len__(self) -> int:
         return len(self.states)
+
+    def value(self, states: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """Return values x of the nodes, shape (n,), interpolated at raw states (m, d_s)."""
+        between = self.interpolate(states)
+        return between.values(x[between.near])
 
     def interpolate(self, states: torch.Tensor) -> Interpolation:
         """Return the weights at raw states (m, d_s)."""

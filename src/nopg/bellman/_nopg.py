@@ -8,17 +8,13 @@ from collections.abc import Mapping
 
 import torch
 
-from nopg._nesting import nested, part_of
 from nopg.bellman._equation import BellmanEquation
 from nopg.bellman._estimate import Clock, GradientEstimate
 from nopg.bellman._paper_terms import PaperTerms
 from nopg.bellman._solution import BellmanSolution
-from nopg.errors import DataError
 from nopg.linalg import Auto, Solver
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
-
-__all__ = ["NOPG", "solution_gradient"]
 
 # The residual to begin with, and between which bounds it follows the gradient.
 _FIRST_TOLERANCE, _TIGHTEST, _LOOSEST = 1e-3, 1e-8, 1e-2
@@ -112,9 +108,8 @@ class NOPG:
         )
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return q and μ, from which the next solves start, the tolerance, what solver and model keep."""
-        state = nested(solver=self.solver.state_dict(), problem=self.problem.state_dict())
-        state["tolerance"] = torch.tensor(self.tolerance, dtype=torch.float64)
+        """Return q and μ, from which the next solves start, and the tolerance."""
+        state = {"tolerance": torch.tensor(self.tolerance, dtype=torch.float64)}
         state["until_checked"] = torch.tensor(self._until_checked)
         if self._start is not None:
             state["q"], state["mu"] = (part.cpu() for part in self._start)
@@ -123,16 +118,8 @@ class NOPG:
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from what `state_dict` returned."""
         like = self.problem.model.node_rewards
-        for name in ("q", "mu"):
-            if name in state and state[name].shape != like.shape:
-                raise DataError(f"{name} has shape {tuple(state[name].shape)}, there are {len(like)} nodes")
-        self.tolerance = float(state["tolerance"])
-        if not 0.0 < self.tolerance <= 1.0:
-            raise DataError(f"the tolerance is {self.tolerance}; it is a positive share")
-        self._until_checked = int(state["until_checked"])
+        self.tolerance, self._until_checked = float(state["tolerance"]), int(state["until_checked"])
         self._start = (state["q"].to(like), state["mu"].to(like)) if "q" in state else None
-        self.solver.load_state_dict(part_of("solver", state))
-        self.problem.load_state_dict(part_of("problem", state))
 
     def solve(self, policy: Policy, *, rng: torch.Generator) -> BellmanSolution:
         """Return the solution under this policy, and start the next solve from it."""

@@ -11,11 +11,11 @@ import torch
 from nopg._checks import check_discount
 from nopg._memory import gigabytes
 from nopg._seeding import generator
-from nopg.bellman._arrays import float_array, whole_array
 from nopg.bellman._equation import BellmanEquation
 from nopg.bellman._estimate import GradientEstimator
 from nopg.bellman._nopg import NOPG
 from nopg.bellman._paper_terms import PaperTerms
+from nopg.bellman._problem import float_array, whole_array
 from nopg.bellman._solution import BellmanSolution
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
@@ -28,8 +28,6 @@ from nopg.models._footprint import Footprint, memory_budget
 from nopg.models._prior_mass import DEFAULT_PRIOR_MASS
 from nopg.models._row_order import next_state_order
 from nopg.policies import Policy
-
-__all__ = ["PaperProblem"]
 
 # The most draws per next state that a saved problem may ask for.
 _MOST_DRAWS = 1_000
@@ -60,7 +58,6 @@ class PaperProblem(PaperTerms, model=PaperModelConfig.name):
         cls,
         config: PaperModelConfig,
         data: Transitions,
-        starts: torch.Tensor,
         discount: float,
         *,
         costs: torch.Tensor | None,
@@ -87,7 +84,7 @@ class PaperProblem(PaperTerms, model=PaperModelConfig.name):
         )
         problem = cls.build(
             model,
-            data.schema.encode(starts),
+            data.schema.encode(data.starts),
             discount=discount,
             unknown_value=config.unknown_value,
             rows=rows,
@@ -104,7 +101,6 @@ class PaperProblem(PaperTerms, model=PaperModelConfig.name):
         cls,
         settings: Fields,
         data: Transitions,
-        starts: torch.Tensor,
         discount: float,
         arrays: Mapping[str, torch.Tensor],
     ) -> PaperProblem:
@@ -134,7 +130,7 @@ class PaperProblem(PaperTerms, model=PaperModelConfig.name):
             raise ArgumentError("the rows of the nodes are not those of the data")
         return cls.build(
             model,
-            data.schema.encode(starts),
+            data.schema.encode(data.starts),
             discount=discount,
             unknown_value=settings.number("unknown_value"),
             rows=rows,
@@ -147,10 +143,9 @@ class PaperProblem(PaperTerms, model=PaperModelConfig.name):
     def solve(self, policy: Policy, *, seed: int = 0) -> BellmanSolution:
         """Return the solution under a policy, certified in float64 on the CPU.
 
-        It depends on the policy alone: what solver and model keep of earlier ones is dropped.
+        It depends on the policy alone: what the solver keeps of earlier ones is dropped.
         """
         self.solver.reset()
-        self.load_state_dict({})
         exact = self.to(torch.float64, "cpu")
         return exact.equation(policy, generator(seed, "actions")).solve(self.solver)
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import torch
 
-from nopg._nesting import nested, part_of
 from nopg.bellman._problem import ControlProblem
 from nopg.data import Transitions
 from nopg.kernels import GaussianKernel
 from nopg.linalg import Auto, Solver
-from nopg.models import PaperModel
+from nopg.models import LocalModel, PaperModel
 from nopg.models._model import Queries
-
-__all__ = ["PaperTerms"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,12 @@ class PaperTerms(ControlProblem):
         """Raw states that the task starts in, shape (n₀, d_s)."""
         return self.model.data.schema.decode(self.initial.features.double())
 
+    @cached_property
+    def local_model(self) -> LocalModel:
+        """The local model of the same data, fitted when it is first asked for."""
+        data = self.data
+        return LocalModel(data if data.initial_states is not None else data.starting_at(self.initial_states))
+
     @property
     def metric(self) -> GaussianKernel:
         """The kernel on states."""
@@ -92,12 +95,3 @@ class PaperTerms(ControlProblem):
         """Return the same problem in another precision, or on another device; what is not given stays."""
         model = self.model.to(dtype, device)
         return self if model is self.model else replace(self, model=model, initial=self.initial.to(model))
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return what the last bits of the next equation depend on beside the policy."""
-        return nested(nodes=self.model.node_queries.state_dict(), starts=self.initial.state_dict())
-
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on as the problem whose state this is would; with an empty one as if new."""
-        self.model.node_queries.load_state_dict(part_of("nodes", state))
-        self.initial.load_state_dict(part_of("starts", state))

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from nopg._checks import check_discount
+from nopg._support import Support
+from nopg._typing import FloatArray
 from nopg.bellman._estimate import GradientEstimator
 from nopg.bundles._fields import Fields
-from nopg.data import Transitions
+from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
+from nopg.models import LocalModel
 from nopg.models._config import ModelConfig, model_config
 from nopg.policies import Policy
 
 if TYPE_CHECKING:
     from nopg.bellman._multistep import MultistepProblem
-
-__all__ = ["Certificate", "ControlProblem", "Solution", "StateEstimates"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,12 @@ class StateEstimates(ABC):
     def unknown(self) -> torch.Tensor:
         """The share that the data do not account for."""
 
-    @property
-    @abstractmethod
-    def support(self) -> torch.Tensor:
-        """Effective number of samples around."""
+
+def unknown_under(support: Support, policy: Policy, schema: Schema, states: torch.Tensor) -> FloatArray:
+    """Return the unknown share (m,) at raw states (m, d_s) and the actions of a policy within bounds."""
+    with torch.no_grad():
+        actions = schema.clip_actions(policy.mode(schema.encode(states)))
+    return support.unknown(torch.cat([states, actions.to(states)], dim=1))
 
 
 class Solution(ABC):
@@ -125,10 +128,6 @@ class Solution(ABC):
         """Return the share at state features (m, d_f) that the data do not account for, shape (m,)."""
         return self.at(features, seed=seed).unknown
 
-    def support(self, features: torch.Tensor) -> torch.Tensor:
-        """Return the effective number of samples at state features (m, d_f), shape (m,)."""
-        return self.at(features).support
-
 
 class ControlProblem(ABC):
     """All of a Bellman equation that does not depend on the policy.
@@ -171,15 +170,14 @@ class ControlProblem(ABC):
             most_candidates: K of the paper's model that a checkpoint was begun with.
         """
         gamma, config = check_discount(discount), model_config(model)
-        starts = data.starts if initial_states is None else initial_states
+        data = data if initial_states is None else data.starting_at(initial_states)
         kind = ControlProblem._by_name[config.name]
-        return kind._fitted(config, data, starts, gamma, costs=costs, most_candidates=most_candidates)  # noqa: SLF001
+        return kind._fitted(config, data, gamma, costs=costs, most_candidates=most_candidates)  # noqa: SLF001
 
     @staticmethod
     def from_settings(
         settings: Fields,
         data: Transitions,
-        starts: torch.Tensor,
         discount: float,
         arrays: Mapping[str, torch.Tensor],
     ) -> ControlProblem:
@@ -187,7 +185,7 @@ class ControlProblem(ABC):
         kind = ControlProblem._by_name.get(settings.text("name"))
         if kind is None:
             raise ArgumentError(f"there is no model {settings.text('name')!r}")
-        return kind._restored(settings, data, starts, discount, arrays)  # noqa: SLF001
+        return kind._restored(settings, data, discount, arrays)  # noqa: SLF001
 
     @classmethod
     @abstractmethod
@@ -195,7 +193,6 @@ class ControlProblem(ABC):
         cls,
         config: Any,
         data: Transitions,
-        starts: torch.Tensor,
         discount: float,
         *,
         costs: torch.Tensor | None,
@@ -209,7 +206,6 @@ class ControlProblem(ABC):
         cls,
         settings: Fields,
         data: Transitions,
-        starts: torch.Tensor,
         discount: float,
         arrays: Mapping[str, torch.Tensor],
     ) -> ControlProblem:
@@ -247,6 +243,15 @@ class ControlProblem(ABC):
 
     @property
     @abstractmethod
+    def local_model(self) -> LocalModel:
+        """The local model of the same data; its `support` tells where these are."""
+
+    def unknown_under(self, policy: Policy, states: torch.Tensor) -> FloatArray:
+        """Return the unknown share (m,) at raw states (m, d_s) and the actions of a policy within bounds."""
+        return unknown_under(self.local_model.support, policy, self.data.schema, states)
+
+    @property
+    @abstractmethod
     def description(self) -> str:
         """The model and its equation in one sentence."""
 
@@ -263,10 +268,31 @@ class ControlProblem(ABC):
     def solve(self, policy: Policy, *, seed: int = 0) -> Solution:
         """Return the certified solution under a policy."""
 
-    @abstractmethod
     def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> Solution:
-        """Return the solution that `Solution.arrays` described, certified again."""
+        """Return the solution that `Solution.arrays` described; by default it is solved again."""
+        del arrays
+        return self.solve(policy, seed=seed)
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Return plain values from which the same problem is built on the same data."""
+
+
+def whole_array(tensors: Mapping[str, torch.Tensor], name: str) -> torch.Tensor:
+    """Return an array of whole numbers or flags with one dimension."""
+    value = tensors.get(name)
+    if value is None or value.ndim != 1 or value.is_floating_point() or value.is_complex():
+        raise ArgumentError(f"the array {name!r} is missing, or holds something else")
+    return value
+
+
+def float_array(
+    tensors: Mapping[str, torch.Tensor], name: str, dimensions: int, *, finite: bool = True
+) -> torch.Tensor:
+    """Return an array of float64 with this number of dimensions; by default all numbers are finite."""
+    value = tensors.get(name)
+    if value is None or value.ndim != dimensions or value.dtype != torch.float64:
+        raise ArgumentError(f"the array {name!r} is missing, or holds something else")
+    if finite and not bool(value.isfinite().all()):
+        raise ArgumentError(f"the array {name!r} holds what is no finite number")
+    return value

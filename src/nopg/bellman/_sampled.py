@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from nopg._seeding import generator
 from nopg.bellman._estimate import Clock, GradientEstimate
-from nopg.bellman._multistep import MultistepProblem
-from nopg.bellman._multistep_terms import acting
-from nopg.bellman._path_gradient import path_gradient
-from nopg.errors import ArgumentError
-from nopg.models._rollout import rollout
+from nopg.bellman._nodes import Interpolation
+from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Deterministic, Policy
+from nopg.policies._policy import trainable
 
-__all__ = ["SampledGradient"]
+if TYPE_CHECKING:
+    from nopg.bellman._multistep import MultistepProblem
 
 # Paths of an estimate from each of the starts, where the first controller went, and logged states; and
 # estimates from one solution of the equation to the next.
 _PATHS, _EVERY = 32, 10
+
+
+class _Pool:
+    """States to draw from by weights, whatever their order says of copies.
+
+    Args:
+        states: Shape (k, d_s).
+        weights: Shape (k,); all alike by default.
+    """
+
+    def __init__(self, states: torch.Tensor, weights: torch.Tensor | None = None) -> None:
+        self.states = states
+        each = torch.ones(len(states), dtype=torch.float64) if weights is None else weights
+        self._ends = each.cumsum(dim=0)
+
+    def pick(self, count: int, rng: torch.Generator) -> torch.Tensor:
+        """Return random states (count, d_s)."""
+        places = torch.rand(count, generator=rng, dtype=torch.float64) * self._ends[-1]
+        return self.states[torch.searchsorted(self._ends, places).clamp(max=len(self.states) - 1)]
 
 
 class SampledGradient:
@@ -35,7 +55,14 @@ class SampledGradient:
 
     def __init__(self, problem: MultistepProblem, visited: torch.Tensor) -> None:
         self.problem = problem
-        self._pools = [pool for pool in (problem.starts, visited, problem.data.states) if len(pool)]
+        starts, rows = problem.few_starts, problem.model.rows
+        logged = problem.data.states[rows.first[rows.sample]]
+        every = (
+            _Pool(starts.states, starts.weights),
+            _Pool(visited),
+            _Pool(logged, rows.weights[rows.sample]),
+        )
+        self._pools = [pool for pool in every if len(pool.states)]
         self._count, self._numbers = 0, torch.zeros(2, dtype=torch.float64)
         self._values = torch.zeros(problem.num_parts, len(problem.nodes), dtype=torch.float64)
 
@@ -57,8 +84,7 @@ class SampledGradient:
 
     def _direction(self, policy: Policy, rng: torch.Generator) -> tuple[torch.Tensor, ...]:
         problem, model = self.problem, self.problem.model
-        picked = [pool[torch.randint(len(pool), (_PATHS,), generator=rng)] for pool in self._pools]
-        states = torch.cat(picked)
+        states = torch.cat([pool.pick(_PATHS, rng) for pool in self._pools])
         N, H = len(states), problem.horizon
         part = torch.randint(problem.num_parts, (N,), generator=rng)
 
@@ -67,9 +93,9 @@ class SampledGradient:
 
         moved = normal(2 * model.num_states).numpy() if problem.noisy else None
         acted = None if isinstance(policy, Deterministic) else normal(policy.num_actions)
-        path = rollout(model, acting(policy, acted), states, H, part=part.numpy(), noise=moved, slopes=True)
-        for charge in problem.charges:
-            path = charge.applied(path, slopes=True)
+        act = problem.acting(policy, acted)
+        path = rollout(model, act, states, H, part=part.numpy(), noise=moved, slopes=True)
+        path = problem.charged(path, slopes=True)
         ends = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
         return path_gradient(
             problem,
@@ -87,8 +113,52 @@ class SampledGradient:
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from what `state_dict` returned."""
-        shapes = {name: tuple(one.shape) for name, one in state.items()}
-        expected = {name: tuple(one.shape) for name, one in self.state_dict().items()}
-        if shapes != expected or not all(bool(one.isfinite().all()) for one in state.values()):
-            raise ArgumentError(f"the values of an ascent have shapes {shapes}; expected are {expected}")
         self._count, self._numbers, self._values = int(state["count"]), state["numbers"], state["values"]
+
+
+def path_gradient(
+    problem: MultistepProblem,
+    policy: Policy,
+    path: Rollout,
+    *,
+    ends: Interpolation,
+    values: torch.Tensor,
+    weights: torch.Tensor,
+    noise: torch.Tensor | None,
+) -> tuple[torch.Tensor, ...]:
+    """Return the derivative of weighted returns of paths by the policy's trainable parameters.
+
+    The chain rule runs backwards through the steps in closed form; the policy is differentiated once, at all
+    states of all paths. Values at the ends of the paths are held fixed.
+
+    Args:
+        problem: Model, discount and value of leaving the data.
+        policy: It made the paths.
+        path: N paths with recorded slopes.
+        ends: Interpolation at the last states.
+        values: Of the nodes of this interpolation, for each path, shape (N, k).
+        weights: Of the paths, shape (N,).
+        noise: That the policy drew its actions with, shape (T, N, d_a); None for its mode.
+    """
+    gamma, v = problem.discount, problem.unknown_value
+    T, N, d_s = path.states[:-1].shape
+    states = torch.as_tensor(path.measured[:-1].reshape(T * N, d_s)).requires_grad_()
+    features = problem.model.data.schema.encode(states)
+    if noise is None:
+        actions = policy.mode(features)
+    else:
+        actions = policy.actions(features, noise[:T].reshape(1, T * N, -1))[0]
+    by_state = np.stack(
+        [
+            torch.autograd.grad(column.sum(), states, retain_graph=True)[0].numpy().reshape(T, N, d_s)
+            for column in actions.unbind(dim=1)
+        ],
+        axis=1,
+    ).transpose(0, 1, 3, 2)
+    G, alive, _ = path.value(gamma, v, ends.values(values).numpy())
+    slopes = path.action_slopes(gamma, v, G, tail_slope=ends.slopes(values).T.numpy(), by_state=by_state)
+    weight = gamma ** np.arange(T)[:, None] * alive[:-1] * weights.numpy()
+    cotangent = torch.as_tensor((weight[:, :, None] * slopes).reshape(T * N, -1))
+    return torch.autograd.grad(
+        actions, trainable(policy), cotangent, allow_unused=True, materialize_grads=True
+    )

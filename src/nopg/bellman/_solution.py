@@ -18,8 +18,6 @@ from nopg.models._model import Backup, Queries
 from nopg.policies import Policy
 from nopg.policies._policy import policy_actions
 
-__all__ = ["BellmanSolution"]
-
 
 @dataclass(frozen=True)
 class BellmanSolution(Solution):
@@ -177,8 +175,3 @@ class _Estimates(StateEstimates):
     def unknown(self) -> torch.Tensor:
         """m(s), the mass that the data cannot account for, shape (m,)."""
         return self.backup.unknown
-
-    @property
-    def support(self) -> torch.Tensor:
-        """Effective sample size there, shape (m,)."""
-        return self.queries.support()

@@ -15,8 +15,6 @@ from nopg.models._model import Backup
 from nopg.policies import Policy
 from nopg.policies._policy import ActionTape
 
-__all__ = ["BellmanSystem", "PolicySystem"]
-
 
 @dataclass(frozen=True)
 class BellmanSystem:

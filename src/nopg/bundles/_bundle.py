@@ -17,9 +17,7 @@ from nopg.bundles._fields import Fields
 from nopg.bundles._keys import SIGNATURE_BYTES, KeyFile, is_signature
 from nopg.errors import BundleError, SignatureError
 
-__all__ = ["FORMAT", "KIND", "MANIFEST", "SIGNATURE", "Array", "Bundle", "open_bundle"]
-
-FORMAT, KIND, MANIFEST, SIGNATURE = 1, "nopg controller", "manifest.json", "manifest.sig"
+FORMAT, KIND, MANIFEST, SIGNATURE = 2, "nopg controller", "manifest.json", "manifest.sig"
 _DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
 _LARGEST_MANIFEST, _LARGEST_JSON, _LARGEST_TENSORS = 1 << 20, 1 << 26, 1 << 40
 

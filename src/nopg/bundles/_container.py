@@ -18,8 +18,6 @@ from typing import BinaryIO
 from nopg._files import replaced_by
 from nopg.errors import BundleError
 
-__all__ = ["Container", "open_container", "write_zip"]
-
 _MOST_MEMBERS = 32
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from nopg._columns import Columns, Derived, Exogenous
+from nopg._support import Support
 from nopg.bundles._bundle import Array, Bundle
 from nopg.bundles._fields import Fields
+from nopg.bundles._support import read_support
 from nopg.errors import ArgumentError, BundleError, DataError
-
-__all__ = ["CONTROLLER", "WEIGHTS", "SavedController", "SavedSupport", "read_controller"]
 
 CONTROLLER, WEIGHTS = "controller.json", "controller.safetensors"
 """Its members."""
@@ -23,24 +22,6 @@ CONTROLLER, WEIGHTS = "controller.json", "controller.safetensors"
 _ROUNDING = 1e-6
 
 T = TypeVar("T")
-Numbers = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class SavedSupport:
-    """S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²) over representatives; see `nopg.models.CondensedSupport`.
-
-    Attributes:
-        places: State features of the representatives, shape (r, d_f).
-        weights: Number of states per representative, shape (r,).
-        width: h of each feature, shape (d_f,).
-        prior_mass: β.
-    """
-
-    places: Numbers
-    weights: Numbers
-    width: Numbers
-    prior_mass: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +32,7 @@ class SavedController:
         columns: Names, angles, units and bounds of observations and actions.
         policy: The description of the policy.
         parameters: The parameters of the policy by name, finite numbers of any shape.
-        support: The condensed support of the data.
+        support: Where the data are.
         place: The name of the document, for messages.
         bundle: SHA-256 of the manifest it was read with; None if it was read from none, or changed since.
     """
@@ -59,7 +40,7 @@ class SavedController:
     columns: Columns
     policy: Mapping[str, Any]
     parameters: Mapping[str, Array]
-    support: SavedSupport
+    support: Support
     place: str
     bundle: str | None = None
 
@@ -80,7 +61,7 @@ def read_controller(bundle: Bundle) -> SavedController:
         columns,
         policy.values,
         parameters,
-        _support(fields.object("support"), arrays, len(columns.features), bundle),
+        read_support(fields.object("support"), arrays, columns, bundle, WEIGHTS),
         f"{bundle.path}: {CONTROLLER}",
         bundle.sha256,
     )
@@ -172,30 +153,3 @@ def _check_levels(columns: Columns, policy: Fields, parameters: Mapping[str, Arr
             f"{place}: the declared levels are {dict(columns.levels)}, those of the policy {found}; a "
             "controller takes declared levels alone. Train it with them"
         )
-
-
-def _support(fields: Fields, arrays: Mapping[str, Array], features: int, bundle: Bundle) -> SavedSupport:
-    places, weights, width = (
-        _numbers(arrays, f"support.{name}", dimensions, bundle)
-        for name, dimensions in (("places", 2), ("weights", 1), ("width", 1))
-    )
-    prior_mass = fields.number("prior_mass")
-    if places.shape != (len(weights), features) or len(width) != features or len(weights) == 0:
-        raise bundle.container.refuse(WEIGHTS, "holds a support that does not fit the columns")
-    if not prior_mass > 0 or not (weights > 0).all() or not (width > 0).all():
-        raise bundle.container.refuse(
-            WEIGHTS, "holds a support of weights, widths or β that are not positive"
-        )
-    with np.errstate(over="ignore"):
-        if not np.isfinite(places / width).all():
-            raise bundle.container.refuse(WEIGHTS, "holds a support whose widths are too small")
-    return SavedSupport(places, weights, width, prior_mass)
-
-
-def _numbers(arrays: Mapping[str, Array], name: str, dimensions: int, bundle: Bundle) -> Numbers:
-    value = arrays.get(name)
-    if value is None or value.ndim != dimensions or value.dtype not in (np.float64, np.int64):
-        raise bundle.container.refuse(WEIGHTS, f"lacks {name}, or holds something else there")
-    if not np.isfinite(value).all():
-        raise bundle.container.refuse(WEIGHTS, f"holds numbers that are not finite in {name}")
-    return value.astype(np.float64)

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from nopg.errors import BundleError
 
-__all__ = ["Fields"]
-
 _WANTED = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
 T = TypeVar("T")
 _NOT_FINITE = ("inf", "-inf", "nan")

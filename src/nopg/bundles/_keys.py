@@ -9,8 +9,6 @@ from typing import Any
 
 from nopg.errors import ArgumentError, MissingExtraError
 
-__all__ = ["SIGNATURE_BYTES", "KeyFile", "is_signature", "new_key_pair", "signature_of"]
-
 SIGNATURE_BYTES = 64
 """Size of an Ed25519 signature."""
 

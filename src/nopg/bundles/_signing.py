@@ -8,8 +8,6 @@ from nopg.bundles._bundle import MANIFEST, SIGNATURE, Bundle, open_bundle
 from nopg.bundles._keys import KeyFile, signature_of
 from nopg.bundles._writing import write_members
 
-__all__ = ["sign_bundle"]
-
 
 def sign_bundle(path: str | os.PathLike[str], key: KeyFile) -> Bundle:
     """Sign a saved controller, and return it.

@@ -17,8 +17,6 @@ from nopg.bundles._bundle import FORMAT, KIND, MANIFEST, Array
 from nopg.bundles._container import write_zip
 from nopg.errors import ArgumentError
 
-__all__ = ["write_bundle", "write_members"]
-
 
 def write_bundle(
     path: str | os.PathLike[str],

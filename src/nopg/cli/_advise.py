@@ -11,13 +11,11 @@ import typer
 from nopg.cli._data import parse_bounds
 from nopg.cli._log import has_data, read_log
 from nopg.cli._options import AsJson, Log, Run
-from nopg.cli._screen import ERR, evaluation_values, print_json, show
+from nopg.cli._screen import ERR, print_json, show
 from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:
     from nopg.advice import Experiment
-
-__all__ = ["advise"]
 
 
 def advise(
@@ -64,7 +62,7 @@ def advise(
         show(f"written: {plot}", ERR)
     if as_json:
         experiments = [_values(one) for one in found.experiments]
-        values = {"needed": found.needed, "today": evaluation_values(found.today), "experiments": experiments}
+        values = {"needed": found.needed, "today": found.today.to_dict(), "experiments": experiments}
         print_json(values | {"notes": found.notes})
     else:
         show(str(found))

@@ -22,8 +22,6 @@ from nopg.cli._report import report
 from nopg.cli._sign import sign, verify
 from nopg.cli._summarize import summarize
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="nopg",
     no_args_is_help=True,

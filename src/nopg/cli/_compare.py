@@ -15,7 +15,7 @@ from rich.text import Text
 
 from nopg.cli._log import check_schema, has_data, read_log
 from nopg.cli._options import AsJson, Log, Run, run_name
-from nopg.cli._screen import OUT, evaluation_values, print_json, show
+from nopg.cli._screen import OUT, print_json, show
 from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from nopg.data import Schema
     from nopg.evaluation import Comparison
-
-__all__ = ["compare"]
 
 
 def compare(
@@ -79,8 +77,8 @@ def compare(
             "discount": result.discount,
             "log": log,
             "best": found.best,
-            "evaluations": {name: evaluation_values(one) for name, one in found.evaluations.items()},
-            "gains": {name: asdict(gain) for name, gain in found.gains.items()},
+            "evaluations": {name: one.to_dict() for name, one in found.evaluations.items()},
+            "gains": {name: gain.to_dict() for name, gain in found.gains.items()},
             "seen": None if found.seen is None else asdict(found.seen),
         }
     )

@@ -19,8 +19,6 @@ from nopg.errors import ArgumentError
 if TYPE_CHECKING:
     from nopg.data import Transitions
 
-__all__ = ["DataOptions", "parse_bounds"]
-
 
 def _column(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="Columns")

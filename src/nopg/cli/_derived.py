@@ -12,8 +12,6 @@ from nopg.errors import ArgumentError, DataError
 if TYPE_CHECKING:
     from nopg.data import Schema, Transitions
 
-__all__ = ["chosen_lags", "derive", "exogenous_of", "missing_of", "uses_derived"]
-
 _INTEGRAL = re.compile(r"(\w+)\s*=(?!=)\s*(.+)", re.DOTALL)
 
 

@@ -12,8 +12,6 @@ from nopg.cli._options import AsJson
 from nopg.cli._screen import ERR, FLAWED, OUT, print_json, show
 from nopg.cli._summarize import saved_summary
 
-__all__ = ["describe"]
-
 
 def describe(
     data: DataOptions,

@@ -10,17 +10,15 @@ import typer
 
 from nopg.cli._log import has_data, read_log
 from nopg.cli._options import AsJson, Log, Run
-from nopg.cli._screen import evaluation_values, in_interval, predicted, print_json, print_rows, verdict
+from nopg.cli._screen import in_interval, predicted, print_json, print_rows, verdict
 from nopg.errors import ArgumentError, MissingExtraError
 
 if TYPE_CHECKING:
     import torch
 
     from nopg.data import Transitions
-    from nopg.evaluation import Evaluation, OfflineEvaluation
+    from nopg.evaluation import Assessment, Evaluation
     from nopg.training import TrainingResult
-
-__all__ = ["evaluate"]
 
 # A log is the controller's own if so many of its actions differ by at most this share of their range.
 _OWN_ROWS, _SAME_ACTION = 0.95, 0.01
@@ -66,10 +64,14 @@ def _judge(run: Path, result: TrainingResult, log: str, as_json: bool) -> None:
     here = _promise(run, result, data.starts)
     promise = here or result  # as saved, which holds for the starts of RUN alone
     starts = data.starts if here else result.start_support.states
-    found = OfflineEvaluator(data.starting_at(starts), result.discount).evaluate(result.policy)
+    evaluator = OfflineEvaluator(data.with_starts(starts), result.discount)
+    found = evaluator.assess(result.policy)
+    # Both returns are from these starts, which are no sample in a comparison.
+    exact = OfflineEvaluator(data.starting_at(starts), result.discount, model=evaluator.model)
+    from_these = exact.assess(result.policy).interval
     own = _own_share(result, data)
     realised = _realised(run, result, data) if own >= _OWN_ROWS else None
-    against = _against(found.interval, promise) if found.verdict != "not identifiable" else None
+    against = _against(from_these, promise) if found.verdict != "not identifiable" else None
     if as_json:
         print_json(
             {
@@ -77,7 +79,7 @@ def _judge(run: Path, result: TrainingResult, log: str, as_json: bool) -> None:
                 "rows": len(data),
                 "starts": {"of": "log" if here else "run", "number": len(starts)},
                 "discount": result.discount,
-                "predicted": evaluation_values(found),
+                "predicted": found.to_dict(),
                 "promised": {
                     name: getattr(promise, name) for name in ("expected_return", "interval", "verdict")
                 },
@@ -89,6 +91,7 @@ def _judge(run: Path, result: TrainingResult, log: str, as_json: bool) -> None:
         return
     rows = {"predicted return": predicted(found, result.discount)}
     rows["verdict"] = verdict(found.verdict, found.reasons)
+    rows["notes"] = "\n".join(found.notes)
     rows["starts"] = f"{len(starts)}, of {log if here else f'the log of {run}'}"
     rows["leaves the data"] = f"{100 * found.unknown_mass:.2f} % of the time, discounted"
     rows["promised"] = in_interval(promise.expected_return, promise.interval)
@@ -101,16 +104,16 @@ def _judge(run: Path, result: TrainingResult, log: str, as_json: bool) -> None:
     print_rows(rows)
 
 
-def _promise(run: Path, result: TrainingResult, starts: torch.Tensor) -> OfflineEvaluation | None:
+def _promise(run: Path, result: TrainingResult, starts: torch.Tensor) -> Assessment | None:
     """Return what the model of the training predicts from other starts; None if it was not saved."""
     from nopg.evaluation import OfflineEvaluator
 
     problem = result.problem.multistep if has_data(run) else None
     if problem is None:
         return None
-    v, data = problem.unknown_value, problem.data.starting_at(starts)
+    v, data = problem.unknown_value, problem.data.with_starts(starts)
     model = OfflineEvaluator(data, result.discount, model=problem.model, unknown_value=v)
-    return model.evaluate(result.policy)
+    return model.assess(result.policy)
 
 
 def _own_share(result: TrainingResult, data: Transitions) -> float:
@@ -131,8 +134,10 @@ def _realised(run: Path, result: TrainingResult, data: Transitions) -> dict[str,
     Where the model of the training was saved, every episode is compared with the promise from its own start,
     so that the spread of the starts does not count as chance.
     """
+    import torch
+
+    from nopg.evaluation._assessment import DEVIATIONS
     from nopg.evaluation._behavior import UNSEEN, episode_returns
-    from nopg.evaluation._interval import DEVIATIONS
 
     starts, returns = episode_returns(data, result.discount, continued=True)
     count = len(returns)
@@ -143,8 +148,15 @@ def _realised(run: Path, result: TrainingResult, data: Transitions) -> dict[str,
     if promise:
         paths = promise.paths.returns[0].view(promise.paths.repeats, -1)
         chance = float(paths.var(dim=0).mean().sqrt()) if len(paths) > 1 else 0.0
-        # The starts that the model was asked about may be every k-th one.
-        apart = returns[:: -(-count // paths.shape[1])] - paths.mean(dim=0)
+        own = {tuple(state): k for k, state in enumerate(promise.paths.by_start.starts.states.tolist())}
+        predicted = promise.paths.by_start.returns
+        apart = torch.stack(  # the model may have been asked about some of many starts
+            [
+                one - predicted[own[start]]
+                for one, start in zip(returns, map(tuple, starts.tolist()), strict=True)
+                if start in own
+            ]
+        )
     spread = max(chance, float(apart.std()) if len(apart) >= _FEWEST_EPISODES else 0.0)
     mean, half = float(returns.mean()), DEVIATIONS * spread / len(apart) ** 0.5
     known = promise is not None or count >= _FEWEST_EPISODES
@@ -169,7 +181,7 @@ def _realised_text(realised: dict[str, Any]) -> str:
     return f"{realised['mean']:.5g} {over}, {against} ({realised['promised']:.5g})"
 
 
-def _against(interval: tuple[float, float], promise: TrainingResult | OfflineEvaluation) -> str | None:
+def _against(interval: tuple[float, float], promise: TrainingResult | Assessment) -> str | None:
     """Return on which side of a promised interval another lies; None if nothing certain was promised."""
     if promise.interval is None or promise.verdict == "not identifiable":
         return None
@@ -200,6 +212,7 @@ def _simulate(result: TrainingResult, env: str, settings: dict[str, int], as_jso
                 "expected_return": result.expected_return,
                 "interval": result.interval,
                 "verdict": result.verdict,
+                "notes": result.notes,
                 "discount": result.discount,
             }
         )
@@ -210,7 +223,8 @@ def _simulate(result: TrainingResult, env: str, settings: dict[str, int], as_jso
             "episode": f"{float(found.lengths.double().mean()):.4g} steps on average",
             f"discounted by {result.discount:g}": f"{discounted:.5g}",
             "predicted": f"{predicted(result, result.discount)}, from the data's initial states",
-            "verdict": verdict(result.verdict, result.numbers.reasons),
+            "verdict": verdict(result.verdict, result.reasons),
+            "notes": "\n".join(result.notes),
         }
     )
 

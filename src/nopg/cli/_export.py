@@ -15,18 +15,16 @@ from nopg.errors import ArgumentError
 if TYPE_CHECKING:
     from nopg.deploy import GuardedController
 
-__all__ = ["export"]
-
-Target = Literal["onnx", "c", "st", "fmu"]
+Target = Literal["onnx", "c", "fmu"]
 
 
 def export(
     run: Run,
     out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="The file: .onnx, .c, .st or .fmu.", show_default=False)
+        Path, typer.Argument(metavar="OUT", help="The file: .onnx, .c or .fmu.", show_default=False)
     ],
     *,
-    to: Annotated[Target, typer.Option(help="ONNX, C99, Structured Text or FMU.", show_default=False)],
+    to: Annotated[Target, typer.Option(help="ONNX, C99 or FMU.", show_default=False)],
     dtype: Annotated[
         Literal["float64", "float32"] | None,
         typer.Option(help="Data type of ONNX; float64 by default.", show_default=False),
@@ -44,7 +42,7 @@ def export(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a controller: raw observation in; action, support and unknown share out.
+    """Export a controller: raw observation in; action and unknown share out.
 
     ONNX is checked in onnxruntime first and leaves the guard to the caller; the others include it. Example:
     `nopg export tank --to c tank.c --guard guard.toml`
@@ -81,10 +79,9 @@ def _to_onnx(
 
 def _write(guard: GuardedController, out: Path, to: Target, overwrite: bool) -> dict[str, str]:
     """Write a controller with its guard, and return the files by what they are."""
-    from nopg.deploy import to_c, to_fmu, to_structured_text
+    from nopg.deploy import to_c, to_fmu
 
     if to == "c":
         written = to_c(guard, out, overwrite=overwrite)
         return {"controller": str(written.source), "header": str(written.header)}
-    write = to_structured_text if to == "st" else to_fmu
-    return {"controller": str(write(guard, out, overwrite=overwrite))}
+    return {"controller": str(to_fmu(guard, out, overwrite=overwrite))}

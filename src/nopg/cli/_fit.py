@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from nopg.cli._log import roles_of
 from nopg.cli._options import AsJson, Overwrite
 from nopg.cli._screen import (
     ERR,
-    evaluation_values,
     in_interval,
     predicted,
     print_json,
@@ -30,15 +28,10 @@ from nopg.errors import ArgumentError, TrainingInterrupted
 
 if TYPE_CHECKING:
     from nopg.data import Transitions
-    from nopg.evaluation import Difference, OfflineEvaluation
+    from nopg.evaluation import Assessment, Gain
     from nopg.large_logs import LogSummary
     from nopg.training import TrainingResult
     from nopg.training._optimize import NewPolicy
-
-__all__ = ["fit"]
-
-# Between two checkpoints: what a crash may cost.
-_MINUTES = 1.0
 
 
 def _option(text: str, *names: str, default: str | bool = True, least: int | None = None) -> Any:
@@ -52,8 +45,8 @@ class TrainingOptions:
     start: Annotated[
         list[str] | None,
         _option(
-            "Initial state of the controller, e.g. `3.14,0`; repeat for each.",
-            default="the first of every episode, or all states",
+            "Initial state of the controller, exact, e.g. `3.14,0`; repeat for each.",
+            default="the starts in the log, a sample",
         ),
     ] = None
     policy: Annotated[
@@ -134,8 +127,7 @@ class TrainingOptions:
 
     def train(self, data: Transitions | LogSummary, discount: float, checkpoint: Path) -> TrainingResult:
         """Return what `optimize` finds; it keeps a checkpoint that is removed at the end."""
-        from nopg.training import CheckpointConfig, CSVLogger, TrainingConfig, optimize
-        from nopg.training._checkpoint_files import complete_folders
+        from nopg.training import CSVLogger, TrainingConfig, optimize
 
         if not self.resume and checkpoint.exists():
             raise ArgumentError(f"a training was stopped at {checkpoint}; use --resume, or delete it")
@@ -152,16 +144,15 @@ class TrainingOptions:
                     start=self.begin,
                     callbacks=[] if self.log is None else [CSVLogger(self.log)],
                 ),
-                checkpoint=CheckpointConfig(checkpoint, minutes=_MINUTES),
+                checkpoint=checkpoint,
             )
         except TrainingInterrupted:
             raise KeyboardInterrupt("after an update; the same command with --resume continues") from None
         except KeyboardInterrupt:
-            if complete_folders(checkpoint):
+            if checkpoint.exists():
                 raise KeyboardInterrupt(
                     "within an update; the same command with --resume continues after the last checkpoint"
                 ) from None
-            shutil.rmtree(checkpoint, ignore_errors=True)
             raise KeyboardInterrupt("before the first update; the same command starts again") from None
 
 
@@ -197,7 +188,7 @@ def fit(
 
     Example: `nopg fit tank.csv --state level --action valve --cost cost -g 0.95 -o tank`
     """
-    from nopg.training._saving import save_result
+    from nopg.training._saved import save_result
 
     if not out.name:
         raise ArgumentError(f"--out is {str(out)!r}, which names no folder; give a name, such as tank")
@@ -214,7 +205,7 @@ def fit(
     result = training.train(source, discount, checkpoint)
     kept = not without_data and summary is None
     save_result(result, out, with_data=kept, overwrite=overwrite, log=roles_of(data, result.policy.schema))
-    shutil.rmtree(checkpoint, ignore_errors=True)
+    checkpoint.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
     if as_json:
         print_json({"run": str(out), "seconds": seconds, **_values(result)})
@@ -255,13 +246,13 @@ def _values(result: TrainingResult) -> dict[str, object]:
         return values
     logged, gain = _beside_logged(result)
     values["columns"] = [asdict(fit) for fit in result.column_fits]
-    return values | {"logged": evaluation_values(logged), "gain": asdict(gain)}
+    return values | {"logged": logged.to_dict(), "gain": gain.to_dict()}
 
 
-def _beside_logged(result: TrainingResult) -> tuple[OfflineEvaluation, Difference]:
+def _beside_logged(result: TrainingResult) -> tuple[Assessment, Gain]:
     """Return what the logged behaviour earns, and what the controller gains over it."""
     logged = result.evaluator.logged()
-    return logged, result.evaluator.difference(result.evaluation, logged)
+    return logged, result.evaluation.gain_over(logged)
 
 
 def _print(result: TrainingResult, out: Path, seconds: float) -> None:
@@ -275,11 +266,12 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
         logged, gain = _beside_logged(result)
         rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
         rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
-        rows["gain"] += f"better with probability {chance(gain.probability_better)}"
+        rows["gain"] += f"P(better) {chance(gain.probability_better)}"
     if isinstance(law := result.policy.policy, FormulaPolicy):
         rows |= {f"law of {name}": text for name, text in law.law.to_dict()["formulas"].items()}
         rows["gains"] = ", ".join(f"{name} = {value:.4g}" for name, value in law.gains.items())
-    rows["verdict"] = verdict(result.verdict, result.numbers.reasons)
+    rows["verdict"] = verdict(result.verdict, result.reasons)
+    rows["notes"] = "\n".join(result.notes)
     rows["leaves the data"] = f"{100 * result.unknown_mass:.2f} % of the time, discounted"
     rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"
     if result.problem.multistep:

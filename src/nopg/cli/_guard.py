@@ -14,8 +14,6 @@ from nopg.errors import ArgumentError
 if TYPE_CHECKING:
     from nopg.deploy import GuardedController
 
-__all__ = ["GuardFile", "read_guard"]
-
 GuardFile = Annotated[
     Path | None,
     typer.Option(

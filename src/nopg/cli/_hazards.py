@@ -12,8 +12,6 @@ from nopg.errors import ArgumentError
 if TYPE_CHECKING:
     from nopg.report import Hazard
 
-__all__ = ["read_hazards"]
-
 
 def read_hazards(path: Path) -> tuple[list[Hazard], str | None]:
     """Return the hazards of a TOML file, and which controller is the fallback."""

@@ -12,8 +12,6 @@ from nopg._version import __version__
 from nopg.cli._options import AsJson
 from nopg.cli._screen import print_json, print_rows
 
-__all__ = ["info"]
-
 _PACKAGE, _EXTRA = re.compile(r"[\w.-]+"), re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from nopg.data import Schema, Transitions
     from nopg.training import TrainingResult
 
-__all__ = ["check_schema", "has_data", "read_log", "roles_of"]
-
 _LISTS = (
     *("state", "action", "next_state", "na", "unit"),
     *("missing", "exogenous", "lags", "difference", "integral"),
@@ -45,7 +43,7 @@ def roles_of(options: DataOptions, schema: Schema) -> dict[str, Any]:
 def has_data(run: Path) -> bool:
     """Return whether a controller was saved with its data."""
     from nopg.bundles import open_bundle
-    from nopg.training._saving import DATA
+    from nopg.training._saved import DATA
 
     return open_bundle(run).has(DATA)
 
@@ -114,10 +112,12 @@ def _check_ranges(data: Transitions, bundle: Bundle, result: TrainingResult, log
     """
     import torch
 
-    from nopg.training._saving import DATA
+    from nopg.training._saved import DATA
 
     schema = result.policy.schema
-    known: dict[str, Any] = {"states": schema.decode(result.condensed_support.places)}
+    d_s, support = len(schema.states), result.support
+    ends = torch.stack([torch.as_tensor(support.low), torch.as_tensor(support.high)])
+    known: dict[str, Any] = {"states": ends[:, :d_s], "actions": ends[:, d_s:]}
     if bundle.has(DATA):
         known = bundle.arrays(DATA)
     for names, kind in ((schema.states, "states"), (schema.actions, "actions"), (("reward",), "rewards")):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from nopg.data import Schema
     from nopg.monitoring import Status
 
-__all__ = ["EXIT_CODES", "monitor"]
-
 EXIT_CODES = {"keep": 0, "look": 4, "retrain": 5, "stop": 6}
 
 

@@ -13,19 +13,6 @@ import typer
 
 from nopg.errors import ArgumentError
 
-__all__ = [
-    "AsJson",
-    "Column",
-    "Hold",
-    "Log",
-    "Overwrite",
-    "Run",
-    "beside",
-    "expand_options",
-    "held_values",
-    "run_name",
-]
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 Run = Annotated[

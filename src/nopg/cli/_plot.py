@@ -10,8 +10,6 @@ import typer
 from nopg.cli._options import AsJson, Column, Hold, Run, beside, held_values
 from nopg.cli._screen import OUT, print_json
 
-__all__ = ["plot"]
-
 
 def plot(
     run: Run,

@@ -16,8 +16,6 @@ from nopg.errors import ArgumentError
 if TYPE_CHECKING:
     from nopg.report import AssuranceCase
 
-__all__ = ["report"]
-
 
 def report(
     run: Run,

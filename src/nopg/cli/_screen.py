@@ -8,7 +8,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -21,25 +20,8 @@ from nopg._json import plain_values
 from nopg.errors import NopgError
 
 if TYPE_CHECKING:
-    from nopg.evaluation import OfflineEvaluation
+    from nopg.evaluation import Assessment
     from nopg.training import TrainingResult
-
-__all__ = [
-    "DEBUG",
-    "ERR",
-    "FAILED",
-    "FLAWED",
-    "OUT",
-    "STOPPED",
-    "evaluation_values",
-    "guarded",
-    "in_interval",
-    "predicted",
-    "print_json",
-    "print_rows",
-    "show",
-    "verdict",
-]
 
 FAILED, FLAWED, STOPPED = 1, 3, 130
 """Exit codes besides 0 (success) and 2 (wrong usage): failure, flawed data, stopped by Ctrl-C."""
@@ -97,7 +79,7 @@ def in_interval(value: float, interval: tuple[float, float] | None) -> str:
     return f"{value:.5g}{between}"
 
 
-def predicted(result: TrainingResult | OfflineEvaluation, discount: float) -> str:
+def predicted(result: TrainingResult | Assessment, discount: float) -> str:
     """Return a predicted return with its interval."""
     return f"{in_interval(result.expected_return, result.interval)}, γ = {discount:g}"
 
@@ -107,11 +89,6 @@ def verdict(word: str | None, reasons: Sequence[str] = ()) -> str:
     if word is None:
         return "none with the paper's model; `nopg report` evaluates the controller on the local model"
     return word + (f": {'; '.join(reasons)}" if reasons else "")
-
-
-def evaluation_values(one: OfflineEvaluation) -> dict[str, Any]:
-    """Return an evaluation without its paths."""
-    return {field.name: getattr(one, field.name) for field in fields(one) if field.name != "paths"}
 
 
 @contextmanager

@@ -11,8 +11,6 @@ from nopg.cli._options import AsJson, Run
 from nopg.cli._screen import print_json, print_rows
 from nopg.errors import ArgumentError
 
-__all__ = ["sign", "verify"]
-
 
 def sign(
     run: Annotated[

@@ -9,8 +9,6 @@ from typing import Literal
 
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Kind", "is_database", "kind_of", "names_its_columns"]
-
 Kind = Literal["csv", "parquet", "excel", "hdf5", "npz", "sql", "minari"]
 _KINDS: dict[str, Kind] = {
     ".parquet": "parquet",

@@ -19,8 +19,6 @@ from nopg.errors import ArgumentError
 if TYPE_CHECKING:
     from nopg.large_logs import LogSummary
 
-__all__ = ["saved_summary", "summarize"]
-
 
 def summarize(
     data: DataOptions,

@@ -9,8 +9,6 @@ from typing import Any
 
 from nopg.errors import ArgumentError
 
-__all__ = ["check_keys", "read_toml"]
-
 _LARGEST = 1 << 20
 
 

@@ -2,10 +2,12 @@
 
 from nopg.data._repairs import Repairs
 from nopg.data._schema import Schema
+from nopg.data._start_note import start_note
 from nopg.data._transitions import Transitions
 
 __all__ = [
     "Repairs",
     "Schema",
     "Transitions",
+    "start_note",
 ]

@@ -10,8 +10,6 @@ from nopg.data._schema import Schema
 from nopg.data._transitions import Transitions
 from nopg.errors import DataError
 
-__all__ = ["action_ranges", "check_bounds"]
-
 # Shares of the width of the bounds: rounding of a logged action, and noise of a sensor, beyond which the
 # bounds that rollouts keep are not those of the plant.
 _ROUNDING, _SENSOR_NOISE = 1e-6, 0.05

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from nopg.data._transitions import Transitions
 
-__all__ = ["ColumnCounts"]
-
 _BINS = 1_000
 
 

@@ -15,8 +15,6 @@ from nopg.data._schema import Schema
 from nopg.data._validation import as_vector
 from nopg.errors import ArgumentError
 
-__all__ = ["Cells", "condensing_scale"]
-
 _Floats = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
 _Integers = npt.NDArray[np.int64]

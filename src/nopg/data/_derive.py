@@ -15,7 +15,8 @@ from nopg._units import check_units
 from nopg.data._schema import Schema
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["derived_schema", "derived_states", "lag_name", "rows_before"]
+STARTS = "starts: "
+"""How a note on starts that moved begins."""
 
 
 def lag_name(column: str, steps: int) -> str:
@@ -76,6 +77,49 @@ def rows_before(follows: BoolArray) -> IntArray:
     """Return the number of rows before each in its run, shape (n,); `follows` says which follow another."""
     rows = np.arange(len(follows))
     return np.asarray(rows - np.maximum.accumulate(np.where(follows, 0, rows)))
+
+
+def next_kept(starts: IntArray, owners: IntArray, keeps: BoolArray) -> IntArray:
+    """Return the first row at or after each start that is kept and of the same owner, −1 where there is none.
+
+    Args:
+        starts: Numbers of rows, shape (m,).
+        owners: The run or episode of each row, shape (n,).
+        keeps: Which rows are kept, at least one, shape (n,).
+
+    Example:
+        >>> keeps = np.array([False, True, False, False])
+        >>> next_kept(np.array([0, 2]), np.array([0, 0, 1, 1]), keeps).tolist()
+        [1, -1]
+    """
+    rows = len(owners)
+    number = np.unique(owners, return_inverse=True)[1].reshape(-1)
+    places = number * rows + np.arange(rows)
+    kept = np.sort(places[keeps])
+    found = np.append(kept, -1)[np.searchsorted(kept, places[starts])]
+    return np.where(found // rows == number[starts], found % rows, -1)
+
+
+def moved_starts(before: IntArray, after: IntArray) -> tuple[str, ...]:
+    """Return a note on starts that moved to later rows or were lost (−1), if any did.
+
+    Example:
+        >>> moved_starts(np.array([0, 5, 9]), np.array([3, 8, -1]))
+        ('starts: 2 of 3 are 3 rows later, where derived columns are known; 1 of 3 has no such row',)
+        >>> moved_starts(np.array([1]), np.array([1]))
+        ()
+    """
+    count, lost = len(before), int((after < 0).sum())
+    steps = (after - before)[after > before]
+    parts = []
+    if len(steps):
+        low, high = int(steps.min()), int(steps.max())
+        by = f"{high} row{'' if high == 1 else 's'}" if low == high else f"{low} to {high} rows"
+        known = "where derived columns are known"
+        parts.append(f"{len(steps)} of {count} {'is' if len(steps) == 1 else 'are'} {by} later, {known}")
+    if lost:
+        parts.append(f"{lost} of {count} {'has' if lost == 1 else 'have'} no such row")
+    return (STARTS + "; ".join(parts),) if parts else ()
 
 
 def derived_states(

@@ -10,8 +10,6 @@ import torch
 
 from nopg.data._transitions import Transitions
 
-__all__ = ["contiguous_runs", "episode_rows", "spaced_blocks"]
-
 
 def contiguous_runs(data: Transitions) -> list[slice]:
     """Return the longest runs of rows in which every next state is, to the bit, the state of the next row.
@@ -27,10 +25,8 @@ def contiguous_runs(data: Transitions) -> list[slice]:
     rows = len(data)
     continues = np.zeros(rows - 1, dtype=np.bool_)
     if data.episodes is not None:
-        episodes = data.episodes.numpy()
-        same_state = (_bits(data.next_states.numpy()[:-1]) == _bits(data.states.numpy()[1:])).all(axis=1)
-        ends = (data.terminated | data.truncated).numpy()[:-1]
-        continues = (episodes[:-1] == episodes[1:]) & same_state & ~ends
+        same_bits = (_bits(data.next_states.numpy()[:-1]) == _bits(data.states.numpy()[1:])).all(axis=1)
+        continues = data.continues.numpy()[1:] & same_bits
     cuts = [0, *(np.flatnonzero(~continues) + 1).tolist(), rows]
     return [slice(start, stop) for start, stop in pairwise(cuts)]
 

@@ -7,8 +7,6 @@ import torch
 
 from nopg.data._transitions import Transitions
 
-__all__ = ["hashed_groups", "row_hashes"]
-
 
 def row_hashes(values: torch.Tensor) -> torch.Tensor:
     """Return 62 bits for every row of values (n, c), evenly spread; equal rows have equal ones.

@@ -11,8 +11,6 @@ from scipy.spatial import cKDTree
 from nopg._seeding import generator
 from nopg.data._transitions import Transitions
 
-__all__ = ["canonical_order", "duplicate_groups", "held_out_groups", "spread_rows"]
-
 # Far above rounding (cos π and cos −π differ by 10⁻¹⁶), far below any sensor's resolution.
 _TOLERANCE = 1e-9
 # A single episode cannot be predicted from another; its tenths take the place of episodes.

@@ -8,8 +8,6 @@ import torch
 
 from nopg.errors import DataError
 
-__all__ = ["as_levels", "check_levels"]
-
 # Share of the smallest gap between two levels by which a logged action may miss its level.
 _ROUNDING = 1e-6
 

@@ -9,8 +9,6 @@ import torch
 from nopg.data._schema import Schema
 from nopg.errors import DataError
 
-__all__ = ["check_magnitudes"]
-
 # Squares of products of two such numbers are finite, and do not vanish.
 _LARGEST, _SMALLEST = 1e75, 1e-75
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["FILLED", "GAPS", "IRREGULAR", "LEFT_OUT", "REPAIRED", "REPEATED", "Repairs", "repaired_values"]
-
 GAPS = "gaps in time, which cut episodes"
 IRREGULAR = "irregular steps in time"
 REPEATED = "rows with a repeated time stamp, merged"

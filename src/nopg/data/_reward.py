@@ -12,8 +12,6 @@ from nopg.data._derive import lag_name
 from nopg.data._schema import Schema
 from nopg.errors import DataError
 
-__all__ = ["RewardFormula", "actions_before"]
-
 
 def actions_before(formula: str, schema: Schema) -> dict[str, int]:
     """Return the lags that a reward needs and the states lack: 1 of every action with a `diff`."""

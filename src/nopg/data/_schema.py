@@ -11,8 +11,6 @@ import torch
 from nopg._columns import Columns, Exogenous
 from nopg.errors import DataError
 
-__all__ = ["Schema", "exogenous_kinds", "name_columns", "resolve_angles"]
-
 _NAMES = ("state_names", "action_names")
 
 
@@ -100,6 +98,12 @@ class Schema(Columns):
                 period = self.angles[name]
                 apart[..., k] -= period * (apart[..., k] / period).round()
         return apart
+
+    def clip_actions(self, actions: torch.Tensor) -> torch.Tensor:
+        """Return actions (…, d_a) within their declared bounds."""
+        bounds = [self.bounds.get(name, (-math.inf, math.inf)) for name in self.actions]
+        low, high = actions.new_tensor(bounds).T
+        return actions.clamp(low, high)
 
 
 def resolve_angles(

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from nopg._columns import Exogenous
 from nopg._derived import DerivedColumns
-from nopg._typing import ArrayLike
+from nopg._typing import ArrayLike, BoolArray
 from nopg.data._condense import Cells, condensing_scale
-from nopg.data._derive import derived_schema, derived_states
+from nopg.data._derive import derived_schema, derived_states, moved_starts, next_kept
 from nopg.data._levels import as_levels, check_levels
 from nopg.data._magnitudes import check_magnitudes
 from nopg.data._repairs import Repairs
 from nopg.data._reward import RewardFormula, actions_before
 from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
+from nopg.data._sequence import flagged_episodes
 from nopg.data._validation import (
     Invalid,
+    as_begins,
     as_episodes,
     as_flags,
     as_matrix,
@@ -31,9 +33,13 @@ from nopg.data._validation import (
 )
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Transitions", "check_numbers"]
+StartKind = Literal["declared", "episodes", "rows"]
+"""Starts of a task: declared states, the beginnings of episodes, or every row."""
 
-_PER_ROW = ("states", "actions", "rewards", "next_states", "terminated", "truncated", "episodes", "weights")
+_PER_ROW = (
+    *("states", "actions", "rewards", "next_states", "terminated", "truncated"),
+    *("episodes", "weights", "begins"),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -51,13 +57,14 @@ class Transitions:
         episodes: Episode number of every row, shape (n,), or None where rows are unconnected.
         initial_states: Declared states in which the task starts, shape (n₀, d_s), or None.
         weights: Number of transitions that each row counts for, positive, shape (n,); None for one each.
+        begins: True in rows in which the task starts, shape (n,), or None: then see `start_rows`.
         repairs: What a reader repaired, in counts; neither saved nor part of what makes two datasets equal.
 
     Example:
         >>> data = Transitions.from_arrays([[0.0], [1.0]], [[1.0], [-1.0]], [0.0, 1.0], [[1.0], [0.0]],
         ...                                terminated=[False, True])
         >>> data
-        Transitions(2 rows: 1 state column, 1 action column; 1 terminated, 0 truncated, no episodes;
+        Transitions(2 rows: 1 state column, 1 action column; 1 terminated, 0 truncated, 1 episode;
           s0 ∈ [0, 1], a0 ∈ [-1, 1], reward ∈ [0, 1])
     """
 
@@ -71,6 +78,7 @@ class Transitions:
     episodes: torch.Tensor | None = None
     initial_states: torch.Tensor | None = None
     weights: torch.Tensor | None = None
+    begins: torch.Tensor | None = None
     repairs: Repairs = field(default_factory=Repairs)
 
     @classmethod
@@ -94,6 +102,7 @@ class Transitions:
         interval: float | None = None,
         initial_states: ArrayLike | None = None,
         weights: ArrayLike | None = None,
+        begins: ArrayLike | None = None,
         invalid: Invalid = "raise",
     ) -> Transitions:
         """Validate arrays and bind them into a dataset.
@@ -105,7 +114,8 @@ class Transitions:
             next_states: The state each transition led to, never inferred from the next row.
             terminated: Flags of transitions that ended the task; False everywhere if absent.
             truncated: Flags of transitions after which only the recording ended; terminated goes first.
-            episodes: Number of the episode of every row.
+            episodes: Number of the episode of every row. If absent, an episode ends at every flag, but only
+                where rows are in sequence: 9 in 10 next states are those of the next row.
             state_names: Names of the state columns; `s0, s1, …` if absent.
             action_names: Names of the action columns; `a0, a1, …` if absent.
             angles: State columns that are angles: names or numbers (in radians), or name → period.
@@ -115,8 +125,10 @@ class Transitions:
             exogenous: States that no action moves, by name: "log" if they move in rollouts as in the log (a
                 list of names means that), "hold" if they stay.
             interval: Seconds between two rows.
-            initial_states: States in which the controller will start; those of the episodes if absent.
+            initial_states: States in which the controller will start; rows of the log if absent, see
+                `start_rows`.
             weights: Number of transitions that each row counts for, positive; one if absent.
+            begins: Flags of the rows in which the task starts; see `start_rows` for what holds if absent.
             invalid: Refuse rows with NaN or infinities, or drop them.
         """
         s, a = as_matrix("states", states), as_matrix("actions", actions)
@@ -134,7 +146,12 @@ class Transitions:
             rows["episodes"] = as_episodes(episodes)
         if weights is not None:
             rows["weights"] = as_vector("weights", weights)
+        if begins is not None:
+            rows["begins"] = as_begins(begins, len(s), declared=initial_states is not None)
         check_rows(rows)
+        if episodes is None:
+            numbers = flagged_episodes(s.numpy(), rows["next_states"].numpy(), (ends | cuts).numpy())
+            rows |= {} if numbers is None else {"episodes": torch.as_tensor(numbers)}
         names = name_columns(state_names, action_names, (s.shape[1], a.shape[1]))
         schema = Schema(
             *names,
@@ -194,6 +211,8 @@ class Transitions:
     def continues(self) -> torch.Tensor:
         """Whether each row continues the row before it in its episode, shape (n,).
 
+        None does after a terminated or truncated row.
+
         Example:
             >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [1.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0])
             >>> data.continues.tolist()
@@ -201,19 +220,66 @@ class Transitions:
         """
         found = torch.zeros(len(self), dtype=torch.bool)
         found[1:] = (self.next_states[:-1] == self.states[1:]).all(dim=1)
+        found[1:] &= ~(self.terminated | self.truncated)[:-1]
         if self.episodes is not None:
             found[1:] &= self.episodes[1:] == self.episodes[:-1]
         return found
 
     @property
+    def start_kind(self) -> StartKind:
+        """What the starts are: declared states, the beginnings of episodes, or every row."""
+        if self.initial_states is not None:
+            return "declared"
+        if self.begins is not None:
+            return "rows" if bool(self.begins.all()) else "episodes"
+        return "rows" if self.episodes is None or self._is_one_recording else "episodes"
+
+    @property
+    def start_rows(self) -> torch.Tensor | None:
+        """Numbers of the rows that start the task, shape (n₀,); None where the starts are declared.
+
+        Those that `begins` marks, else the first row of every episode. Every row where there are no
+        episodes, and in one recording: a single episode that does not terminate.
+
+        Example:
+            >>> data = Transitions.from_arrays([0.0, 1.0, 5.0, 6.0], [1.0] * 4, [0.0] * 4,
+            ...                                [1.0, 2.0, 6.0, 7.0], episodes=[0, 0, 1, 1])
+            >>> data.start_rows.tolist(), data.start_kind
+            ([0, 2], 'episodes')
+            >>> data.take(torch.tensor([2, 3])).start_rows.tolist()
+            [0, 1]
+        """
+        if self.initial_states is not None:
+            return None
+        if self.begins is not None:
+            return self.begins.nonzero()[:, 0]
+        if self.episodes is None or self._is_one_recording:
+            return torch.arange(len(self))
+        return torch.as_tensor(np.unique(self.episodes.numpy(), return_index=True)[1])
+
+    @property
+    def _is_one_recording(self) -> bool:
+        numbers = self.episodes
+        single = numbers is not None and bool((numbers == numbers[0]).all())
+        return single and not bool(self.terminated[-1])
+
+    @property
     def starts(self) -> torch.Tensor:
-        """States the task starts in: as declared, else the first row of every episode, else every state."""
+        """States the task starts in, shape (n₀, d_s): as declared, else those of the `start_rows`."""
+        if len(found := self._starts) == 0:
+            raise DataError(
+                "the task starts in no row of the log; declare where the controller will start: "
+                "data.starting_at(…)"
+            )
+        return found
+
+    @property
+    def _starts(self) -> torch.Tensor:
         if self.initial_states is not None:
             return self.initial_states
-        if self.episodes is None:
-            return self.states
-        _, first = np.unique(self.episodes.numpy(), return_index=True)
-        return self.states[torch.as_tensor(first)]
+        rows = self.start_rows
+        assert rows is not None
+        return self.states[rows]
 
     @property
     def reward_function(self) -> RewardFormula | None:
@@ -261,9 +327,11 @@ class Transitions:
         """Return the dataset with further state columns that are computed from others.
 
         They travel with a controller: models and rollouts compute them, as does the controller at runtime.
-        Rows without enough rows before them in their episode are dropped. A start has lags of its own
-        value, an action before it counts as the mean logged one, and integrals begin with 0. Where every row
-        is a start, each keeps what was before it.
+        Rows without enough rows before them in their episode are dropped. The task then starts in the first
+        row of an episode that is left, with the values that were before it, and a marked row that is dropped
+        moves to the next one of its run; `repairs` says how many do. An integral begins with 0 in the first
+        row of the log's episode. Declared starts have no row before them: lags of their own value, the mean
+        logged action as the one before, and integrals of 0.
 
         Args:
             lags: Number of earlier values of a state or action, by name: `{"valve": 2}` adds `valve_lag1`
@@ -282,6 +350,8 @@ class Transitions:
             ('level', 'valve_lag1', 'total')
             >>> late.states.tolist()
             [[2.0, 0.5, 0.0], [4.0, 0.6, 1.0]]
+            >>> print(data.starting_at([3.0]).derive(lags={"valve": 1}).starts.tolist())
+            [[3.0, 0.6]]
         """
         names = self.schema.actions
         rest = dict(zip(names, self.actions.mean(dim=0).tolist(), strict=True))
@@ -308,24 +378,25 @@ class Transitions:
                 f"no row has {derived.depth} rows before it in its episode; use fewer lags, or declare the "
                 "episodes and next states such that rows follow each other"
             )
-        starts = self.initial_states if self.initial_states is not None else self.starts
-        every_state_starts = self.initial_states is None and self.episodes is None
-        all_declared = self.initial_states is not None and torch.equal(self.initial_states, self.states)
+        declared = self.initial_states
         found = replace(
             self,
             states=torch.as_tensor(states),
             next_states=torch.as_tensor(after),
             schema=schema,
             initial_states=None
-            if every_state_starts
-            else torch.as_tensor(derived.first(starts[:, :width].numpy())),
+            if declared is None
+            else torch.as_tensor(derived.first(declared[:, :width].numpy())),
         )
-        found = found.take(torch.as_tensor(keeps))
-        return found.starting_at(found.states) if all_declared else found
+        return _kept(found, keeps, follows)
 
     def starting_at(self, initial_states: ArrayLike) -> Transitions:
         """Return the dataset with declared starts: raw states (n₀, d_s), or one state (d_s,)."""
-        return replace(self, initial_states=as_starts(initial_states, self.schema))
+        return replace(self, initial_states=as_starts(initial_states, self.schema), begins=None)
+
+    def with_starts(self, starts: torch.Tensor) -> Transitions:
+        """Return the dataset as it is if the task starts in these raw states (n₀, d_s), else declare them."""
+        return self if torch.equal(self._starts, starts) else self.starting_at(starts)
 
     def take(self, rows: torch.Tensor) -> Transitions:
         """Return the dataset of the given rows (indices or a mask), in that order."""
@@ -340,7 +411,7 @@ class Transitions:
         The space of (s, a, s′) is cut into cells, each time the one whose rows lie farthest from their mean,
         and a row of the result is the mean of a cell, angles by their mean direction; its weight is the
         number of transitions in the cell. Terminated rows are not mixed with others. The rows of the result
-        are unconnected; its declared starts are those of the data, or an even sample where every state is
+        are unconnected; its declared starts are those of the data, or an even sample where every row is
         one. A dataset of at most `num_rows` rows is returned as it is.
 
         The bandwidths of all rows remain valid while cells are narrower than they are; with fewer rows than
@@ -367,7 +438,7 @@ class Transitions:
         points = points / torch.cat([unit, unit[: features.shape[1]]])
         weights = torch.ones(len(self), dtype=torch.float64) if self.weights is None else self.weights
         cells = Cells(points, weights, self.terminated, num_rows)
-        every_state_starts = self.initial_states is None and self.episodes is None
+        every_row = self.start_kind == "rows"
         return replace(
             self,
             states=cells.mean_states(self.states, self.schema),
@@ -377,13 +448,34 @@ class Transitions:
             terminated=self.terminated[cells.first],
             truncated=torch.zeros(len(cells.first), dtype=torch.bool),
             episodes=None,
-            initial_states=self.states[cells.sample(num_rows)] if every_state_starts else self.starts,
+            initial_states=self.states[cells.sample(num_rows)] if every_row else self.starts,
             weights=cells.weights,
+            begins=None,
         )
 
     def _columns(self) -> list[tuple[str, torch.Tensor]]:
         names = (*self.schema.states, *self.schema.actions, "reward")
         return list(zip(names, (*self.states.T, *self.actions.T, self.rewards), strict=True))
+
+
+def _kept(data: Transitions, keeps: BoolArray, follows: BoolArray) -> Transitions:
+    """Return the rows that are kept; a start in another row moves to the next one that is."""
+    kind, starts, found = data.start_kind, data.start_rows, data.take(torch.as_tensor(keeps))
+    if starts is None:
+        return found
+    if kind == "rows":
+        every = torch.ones(len(found), dtype=torch.bool)
+        return found if found.start_kind == "rows" else replace(found, begins=every)
+    owners = np.cumsum(~follows, dtype=np.int64)
+    if data.begins is None and data.episodes is not None:
+        owners = data.episodes.numpy()
+    before = starts.numpy()
+    later = next_kept(before, owners, keeps)
+    begins = torch.zeros(len(data), dtype=torch.bool)
+    begins[torch.from_numpy(later[later >= 0])] = True
+    if data.begins is not None or found.start_kind == "rows":  # a single episode is left
+        found = replace(found, begins=begins[torch.as_tensor(keeps)])
+    return replace(found, repairs=found.repairs + Repairs(notes=moved_starts(before, later)))
 
 
 def check_numbers(data: Transitions) -> None:

@@ -14,17 +14,6 @@ from nopg.data._magnitudes import check_magnitudes
 from nopg.data._schema import Schema
 from nopg.errors import ArgumentError, DataError
 
-__all__ = [
-    "Invalid",
-    "as_episodes",
-    "as_flags",
-    "as_matrix",
-    "as_starts",
-    "as_vector",
-    "check_rows",
-    "finite_rows",
-]
-
 Invalid = Literal["raise", "drop"]
 _ROWS_SHOWN = 5
 
@@ -65,6 +54,16 @@ def as_flags(name: str, array: ArrayLike | None, rows: int) -> torch.Tensor:
             "Compare first, e.g. done > 0.5"
         )
     return values.bool()
+
+
+def as_begins(begins: ArrayLike, rows: int, *, declared: bool) -> torch.Tensor:
+    """Return the flags (n,) of rows that start the task; refuse none, and declared starts beside them."""
+    if declared:
+        raise ArgumentError("begins and initial_states are given; give one of them")
+    flags = as_flags("begins", begins, rows)
+    if not bool(flags.any()):
+        raise DataError("begins marks no row; mark those in which the task starts, or leave it out")
+    return flags
 
 
 def as_episodes(episodes: ArrayLike) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Saved controllers at runtime (numpy and safetensors only), and their exports: ONNX, C, PLC, FMU."""
+"""Saved controllers at runtime (numpy and safetensors only), and their exports: ONNX, C, FMU."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from nopg.deploy._contract import contract_schema
     from nopg.deploy._fmu import to_fmu
     from nopg.deploy._onnx import OnnxExport, to_onnx
-    from nopg.deploy._structured_text import to_structured_text
 
 __all__ = [
     "CExport",
@@ -32,7 +31,6 @@ __all__ = [
     "to_c",
     "to_fmu",
     "to_onnx",
-    "to_structured_text",
 ]
 
 _LAZY = {
@@ -42,7 +40,6 @@ _LAZY = {
     "to_c": "_c99",
     "to_fmu": "_fmu",
     "to_onnx": "_onnx",
-    "to_structured_text": "_structured_text",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,19 +14,26 @@ from nopg._version import __version__
 from nopg.deploy._control_program import ControlProgram, control_program
 from nopg.deploy._guard import GuardedController
 from nopg.deploy._program import (
+    Call,
+    Comment,
+    Expression,
+    If,
+    Item,
     Kind,
+    Loop,
+    Number,
+    Set,
+    Statement,
     Variable,
     all_calls,
 )
-from nopg.deploy._source_text import Printer, column_lines, source_target
-
-__all__ = ["CExport", "c_sources", "to_c"]
+from nopg.deploy._source_text import column_lines, plain_text, source_target
 
 _TYPES: Mapping[Kind, str] = {"real": "double", "flag": "bool", "code": "int"}
 _INFIX = {"and": "&&", "or": "||"}
 _PREFIX = {"negative": "-", "not": "!"}
 _MACROS = {"is_nan": "isnan", "is_finite": "isfinite"}
-_OF_LIBRARY = {"abs": "fabs", "power": "pow"} | {
+_OF_LIBRARY = {"abs": "fabs", "power": "pow", "round": "rint"} | {
     name: name for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "atan2")
 }
 # Functions that the standard library has not, or not with NaN as numpy treats it.
@@ -85,7 +92,7 @@ def _header(program: ControlProgram, name: str) -> str:
  *
 {about}
  *
- * The policy acts where the unknown share of the data is at most {program.most_unknown:.6g}.
+ * The policy acts where the unknown share of the state and its action is at most {program.most_unknown:.6g}.
  */
 #ifndef {upper}_H
 #define {upper}_H
@@ -102,7 +109,7 @@ def _header(program: ControlProgram, name: str) -> str:
 #define {upper}_LAST_RESORT 2
 #define {upper}_NO_ACTION 3
 
-/* The memory, and support and unknown share of the last step. All zero before the first step. */
+/* The memory, and the unknown share of the last step. All zero before the first step. */
 typedef struct {{
 {fields}
 }} {name}_memory;
@@ -174,7 +181,7 @@ int {name}_step({name}_memory *memory, const double measured[{upper}_MEASURED],
 
 def _reported(program: ControlProgram) -> list[Variable]:
     """Return the outputs that are read from the memory."""
-    return [one for one in program.of_role("output") if one.name in {"support", "unknown"}]
+    return [one for one in program.of_role("output") if one.name == "unknown"]
 
 
 def _declared(one: Variable) -> str:
@@ -208,25 +215,60 @@ def _own(name: str) -> str:
     return f"number_{name}"
 
 
-class _Printer(Printer):
+def bare(text: str) -> str:
+    """Return an expression without parentheses around the whole of it."""
+    depth = 0
+    for place, mark in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(mark, 0)
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1] if text.startswith("(") else text
+
+
+class _Printer:
     """Statements as lines of C.
 
     Args:
         kept: Names of the variables that are in the memory of the caller.
     """
 
-    comment = "/* {} */"
-    assignment = "{} = {};"
-    loop = ("for (int {index} = 0; {index} < {count}; {index}++) {{", "}")
-    condition = ("if ({}) {{", "} else {", "}")
-    flags = ("false", "true")
-
     def __init__(self, kept: set[str]) -> None:
         self._kept = kept
 
-    def place(self, name: str) -> str:
-        """Return how a variable is named."""
-        return f"memory->{name}" if name in self._kept else name
+    def lines(self, statements: Sequence[Statement], depth: int) -> Iterator[str]:
+        """Yield the lines of statements."""
+        indent = "    " * depth
+        for one in statements:
+            match one:
+                case Comment(text):
+                    yield f"{indent}/* {plain_text(text)} */"
+                case Set(target, value):
+                    yield f"{indent}{self.text(target)} = {bare(self.text(value))};"
+                case Loop(index, count, body):
+                    yield f"{indent}for (int {index} = 0; {index} < {count}; {index}++) {{"
+                    yield from self.lines(body, depth + 1)
+                    yield indent + "}"
+                case If(condition, then, otherwise):
+                    yield f"{indent}if ({bare(self.text(condition))}) {{"
+                    yield from self.lines(then, depth + 1)
+                    if otherwise:
+                        yield indent + "} else {"
+                        yield from self.lines(otherwise, depth + 1)
+                    yield indent + "}"
+
+    def text(self, expression: Expression) -> str:
+        """Return an expression, in parentheses where it has an operator between two parts."""
+        match expression:
+            case Number(bool() as flag):
+                return "true" if flag else "false"
+            case Number(value):
+                return f"({value!r})" if value < 0 else repr(value)
+            case Item(name, index):
+                place = f"memory->{name}" if name in self._kept else name
+                return place if index is None else f"{place}[{bare(self.text(index))}]"
+            case Call(function, arguments):
+                return self.call(function, [self.text(one) for one in arguments])
+        raise AssertionError(expression)
 
     def call(self, function: str, arguments: list[str]) -> str:
         """Return an operator or a function of printed arguments."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -16,23 +15,11 @@ from nopg.deploy._encoding import Numbers
 from nopg.deploy._graph import INPUT, ControllerGraph, Dtype
 from nopg.training import TrainingResult
 
-__all__ = [
-    "CHECKED_STATES",
-    "Differences",
-    "OnnxSession",
-    "apart",
-    "checked_states",
-    "differences_of",
-    "spans",
-    "torch_outputs",
-    "worst_differences",
-]
-
 CHECKED_STATES = 10_000
-# Half of the states are normal around the data (in widths), half uniform in a box (in extents of the data).
-_WIDTHS, _BOX = 3.0, 3.0
-# Largest number of differences in memory.
-_MOST_AT_ONCE = 1 << 22
+MOST_AT_ONCE = 1 << 22
+"""Largest number of differences in memory."""
+# Half of the states are normal around the data (in margins), half uniform in a box (in extents of the data).
+_MARGINS, _BOX = 2.0, 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +29,19 @@ class Differences:
     Attributes:
         states: Number of states.
         action: In units of the span of each action: that of its limits, else of the actions of torch.
-        support: In units of β + S.
         unknown: Of the unknown share.
         memory: Of the states, in units of the span of each column, and of the ages; None without a memory.
     """
 
     states: int
     action: float
-    support: float
     unknown: float
     memory: float | None = None
 
     @property
     def worst(self) -> float:
         """The largest of them; NaN if one is."""
-        return float(np.max([self.action, self.support, self.unknown, self.memory or 0.0]))
+        return float(np.max([self.action, self.unknown, self.memory or 0.0]))
 
     def to_dict(self) -> dict[str, float]:
         """Return plain values, without a memory that there is none of."""
@@ -65,21 +50,20 @@ class Differences:
 
 def checked_states(result: TrainingResult, dtype: Dtype, count: int = CHECKED_STATES) -> Numbers:
     """Return raw states (count, d_s), half near the data and half around them, exact in the dtype."""
-    schema, support = result.policy.schema, result.condensed_support
-    rng = generator(0, "checked states")
-    # A width along a chord of the circle is nearly one along the angle, in radians.
-    radians = [schema.angles.get(name, 2 * math.pi) / (2 * math.pi) for name in schema.states]
-    first = [schema.feature_columns.index(k) for k in range(len(radians))]
-    widths = support.width[first] * torch.tensor(radians, dtype=torch.float64)
-    seen = schema.decode(support.places)
-    low, high = seen.amin(dim=0), seen.amax(dim=0)
-    extent = (high - low).clamp(min=widths)
-
+    d_s, support, rng = len(result.policy.schema.states), result.support, generator(0, "checked states")
+    low, high, margin = (torch.as_tensor(one[:d_s]) for one in (support.low, support.high, support.margin))
+    known = result.start_support.states
+    centers = [torch.as_tensor(one.centers[:, :d_s]) for one in support.charts]
+    seen = torch.cat([*centers, known])
+    low = torch.where(low.isfinite(), low, seen.amin(dim=0))
+    high = torch.where(high.isfinite(), high, seen.amax(dim=0))
+    extent = torch.maximum(high - low, margin)
     near, far = count // 2, count - count // 2
-    chosen = seen[torch.randint(len(seen), (near,), generator=rng)]
-    normal = torch.randn(near, len(radians), dtype=torch.float64, generator=rng)
-    uniform = torch.rand(far, len(radians), dtype=torch.float64, generator=rng) - 0.5
-    states = torch.cat([chosen + _WIDTHS * widths * normal, (low + high) / 2 + _BOX * extent * uniform])
+    inside = low + (high - low) * torch.rand(near, d_s, dtype=torch.float64, generator=rng)
+    chosen = seen[torch.randint(len(seen), (near,), generator=rng)] if centers else inside
+    normal = torch.randn(near, d_s, dtype=torch.float64, generator=rng)
+    uniform = torch.rand(far, d_s, dtype=torch.float64, generator=rng) - 0.5
+    states = torch.cat([chosen + _MARGINS * margin * normal, (low + high) / 2 + _BOX * extent * uniform])
     return states.to(getattr(torch, dtype)).double().numpy()
 
 
@@ -88,27 +72,21 @@ def worst_differences(
 ) -> Differences:
     """Return the largest differences between onnxruntime and torch in float64."""
     states = checked_states(result, dtype)
-    session = OnnxSession(model, graph.outputs, dtype, max(1, _MOST_AT_ONCE // graph.places.numel()))
+    session = OnnxSession(model, graph.outputs, dtype, max(1, MOST_AT_ONCE // graph.support.size))
     found = session({INPUT: states})
-    return differences_of(found, torch_outputs(result, states, graph.limits), result, graph.limits)
+    return differences_of(found, torch_outputs(result, states, graph.limits), graph.limits)
 
 
 def differences_of(
     found: Sequence[Numbers],
     wanted: Sequence[Numbers],
-    result: TrainingResult,
     limits: tuple[Numbers, Numbers],
 ) -> Differences:
-    """Return the largest differences of actions, support and unknown share; NaN in one alone is infinite."""
-    beta, (low, high) = result.condensed_support.prior_mass, limits
+    """Return the largest differences of actions and unknown share; NaN in one alone is infinite."""
+    low, high = limits
     span = np.where(np.isfinite(high - low), high - low, spans(wanted[0]))
-    action, support, unknown = (apart(one, other) for one, other in zip(found, wanted, strict=True))
-    return Differences(
-        len(wanted[0]),
-        float((action / span).max()),
-        float((support / (beta + wanted[1])).max()),
-        float(unknown.max()),
-    )
+    action, unknown = (apart(one, other) for one, other in zip(found, wanted, strict=True))
+    return Differences(len(wanted[0]), float((action / span).max()), float(unknown.max()))
 
 
 def apart(found: Numbers, wanted: Numbers) -> Numbers:
@@ -156,19 +134,14 @@ class OnnxSession:
 
 def torch_outputs(
     result: TrainingResult, states: Numbers, limits: tuple[Numbers, Numbers]
-) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the clipped actions, support and unknown share of the result itself.
+) -> tuple[Numbers, Numbers]:
+    """Return the clipped actions and the unknown share of the result itself.
 
-    A state that is not finite has the action NaN, support 0 and unknown share 1.
+    A state that is not finite has the action NaN and unknown share 1.
     """
     finite = np.asarray(np.isfinite(states).all(axis=1))
     known = np.where(finite[:, None], states, 0.0)
     actions = np.clip(np.asarray(result.policy(known)), *limits)
-    support = result.condensed_support
-    features = result.policy.schema.encode(torch.as_tensor(known))
-    parts = features.split(max(1, _MOST_AT_ONCE // len(support.places)))
-    mass, unknown = (
-        torch.cat([evaluate(part) for part in parts]).numpy() for evaluate in (support.mass, support.unknown)
-    )
-    actions = np.where(finite[:, None], actions, np.nan)
-    return actions, np.where(finite, mass, 0.0), np.where(finite, unknown, 1.0)
+    finite &= np.isfinite(actions).all(axis=1)
+    unknown = result.support.unknown(np.concatenate([known, actions], axis=1))
+    return np.where(finite[:, None], actions, np.nan), np.where(finite, unknown, 1.0)

@@ -11,6 +11,7 @@ import torch
 from nopg._seeding import generator
 from nopg._state_step import Memory, StateStep
 from nopg.deploy._check import (
+    MOST_AT_ONCE,
     Differences,
     OnnxSession,
     apart,
@@ -24,13 +25,10 @@ from nopg.deploy._graph import INPUT, Dtype
 from nopg.deploy._stream_graph import AGE, APPLIED, STATE, StreamGraph
 from nopg.training import TrainingResult
 
-__all__ = ["worst_stream_differences"]
-
 _PLANTS = 100
 """Number of streams; their length is the number of states checked over it."""
 _MISSING, _STARTS, _UNKNOWN_ACTIONS = 0.1, 0.05, 0.05
 """Shares of the values that are missing, of the start-ups, and of the actions that are not known."""
-_MOST_AT_ONCE = 1 << 22
 
 Outputs = list[Numbers]
 
@@ -43,7 +41,7 @@ def worst_stream_differences(
     Half of the steps start from memories that lead to states in and around the data. The others are streams,
     in which each side feeds its own memory back.
     """
-    rows = max(1, _MOST_AT_ONCE // graph.controller.places.numel())
+    rows = max(1, MOST_AT_ONCE // graph.controller.support.size)
     session = OnnxSession(model, graph.outputs, dtype, rows)
     case = _Case(result, graph, dtype)
     single = case.single_steps(session)
@@ -52,9 +50,9 @@ def worst_stream_differences(
         [np.concatenate(parts) for parts in zip(*both, strict=True)]
         for both in zip(single, streams, strict=True)
     )
-    of_states = apart(found[3], wanted[3]) / spans(wanted[3])
-    memory = max(float(of_states.max()), float(apart(found[4], wanted[4]).max()))
-    return replace(differences_of(found[:3], wanted[:3], result, graph.limits), memory=memory)
+    of_states = apart(found[2], wanted[2]) / spans(wanted[2])
+    memory = max(float(of_states.max()), float(apart(found[3], wanted[3]).max()))
+    return replace(differences_of(found[:2], wanted[:2], graph.limits), memory=memory)
 
 
 class _Case:
@@ -102,7 +100,7 @@ class _Case:
         return (
             found,
             wanted,
-            Memory(found[3], last, found[4]),
+            Memory(found[2], last, found[3]),
             Memory(state, last, age),
         )
 

@@ -22,13 +22,11 @@ from nopg.policies import Policy
 from nopg.policies._description import describe_policy
 from nopg.training import TrainingResult
 
-__all__ = ["CONTRACT_FORMAT", "PACKAGES", "contract_bytes", "contract_of", "contract_schema"]
-
-CONTRACT_FORMAT, _WITH_MEMORY = 1, 2
+CONTRACT_FORMAT, _WITH_MEMORY = 3, 4
 """The layout of a contract; `contract.schema.json` describes it. A controller with a memory has another."""
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 
-_ACTION, _SUPPORT, _UNKNOWN = OUTPUTS
+_ACTION, _UNKNOWN = OUTPUTS
 
 
 def contract_of(
@@ -43,7 +41,7 @@ def contract_of(
     tolerance: float,
 ) -> dict[str, Any]:
     """Return the contract of the controller in the bytes of an ONNX file."""
-    support, digest = result.condensed_support, hashlib.sha256(model).hexdigest()
+    digest = hashlib.sha256(model).hexdigest()
     memory = {"memory": _memory(result, dtype)} if isinstance(graph, StreamGraph) else {}
     return {
         "format": _WITH_MEMORY if memory else CONTRACT_FORMAT,
@@ -52,12 +50,8 @@ def contract_of(
         "input": _input(result, dtype),
         "outputs": [*_outputs(result, graph, dtype), *(_next_memory(result, dtype) if memory else [])],
         **memory,
-        "not_finite": "a row with a number that is not finite gives action NaN, support 0 and unknown 1",
-        "unknown": {
-            "limit": MOST_UNKNOWN,
-            "prior_mass": support.prior_mass,
-            "representatives": len(support.places),
-        },
+        "not_finite": "a row with a number that is not finite gives action NaN and unknown 1",
+        "unknown": {"limit": MOST_UNKNOWN, "charts": result.support.num_charts},
         "policy": _kind(result.policy.policy),
         "result": {
             "discount": result.discount,
@@ -159,8 +153,12 @@ def _outputs(
     ]
     return [
         {"name": _ACTION, "dtype": dtype, "shape": ["batch", len(actions)], "columns": actions},
-        {"name": _SUPPORT, "dtype": dtype, "shape": ["batch"], "meaning": "effective sample size there, S"},
-        {"name": _UNKNOWN, "dtype": dtype, "shape": ["batch"], "meaning": "unknown share, β/(β + S)"},
+        {
+            "name": _UNKNOWN,
+            "dtype": dtype,
+            "shape": ["batch"],
+            "meaning": "unknown share of state and action",
+        },
     ]
 
 

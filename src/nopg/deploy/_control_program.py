@@ -17,15 +17,12 @@ from nopg.deploy._policies import policy_of
 from nopg.deploy._policy_program import add_policy, clipped
 from nopg.deploy._program import Array, Builder, Expression, Item, Number, Statement, Variable, call
 from nopg.deploy._sensor_checks import largest_values
-
-__all__ = ["FALLBACK", "LAST_RESORT", "LEARNED", "NO_ACTION", "ControlProgram", "control_program"]
+from nopg.deploy._support_program import add_support
 
 LEARNED, FALLBACK, LAST_RESORT, NO_ACTION = range(4)
 """Who acted in a step: the policy, the fallback, the last resort, or nobody."""
 
 _LARGEST = sys.float_info.max
-_ZERO_BELOW = -746.0
-"""An exponent at which exp is 0 in float64."""
 _ACTED = 1
 """Added to who acted last in the memory, where 0 is a start."""
 
@@ -38,8 +35,8 @@ class ControlProgram:
 
     Inputs are `measured` (d_x,), NaN where a value is missing; `applied` (d_a,), the actions since the last
     step, `fallback` (d_a,), and the times `measured_at` and `now`, each with a flag `…_given`. Outputs are
-    `actions` (d_a,), `status`, `support` and `unknown`. Zeros and false flags are the memory before the first
-    step. No name is a word of C or of Structured Text, as `time` and `action` are.
+    `actions` (d_a,), `status` and `unknown`. Zeros and false flags are the memory before the first step. No
+    name is a word of C or of its library, as `time` is.
 
     Attributes:
         columns: Names and units.
@@ -66,17 +63,16 @@ class ControlProgram:
         return [one for one in self.variables if one.role == role]
 
 
-def control_program(guard: GuardedController, *, flagged: bool = False) -> ControlProgram:
+def control_program(guard: GuardedController) -> ControlProgram:
     """Return the step of a guarded controller; its decisions are those of `GuardedController.act`.
 
     The fallback is an input of the step, in place of the function that the guard may have.
 
     Args:
         guard: The controller with its limits.
-        flagged: Whether there is an input `missing` (d_x,) of flags, for callers without NaN.
     """
     build = Builder()
-    _Step(guard, build, flagged).add()
+    _Step(guard, build).add()
     return ControlProgram(
         guard.controller.columns,
         guard.low,
@@ -92,13 +88,12 @@ def control_program(guard: GuardedController, *, flagged: bool = False) -> Contr
 class _Step:
     """The parts of a step, added in order."""
 
-    def __init__(self, guard: GuardedController, build: Builder, flagged: bool) -> None:
+    def __init__(self, guard: GuardedController, build: Builder) -> None:
         columns = guard.controller.columns
         self.guard, self.build, self.columns = guard, build, columns
         self.saved, self.rule, self.keeps = guard.controller.saved, StateStep.of(columns), has_memory(columns)
         d_x, d_s, d_a = len(columns.measured), len(columns.states), len(columns.actions)
         self.measured = build.array("measured", "input", d_x)
-        self.missing = build.array("missing", "input", d_x, "flag") if flagged else None
         self.given_action, self.has_action = self._optional("applied", d_a)
         self.given_fallback, self.has_fallback = self._optional("fallback", d_a)
         (self.given_time, self.has_time), (self.given_now, self.has_now) = (
@@ -107,7 +102,11 @@ class _Step:
         )
         self.actions = build.array("actions", "output", d_a)
         self.status = build.scalar("status", "output", "code")
-        self.support, self.unknown = (build.scalar(name, "output") for name in ("support", "unknown"))
+        self.unknown = build.scalar("unknown", "output")
+        self.low, self.high = (
+            build.constant(name, np.clip(ends, -_LARGEST, _LARGEST))
+            for name, ends in (("low", guard.low), ("high", guard.high))
+        )
         self.state = build.array("state", "memory" if self.keeps else "local", d_s)
         self.known = build.scalar("state_known", "memory" if self.keeps else "local", "flag")
         self.features = build.array("features", "local", len(columns.features))
@@ -165,8 +164,6 @@ class _Step:
             usable: Expression = call("is_finite", value)
             if limits is not None:
                 usable = usable & (value <= limits[i]) & (-limits[i] <= value)
-            if self.missing is not None:
-                usable = usable & ~self.missing[i]
             build.set(self.absent[i], ~usable)
 
     def _clear_unless(self, flag: Item, condition: Expression) -> None:
@@ -318,23 +315,19 @@ class _Step:
     def _decide(self) -> None:
         """Set whether the policy acts, and its action."""
         build = self.build
-        build.comment("support of the data: the policy acts where the unknown share is small")
         build.set(self.learned, self.known)
-        build.set(self.support, 0.0)
         build.set(self.unknown, 1.0)
         with build.when(self.learned):
             self._encode()
-        with build.when(self.learned):
-            self._measure_support()
-            self._allow()
         with build.when(self.learned):
             build.comment("the policy")
             add_policy(build, policy_of(self.saved), self.features, self.asked)
             with build.each(self.asked.size) as i:
                 self._clear_unless(self.learned, call("is_finite", self.asked[i]))
-            with build.when(~self.learned):
-                build.set(self.support, 0.0)
-                build.set(self.unknown, 1.0)
+                build.set(self.asked[i], clipped(self.asked[i], self.low[i], self.high[i]))
+        with build.when(self.learned):
+            self._measure_unknown()
+            self._allow()
 
     def _allow(self) -> None:
         """Set whether the policy may act: at once from the start, after the dwell time from elsewhere."""
@@ -355,25 +348,15 @@ class _Step:
             if angular:
                 self._clear_unless(self.learned, call("is_finite", self.features[k]))
 
-    def _measure_support(self) -> None:
-        """Set S(z) = Σⱼ wⱼ exp(−½‖(z − zⱼ)/h‖²) and β/(β + S)."""
-        build, saved = self.build, self.saved.support
-        d_f = self.features.size
-        width, weights = build.constant("width", saved.width), build.constant("weights", saved.weights)
-        places = build.constant("places", saved.places / saved.width)
-        relative = build.array("relative", "local", d_f)
-        exponent, apart = (build.scalar(name, "local") for name in ("exponent", "apart"))
-        with build.each(d_f) as i:
-            build.set(relative[i], self.features[i] / width[i])
-        with build.each(len(saved.weights)) as i:
-            build.set(exponent, 0.0)
-            with build.each(d_f) as j:
-                build.set(apart, relative[j] - places[i * d_f + j])
-                build.set(exponent, exponent - (apart * apart) * 0.5)
-            with build.when(exponent > _ZERO_BELOW):
-                build.set(self.support, self.support + weights[i] * call("exp", exponent))
-        beta = float(saved.prior_mass)
-        build.set(self.unknown, Number(beta) / (Number(beta) + self.support))
+    def _measure_unknown(self) -> None:
+        """Set the unknown share at the state and the action of the policy."""
+        build, d_s = self.build, self.state.size
+        inputs = build.array("inputs", "local", d_s + self.asked.size)
+        with build.each(d_s) as i:
+            build.set(inputs[i], self.state[i])
+        with build.each(self.asked.size) as i:
+            build.set(inputs[i + d_s], self.asked[i])
+        add_support(build, self.saved.support, inputs, self.unknown)
 
     def _act(self) -> None:
         """Set the action within its limits, and remember it."""
@@ -432,10 +415,7 @@ class _Step:
     def _limit(self) -> None:
         build, guard = self.build, self.guard
         build.comment("limits of the action and of its change")
-        low, high = (
-            build.constant(name, np.clip(ends, -_LARGEST, _LARGEST))
-            for name, ends in (("low", guard.low), ("high", guard.high))
-        )
+        low, high = self.low, self.high
         if guard.max_change is not None:
             change = build.constant("max_change", np.broadcast_to(guard.max_change, (low.size,)))
             with build.when(self.origin_known), build.each(low.size) as i:

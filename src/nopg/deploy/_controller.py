@@ -13,10 +13,7 @@ from nopg._stream import Streaming
 from nopg.bundles import SavedController, open_bundle, read_controller
 from nopg.deploy._encoding import Encoding, Numbers, action_limits
 from nopg.deploy._policies import DeviationPolicy, policy_of
-from nopg.deploy._support import RuntimeSupport
 from nopg.errors import ArgumentError, ObservationError
-
-__all__ = ["RuntimeController", "load"]
 
 
 def load(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> RuntimeController:
@@ -33,7 +30,7 @@ def load(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = N
 
 
 class RuntimeController(Streaming):
-    """A policy with its columns, its limits and the support of its training data, as `load` returns it.
+    """A policy with its columns, its limits and where its training data are, as `load` returns it.
 
     Observations and actions are raw, in the units of the data. Every method takes one observation (d_s,) or
     several (m, d_s). An observation of another shape, or with a number that is not finite, raises
@@ -56,7 +53,6 @@ class RuntimeController(Streaming):
     def __init__(self, saved: SavedController) -> None:
         self.saved, self.columns = saved, saved.columns
         self._encoding, self._policy = Encoding(saved.columns), policy_of(saved)
-        self._support = RuntimeSupport(saved.support)
         self.low, self.high = action_limits(saved.columns, self._policy.action_range)
 
     def _observed(self) -> Columns:
@@ -67,12 +63,9 @@ class RuntimeController(Streaming):
 
         The action of a stochastic policy is its mean. Actions lie between `low` and `high`.
         """
-        features = self._features(observation)
-        with np.errstate(over="ignore", invalid="ignore"):
-            actions = self._policy(features)
+        actions = self._actions(self._encoding.states(observation))
         if not np.isfinite(actions).all():
             raise ObservationError("the observation is so large that the action of the policy is not finite")
-        actions = np.minimum(np.maximum(actions, self.low), self.high)
         return actions.reshape(*np.shape(observation)[:-1], len(self.low))
 
     def within(self, limit: npt.ArrayLike) -> RuntimeController:
@@ -93,21 +86,26 @@ class RuntimeController(Streaming):
         parameters = {**self.saved.parameters, "limit": given}
         return RuntimeController(replace(self.saved, parameters=parameters, bundle=None))
 
-    def support(self, observation: npt.ArrayLike) -> Numbers:
-        """Return the effective sample size at an observation, shape (), or at several, (m,)."""
-        return self.support_and_unknown(observation)[0]
-
     def unknown(self, observation: npt.ArrayLike) -> Numbers:
-        """Return the unknown share β/(β + S) at an observation, shape (), or at several, (m,)."""
-        return self.support_and_unknown(observation)[1]
+        """Return the unknown share of the state and its action at an observation, (), or at several, (m,)."""
+        return self.action_and_unknown(observation)[1]
 
-    def support_and_unknown(self, observation: npt.ArrayLike) -> tuple[Numbers, Numbers]:
-        """Return both from one evaluation."""
-        mass = self._support.mass(self._features(observation)).reshape(np.shape(observation)[:-1])
-        return mass, self._support.unknown(mass)
+    def action_and_unknown(self, observation: npt.ArrayLike) -> tuple[Numbers, Numbers]:
+        """Return the action and the unknown share; where the action is not finite, that is 1."""
+        states = self._encoding.states(observation)
+        actions = self._actions(states)
+        finite = np.asarray(np.isfinite(actions).all(axis=1))
+        inputs = np.concatenate([states, np.where(finite[:, None], actions, 0.0)], axis=1)
+        unknown = np.where(finite, self.saved.support.unknown(inputs), 1.0)
+        shape = np.shape(observation)[:-1]
+        return actions.reshape(*shape, len(self.low)), unknown.reshape(shape)
 
-    def _features(self, observation: npt.ArrayLike) -> Numbers:
-        return self._encoding.features(self._encoding.states(observation))
+    def _actions(self, states: Numbers) -> Numbers:
+        """Return the actions (m, d_a) within their limits at states (m, d_s); NaN where there is none."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            actions = self._policy(self._encoding.features(states))
+        limited: Numbers = np.minimum(np.maximum(actions, self.low), self.high)
+        return np.where(np.isfinite(actions), limited, np.nan)
 
     def __repr__(self) -> str:
         columns = self.columns

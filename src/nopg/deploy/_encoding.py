@@ -12,8 +12,6 @@ from nopg._columns import Columns
 from nopg._stream import as_numbers, check_states, wrong_shape
 from nopg.errors import ObservationError
 
-__all__ = ["Encoding", "FeatureMap", "Numbers", "action_limits", "feature_map", "wider_range"]
-
 Numbers = npt.NDArray[np.float64]
 
 

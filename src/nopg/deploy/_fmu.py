@@ -25,8 +25,6 @@ from nopg.deploy._guard import GuardedController
 from nopg.deploy._source_text import source_target
 from nopg.errors import ArgumentError, ExportError
 
-__all__ = ["fmu_variables", "to_fmu"]
-
 _PREFIX = "control"
 """Of the C functions inside, whatever the FMU is called."""
 _PLATFORM, _LIBRARY_SUFFIX = "linux64", ".so"
@@ -51,7 +49,7 @@ def to_fmu(guard: GuardedController, path: str | os.PathLike[str], *, overwrite:
     """Write a guarded controller as an FMU for co-simulation (FMI 2.0), and return its path.
 
     Inputs are the measured columns by their names and, where `applied given` and `fallback given` are true,
-    `applied …` and `fallback …` of every action. Outputs are the actions, `status`, `support` and `unknown`.
+    `applied …` and `fallback …` of every action. Outputs are the actions, `status` and `unknown`.
     The controller acts at the beginning of a communication step, at most once per sampling interval.
 
     The archive has the C sources and a library for 64-bit Linux, which the C compiler of this machine
@@ -107,8 +105,7 @@ def _variables(columns: Columns) -> Iterator[ScalarVariable]:
             for name in columns.actions
         ),
         *((name, "output", columns.units.get(name), "action") for name in columns.actions),
-        ("support", "output", None, "effective sample size at the state"),
-        ("unknown", "output", None, "unknown share of the state"),
+        ("unknown", "output", None, "unknown share of the state and the action of the policy"),
     ]
     for k, (name, causality, unit, description) in enumerate(reals):
         yield ScalarVariable(name, k, "Real", causality, unit, description)

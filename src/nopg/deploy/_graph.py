@@ -1,4 +1,4 @@
-"""A controller as a torch module: raw observations in; actions, support and unknown share out."""
+"""A controller as a torch module: raw observations in; actions and unknown share out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from nopg.deploy._encoding import Numbers, action_limits, feature_map, wider_range
+from nopg.deploy._support_graph import SupportGraph
 from nopg.policies import (
     DeviationPolicy,
     FormulaPolicy,
@@ -21,25 +22,23 @@ from nopg.policies import (
 )
 from nopg.training import TrainingResult
 
-__all__ = ["INPUT", "OUTPUTS", "ControllerGraph", "Dtype"]
-
-INPUT, OUTPUTS = "observation", ("action", "support", "unknown")
+INPUT, OUTPUTS = "observation", ("action", "unknown")
 """The names of the tensors."""
 
 Dtype = Literal["float64", "float32"]
 
 
 class ControllerGraph(torch.nn.Module):
-    """The exported graph: embedded angles, the policy, clipped actions, the support.
+    """The exported graph: embedded angles, the policy, clipped actions, their unknown share.
 
-    A row with a number that is not finite gives the action NaN, support 0 and unknown share 1, so that each
-    output shows the fault.
+    A row with a number that is not finite gives the action NaN and unknown share 1, so that each output shows
+    the fault.
 
     All constants are buffers: the exporter of torch rounds a Python number in a formula to float32, whatever
     the dtype of the tensors.
 
     Args:
-        result: The controller and the support of its data.
+        result: The controller and where its data are.
         dtype: Of all numbers.
 
     Attributes:
@@ -55,19 +54,16 @@ class ControllerGraph(torch.nn.Module):
     periods: torch.Tensor
     low: torch.Tensor
     high: torch.Tensor
-    width: torch.Tensor
-    places: torch.Tensor
-    minus_half: torch.Tensor
-    weights: torch.Tensor
-    prior_mass: torch.Tensor
     nothing: torch.Tensor
+    one: torch.Tensor
     not_a_number: torch.Tensor
 
     outputs = OUTPUTS
 
     def __init__(self, result: TrainingResult, dtype: Dtype) -> None:
         super().__init__()
-        schema, support, kind = result.policy.schema, result.condensed_support, getattr(torch, dtype)
+        schema, kind = result.policy.schema, getattr(torch, dtype)
+        self.support = SupportGraph(result.support, kind)
         self.policy = copy.deepcopy(result.policy.policy).cpu().to(kind).requires_grad_(False)
         low, high = action_limits(schema, policy_range(result.policy.policy))
         self.limits = _inward(low, high, np.dtype(dtype))
@@ -83,31 +79,23 @@ class ControllerGraph(torch.nn.Module):
             "periods": [schema.angles.get(name, 1.0) for name in schema.states],
             "low": self.limits[0],
             "high": self.limits[1],
-            "width": support.width,
-            "places": (support.places / support.width).T.contiguous(),  # (d_f, r)
-            "minus_half": np.full((1, len(schema.features)), -0.5),
-            "weights": support.weights,
-            "prior_mass": support.prior_mass,
             "nothing": 0.0,
+            "one": 1.0,
             "not_a_number": math.nan,
         }
         for name, values in buffers.items():
             self.register_buffer(name, torch.as_tensor(values, dtype=torch.float64).to(kind))
 
-    def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return actions (m, d_a), support (m,) and unknown share (m,) at raw observations (m, d_s)."""
+    def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return actions (m, d_a) and unknown share (m,) at raw observations (m, d_s)."""
         features = self._features(observation)
-        finite = features.isfinite().all(dim=1)
-
         asked = self._asked(self.policy, observation, features)
+        finite = features.isfinite().all(dim=1) & asked.isfinite().all(dim=1)
         actions = torch.minimum(torch.maximum(asked, self.low), self.high)
         actions = torch.where(finite[:, None], actions, self.not_a_number)
-
-        # Differences, not products: in float32 the squares of large features would cancel the distance.
-        differences = (features / self.width)[:, :, None] - self.places  # (m, d_f, r)
-        exponents = self.minus_half @ (differences * differences)  # (m, 1, r)
-        mass = torch.where(finite, exponents.squeeze(1).exp() @ self.weights, self.nothing)
-        return actions, mass, self.prior_mass / (self.prior_mass + mass)
+        inputs = torch.cat([observation, actions], dim=1)
+        unknown = self.support(torch.where(finite[:, None], inputs, self.nothing))
+        return actions, torch.where(finite, unknown, self.one)
 
     def _asked(self, policy: Policy, observation: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
         """Return the actions of a policy; formulas take raw columns: onnxruntime lacks Atan in float64."""

@@ -20,10 +20,8 @@ from nopg.deploy._guard_trace import GuardTrace, Handover, Source, StepCounts
 from nopg.deploy._sensor_checks import SensorChecks
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
-__all__ = ["MOST_UNKNOWN", "Decision", "Fallback", "GuardedController"]
-
 MOST_UNKNOWN = 0.5
-"""Default limit on the unknown share of a state, which means S ≥ β."""
+"""Default limit on the unknown share of a state and the action of the policy there."""
 
 Fallback = Callable[[Numbers], npt.ArrayLike]
 """Maps an observation (d_x,) as it was measured, with NaN where a sensor failed, to an action (d_a,)."""
@@ -37,21 +35,19 @@ class Decision:
 
     Attributes:
         action: Shape (d_a,).
-        unknown: β/(β + S) of the state; 1 if a number in it is not finite.
-        support: S of the state; 0 if a number in it is not finite.
+        unknown: Unknown share of the state and the action of the policy; 1 if a number is not finite.
         source: The controller that gave the action, before the limits.
         reason: Why it is this one.
     """
 
     action: Numbers
     unknown: float
-    support: float
     source: Source
     reason: str
 
 
 class GuardedController:
-    """The learned controller where the state is in the support of the data, a fallback elsewhere.
+    """The learned controller where the data know the state and its action, a fallback elsewhere.
 
     Every action lies between the limits of the controller and changes by at most `max_change` per step. The
     guard hands over to the fallback at once, and back only after `rules.dwell` steps and below a lower
@@ -82,17 +78,17 @@ class GuardedController:
     Example:
         >>> from nopg._columns import Columns
         >>> from nopg.bundles import SavedController
-        >>> from nopg.bundles._controller import SavedSupport
+        >>> from nopg._support import Support
         >>> saved = SavedController(
         ...     Columns(("level",), ("valve",), bounds={"valve": (0.0, 1.0)}), {"kind": "linear"},
         ...     {"gain": np.array([[2.0]])},
-        ...     SavedSupport(np.array([[0.3]]), np.ones(1), np.array([0.1]), prior_mass=1e-3), "here")
+        ...     Support(np.array([0.2, 0.0]), np.array([0.4, 1.0]), np.array([0.1, 0.1]), (), ()), "here")
         >>> guard = GuardedController(RuntimeController(saved), fallback=lambda level: [0.5], max_change=0.2,
         ...                           rules=GuardRules(dwell=2))
         >>> guard.act([0.3]).action
         array([0.6])
         >>> guard.act([9.0])
-        Decision(action=array([0.5]), unknown=1.0, support=0.0, source='fallback', reason='outside the data')
+        Decision(action=array([0.5]), unknown=1.0, source='fallback', reason='outside the data')
         >>> guard.act([0.4]).reason
         'waiting to return'
         >>> guard.act([0.4]).action    # 0.8 requested, but at most 0.2 more than before
@@ -235,7 +231,7 @@ class GuardedController:
             self._applied = received
         elif received is not None:
             fault = "the action applied is not finite"
-        support, unknown, action = self._learned(state, allowed=fault is None)
+        unknown, action = self._learned(state, allowed=fault is None)
         source: Source = "learned"
         reason = "inside the data"
         if action is None:
@@ -247,7 +243,7 @@ class GuardedController:
                 f"nobody acts at {state.tolist()} (unknown share {unknown:.3g}): {reason}. Give a fallback, "
                 "a last resort, or reset(applied=…)"
             )
-        return Decision(self._apply(action, source), unknown, support, source, reason)
+        return Decision(self._apply(action, source), unknown, source, reason)
 
     def state_dict(self) -> dict[str, Numbers]:
         """Return the memory as arrays; the last action is NaN before the first. The log is not part of it."""
@@ -283,15 +279,17 @@ class GuardedController:
         """Whether another than the policy acted last."""
         return self._source not in {None, "learned"}
 
-    def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, float, Numbers | None]:
-        """Return support, unknown share and the action of the policy, None where it may not act."""
+    def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, Numbers | None]:
+        """Return the unknown share and the action of the policy, None where it may not act."""
         limit = self._return_unknown if self._away else self._most_unknown
         allowed = allowed and (not self._away or self._waited >= self._rules.dwell)
         try:
-            support, unknown = map(float, self._controller.support_and_unknown(state))
-            return support, unknown, self._controller(state) if allowed and unknown <= limit else None
+            action, share = self._controller.action_and_unknown(state)
         except ObservationError:  # the shape was checked, so a number is not finite
-            return 0.0, 1.0, None
+            return 1.0, None
+        unknown = float(share)
+        acts = allowed and unknown <= limit and bool(np.isfinite(action).all())
+        return unknown, action if acts else None
 
     def _why(self, fault: str | None, state: Numbers, unknown: float) -> str:
         """Return why the policy does not act."""

@@ -14,8 +14,6 @@ from nopg._numbers import is_number
 from nopg._stream import as_numbers
 from nopg.errors import ArgumentError
 
-__all__ = ["DWELL", "LOG_SIZE", "GuardRules"]
-
 DWELL = 10
 """Default number of steps before the policy acts again. A loop is usually sampled 4 to 10 times per rise
 time, so the fallback has moved the plant before the guard judges it anew."""
@@ -29,7 +27,7 @@ class GuardRules:
 
     Attributes:
         return_unknown: The largest unknown share at which the policy acts again after the fallback; half of
-            `most_unknown` if None. With the default of 0.5 it is 0.25: three times the support.
+            `most_unknown` if None. With the default of 0.5 it is 0.25.
         dwell: The least number of steps without the policy after it handed over.
         transfer: Number of steps in which the action moves from the last one to that of the other controller
             after a handover, in equal parts. 1 changes over at once.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-__all__ = ["GuardTrace", "Handover", "Source", "StepCounts"]
-
 Source = Literal["learned", "fallback", "last resort"]
 """Who gave an action."""
 

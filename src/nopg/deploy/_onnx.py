@@ -23,8 +23,6 @@ from nopg.deploy._stream_graph import StreamGraph, graph_of
 from nopg.errors import ArgumentError, ExportError, MissingExtraError
 from nopg.training import TrainingResult
 
-__all__ = ["OnnxExport", "to_onnx"]
-
 # The oldest that the exporter writes without conversion, for the widest support by runtimes.
 _OPSET = 18
 _TOLERANCE: Mapping[Dtype, float] = {"float64": 1e-6, "float32": 1e-3}
@@ -63,9 +61,9 @@ def to_onnx(
 ) -> OnnxExport:
     """Write a controller as ONNX, with a contract in JSON.
 
-    The graph maps raw observations (batch, d_s) to `action` (batch, d_a), `support` (batch,) and `unknown`
-    (batch,); it includes angles, scales, limits and the representatives of the data. Before it is written, it
-    runs in onnxruntime at 10⁴ states in and around the data, and is compared with torch.
+    The graph maps raw observations (batch, d_s) to `action` (batch, d_a) and `unknown` (batch,); it
+    includes angles, scales, limits and where the data are. Before it is written, it runs in onnxruntime at
+    10⁴ states in and around the data, and is compared with torch.
 
     Where the columns have a memory (derived columns, or missing values that are held), the graph is one step
     of it: it has the further inputs `state`, `applied` and `age`, and the further outputs `next_state` and
@@ -76,8 +74,8 @@ def to_onnx(
         path: Ends in `.onnx`; the contract gets the same name with `.json`. They must not exist yet.
         dtype: Of the tensors and of all arithmetic. float64 gives the numbers of torch; float32 is for
             hardware without float64.
-        tolerance: The largest difference allowed: of an action in units of its span, of the support in units
-            of β + S, of the unknown share. By default 10⁻⁶, and 10⁻³ in float32.
+        tolerance: The largest difference allowed: of an action in units of its span, of the unknown share.
+            By default 10⁻⁶, and 10⁻³ in float32.
         overwrite: Whether older files at the path are replaced.
 
     Raises:
@@ -96,9 +94,8 @@ def to_onnx(
     if not differences.worst <= limit:  # NaN included
         raise ExportError(
             f"in onnxruntime the controller differs from torch by {differences.worst:.1e} (action "
-            f"{differences.action:.1e}, support {differences.support:.1e}, unknown share "
-            f"{differences.unknown:.1e}, memory {differences.memory or 0.0:.1e}), over {limit:.0e}; nothing "
-            "was written. "
+            f"{differences.action:.1e}, unknown share {differences.unknown:.1e}, memory "
+            f"{differences.memory or 0.0:.1e}), over {limit:.0e}; nothing was written. "
             + ("Try dtype='float64'" if dtype == "float32" else "Is there a policy of your own in it?")
         )
 

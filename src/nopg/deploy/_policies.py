@@ -14,15 +14,6 @@ from nopg.bundles import SavedController
 from nopg.deploy._encoding import Numbers, wider_range
 from nopg.errors import ArgumentError, BundleError
 
-__all__ = [
-    "DeviationPolicy",
-    "FormulaPolicy",
-    "LinearPolicy",
-    "NetworkPolicy",
-    "QuantizedPolicy",
-    "policy_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class LinearPolicy:

@@ -20,8 +20,6 @@ from nopg.deploy._policies import (
 )
 from nopg.deploy._program import Array, Builder, Expression, Number, call
 
-__all__ = ["add_policy", "clipped"]
-
 _OPERATORS: Mapping[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",

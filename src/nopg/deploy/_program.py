@@ -1,4 +1,4 @@
-"""A computation as statements on arrays of fixed size, which C and Structured Text both print."""
+"""A computation as statements on arrays of fixed size, which C prints."""
 
 from __future__ import annotations
 
@@ -9,26 +9,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-
-__all__ = [
-    "Array",
-    "Builder",
-    "Call",
-    "Comment",
-    "Expression",
-    "If",
-    "Item",
-    "Kind",
-    "Loop",
-    "Number",
-    "Operand",
-    "Role",
-    "Set",
-    "Statement",
-    "Variable",
-    "all_calls",
-    "call",
-]
 
 Kind = Literal["real", "flag", "code"]
 """A float64, a truth value, or a small whole number."""
@@ -97,9 +77,9 @@ class Call(Expression):
     """An operator or a function of expressions.
 
     Operators are + − * / < <= > `negative`, `and`, `or`, `not`. Functions are those of formulas with their
-    names there, `atan2` and `power`, and `is_nan`, `is_finite`. `min` and `max` are NaN if one argument is.
-    `edge` is 10⁻³⁰ at 0 and its argument elsewhere, `holds` is 1 above 0 and 0 elsewhere. `and` and `or`
-    may evaluate both arguments.
+    names there, `atan2`, `power` and `round` (half to even), and `is_nan`, `is_finite`. `min` and `max` are
+    NaN if one argument is. `edge` is 10⁻³⁰ at 0 and its argument elsewhere, `holds` is 1 above 0 and 0
+    elsewhere. `and` and `or` may evaluate both arguments.
     """
 
     function: str

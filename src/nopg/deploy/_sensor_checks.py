@@ -13,8 +13,6 @@ from nopg.deploy._encoding import Numbers
 from nopg.deploy._guard_rules import GuardRules
 from nopg.errors import ArgumentError
 
-__all__ = ["LARGEST_ANGLE", "SensorChecks", "largest_values"]
-
 LARGEST_ANGLE = 1e15
 """An angle beyond it is no measurement: neighbouring float64 numbers are more than 0.1 apart."""
 

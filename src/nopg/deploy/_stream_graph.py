@@ -12,8 +12,6 @@ from nopg._state_step import StateStep, has_memory
 from nopg.deploy._graph import INPUT, OUTPUTS, ControllerGraph, Dtype
 from nopg.training import TrainingResult
 
-__all__ = ["AGE", "APPLIED", "NEXT_AGE", "NEXT_STATE", "STATE", "StreamGraph", "graph_of"]
-
 STATE, APPLIED, AGE = "state", "applied", "age"
 NEXT_STATE, NEXT_AGE = "next_state", "next_age"
 """The names of the further tensors."""
@@ -31,7 +29,7 @@ class StreamGraph(torch.nn.Module):
     The memory is an input and an output. NaN in the last state means a start-up.
 
     Args:
-        result: The controller and the support of its data.
+        result: The controller and where its data are.
         dtype: Of all numbers.
 
     Attributes:
@@ -85,7 +83,7 @@ class StreamGraph(torch.nn.Module):
     def forward(
         self, observation: torch.Tensor, state: torch.Tensor, applied: torch.Tensor, age: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """Return actions, support and unknown share, then the next states (m, d_s) and ages (m, d_x).
+        """Return actions and unknown share, then the next states (m, d_s) and ages (m, d_x).
 
         Args:
             observation: Measured columns, NaN where a value is missing, shape (m, d_x).

@@ -1,7 +1,7 @@
 /* An exported controller as a co-simulation unit of FMI 2.0.
  *
  * The types and functions below are those that the standard asks a unit to have. Reals are the measured
- * values, the applied and the fallback actions, then the actions, the support and the unknown share.
+ * values, the applied and the fallback actions, then the actions and the unknown share.
  */
 #include "control.h"
 #include "identity.h"
@@ -19,8 +19,8 @@
 #define APPLIED CONTROL_MEASURED
 #define FALLBACK (APPLIED + CONTROL_ACTIONS)
 #define ACTIONS (FALLBACK + CONTROL_ACTIONS)
-#define SUPPORT (ACTIONS + CONTROL_ACTIONS)
-#define REALS (SUPPORT + 2)
+#define UNKNOWN (ACTIONS + CONTROL_ACTIONS)
+#define REALS (UNKNOWN + 1)
 #define INTEGERS 1
 #define BOOLEANS 2
 
@@ -43,7 +43,7 @@ static void clear(unit *one)
 {
     (void)memset(one, 0, sizeof(*one));
     control_init(&one->memory);
-    one->reals[SUPPORT + 1] = 1.0;
+    one->reals[UNKNOWN] = 1.0;
     one->integers[0] = CONTROL_NO_ACTION;
 }
 
@@ -236,8 +236,7 @@ EXPORTED fmi_status fmi2DoStep(void *of, double time, double duration, int no_ea
         const double *fallback = (one->booleans[1] != 0) ? &one->reals[FALLBACK] : NULL;
         one->integers[0] =
             control_step(&one->memory, one->reals, applied, fallback, time, NAN, &one->reals[ACTIONS]);
-        one->reals[SUPPORT] = one->memory.support;
-        one->reals[SUPPORT + 1] = one->memory.unknown;
+        one->reals[UNKNOWN] = one->memory.unknown;
         if (FMU_INTERVAL > 0.0) {
             const double passed = floor(((time - one->first_time) / FMU_INTERVAL) + EARLY);
             one->next_time = one->first_time + ((passed + 1.0) * FMU_INTERVAL);

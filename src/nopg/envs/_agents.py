@@ -13,8 +13,6 @@ from nopg.envs._closed_loop import ControlLaw
 from nopg.envs._environment import Environment
 from nopg.errors import ArgumentError
 
-__all__ = ["RandomAgent", "StepTest", "UniformAgent"]
-
 
 class RandomAgent(ABC):
     """A random controller, made for each run from a generator."""

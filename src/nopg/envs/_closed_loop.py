@@ -10,8 +10,6 @@ import torch
 from nopg._stream import ControllerStream
 from nopg._typing import ArrayLike
 
-__all__ = ["ClosedLoop", "ControlLaw", "WithMemory"]
-
 ControlLaw = Callable[[torch.Tensor], ArrayLike]
 """Maps raw states (m, d_s) to actions (m, d_a)."""
 

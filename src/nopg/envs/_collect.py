@@ -14,8 +14,6 @@ from nopg.envs._simulate import simulate
 from nopg.errors import ArgumentError
 from nopg.policies import Policy
 
-__all__ = ["collect", "collect_grid", "collect_uniform"]
-
 
 def collect(
     environment: Environment,

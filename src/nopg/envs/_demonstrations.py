@@ -6,8 +6,6 @@ import numpy as np
 
 from nopg.data import Transitions
 
-__all__ = ["synthetic_demonstrations"]
-
 
 def synthetic_demonstrations() -> Transitions:
     """Return ten synthetic demonstrations of the mountain car, with a reward of −1 per step.
@@ -26,7 +24,7 @@ def synthetic_demonstrations() -> Transitions:
     table = np.loadtxt(rows, delimiter=",", dtype=np.float64)
     columns = dict(zip(names.split(","), table.T, strict=True))
 
-    data = Transitions.from_arrays(
+    return Transitions.from_arrays(
         np.stack([columns["position"], columns["velocity"]], axis=1),
         columns["throttle"],
         columns["reward"],
@@ -37,4 +35,3 @@ def synthetic_demonstrations() -> Transitions:
         state_names=("position", "velocity"),
         action_names=("throttle",),
     )
-    return data.starting_at(data.starts)

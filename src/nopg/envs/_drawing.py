@@ -19,8 +19,6 @@ from nopg.errors import ArgumentError, MissingExtraError
 if TYPE_CHECKING:
     import pygame
 
-__all__ = ["Canvas", "Drawing", "drawing_of", "frame", "require_pygame"]
-
 WIDTH, HEIGHT = 600, 400  # pixels of a frame
 SCALE = 3  # drawn at this multiple and smoothed, for clean edges
 

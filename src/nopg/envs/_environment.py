@@ -9,8 +9,6 @@ import torch
 
 from nopg.errors import ArgumentError
 
-__all__ = ["Environment", "check_initial", "check_numbers"]
-
 
 class Environment(ABC):
     """A task whose dynamics, rewards and terminal states are pure functions of states and actions.

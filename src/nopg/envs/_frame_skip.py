@@ -8,8 +8,6 @@ import torch
 from nopg.envs._environment import Environment
 from nopg.errors import ArgumentError
 
-__all__ = ["FrameSkip"]
-
 
 def _inner(name: str) -> Any:
     return property(lambda self: getattr(self.environment, name), doc="As in the inner environment.")

@@ -22,8 +22,6 @@ try:
 except ImportError:
     raise MissingExtraError("gymnasium", "gymnasium") from None
 
-__all__ = ["GymnasiumEnvironment", "register"]
-
 RenderMode = Literal["rgb_array", "human"]
 Vector = npt.NDArray[np.float64]
 

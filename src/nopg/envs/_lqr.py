@@ -10,8 +10,6 @@ from nopg._checks import check_discount
 from nopg.envs._environment import Environment, check_initial, check_numbers
 from nopg.errors import ArgumentError
 
-__all__ = ["LQR"]
-
 Matrix = tuple[tuple[float, ...], ...]
 
 

@@ -8,8 +8,6 @@ import torch
 from nopg.envs._environment import Environment, check_initial, check_numbers
 from nopg.errors import ArgumentError
 
-__all__ = ["MountainCar"]
-
 Reward = Literal["step", "gymnasium"]
 
 

@@ -10,8 +10,6 @@ from nopg.envs._closed_loop import ClosedLoop, ControlLaw
 from nopg.envs._environment import Environment
 from nopg.errors import ArgumentError
 
-__all__ = ["Trajectories", "discounted_sums", "simulate"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trajectories:

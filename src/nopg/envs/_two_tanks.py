@@ -10,8 +10,6 @@ import torch
 from nopg.envs._environment import Environment, check_initial, check_numbers
 from nopg.errors import ArgumentError
 
-__all__ = ["TwoTanks", "level_controller"]
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)

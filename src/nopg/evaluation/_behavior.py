@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.data._episodes import episode_rows
+from nopg.data._held_out import duplicate_groups, spread_rows
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import neighbor_search
 from nopg.policies import Deterministic
-
-__all__ = ["UNSEEN", "LoggedBehavior", "LoggedReturns", "episode_returns", "logged_returns"]
 
 _NEAREST = 5
 # Episodes that leave more of the return's weight unseen are too short.
@@ -24,23 +24,37 @@ _FEWEST = 3
 class LoggedBehavior(Deterministic):
     """Takes the logged action of one of the five nearest logged states, drawn at each call.
 
+    Copies of a row are one row, of their weight.
+
     Args:
         data: The log.
         metric: Scales of the state features.
+        parts: The same draws are made for so many parts of the states that ask for actions.
         seed: Seed of the draws.
     """
 
-    def __init__(self, data: Transitions, metric: GaussianKernel, *, seed: int = 0) -> None:
+    draws = True
+
+    def __init__(self, data: Transitions, metric: GaussianKernel, *, parts: int = 1, seed: int = 0) -> None:
         super().__init__()
-        self.data, self._kernel, self.num_actions = data, metric, data.actions.shape[1]
-        self._tree = neighbor_search(self._kernel.scale(data.features))
+        self._parts = parts
+        self._kernel, self.num_actions = metric, data.actions.shape[1]
+        copies, order = duplicate_groups(data), spread_rows(data, len(data), purpose="logged behaviour")
+        first = np.unique(copies[order].numpy(), return_index=True)[1]
+        rows = order[torch.as_tensor(np.sort(first))]
+        few, weights = data.take(rows), torch.bincount(copies, data.weights).double()
+        self._actions, self._weights = few.actions, weights[copies[rows]]
+        self._tree = neighbor_search(self._kernel.scale(few.features))
         self._rng = generator(seed, "logged behaviour")
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return actions (m, d_a) at state features (m, d_f)."""
         _, near = self._tree.nearest(self._kernel.scale(features), _NEAREST)
-        one = torch.randint(near.shape[1], (len(features), 1), generator=self._rng)
-        return self.data.actions[near.long().gather(1, one)[:, 0]]
+        passed = self._weights[near.long()].cumsum(dim=1)
+        draw = torch.rand(-(-len(features) // self._parts), 1, generator=self._rng, dtype=torch.float64)
+        draw = draw.repeat(self._parts, 1)[: len(features)]
+        one = torch.searchsorted(passed, draw * passed[:, -1:], right=True).clamp(max=near.shape[1] - 1)
+        return self._actions[near.long().gather(1, one)[:, 0]]
 
 
 @dataclass(frozen=True, slots=True)

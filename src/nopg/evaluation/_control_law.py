@@ -15,8 +15,6 @@ from nopg.errors import ArgumentError
 from nopg.policies import Deterministic, Policy
 from nopg.policies._quantized import nearest_levels, padded_levels
 
-__all__ = ["PolicyLaw", "control_law"]
-
 
 def control_law(policy: Any, schema: Schema) -> ControlLaw:
     """Return a controller as a function from raw states (m, d_s) to actions (m, d_a), without exploration.
@@ -61,6 +59,8 @@ class PolicyLaw(Deterministic):
         law: From raw states (m, d_s) to actions (m, d_a).
         schema: Of the data.
     """
+
+    draws = False
 
     def __init__(self, law: ControlLaw, schema: Schema) -> None:
         super().__init__()

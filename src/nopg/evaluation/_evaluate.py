@@ -17,8 +17,6 @@ from nopg.envs._simulate import discounted_sums
 from nopg.errors import ArgumentError
 from nopg.evaluation._control_law import control_law
 
-__all__ = ["Evaluation", "evaluate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:

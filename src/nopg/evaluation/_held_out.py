@@ -16,8 +16,6 @@ from nopg._typing import FloatArray
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.models import LocalModel
 
-__all__ = ["HeldOutErrors", "held_out_errors"]
-
 # Rows of the log that stand for a state of a path, and draws of the noise around a prediction.
 _NEAREST, _DRAWS = 8, 6
 
@@ -63,8 +61,15 @@ class HeldOutErrors:
 
         The square of an estimate exceeds by its variance. Where held-out rows earn more, it is 0.
         """
-        if self.bias >= 0.0:
-            return 0.0
+        return self._beyond_chance if self.bias < 0.0 else 0.0
+
+    @property
+    def excess(self) -> float:
+        """By how much more is earned than predicted, as far as chance does not explain it."""
+        return self._beyond_chance if self.bias > 0.0 else 0.0
+
+    @property
+    def _beyond_chance(self) -> float:
         return math.sqrt(max(self.bias**2 - self.standard_error**2, 0.0))
 
     def less(self, other: HeldOutErrors) -> HeldOutErrors:
@@ -132,11 +137,9 @@ def _more_value(model: LocalModel, solution: MultistepSolution, some: Tensor) ->
     """Return V(s′) − E V(ŝ′) of some held-out rows (m,), ŝ′ as the sensors would give it; 0 after an end."""
     rows, bold = model.held_out, solution.without_leaving()
     before = rows.predicted[some]
-    nodes = solution.problem.nodes
 
     def value(states: Tensor) -> Tensor:
-        between = nodes.interpolate(states)
-        return between.values(bold.values[0][between.near])
+        return solution.problem.nodes.value(states, bold.values[0])
 
     def predicted(states: Tensor) -> Tensor:
         found = value(states)

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from scipy import special
-
 from nopg.baselines import baseline
 from nopg.bellman import MultistepProblem
-from nopg.data import Transitions
+from nopg.data import Transitions, start_note
+from nopg.data._derive import STARTS
+from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
+from nopg.evaluation._assessment import Assessment, errors_of
 from nopg.evaluation._behavior import LoggedBehavior, logged_returns
+from nopg.evaluation._comparison import LOGGED, Comparison
 from nopg.evaluation._control_law import PolicyLaw
-from nopg.evaluation._interval import DEVIATIONS, lower_return, standard_error, verdict_of
-from nopg.evaluation._model_paths import ModelPaths, follow
-from nopg.evaluation._region import region_of
-from nopg.evaluation._results import LOGGED, Comparison, Difference, OfflineEvaluation
-from nopg.evaluation._risk import Risk, risk_along, share_along
+from nopg.evaluation._paths import Paths, follow
+from nopg.evaluation._risk import Risk, region_of, risk_along, share_along
+from nopg.evaluation._verdict import doubts_of_log, lost_starts, rare_events, verdict_of
 from nopg.inspect._describe import quick_findings
 from nopg.inspect._findings import Finding
+from nopg.inspect._wording import count_of
 from nopg.models import LocalModel, RewardFunction
-
-__all__ = ["LOGGED", "OfflineEvaluator", "compare", "evaluate_offline"]
+from nopg.models._rare_rows import RareRows
 
 _RISK_PATHS = 200
+# The least error of the model, and the least gain that counts, as shares of the range of returns that logged
+# rewards allow.
+_FINEST, _VISIBLE = 1e-4, 1e-5
+# The log shows the end of a task to half a step, to all halves alike.
+_HALF_A_STEP = 0.5
+# Fewer starts are named beside the interval.
+_FEW_STARTS = 10
 
 
 class OfflineEvaluator:
@@ -49,61 +56,62 @@ class OfflineEvaluator:
         reward: RewardFunction | None = None,
         unknown_value: float | None = None,
     ) -> None:
-        self.data, self.model = data, model or LocalModel(data, reward=reward)
-        self.problem = MultistepProblem.build(self.model, data.starts, discount, unknown_value=unknown_value)
-        self.discount = self.problem.discount
+        self.problem = MultistepProblem.build(
+            model or LocalModel(data, reward=reward), StartSet.of(data), discount, unknown_value=unknown_value
+        )
+        self.data, self.discount = data, self.problem.discount
 
     @classmethod
     def of(cls, problem: MultistepProblem) -> OfflineEvaluator:
-        """Return the evaluator on the model of a problem."""
+        """Return the evaluator on the model of a problem, with its starts."""
         v = problem.unknown_value
         return cls(problem.data, problem.discount, model=problem.model, unknown_value=v)
 
-    def evaluate(self, policy: Any) -> OfflineEvaluation:
-        """Return the predicted return of a policy with its interval and verdict.
+    @property
+    def model(self) -> LocalModel:
+        """The model of the plant."""
+        return self.problem.model
+
+    def assess(self, policy: Any, *, parts: int | None = None) -> Assessment:
+        """Return the predicted return of a controller with its interval and verdict.
 
         Args:
             policy: Anything that acts without memory; see `control_law`. A stochastic one acts by its mode.
+            parts: How many parts of the model to follow it through, all by default. With fewer, as while a
+                policy is trained, it begins in the starts of the equation alone.
         """
-        return self._evaluation(self.follow(policy))
+        if parts is None:
+            return self._assessed(self.follow(policy))
+        law, number = PolicyLaw.of(policy, self.data.schema), min(parts, self.model.num_parts)
+        return self._assessed(follow(self.problem, law, num_parts=number, all_starts=False))
 
-    def logged(self) -> OfflineEvaluation:
-        """Return the evaluation of the logged behaviour, imitated by the nearest rows."""
-        return self._evaluation(self._follow(LoggedBehavior(self.data, self.problem.metric)))
+    def logged(self) -> Assessment:
+        """Return the assessment of the logged behaviour, imitated by the nearest rows."""
+        parts = self.model.num_parts
+        behavior = LoggedBehavior(self.data, self.problem.metric, parts=parts)
+        return self._assessed(follow(self.problem, behavior, num_parts=parts))
 
-    def follow(self, policy: Any, *, steps: int | None = None) -> ModelPaths:
-        """Return the paths of a policy through all parts of the model; see `evaluate`."""
-        return self._follow(PolicyLaw.of(policy, self.data.schema), steps=steps)
+    def follow(self, policy: Any, *, steps: int | None = None, fewest: int | None = None) -> Paths:
+        """Return the paths of a policy through all parts of the model; see `assess`."""
+        law, parts = PolicyLaw.of(policy, self.data.schema), self.model.num_parts
+        return follow(self.problem, law, num_parts=parts, steps=steps, fewest=fewest)
 
     def compare(self, policies: Mapping[str, Any], *, baselines: Sequence[str] = ()) -> Comparison:
-        """Return evaluations of policies by name, beside that of the logged behaviour.
+        """Return assessments of policies by name, beside that of the logged behaviour.
 
         Args:
-            policies: By name; see `evaluate`.
-            baselines: Names of baselines to make of the same log and to evaluate too; see
+            policies: By name; see `assess`.
+            baselines: Names of baselines to make of the same log and to assess too; see
                 `nopg.baselines.BASELINES`.
         """
         if taken := {LOGGED, *baselines} & {*policies}:
             kind = "the logged behaviour" if LOGGED in taken else "a baseline"
             raise ArgumentError(f"{min(taken)!r} is the name of {kind}; use another name")
         made = {name: baseline(name, self.data, self.discount) for name in baselines}
-        evaluations = {name: self.evaluate(policy) for name, policy in {**policies, **made}.items()}
-        evaluations[LOGGED] = base = self.logged()
-        gains = {name: self.difference(one, base) for name, one in evaluations.items() if name != LOGGED}
-        return Comparison(evaluations, gains, logged_returns(self.data, self.discount))
-
-    def difference(self, one: OfflineEvaluation, other: OfflineEvaluation) -> Difference:
-        """Return how much more the first earns than the second.
-
-        The interval allows for both values of leaving the data: as if the data went on, and the least.
-        """
-        apart = one.paths.returns - other.paths.returns
-        mean, worst = float(apart[0].mean()), one.pessimistic_return - other.pessimistic_return
-        biased = one.held_out.bias - other.held_out.bias
-        error = max(math.hypot(standard_error(apart, one.paths), biased), 1e-12 * abs(mean), 1e-300)
-        half = DEVIATIONS * error
-        interval = (min(mean, worst) - half, max(mean, worst) + half)
-        return Difference(mean, interval, float(special.ndtr(mean / error)))
+        found = {name: self.assess(policy) for name, policy in {**policies, **made}.items()}
+        found[LOGGED] = base = self.logged()
+        gains = {name: one.gain_over(base) for name, one in found.items() if name != LOGGED}
+        return Comparison(found, gains, logged_returns(self.data, self.discount))
 
     def influence(self, policy: Any) -> tuple[tuple[tuple[int, ...], float], ...]:
         """Return the rows of each group of episodes and their influence on the expected return.
@@ -115,7 +123,8 @@ class OfflineEvaluator:
         if rows.num_groups == 1:
             return ()
         problem = self.problem.replace(model=self.model.without_groups())
-        whole, *without = follow(problem, law, num_parts=rows.num_groups + 1).returns.mean(dim=1).tolist()
+        paths = follow(problem, law, num_parts=rows.num_groups + 1)
+        whole, *without = (paths.returns @ paths.weights).tolist()
         found = [
             (tuple(rows.rows_of_group(group).tolist()), whole - rest) for group, rest in enumerate(without)
         ]
@@ -134,63 +143,95 @@ class OfflineEvaluator:
         """
         if steps < 1:
             raise ArgumentError(f"steps is {steps}; give at least 1")
-        law, inside = PolicyLaw.of(policy, self.data.schema), region_of(region, self.data.schema)
-        paths = self._follow(law, steps=steps, fewest=_RISK_PATHS)
+        inside = region_of(region, self.data.schema)
+        paths = self.follow(policy, steps=steps, fewest=_RISK_PATHS)
         return risk_along(paths, inside, self.data, steps)
 
     def share_inside(
-        self, one: OfflineEvaluation, region: str | Callable[[Any], Any]
+        self, one: Assessment, region: str | Callable[[Any], Any]
     ) -> tuple[float, tuple[float, float]]:
         """Return the share of discounted time that a policy spends in a region, with its interval.
 
         That is (1 − γ)·Σₜ γᵗ over the steps t that lead into the region, the last step of a task included.
 
         Args:
-            one: The result of `evaluate` for the policy.
+            one: The result of `assess` for the policy.
             region: See `risk`.
         """
         return share_along(one.paths, region_of(region, self.data.schema), self.discount)
 
-    def _follow(
-        self, law: PolicyLaw | LoggedBehavior, *, steps: int | None = None, fewest: int | None = None
-    ) -> ModelPaths:
-        return follow(self.problem, law, num_parts=self.model.num_parts, steps=steps, fewest=fewest)
+    @property
+    def least_error(self) -> float:
+        """The least standard error of the model: no fit is exact."""
+        return _FINEST * self.model.return_range(self.discount)
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
         return quick_findings(self.data)
 
-    def _evaluation(self, paths: ModelPaths) -> OfflineEvaluation:
-        mean, pessimistic = float(paths.returns[0].mean()), float(paths.pessimistic[0].mean())
-        error, unknown = standard_error(paths.returns, paths, floor=True), float(paths.unknown[0].mean())
-        numbers = self.data.episodes
+    @cached_property
+    def _rare(self) -> RareRows | None:
+        found = self.model.residuals
+        return None if found is None else RareRows.of(found, self.model.state_space, self.discount)
+
+    @cached_property
+    def _doubts(self) -> tuple[str, ...]:
+        return doubts_of_log(self.model, self._findings)
+
+    def _assessed(self, paths: Paths) -> Assessment:
+        """Return the assessment of a controller by its paths."""
+        found, span = paths.by_start, self.model.return_range(self.discount)
+        starts, names = found.starts, self.data.schema.measured
+        mean, worst = starts.mean(found.returns), starts.mean(found.pessimistic)
+        ends = _HALF_A_STEP * float(paths.weights @ paths.end_rewards[0])
+        errors = errors_of(paths.returns, paths, found.returns)
+        errors = errors.with_bias(math.hypot(ends, paths.held_out.bias), least=self.least_error)
+        lost, leaving = lost_starts(found, names)
+        unknown, one_group = starts.mean(found.unknown), self.model.rows.num_groups == 1
         verdict, reasons = verdict_of(
             unknown,
-            error,
-            self.model.return_range(self.discount),
-            episodes=self.model.rows.units,
-            alone=numbers is not None and bool((numbers == numbers[0]).all()),
-            poor_fits=self.model.poor_fits,
-            noise=self.model.noise,
-            moves=self.model.exogenous_moves,
+            errors.model,
+            span,
+            doubts=(*leaving, *rare_events(self._rare, paths), *self._doubts),
+            lost=lost,
+            without_error="a single row gives no estimate of the error" if one_group else "",
             findings=self._findings,
         )
         low, high = self.model.return_limits(self.discount)
-        return OfflineEvaluation(
+        return Assessment(
             expected_return=mean,
-            interval=(max(lower_return(paths), low), min(mean + DEVIATIONS * error, high)),
-            standard_error=error,
+            interval=(max(min(worst, mean) - errors.half_width, low), min(mean + errors.half_width, high)),
+            errors=errors,
             unknown_mass=unknown,
-            pessimistic_return=min(pessimistic, mean),
+            pessimistic_return=min(worst, mean),
             verdict=verdict,
             reasons=reasons,
             paths=paths,
+            notes=self._notes,
+            least_gain=_VISIBLE * span,
         )
+
+    @cached_property
+    def _notes(self) -> tuple[str, ...]:
+        """What an interval rests on beside the model."""
+        moved = [one for one in self.data.repairs.notes if one.startswith(STARTS)]
+        return (start_note(self.data), *moved, *self._few_starts())
+
+    def _few_starts(self) -> Iterator[str]:
+        count = int(min(self.problem.start_set.count, _FEW_STARTS))
+        if count == _FEW_STARTS or self.data.start_kind == "rows":
+            return
+        error = (
+            "whose sampling error is in the interval"
+            if count > 1
+            else "and returns from others are not in the interval"
+        )
+        yield f"{count_of(count, 'start')} in the log, {error}"
 
 
 def evaluate_offline(
     policy: Any, data: Transitions, discount: float, *, reward: RewardFunction | None = None
-) -> OfflineEvaluation:
+) -> Assessment:
     """Return the predicted return of a policy before it runs, with an interval and a verdict.
 
     It needs no behaviour probabilities and no simulator. For several policies see `compare`.
@@ -211,7 +252,7 @@ def evaluate_offline(
         >>> low < rest.expected_return < high
         True
     """
-    return OfflineEvaluator(data, discount, reward=reward).evaluate(policy)
+    return OfflineEvaluator(data, discount, reward=reward).assess(policy)
 
 
 def compare(

@@ -1,23 +1,84 @@
-"""Probability of entering a region, and discounted time spent inside it."""
+"""Regions of the state space: the probability of entering one, and discounted time spent inside it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from scipy import special
 
-from nopg.data import Transitions
-from nopg.evaluation._interval import DEVIATIONS, NO_UNKNOWN, Verdict, standard_error
-from nopg.evaluation._model_paths import ModelPaths
+from nopg._expressions import Condition, Expression
+from nopg._typing import as_tensor
+from nopg._units import check_units
+from nopg.data import Schema, Transitions
+from nopg.errors import ArgumentError
+from nopg.evaluation._assessment import DEVIATIONS, Verdict, errors_of
+from nopg.evaluation._paths import Paths
+from nopg.evaluation._verdict import NO_UNKNOWN
 from nopg.inspect._wording import chance
 
-__all__ = ["Risk", "risk_along", "share_along"]
-
+# From raw states (m, d_s) to whether they lie inside, booleans (m,).
+Region = Callable[[torch.Tensor], torch.Tensor]
 _FEW_INSIDE = 5
 # Share of the paths that may leave the data.
 _WEAK_LOST = 0.05
+
+
+def region_of(region: str | Callable[[Any], Any], schema: Schema) -> Region:
+    """Return a region as a function of raw states.
+
+    Args:
+        region: Such as `"position > 0.3 or abs(angle) > 0.05"`: names of states, numbers, comparisons
+            and what else `Expression` understands. Or a function of raw states (m, d_s).
+        schema: Names of the states.
+
+    Example:
+        >>> schema = Schema(("level", "flow"), ("valve",))
+        >>> inside = region_of("1 < level < 2 and not flow < 0", schema)
+        >>> inside(torch.tensor([[1.5, 1.0], [3.0, 1.0]])).tolist()
+        [True, False]
+    """
+    if callable(region):
+        return partial(_evaluate, region)
+    margin = margin_of(region, schema)
+    return lambda states: margin(states) > 0
+
+
+def _evaluate(region: Callable[[Any], Any], states: torch.Tensor) -> torch.Tensor:
+    """Return whether states (…, d_s) lie in a region that is a function of states (m, d_s)."""
+    flat = states.reshape(-1, states.shape[-1])
+    inside = as_tensor(region(flat)).bool()
+    if inside.shape != (len(flat),):
+        raise ArgumentError(
+            f"the region returned shape {tuple(inside.shape)} for {len(flat)} states; return one truth value "
+            "for each, such as states[:, 0] > 1"
+        )
+    return inside.reshape(states.shape[:-1])
+
+
+def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return how far raw states (…, d_s) lie inside a region, positive inside, in its own units.
+
+    Example:
+        >>> margin = margin_of("abs(level) > 1", Schema(("level",), ("valve",)))
+        >>> margin(torch.tensor([[3.0], [0.5]])).tolist()
+        [2.0, -0.5]
+    """
+    expression = Expression(region, "the region")
+    check_units(expression, schema.units)
+
+    def margin(states: torch.Tensor) -> torch.Tensor:
+        found = expression.value({name: states[..., k] for k, name in enumerate(schema.states)})
+        if not isinstance(found, Condition):
+            raise ArgumentError(f"the region {region!r} is no condition on the states {list(schema.states)}")
+        inside: torch.Tensor = found.margin
+        return inside
+
+    margin(torch.zeros(1, len(schema.states), dtype=torch.float64))  # report a wrong name at once
+    return margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +109,7 @@ class Risk:
 
 
 def risk_along(
-    paths: ModelPaths, inside: Callable[[torch.Tensor], torch.Tensor], data: Transitions, steps: int
+    paths: Paths, inside: Callable[[torch.Tensor], torch.Tensor], data: Transitions, steps: int
 ) -> Risk:
     """Return the risk of a region along paths; some rows of the data lie inside it."""
     # A state counts if the step that led to it was made; so does one in which the task ends.
@@ -59,7 +120,9 @@ def risk_along(
     at_end = paths.stays.gather(0, (paths.going > 0).sum(dim=0, keepdim=True))[0]
     known = torch.where(ever, at_entry, 0.0)
     lost = torch.where(ever, 1.0 - at_entry, 1.0 - at_end)
-    by_part = [part.view(paths.num_parts, -1).mean(dim=1) for part in (known, known + lost, ever.double())]
+    by_part = [
+        part.view(paths.num_parts, -1) @ paths.weights for part in (known, known + lost, ever.double())
+    ]
     low, high, estimate = (float(part[0]) for part in by_part)
     m = paths.returns.shape[1]
     error = [float((part[1:] - part[0]).square().mean().sqrt()) for part in by_part[:2]]
@@ -71,7 +134,7 @@ def risk_along(
 
     rows = int(inside(data.states).sum() + inside(data.next_states[data.terminated]).sum())
     reasons = []
-    lost_share = float(lost[:m].mean())
+    lost_share = float(lost[:m] @ paths.weights)
     if lost_share > _WEAK_LOST:
         reasons.append(f"{lost_share:.0%} of the paths leave the data")
     if rows < _FEW_INSIDE:
@@ -85,7 +148,7 @@ def risk_along(
 
 
 def share_along(
-    paths: ModelPaths, inside: Callable[[torch.Tensor], torch.Tensor], discount: float
+    paths: Paths, inside: Callable[[torch.Tensor], torch.Tensor], discount: float
 ) -> tuple[float, tuple[float, float]]:
     """Return the share of discounted time inside a region along paths, with its interval.
 
@@ -96,5 +159,5 @@ def share_along(
     weights = (1.0 - discount) * discount ** torch.arange(len(entered)).double()
     late = paths.goes_on * led_to[-max(len(entered) // 5, 1) :].mean(dim=0)
     shares = (weights @ entered + discount ** len(entered) * late).view(paths.num_parts, -1)
-    mean, error = float(shares[0].mean()), standard_error(shares, paths)
-    return mean, (max(mean - DEVIATIONS * error, 0.0), min(mean + DEVIATIONS * error, 1.0))
+    mean, half = float(shares[0] @ paths.weights), errors_of(shares, paths).half_width
+    return mean, (max(mean - half, 0.0), min(mean + half, 1.0))

@@ -13,8 +13,6 @@ from nopg.inspect._episodes import Recording
 from nopg.inspect._findings import Finding, graded, look, ok, stop
 from nopg.inspect._wording import count_of, duration, listed, share_of
 
-__all__ = ["Clock", "as_seconds", "clock_finding"]
-
 # Longer than this many intervals, and at least one sample is missing.
 _GAP = 1.5
 # A transition that spans more intervals than this is wrong about the plant.

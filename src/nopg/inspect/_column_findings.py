@@ -9,8 +9,6 @@ from nopg.inspect._columns import FEW_LEVELS, NEAR_CONSTANT, Column
 from nopg.inspect._findings import Finding, graded, look, ok, stop
 from nopg.inspect._wording import count_of, listed, share_of
 
-__all__ = ["column_findings"]
-
 
 def column_findings(
     columns: Sequence[Column],

@@ -16,8 +16,6 @@ from nopg.data._column_counts import ColumnCounts
 from nopg.inspect._findings import Finding, graded, look
 from nopg.inspect._wording import share_of
 
-__all__ = ["FEW_LEVELS", "NEAR_CONSTANT", "Column", "measure_columns", "sample_finding", "with_counts"]
-
 FEW_LEVELS = 10
 """A column with at most this many distinct values is a switch."""
 NEAR_CONSTANT = 0.98

@@ -10,13 +10,12 @@ import torch
 
 from nopg._seeding import generator
 from nopg.data import Schema, Transitions
+from nopg.data._transitions import StartKind
 from nopg.errors import DataError
 from nopg.inspect._wording import listed
 from nopg.kernels import Bandwidths, select_bandwidths
 from nopg.kernels._spacing import step_length
 from nopg.kernels._table import RegressionTable
-
-__all__ = ["PERCENTILES", "REACH", "STICKS", "UNKNOWN_BEYOND", "Coverage", "percentiles"]
 
 PERCENTILES = (5, 25, 50, 75, 95)
 STICKS = 0.5
@@ -46,7 +45,8 @@ class Coverage:
         neighbors: Effective number of neighbours, (Σw)²/Σw², of rows left out with their episode or their
             copies, shape (m,).
         nearest: Their distance to the nearest row that remains, in bandwidths, shape (m,).
-        starts: Where the initial states come from: `declared`, `first rows of episodes` or `all states`.
+        start_kind: What the initial states are; see `Transitions.start_kind`.
+        starts_assumed: Whether every row counts as a start because nothing says where the task starts.
         starts_support: Effective sample size Σψ at each of them, shape (n₀,).
         starts_nearest: Their distance to the nearest state of the data, in bandwidths, shape (n₀,).
     """
@@ -56,16 +56,18 @@ class Coverage:
     steps: Mapping[str, float]
     neighbors: torch.Tensor
     nearest: torch.Tensor
-    starts: str
+    start_kind: StartKind
+    starts_assumed: bool
     starts_support: torch.Tensor
     starts_nearest: torch.Tensor
 
     @classmethod
     def of(cls, data: Transitions, bandwidths: Bandwidths | None = None) -> Coverage:
         """Measure the coverage; a `DataError` says why that is not possible."""
-        constant = _some_rows(data).constant_columns
+        drawn = _some_rows(data)
+        constant = data.take(drawn).constant_columns
         full = _without(data, constant)
-        varying = _some_rows(full)
+        varying = full.take(drawn)
         if bandwidths is None:
             h = select_bandwidths(varying)
         else:
@@ -75,9 +77,11 @@ class Coverage:
         x = table.inputs * (table.scale / torch.cat([h.states, h.actions]))
         groups = table.held_out_with
         neighbors, _, nearest = _weigh(x, x, own=groups, groups=groups, log_counts=table.log_counts)
-        source, starts, own, groups_of_rows = _starts(full, varying)
-        queries, states = varying.schema.encode(starts) / h.states, varying.features / h.states
-        _, support, start_distance = _weigh(queries, states, own=own, groups=groups_of_rows)
+        queries, states = varying.schema.encode(full.starts) / h.states, varying.features / h.states
+        rows, owners = full.start_rows, _owners(full)
+        _, support, start_distance = _weigh(
+            queries, states, own=None if rows is None else owners[rows], groups=owners[drawn]
+        )
 
         by_column = torch.empty(len(varying.schema.states), dtype=torch.float64)
         by_column[torch.tensor(varying.schema.feature_columns)] = h.states
@@ -88,7 +92,8 @@ class Coverage:
             steps=dict(zip(varying.schema.states, ratios, strict=True)),
             neighbors=neighbors,
             nearest=nearest,
-            starts=source,
+            start_kind=full.start_kind,
+            starts_assumed=data.initial_states is None and data.begins is None and data.episodes is None,
             starts_support=support,
             starts_nearest=start_distance,
         )
@@ -121,12 +126,12 @@ def percentiles(values: torch.Tensor) -> list[float]:
     return [float(value) for value in values.quantile(shares)]
 
 
-def _some_rows(data: Transitions) -> Transitions:
-    """Return the data, or 50 000 rows of it, the same ones every time."""
+def _some_rows(data: Transitions) -> torch.Tensor:
+    """Return the numbers of all rows, or of 50 000, the same ones every time."""
     if len(data) <= _ROWS:
-        return data
+        return torch.arange(len(data))
     drawn = torch.randperm(len(data), generator=generator(0, "described rows"))[:_ROWS]
-    return data.take(drawn.sort().values)
+    return drawn.sort().values
 
 
 def _kept(schema: Schema, constant: Sequence[str]) -> tuple[list[int], list[int]]:
@@ -169,19 +174,11 @@ def _without_bandwidths(h: Bandwidths, data: Transitions, constant: Sequence[str
     return Bandwidths(h.states[features], h.actions[a], h.next_states[features], h.source)
 
 
-def _starts(
-    data: Transitions, some: Transitions
-) -> tuple[str, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    """Return the source of the starts, the starts, the group of each, and the groups of some rows."""
-    if data.initial_states is not None:
-        return "declared", data.initial_states, None, None
-    rows = torch.arange(len(some))
-    if data.episodes is None:
-        return "all states", some.states, rows, rows
-    numbers = data.episodes.unique()
-    if len(numbers) > 1:
-        return "first rows of episodes", data.starts, numbers, some.episodes
-    return "first rows of episodes", some.states[:1], rows[:1], rows
+def _owners(data: Transitions) -> torch.Tensor:
+    """Return what is left out with each row, shape (n,): its episode if there are several, else itself."""
+    if data.episodes is None or bool((data.episodes == data.episodes[0]).all()):
+        return torch.arange(len(data))
+    return data.episodes
 
 
 def _weigh(

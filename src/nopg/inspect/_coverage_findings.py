@@ -10,8 +10,6 @@ from nopg.inspect._coverage import REACH, UNKNOWN_BEYOND, Coverage
 from nopg.inspect._findings import Finding, look, ok
 from nopg.inspect._wording import count_of, listed, share_of
 
-__all__ = ["coverage_findings"]
-
 _FEW_UNKNOWN = 0.05
 
 
@@ -71,24 +69,26 @@ def _starts(coverage: Coverage) -> Finding:
     """Return the finding about data near the initial states."""
     topic, distances = "initial states", coverage.starts_nearest
     worst, far = float(distances.max()), int((distances > REACH).sum())
-    if coverage.starts == "all states":
+    if coverage.starts_assumed:
         return look(
             topic,
-            "none are declared, and without episodes every state counts as one",
+            "none are declared, and without episodes every row counts as one",
             "Declare where the controller will start: data.starting_at(…), or --start",
         )
     if not far:
-        near = f"within {worst:.2g} bandwidths of each" if worst > 1e-9 else "at each"
-        return ok(topic, f"{coverage.starts}; there are data {near}")
+        near = f"within {worst:.2g} bandwidths of" if worst > 1e-9 else "at"
+        return ok(topic, f"there are data {near} every start")
 
-    others = "the other episodes" if len(distances) > 1 else "all other rows"
-    whose = "the data" if coverage.starts == "declared" else others
+    verb = "lies" if far == 1 else "lie"
+    apart = coverage.start_kind == "episodes" and len(distances) > 1
+    others = "the other episodes" if apart else "other rows"
+    whose = "the data" if coverage.start_kind == "declared" else others
     advice = "Record more from there, or start where there are data: every return begins in these states"
     if coverage.frame_skip > 1:
         advice = "Correct the steps first: longer ones allow wider bandwidths; then record more from there"
     return look(
         topic,
-        f"{far} of {count_of(len(distances), 'start')} ({coverage.starts}) lie over {REACH:g} bandwidths "
+        f"{far} of {count_of(len(distances), 'start')} {verb} over {REACH:g} bandwidths "
         f"from {whose}, the farthest {worst:.2g}",
         advice,
     )

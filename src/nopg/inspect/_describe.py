@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nopg._typing import ArrayLike
-from nopg.data import Repairs, Transitions
+from nopg.data import Repairs, Transitions, start_note
 from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
 from nopg.errors import ArgumentError, DataError
@@ -21,17 +21,17 @@ from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_find
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._figure import draw, panels
 from nopg.inspect._findings import Finding, Grade, graded, look, numbered, ok
+from nopg.inspect._memory import memory_finding, memory_model
 from nopg.inspect._repairs import repaired_finding, sampling_finding, sampling_text
 from nopg.inspect._stuck import Run, find_runs, stuck_finding
 from nopg.inspect._table import columns_text, coverage_text, facts_text, findings_text, headline, repairs_text
 from nopg.inspect._wording import count_of, share_of
 from nopg.kernels import Bandwidths
+from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["Description", "describe", "quick_findings"]
 
 _ROWS_PER_INPUT = 20
 _FEW_COPIES, _MANY_COPIES = 0.01, 0.5
@@ -57,6 +57,7 @@ class Description:
         no_coverage: Why it is not measured, else empty.
         findings: Numbered, the gravest first.
         derived: Names of the state columns that are computed from others.
+        starts: Where the task starts; see `nopg.data.start_note`.
         sampled: Of a summary the rows of its sample; ranges, medians and repairs are those of all rows.
     """
 
@@ -74,6 +75,7 @@ class Description:
     no_coverage: str
     findings: tuple[Finding, ...]
     derived: tuple[str, ...] = ()
+    starts: str = ""
     sampled: int | None = None
 
     @property
@@ -101,7 +103,12 @@ class Description:
         looked_at = self.num_rows if self.sampled is None else self.sampled
         copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / looked_at)}"
         clock = str(self.clock or sampling_text(self.repairs, self.interval))
-        facts = {"Episodes": str(self.episodes), "Sampling": clock, "Duplicates": copies}
+        facts = {
+            "Episodes": str(self.episodes),
+            "Starts": self.starts,
+            "Sampling": clock,
+            "Duplicates": copies,
+        }
         if self.sampled is not None:
             sample = f"{count_of(self.sampled, 'row')}; ranges, medians and repairs are those of all rows"
             facts = {"Sample": sample, **facts}
@@ -135,6 +142,7 @@ class Description:
             "columns": [{name: getattr(column, name) for name in names} for column in self.columns],
             "derived": list(self.derived),
             "episodes": str(self.episodes),
+            "starts": self.starts,
             "interval": self.interval,
             "repairs": {"counts": dict(self.repairs.counts), "notes": list(self.repairs.notes)},
             "bandwidths": h
@@ -160,12 +168,14 @@ def describe(
     time: ArrayLike | None = None,
     bandwidths: Bandwidths | None = None,
     num_dropped: int | None = None,
+    model: LocalModel | None = None,
 ) -> Description:
     """Check a dataset before training on it.
 
     Ranges, copies, flags, runs and time are read from all rows. Coverage is measured on at most 50 000 rows,
-    the same ones every time. Most of the time goes into selecting bandwidths; they are in
-    `coverage.bandwidths`, and can be given to `optimize` with the paper's model.
+    memory on at most 20 000, the same ones every time. Most of the time goes into selecting bandwidths and
+    fitting a model; bandwidths are in `coverage.bandwidths`, and can be given to `optimize` with the paper's
+    model.
 
     Args:
         data: The transitions; or the summary of a log, whose ranges, medians and repairs are those of all
@@ -174,6 +184,8 @@ def describe(
         bandwidths: Of the kernels; selected from the data by default.
         num_dropped: How many rows were dropped for NaN or infinities when the data were read; as the reader
             counted by default.
+        model: Of these data, whose errors on held-out rows tell whether states depend on more than the row;
+            fitted by default.
 
     Example:
         >>> from nopg.envs import Pendulum
@@ -195,11 +207,21 @@ def describe(
         coverage, no_coverage = Coverage.of(data, bandwidths), ""
     except DataError as error:
         coverage, no_coverage = None, str(error)
-    return _description(data, seconds, coverage, no_coverage, num_dropped=num_dropped, summary=summary)
+    if model is None and (summary is None or summary.own_rows is None):  # a sample of one plant
+        model = memory_model(data)
+    return _description(
+        data,
+        seconds,
+        coverage,
+        no_coverage,
+        memory=memory_finding(model),
+        num_dropped=num_dropped,
+        summary=summary,
+    )
 
 
 def quick_findings(data: Transitions) -> tuple[Finding, ...]:
-    """Return the findings of `describe`, numbered, without those about coverage."""
+    """Return the findings of `describe`, numbered, without those about coverage and memory."""
     return _description(data, None, None, "").findings
 
 
@@ -209,6 +231,7 @@ def _description(
     coverage: Coverage | None,
     no_coverage: str,
     *,
+    memory: Finding | None = None,
     num_dropped: int | None = None,
     summary: LogSummary | None = None,
 ) -> Description:
@@ -236,6 +259,7 @@ def _description(
         else clock_finding(clock),
         repaired_finding(data.repairs, total),
         excitation_finding(excitation),
+        memory,
     ]
     if coverage is not None:
         findings += coverage_findings(coverage)
@@ -258,6 +282,7 @@ def _description(
         no_coverage=no_coverage,
         findings=numbered(findings),
         derived=tuple(data.schema.derived),
+        starts=start_note(data),
         sampled=None if summary is None else n,
     )
 

@@ -11,8 +11,6 @@ from nopg.data import Transitions
 from nopg.inspect._findings import Finding, look, ok, stop
 from nopg.inspect._wording import count_of, duration, listed, share_of
 
-__all__ = ["END_NAMES", "Episodes", "Recording", "ends_finding", "order_finding"]
-
 END_NAMES = ("terminated", "truncated", "no flag")
 
 # This number of episodes of exactly the same greatest length is no accident.

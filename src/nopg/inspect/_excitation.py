@@ -16,8 +16,6 @@ from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows
 from nopg.neighbors import neighbor_search
 
-__all__ = ["ActionExcitation", "excitation_finding"]
-
 _ROWS = 50_000
 # Standard error of the effect of a usual change of an action, in spreads of the column it is worst for.
 _GRAVE_DOUBT, _MINOR_DOUBT, _AIM = 0.5, 0.15, 0.05

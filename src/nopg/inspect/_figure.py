@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Panel = Callable[[Axes], None]
 
-__all__ = ["draw", "panels"]
-
 _ACROSS = 4
 _MOST_STATES, _MOST_BARS, _MOST_RUNS = 20, 10, 4
 _COLORS = {"state": "#3b6ea5", "action": "#c8752d", "reward": "#5f7f4f"}

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-__all__ = ["Finding", "Grade", "graded", "look", "numbered", "ok", "stop"]
-
 
 class Grade(StrEnum):
     """How grave a finding is, from the lightest to the gravest."""

@@ -7,8 +7,6 @@ from nopg.data._repairs import GAPS, IRREGULAR, repaired_values
 from nopg.inspect._findings import Finding, graded, look, ok
 from nopg.inspect._wording import count_of, duration, listed, share_of
 
-__all__ = ["repaired_finding", "sampling_finding", "sampling_text"]
-
 # Beyond this share of repaired values a column says more about the rule than about the plant.
 _MANY_REPAIRED = 0.2
 

@@ -14,8 +14,6 @@ from nopg.inspect._episodes import Recording
 from nopg.inspect._findings import Finding, graded, look, ok
 from nopg.inspect._wording import count_of, listed, share_of
 
-__all__ = ["Run", "find_runs", "stuck_finding"]
-
 # Shorter runs are left alone, whatever the column.
 _SHORTEST = 10
 # Log of how many runs of that length one would expect if values repeated independently of each other.

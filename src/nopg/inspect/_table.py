@@ -11,8 +11,6 @@ from nopg.inspect._coverage import PERCENTILES, Coverage, percentiles
 from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._wording import count_of, share_of, shortened
 
-__all__ = ["columns_text", "coverage_text", "facts_text", "findings_text", "headline", "repairs_text"]
-
 _INDENT = "  "
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["chance", "count_of", "duration", "listed", "share_of", "shortened"]
-
 _SHOWN = 4
 _NEARLY = 1e-9
 

@@ -12,8 +12,6 @@ from nopg.data import Schema
 from nopg.errors import ArgumentError
 from nopg.kernels._gaussian import GaussianKernel
 
-__all__ = ["Bandwidths"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bandwidths:

@@ -15,8 +15,6 @@ from nopg.data import Transitions
 from nopg.errors import DataError
 from nopg.kernels._bandwidths import Bandwidths
 
-__all__ = ["paper_bandwidths", "released_bandwidths"]
-
 _ROWS_SAMPLED = 2_000
 _NARROWEST, _WIDEST = 1e-3, 1.0
 # Of the authors' released code: folds, candidates, and the widest of them in widths by Silverman's rule.

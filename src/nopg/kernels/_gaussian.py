@@ -8,8 +8,6 @@ from torch import Tensor
 
 from nopg.errors import ArgumentError
 
-__all__ = ["GaussianKernel"]
-
 
 @dataclass(frozen=True, slots=True)
 class GaussianKernel:

@@ -17,8 +17,6 @@ from nopg.errors import DataError
 from nopg.kernels._table import RegressionTable
 from nopg.neighbors import neighbor_search
 
-__all__ = ["LeaveOneOut", "leave_one_out", "nearest_held_out"]
-
 _log = logging.getLogger(__name__)
 _Floats = npt.NDArray[np.float64]
 

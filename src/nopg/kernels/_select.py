@@ -13,8 +13,6 @@ from nopg.kernels._leave_one_out import leave_one_out, nearest_held_out
 from nopg.kernels._spacing import level_spacing, step_length
 from nopg.kernels._table import RegressionTable
 
-__all__ = ["select_bandwidths"]
-
 _log = logging.getLogger(__name__)
 
 # Between two levels δ apart, h = δ/2 gives the slope of linear interpolation: the lower bound between levels

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from nopg.data import Transitions
 
-__all__ = ["level_spacing", "step_length"]
-
 _SAME_LEVEL = 1e-9
 
 

@@ -12,8 +12,6 @@ from nopg.data import Transitions
 from nopg.data._held_out import canonical_order, duplicate_groups, held_out_groups
 from nopg.errors import DataError
 
-__all__ = ["RegressionTable"]
-
 
 @dataclass(frozen=True, slots=True)
 class RegressionTable:

@@ -26,8 +26,6 @@ from nopg.models._held_out_rows import OwnRows
 from nopg.models._log_summary import LogSummary
 from nopg.models._statistics import Statistics
 
-__all__ = ["holds_fleet", "holds_summary", "load_fleet", "load_summary", "save_summary"]
-
 _SAMPLE, _SUMS, _PLANTS, _REPAIRS = "sample.parquet", "sums.safetensors", "plants.json", "repairs.json"
 
 

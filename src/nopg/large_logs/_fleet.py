@@ -18,8 +18,6 @@ from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
 from nopg.models._one_step import OneStep
 
-__all__ = ["Fleet"]
-
 # With fewer states in which its task begins, a plant begins where others do as well.
 _FEW_STARTS = 30
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from nopg.large_logs._pooling import Pool
 
-__all__ = ["FleetReport", "PlantReport"]
-
 # A plant stands out beyond this robust z-score of its log error; among few plants none does. Chosen on fleets
 # of the study with seeds from 100 on.
 _STANDS_OUT, _FEWEST = 2.5, 8

@@ -18,8 +18,6 @@ from nopg.data.io._paths import Paths, find_files
 from nopg.data.io._roles import Columns, resolve_columns, split_arguments
 from nopg.errors import DataError
 
-__all__ = ["LargeLog", "LogPart", "joined"]
-
 _SUFFIXES = (".parquet", ".pq")
 _PART_ROWS = 1 << 17
 # Parts of which a sample has rows.
@@ -138,11 +136,12 @@ class LargeLog:
         if data.initial_states is not None:
             return data.initial_states
         if data.episodes is None or not self.has_episodes:
-            return data.states
-        first = torch.ones(len(data), dtype=torch.bool)
-        first[1:] = data.episodes[1:] != data.episodes[:-1]
-        first[0] = part.number == 0  # any other part may begin within an episode
-        return data.states[first]
+            return data.states if data.begins is None else data.states[data.begins]
+        begins = torch.ones(len(data), dtype=torch.bool)
+        begins[1:] = data.episodes[1:] != data.episodes[:-1]
+        begins = begins if data.begins is None else data.begins.clone()
+        begins[0] &= part.number == 0  # any other part may begin within an episode
+        return data.states[begins]
 
 
 def _run(data: Transitions, rows: int) -> Transitions:
@@ -164,4 +163,4 @@ def joined(runs: Sequence[Transitions]) -> Transitions:
     given = [name for name in _COLUMNS if getattr(first, name) is not None]
     columns = {name: torch.cat([getattr(run, name) for run in runs]) for name in given}
     episodes = None if first.episodes is None else torch.cat(numbers)
-    return replace(first, **columns, episodes=episodes, initial_states=None)  # type: ignore[arg-type]
+    return replace(first, **columns, episodes=episodes, initial_states=None, begins=None)  # type: ignore[arg-type]

@@ -17,8 +17,6 @@ from nopg.large_logs._log import LargeLog, LogPart
 from nopg.large_logs._sums import PassSums, sum_parts
 from nopg.models._one_step import OneStep
 
-__all__ = ["sum_on_processes"]
-
 _SECONDS = 1.0
 # What a process works with, set once when it starts.
 _task: dict[str, Any] = {}

@@ -20,8 +20,6 @@ from nopg.models._one_step import OneStep
 from nopg.models._regression_rows import RowBatch
 from nopg.models._statistics import Statistics
 
-__all__ = ["Pool", "Pooling"]
-
 # Effective rows of other plants that are compared, in units of the plant's own rows.
 _RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 # Errors within this factor of the least are equal: more rows are then more certain.

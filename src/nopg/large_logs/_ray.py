@@ -7,8 +7,6 @@ from typing import Any
 
 from nopg.data.io._files import extra
 
-__all__ = ["on_ray"]
-
 
 def on_ray(task: Callable[[int], bytes], count: int) -> list[bytes]:
     """Return the results of tasks 0 to count − 1, on the cluster of `RAY_ADDRESS` or else on this machine."""

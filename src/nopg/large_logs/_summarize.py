@@ -25,8 +25,6 @@ from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
 from nopg.models._regression_rows import NUM_GROUPS
 
-__all__ = ["Engine", "summarize", "summarize_fleet"]
-
 _SAMPLE_ROWS = 20_000
 
 Engine = Callable[[Callable[[int], bytes], int], Sequence[bytes]]

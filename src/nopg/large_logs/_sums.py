@@ -18,8 +18,6 @@ from nopg.models._one_step import OneStep
 from nopg.models._regression_rows import RowBatch
 from nopg.models._statistics import Statistics
 
-__all__ = ["PassSums", "PlantSums", "ShardTask", "sum_parts"]
-
 _MOST_STARTS = 1_000
 # Rows of a plant by which its predictions are compared.
 _MOST_ROWS = 1_000

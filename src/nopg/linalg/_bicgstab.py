@@ -13,8 +13,6 @@ from nopg.linalg._resolvent import Resolvent
 from nopg.linalg._solution import Solution
 from nopg.linalg._solver import Solver
 
-__all__ = ["BiCGSTAB"]
-
 # Below this cosine between shadow residual and residual the recurrence breaks down.
 _BREAKDOWN = 1e-12
 _MAX_RESTARTS = 20

@@ -19,8 +19,6 @@ from nopg.linalg._resolvent import Resolvent
 from nopg.linalg._solution import Solution
 from nopg.linalg._solver import Pair, Solver
 
-__all__ = ["Auto", "solver_by_name"]
-
 _log = logging.getLogger(__name__)
 
 # The choice is repeated when an equation needs this many times the work of the trial.

@@ -14,8 +14,6 @@ from nopg.linalg._scale import solve_at_safe_scale
 from nopg.linalg._solution import Solution
 from nopg.linalg._solver import Pair, Solver
 
-__all__ = ["DenseLU"]
-
 
 @dataclass(frozen=True, slots=True)
 class DenseLU(Solver):

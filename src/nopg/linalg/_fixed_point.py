@@ -11,8 +11,6 @@ from nopg.linalg._resolvent import Resolvent
 from nopg.linalg._solution import Solution
 from nopg.linalg._solver import Solver
 
-__all__ = ["FixedPoint"]
-
 
 @dataclass(frozen=True, slots=True)
 class FixedPoint(Solver):

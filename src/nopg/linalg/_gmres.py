@@ -15,8 +15,6 @@ from nopg.linalg._resolvent import Preconditioner, Resolvent
 from nopg.linalg._solution import Solution
 from nopg.linalg._solver import CALL, Pair, Solver
 
-__all__ = ["GMRES"]
-
 # A basis vector shortened to less than this share of its length is orthogonalised again.
 _LEAST_LENGTH = 0.05
 # A preconditioner is rebuilt when a solve needs more than 1.15 k + 2 steps, k those of its first solve.

@@ -16,8 +16,6 @@ from nopg.linalg._multilevel import MultilevelInverse
 from nopg.linalg._rows import RowPattern, SparsePattern, SparseRows, row_starts
 from nopg.neighbors import neighbor_search
 
-__all__ = ["CellHierarchy"]
-
 # There is one representative for 2 to 4 rows, for more above the maximum.
 _MOST_REPRESENTATIVES = 1 << 17
 _ROWS_EACH = 2

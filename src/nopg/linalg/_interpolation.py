@@ -15,8 +15,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["centered_weights"]
-
 Columns = tuple[Tensor, ...]
 
 # A block of this size stays in the cache.

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from nopg.linalg._rows import SparsePattern, SparseRows, row_starts
 
-__all__ = ["Aggregation", "Level", "build_level", "cell_weights"]
-
 # Share of the weight of a cell that is divided evenly among its rows, whatever the visits.
 _EVEN_SHARE = 0.1
 

@@ -26,8 +26,6 @@ from nopg.linalg._resolvent import Preconditioner
 from nopg.linalg._rows import SparseRows
 from nopg.linalg._solver import CALL
 
-__all__ = ["MultilevelInverse"]
-
 # Steps on each level but the last, for every power of ten of the horizon 1/(1 − γ).
 _STEPS_PER_DECADE = 2.0
 # Calls of torch in one step on one level.

@@ -10,8 +10,6 @@ from nopg.linalg._hierarchy import CellHierarchy
 from nopg.linalg._resolvent import Preconditioner, SubstochasticOperator
 from nopg.linalg._rows import SparseRows
 
-__all__ = ["TransitionOperator"]
-
 
 class TransitionOperator(SubstochasticOperator):
     """P = diag(c)·A·R: weights R of the queries, averaged by A over the g queries of each node.

@@ -6,8 +6,6 @@ from torch import Tensor
 
 from nopg.linalg._rows import SparseRows
 
-__all__ = ["ReplacedRows"]
-
 
 class ReplacedRows(SparseRows):
     """A matrix of a fixed pattern with a few rows of another one.

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from nopg.linalg._solution import Solution
 
-__all__ = ["Preconditioner", "Resolvent", "SubstochasticOperator"]
-
 
 class SubstochasticOperator(ABC):
     """A square P with non-negative entries and row sums of at most 1, known by its products only.

@@ -12,8 +12,6 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-__all__ = ["RowPattern", "SparsePattern", "SparseRows", "row_starts"]
-
 with warnings.catch_warnings():
     # torch warns once that compressed sparse rows are in beta.
     warnings.simplefilter("ignore")

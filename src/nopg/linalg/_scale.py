@@ -11,8 +11,6 @@ from torch import Tensor
 from nopg.linalg._resolvent import Resolvent
 from nopg.linalg._solution import Solution
 
-__all__ = ["solve_at_safe_scale"]
-
 
 class _Solve(Protocol):
     def __call__(

@@ -11,8 +11,6 @@ from nopg.linalg._resolvent import Resolvent
 from nopg.linalg._scale import solve_at_safe_scale
 from nopg.linalg._solution import Solution
 
-__all__ = ["CALL", "Pair", "Solver"]
-
 Pair = tuple[Tensor, Tensor]
 
 CALL = 5_000

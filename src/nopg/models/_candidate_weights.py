@@ -12,8 +12,6 @@ from nopg.errors import ArgumentError
 from nopg.linalg._rows import RowPattern
 from nopg.models._prior_mass import known_and_unknown
 
-__all__ = ["CandidateWeights", "log_kernel"]
-
 # A block of this size stays in the cache.
 _ENTRIES_AT_ONCE = 1 << 16
 # Up to this size the actions of candidates are stored, which saves a third of the time.

@@ -12,8 +12,6 @@ from nopg.errors import ArgumentError
 from nopg.kernels import GaussianKernel
 from nopg.neighbors import NeighborSearch
 
-__all__ = ["CandidateGraph", "CandidateSearch", "sorted_rows", "tied_with_the_next"]
-
 # A sample with ψ below this share of the row's largest is not a candidate: 10⁻³ suffices for q, 10⁻⁴ for the
 # gradient, whose error is 10 to 90 times that of q, and 10⁻⁵ for a bound that few rows exceed.
 _NEGLIGIBLE = 1e-5

@@ -8,16 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg._support import BLENDED, blend, embed
 from nopg._typing import FloatArray, IntArray
 from nopg.models._charts import Charts
-from nopg.models._excitation import TOLERATED
-from nopg.models._features import FirstFeatures
-
-__all__ = ["ChartFit"]
-
-# Charts that a prediction blends; at the next nearest chart the weight of the last has fallen to 0.
-_BLENDED = 4
-_TINY = 1e-9
 
 
 class ChartFit:
@@ -32,7 +25,7 @@ class ChartFit:
         shape, space = charts.shape, charts.space
         self.columns, self.num_charts = charts.columns, len(charts.centers)
         self._regressors = charts.regressors.tolist()
-        self._units, self._first = _array(space.units), FirstFeatures(space, shape.used)
+        self._units, self._first = _array(space.units), space.first_features(shape.used)
         self._periods = {k: float(space.periods[k]) for k in space.periods.nonzero()[:, 0].tolist()}
         self._total_noise = self._noise = _array(charts.noise.T)
         # b·features = level + Σ gᵢfᵢ + Σ fᵢSᵢⱼfⱼ/2 of the first features: (t, P), (q, t, P), (P, q·t, q).
@@ -55,13 +48,13 @@ class ChartFit:
         self._matrix = None
         if shape.degree == 2:
             self._matrix = _array(_symmetric(flat[1 + d :].permute(1, 2, 0), d).permute(2, 3, 0, 1))
-        self._tree, self._centers = charts.tree, _array(charts.centers.T)
-        self._radius = _array(charts.radius.square())
+        near = charts.support
+        self._tree, self._centers = charts.tree, np.ascontiguousarray(near.centers.T)
+        self._radius = np.square(near.radii)
         self._scale = _array((charts.scale / space.units[charts.regressors]).T)  # of raw offsets
         self._low, self._high = _array(charts.low.T), _array(charts.high.T)
-        self._weight = _array(shape.metric / space.units)
-        per_unit = charts.uncertainty / (space.units[:, None] * space.units)
-        self._unsure = _array(per_unit.permute(1, 2, 0) / TOLERATED)  # (d, d, C), of raw offsets
+        self._weight, self._period_of = near.weights, near.periods
+        self._unsure = np.ascontiguousarray(near.covariance.transpose(1, 2, 0))  # (d, d, C)
         self._local = shape.metric.nonzero()[:, 0].tolist()
 
     def take_off(self, of_sensors: FloatArray) -> None:
@@ -99,8 +92,8 @@ class ChartFit:
     ) -> tuple[FloatArray, FloatArray | None]:
         """Return the same as `predict`, of the local polynomials alone."""
         C, m = self.num_charts, x.shape[1]
-        k = min(_BLENDED, max(C - 1, 1))
-        distance, found = self._tree.query(self._embed(x), k=min(k + 1, C))
+        k = min(BLENDED, max(C - 1, 1))
+        distance, found = self._tree.query(embed(x, self._weight, self._period_of).T, k=min(k + 1, C))
         near = np.ascontiguousarray(found.reshape(m, -1).T)
         D = np.ascontiguousarray(np.square(distance.reshape(m, -1)).T)
         apart = x[:, None] - self._centers[:, near]  # (d, k + 1, m)
@@ -119,8 +112,8 @@ class ChartFit:
         values[:t], values[-1] = y, D[:k] / radius + (unsure * apart[:, :k]).sum(axis=0)
         if noise:
             values[t:-1] = self._noise[:, own]
-        blend, by_distance = _blend(D)
-        out = (blend * values).sum(axis=1)
+        share_of, by_distance = blend(D)
+        out = (share_of * values).sum(axis=1)
         if not slopes:
             return out, None
 
@@ -133,9 +126,9 @@ class ChartFit:
             for column in self._local:
                 jacobian[:, column] = ((values - out[:, None]) * by_weight[column]).sum(axis=1)
         moves = np.where(offsets == clamped, scale, 0.0)
-        local = (blend * slope * moves[:, None]).sum(axis=2)  # (d_r, t, m)
+        local = (share_of * slope * moves[:, None]).sum(axis=2)  # (d_r, t, m)
         jacobian[:t, self._regressors] += local.transpose(1, 0, 2)
-        jacobian[-1] += (blend * (rises[:, :k] / radius + 2.0 * unsure)).sum(axis=1)
+        jacobian[-1] += (share_of * (rises[:, :k] / radius + 2.0 * unsure)).sum(axis=1)
         return out, jacobian
 
     def _polynomials(self, offsets: FloatArray, charts: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -153,17 +146,6 @@ class ChartFit:
             unit = self._units[column]
             slopes[column] = 2.0 * self._weight[column] ** 2 * unit * np.sin(apart[column] / unit)
         return slopes
-
-    def _embed(self, x: FloatArray) -> FloatArray:
-        """Return the inputs as points (m, ·) of the metric of the charts."""
-        columns = []
-        for k in self._local:
-            if k not in self._periods:
-                columns.append(self._weight[k] * x[k])
-                continue
-            angle, w = x[k] / self._units[k], self._weight[k] * self._units[k]
-            columns += [w * np.cos(angle), w * np.sin(angle)]
-        return np.stack(columns, axis=1) if columns else np.zeros((x.shape[1], 1))
 
     def _add_global(
         self, x: FloatArray, part: IntArray | None, out: FloatArray, jacobian: FloatArray | None
@@ -192,20 +174,6 @@ class ChartFit:
             some = part == number
             bent[:, :, some] = (self._global_matrix[number] @ F[:, some]).reshape(*shape[:2], -1)
         return bent
-
-
-def _blend(D: FloatArray) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
-    """Return the weights b/Σb (k, m) of charts, b = (1 − D/D_last)², from squared distances (k + 1, m).
-
-    The second is what their derivative needs: D/D_last and −2(1 − D/D_last)/(D_last Σb); None for one chart.
-    """
-    if len(D) == 1:
-        return np.ones_like(D), None
-    last = np.maximum(D[-1:], np.finfo(np.float64).tiny)
-    share = np.minimum(D[:-1] / last, 1.0)
-    b = np.square(1.0 - share) + _TINY
-    total = b.sum(axis=0)
-    return b / total, (share, -2.0 * (1.0 - share) / (last * total))
 
 
 def _symmetric(products: Tensor, d: int) -> Tensor:

@@ -15,8 +15,6 @@ from nopg.models._charts import ChartShape
 from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows, design
 
-__all__ = ["LARGEST_ERROR", "HeldOutFit", "select_shapes"]
-
 _ROWS_HELD_OUT, _ROWS_HELD_OUT_IN_SEARCH = 400, 200
 _ROWS_KNOWN = 4_000
 # Candidates: reference rows per coefficient, ridges.

@@ -15,8 +15,6 @@ from torch import Tensor
 from nopg._typing import IntArray
 from nopg.models._regression_rows import InputSpace, RowBatch, design
 
-__all__ = ["ChartPlaces", "ChartSums", "kernel_weights"]
-
 # Rows among which those near charts are found at once, and about how many numbers of pairs of a chart and a
 # row are computed at once.
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 1 << 17, 1 << 21

@@ -10,12 +10,11 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from nopg._support import ChartSupport
 from nopg.models._chart_sums import ChartPlaces, ChartSums
-from nopg.models._excitation import Excitation, local_uncertainty, noise_share
+from nopg.models._excitation import TOLERATED, Excitation, local_uncertainty, noise_share
 from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows, RowBatch
-
-__all__ = ["BlockSums", "ChartShape", "Charts", "farthest_points"]
 
 BlockSums = tuple[GlobalFit, ChartSums | None]
 """What charts are a function of, beside their places."""
@@ -165,6 +164,18 @@ class Charts:
         self.noise = ((q * narrow - broad) / (q - 1.0)).clamp(min=0.0).sqrt()
         gram = sums.scatter * (whole.num_rows / whole.weight)  # copies of rows tell nothing new
         self.uncertainty = self._slope_uncertainty(gram, excitation)
+
+    @property
+    def support(self) -> ChartSupport:
+        """Distances to these charts and the uncertainty of their slopes, of raw inputs."""
+        units = self.space.units
+        return ChartSupport(
+            centers=self.centers.numpy(),
+            radii=self.radius.numpy(),
+            covariance=(self.uncertainty / (units[:, None] * units) / TOLERATED).numpy(),
+            weights=(self.shape.metric / units).numpy(),
+            periods=self.space.periods.numpy(),
+        )
 
     @property
     def _local_inputs(self) -> int:

@@ -18,8 +18,6 @@ from nopg.models._log_summary import LogSummary
 from nopg.models._model import RewardFunction
 from nopg.models._prior_mass import check_prior_mass
 
-__all__ = ["LocalModelConfig", "ModelConfig", "PaperModelConfig", "model_config"]
-
 # Below this many rows float64 costs little.
 _FLOAT32_ABOVE = 20_000
 

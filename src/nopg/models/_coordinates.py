@@ -11,8 +11,6 @@ from torch import Tensor
 from nopg.data import Transitions
 from nopg.models._regression_rows import InputSpace
 
-__all__ = ["StateCoordinates"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateCoordinates:

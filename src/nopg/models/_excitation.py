@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg._typing import FloatArray, IntArray
-from nopg.models._features import FirstFeatures
+from nopg._first_features import FirstFeatures
+from nopg._support import FitVariance
 from nopg.models._regression_rows import InputSpace, RegressionRows, RowBatch
-
-__all__ = ["TOLERATED", "Excitation", "GlobalUncertainty", "local_uncertainty", "noise_share"]
 
 TOLERATED = 0.25
 """Variance of a prediction, in units of its target's, that counts like a distance of one radius."""
@@ -105,70 +103,36 @@ class Excitation:
         R = np.zeros((d, len(F), m))  # ∂F/∂x
         R[self._first.columns, np.arange(len(F))] = rates
         if self.degree == 2:
-            one, other = self._pairs
+            one, other = np.triu_indices(len(F))
             R = np.concatenate([R, R[:, one] * F[other] + F[one] * R[:, other]], axis=1)
         jacobian = torch.as_tensor(R).permute(2, 0, 1) * self.space.units[:, None]  # (m, d, q)
         return jacobian @ uncertainty @ jacobian.mT
 
-    def variance(
-        self, x: FloatArray, uncertainty: FloatArray, *, slopes: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the variance (m,) of a prediction at inputs (d, m) from that of the coefficients (q, q).
-
-        The second is its derivative by the inputs, shape (d, m), or 0 if not requested.
-        """
-        F, rates = self._first.at(x)
-        k, slope = len(F), np.zeros_like(x)
-        one, other = self._pairs
-        features = np.concatenate([F, F[one] * F[other]]) if self.degree == 2 else F
-        apart = features - self.center.numpy()[:, None]
-        bent = uncertainty @ apart
-        value: FloatArray = (apart * bent).sum(axis=0)
-        if not slopes:
-            return value, slope
-        by_first = bent[:k]
-        if self.degree == 2:
-            by_product = np.zeros((k, *F.shape))
-            by_product[one, other] = bent[k:]
-            by_product[other, one] += bent[k:]  # a square counts twice
-            by_first = by_first + (by_product * F).sum(axis=1)
-        self._first.add_slopes(slope, 2.0 * rates * by_first)
-        return value, slope
+    def variance(self, uncertainty: Tensor) -> FitVariance:
+        """Return the variance of predictions anywhere, from that of the coefficients (q, q)."""
+        return FitVariance(self._first, self.center.numpy(), uncertainty.numpy())
 
     @cached_property
     def _first(self) -> FirstFeatures:
         """Features of degree 1."""
-        return FirstFeatures(self.space, self.varies)
-
-    @cached_property
-    def _pairs(self) -> tuple[IntArray, IntArray]:
-        """The two factors of each feature of degree 2."""
-        one, other = np.triu_indices(len(self._first))
-        return one, other
+        return self.space.first_features(self.varies)
 
 
-class GlobalUncertainty:
-    """The variance of the predictions of global fits, in units of the tolerated one.
+def fit_variances(
+    excitations: Mapping[int, Excitation], fits: Sequence[tuple[int, Tensor]]
+) -> tuple[FitVariance, ...]:
+    """Return the variance of the predictions of global fits, in units of the tolerated one, by degree.
 
     Args:
         excitations: By degree.
         fits: Degree of each fit, and the noise (t,) of its targets.
     """
-
-    def __init__(self, excitations: Mapping[int, Excitation], fits: Sequence[tuple[int, Tensor]]) -> None:
-        self._designs = list[tuple[Excitation, FloatArray]]()
-        for degree in sorted({degree for degree, _ in fits}):
-            excitation = excitations[degree]
-            noise = torch.cat([noise for one, noise in fits if one == degree])
-            self._designs.append((excitation, (excitation.uncertainty(noise) / TOLERATED).numpy()))
-
-    def at(self, x: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the variance (m,) at inputs (d, m), and its derivative (d, m) or 0 if not requested."""
-        value, slope = np.zeros(x.shape[1]), np.zeros_like(x)
-        for excitation, covariance in self._designs:
-            more, by_x = excitation.variance(x, covariance, slopes=slopes)
-            value, slope = value + more, slope + by_x
-        return value, slope
+    found = []
+    for degree in sorted({degree for degree, _ in fits}):
+        noise = torch.cat([noise for one, noise in fits if one == degree])
+        excitation = excitations[degree]
+        found.append(excitation.variance(excitation.uncertainty(noise) / TOLERATED))
+    return tuple(found)
 
 
 def local_uncertainty(prior: Tensor, gram: Tensor, noise: Tensor) -> Tensor:

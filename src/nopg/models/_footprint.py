@@ -8,8 +8,6 @@ from nopg._memory import free_memory, gigabytes
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, MemoryBudgetError
 
-__all__ = ["Footprint", "memory_budget"]
-
 # Default budget as a share of the free memory.
 _SHARE_OF_FREE = 0.6
 # The interpreter with torch and scipy.

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from nopg.models._regression_rows import RowBatch
 
-__all__ = ["GlobalFit"]
-
-_RIDGE = 1e-9
+# Relative to the largest diagonal entry, and what keeps the sums of no rows regular.
+_RIDGE, _NO_ROWS = 1e-9, 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,9 @@ class GlobalFit:
 
 
 def _regression(gram: Tensor, moment: Tensor) -> Tensor:
-    """Return coefficients (…, q, t) from Σ wffᵀ and Σ wfyᵀ."""
-    ridge = _RIDGE * gram.diagonal(dim1=-2, dim2=-1).amax(dim=-1).clamp(min=1e-300)
-    eye = torch.eye(gram.shape[-1], dtype=torch.float64)
-    solved: Tensor = torch.linalg.solve(gram + ridge[..., None, None] * eye, moment)
+    """Return coefficients (…, q, t) from Σ wffᵀ and Σ wfyᵀ; the first feature is 1, whose level is free."""
+    ridge = _RIDGE * gram.diagonal(dim1=-2, dim2=-1).amax(dim=-1, keepdim=True).clamp(min=_NO_ROWS)
+    penalty = ridge.repeat_interleave(gram.shape[-1], dim=-1)
+    penalty[..., 0] = _NO_ROWS
+    solved: Tensor = torch.linalg.solve(gram + torch.diag_embed(penalty), moment)
     return solved

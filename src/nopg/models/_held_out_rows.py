@@ -12,8 +12,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from nopg.models._local_model import LocalModel
 
-__all__ = ["HeldOutRows", "OwnRows"]
-
 _MOST_ROWS = 2_000
 
 

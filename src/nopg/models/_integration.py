@@ -13,8 +13,6 @@ from nopg._seeding import generator
 from nopg.data import Schema
 from nopg.errors import ArgumentError
 
-__all__ = ["IntegrationRule", "KernelMean", "MonteCarlo", "raw_spread"]
-
 
 class IntegrationRule(ABC):
     """The points at which the integrand over next states is evaluated."""

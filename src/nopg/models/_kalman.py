@@ -10,8 +10,6 @@ from torch import Tensor
 
 from nopg._typing import FloatArray
 
-__all__ = ["SteadyFilter"]
-
 # Steps that the filter looks back.
 _MEMORY = 40
 _ROUNDING = 1e-9

@@ -13,11 +13,11 @@ from nopg._derived import DerivedColumns
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data import Transitions
 
-__all__ = ["ExogenousMoves", "ExogenousPaths", "KnownColumns"]
-
 # Rows whose moves a value may make next: this share of the rows with the nearest values, at least so many.
 # A set-point that steps every hundred rows steps in some of them.
 _SHARE_OF_ROWS, _FEWEST_ROWS = 0.2, 100
+# Values this near to each other, as a share of their range, differ by rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,16 +27,19 @@ class ExogenousMoves:
     Attributes:
         values: Logged values in ascending order, shape (n,).
         moves: What each did next, shape (n,).
+        passed: Weight of the rows before each, and of all, shape (n + 1,).
     """
 
     values: FloatArray
     moves: FloatArray
+    passed: FloatArray
 
     @classmethod
-    def of(cls, values: FloatArray, moves: FloatArray) -> ExogenousMoves:
-        """Return the moves from values (n,) in any order."""
-        order = np.argsort(values, kind="stable")
-        return cls(values[order], moves[order])
+    def of(cls, values: FloatArray, moves: FloatArray, weights: FloatArray | None = None) -> ExogenousMoves:
+        """Return the moves from values (n,) in any order, with weights (n,), one each by default."""
+        order = np.lexsort((moves, values))
+        each = np.ones(len(values)) if weights is None else weights[order]
+        return cls(values[order], moves[order], np.concatenate([[0.0], np.cumsum(each)]))
 
     def draw(self, value: FloatArray, normal: FloatArray) -> FloatArray:
         """Return moves (m,) from values (m,): that of a row among those with the nearest values.
@@ -47,9 +50,12 @@ class ExogenousMoves:
         """
         count = len(self.values)
         width = min(max(round(_SHARE_OF_ROWS * count), _FEWEST_ROWS), count)
-        first = np.clip(np.searchsorted(self.values, value) - width // 2, 0, count - width)
-        row = first + np.minimum((ndtr(normal) * width).astype(np.int64), width - 1)
-        found: FloatArray = self.moves[row]
+        apart = _ROUNDING * (self.values[-1] - self.values[0])
+        below, above = (np.searchsorted(self.values, value + by) for by in (-apart, apart))
+        first = np.clip((below + above) // 2 - width // 2, 0, count - width)
+        before, after = self.passed[first], self.passed[first + width]
+        row = np.searchsorted(self.passed, before + ndtr(normal) * (after - before), side="right") - 1
+        found: FloatArray = self.moves[np.clip(row, first, first + width - 1)]
         return found
 
 
@@ -130,9 +136,12 @@ class ExogenousPaths:
         known: Its columns.
         groups: The group of each row, shape (n,).
         kept: Parts (P, G) of the groups.
+        weights: Of each row, shape (n,).
     """
 
-    def __init__(self, data: Transitions, known: KnownColumns, groups: Tensor, kept: Tensor) -> None:
+    def __init__(
+        self, data: Transitions, known: KnownColumns, groups: Tensor, kept: Tensor, weights: Tensor
+    ) -> None:
         self._tables = dict[int, list[ExogenousMoves]]()
         if not known.moving:
             return
@@ -140,7 +149,7 @@ class ExogenousPaths:
         for column in known.moving:
             values, moves = data.states[:, column], steps[:, column]
             self._tables[column] = [
-                ExogenousMoves.of(values[rows].numpy(), moves[rows].numpy()) for rows in inside
+                ExogenousMoves.of(*(one[rows].numpy() for one in (values, moves, weights))) for rows in inside
             ]
 
     def move(self, after: FloatArray, states: FloatArray, normal: FloatArray, part: IntArray | None) -> None:

@@ -9,8 +9,6 @@ import numpy as np
 from nopg.models._lag_folds import FOLDS, excess, folds_of, nested_coefficients, standardized
 from nopg.models._lag_table import LagTable, Numbers, Rows
 
-__all__ = ["DelaySearch", "FoundDelay"]
-
 # Earlier values of a column that enter one by one; those before them as means over 4, 8, 16, … rows.
 _SINGLE = 3
 # Excess of a held-out error, in standard errors, up to which an action is left out; the interval of delays

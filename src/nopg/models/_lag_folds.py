@@ -7,8 +7,6 @@ from scipy.linalg import cholesky, solve_triangular
 
 from nopg.models._lag_table import Numbers, Rows
 
-__all__ = ["FOLDS", "excess", "folds_of", "nested_coefficients", "standardized"]
-
 FOLDS = 10
 """Number of blocks of successive rows that are held out in turn."""
 

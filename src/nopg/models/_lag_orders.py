@@ -11,8 +11,6 @@ import numpy as np
 from nopg.models._lag_folds import FOLDS, excess, folds_of, nested_coefficients
 from nopg.models._lag_table import LagTable, Numbers, Rows
 
-__all__ = ["OrderSearch", "Orders", "longer"]
-
 # Fewer lags are taken while the root mean square error exceeds the least one by at most a tenth, or the mean
 # square by one standard error or by this share of the variance of what is predicted.
 _SHARE, _ERRORS, _NEGLIGIBLE = 1.1**2 - 1.0, 1.0, 1e-4

@@ -11,8 +11,6 @@ from nopg.models._lag_delays import DelaySearch, FoundDelay
 from nopg.models._lag_orders import Orders, OrderSearch, longer
 from nopg.models._lag_table import LagTable, Rows
 
-__all__ = ["LagChoice", "select_lags"]
-
 # Longest delay that is searched by default, and as a share of the length of a run.
 _MOST, _SHARE_OF_RUN = 30, 4
 # Fewer searched steps than this leave out delays that are common.

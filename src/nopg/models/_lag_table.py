@@ -11,8 +11,6 @@ import numpy.typing as npt
 from nopg.data import Transitions
 from nopg.data._episodes import spaced_blocks
 
-__all__ = ["LagTable", "Numbers", "Rows"]
-
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
 from nopg.models._regression_rows import InputSpace
 
-__all__ = ["highest_reward", "input_range", "lowest_mean_reward", "state_bounds"]
+Numbers = npt.NDArray[np.float64]
 
 # Rewards exceed the highest logged one by at most this share of their range.
 _REWARD_MARGIN = 0.05
@@ -40,8 +42,8 @@ def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
 
 def input_range(
     space: InputSpace, extremes: Tensor, relevant: Tensor, past: BoolArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the logged minimum, maximum and the margin of each input (d, 1).
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the logged minimum, maximum and the margin of each input (d,).
 
     An angle has no limits, nor has a state column that holds past values alone, `past` (d_s,): these were
     compared with their limits when they were present.
@@ -58,7 +60,7 @@ def input_range(
     free = space.periods > 0
     free[: len(past)] |= torch.as_tensor(past)
     low, high = torch.where(free, -math.inf, low), torch.where(free, math.inf, high)
-    return low[:, None].numpy(), high[:, None].numpy(), margin[:, None].numpy()
+    return low.numpy(), high.numpy(), margin.numpy()
 
 
 def highest_reward(rewards: Tensor, spread: float) -> float:

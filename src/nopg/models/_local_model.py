@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nopg._seeding import generator
+from nopg._support import Support
 from nopg.data import Transitions
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
 from nopg.models._column_fit import ColumnFit
@@ -20,14 +21,14 @@ from nopg.models._coordinates import StateCoordinates
 from nopg.models._held_out_rows import HeldOutRows, OwnRows
 from nopg.models._known_columns import KnownColumns
 from nopg.models._limits import highest_reward, lowest_mean_reward, state_bounds
+from nopg.models._memory import Memory, memory_of
 from nopg.models._model import RewardFunction
 from nopg.models._noise import Noise
 from nopg.models._one_step import OneStep, Prediction
 from nopg.models._regression_rows import RegressionRows
+from nopg.models._residuals import Residuals
 from nopg.models._statistics import Statistics
 from nopg.models._termination import TerminationRule
-
-__all__ = ["LocalModel", "Prediction"]
 
 # Predicted rewards are below the lowest logged one by at most this multiple of the logged range.
 _REWARD_MARGIN_BELOW = 1.0
@@ -82,7 +83,8 @@ class LocalModel:
         known = KnownColumns.of(data)
         space = rows.space.first(self.num_states)
         self.state_space = replace(space, units=known.weighted_units(space.units))
-        self.coordinates = StateCoordinates.of(data, space, known.derived.lags)
+        distinct = data.take(rows.first[rows.sample])  # in an order that no log decides
+        self.coordinates = StateCoordinates.of(distinct, space, known.derived.lags)
         left_out = [*np.flatnonzero(known.all).tolist(), *([] if reward is None else [self.num_states])]
         derived = range(known.num_measured, self.num_states)
         self.fits = select_shapes(rows, left_out, derived)
@@ -91,7 +93,7 @@ class LocalModel:
         self.is_sample = whole is not None
         if whole is not None:
             self.steps.take(whole)
-        self.termination = TerminationRule.of(data, self.state_space)
+        self.termination = TerminationRule.of(distinct, self.state_space)
         rewards = data.rewards
         if reward is not None:
             rewards = reward(data.states, data.actions, data.next_states).detach().double()
@@ -124,6 +126,11 @@ class LocalModel:
     def rows(self) -> RegressionRows:
         """Rows of the steps: distinct rows of the log, states filtered where sensors are noisy."""
         return self.steps.rows
+
+    @property
+    def support(self) -> Support:
+        """Which states and actions the data know."""
+        return self.steps.support
 
     @property
     def noise(self) -> Noise:
@@ -230,6 +237,16 @@ class LocalModel:
     def held_out(self) -> HeldOutRows:
         """Rows of the log, predicted without their group of episodes."""
         return HeldOutRows.of(self)
+
+    @cached_property
+    def residuals(self) -> Residuals | None:
+        """Errors on held-out rows; None where there is a single group, or rows of other plants."""
+        return None if self.rows.num_groups < 2 or self.own_rows is not None else Residuals.of(self)
+
+    @cached_property
+    def memory(self) -> tuple[Memory, ...]:
+        """How far errors on held-out rows are predicted by what is not in these rows."""
+        return () if self.residuals is None else memory_of(self.residuals)
 
     @property
     def noise_share(self) -> float:

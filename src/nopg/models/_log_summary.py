@@ -11,14 +11,12 @@ from nopg.data._column_counts import ColumnCounts
 from nopg.models._held_out_rows import OwnRows
 from nopg.models._statistics import Statistics
 
-__all__ = ["LogSummary"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogSummary:
     """A sample of the rows of a log, and sums over all of them.
 
-    From the sample come shapes and places of charts, the noise, starts and the support of states; all rows
+    From the sample come shapes and places of charts, the noise and starts; all rows
     count in the predictions, and in the halves that intervals come from.
 
     Attributes:

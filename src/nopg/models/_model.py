@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,6 @@ from nopg.errors import ArgumentError
 from nopg.linalg._hierarchy import CellHierarchy
 from nopg.linalg._operator import TransitionOperator
 from nopg.linalg._rows import RowPattern, SparseRows
-
-__all__ = ["Backup", "Queries", "RewardFunction", "TransitionModel"]
 
 RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Rewards (m,) of raw states (m, d_s), actions (m, d_a) and next states (m, d_s), in torch."""
@@ -84,17 +82,6 @@ class Queries(ABC):
                 f"these queries are in {here[0]} on {here[1]} only, not in {there[0]} on {there[1]}"
             )
         return self
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the state that the next backup depends on beside its arguments."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:  # noqa: B027 (most have no state)
-        """Restore this state; an empty one is that of new queries."""
-
-    @abstractmethod
-    def support(self) -> Tensor:
-        """Return the effective sample size at each query, over all actions, shape (m,)."""
 
 
 class TransitionModel(ABC):

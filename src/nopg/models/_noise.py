@@ -17,8 +17,6 @@ from nopg.data._episodes import spaced_blocks
 from nopg.models._kalman import SteadyFilter
 from nopg.models._known_columns import KnownColumns
 
-__all__ = ["Noise", "filtered_states"]
-
 # Rows that noise is estimated from.
 _MOST_ROWS, _FEWEST_PAIRS = 4_000, 30
 # A residual is a jump beyond this many standard deviations; normal noise has 3 in 10⁷ there.

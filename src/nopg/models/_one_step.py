@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,24 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg._support import Support, unknown_share
 from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.models._chart_fit import ChartFit
 from nopg.models._chart_selection import HeldOutFit
 from nopg.models._charts import Charts, ChartShape
-from nopg.models._excitation import Excitation, GlobalUncertainty
+from nopg.models._excitation import Excitation, fit_variances
 from nopg.models._known_columns import ExogenousPaths, KnownColumns
 from nopg.models._limits import input_range
 from nopg.models._noise import Noise, filtered_states
 from nopg.models._regression_rows import RegressionRows, RowBatch
 from nopg.models._statistics import Statistics, joined_extremes
 
-__all__ = ["OneStep", "Prediction"]
-
-# Log-odds of the unknown share: at the centre of a chart, and their slope by δ², δ the distance to the
-# nearest charts in radii. Within a radius almost nothing is unknown, at three radii almost everything. The
-# variance of a prediction, where slopes are uncertain, adds to δ².
-_LOG_ODDS_INSIDE, _LOG_ODDS_SLOPE = math.log(1e-4), 2.0
 # How often states are filtered and steps fitted again, and how far from the second time on: a stiff fit leads
 # to a filter after which the next is loose, and the reverse.
 _FILTERINGS, _DAMPING = 3, 0.5
@@ -42,7 +36,7 @@ class Prediction:
         displacement: s′ − s, shape (m, d_s).
         reward: r, shape (m,).
         noise: Standard deviation of the measured displacement, sensors included, shape (m, d_s).
-        unknown: Share of each (s, a) outside the support of the data, shape (m,).
+        unknown: Share of each (s, a) outside the data, by `Support`, shape (m,).
         displacement_slope: Derivative of the displacement by (s, a), shape (m, d_s, d_s + d_a).
         reward_slope: Derivative of the reward, shape (m, d_s + d_a).
     """
@@ -74,6 +68,7 @@ class OneStep:
         blocks: Charts, by shape.
         noise: Of the plant and of its sensors.
         exogenous: Moves of columns that no action moves.
+        support: How far inputs are known.
     """
 
     def __init__(
@@ -88,13 +83,14 @@ class OneStep:
     ) -> None:
         self.num_states = data.states.shape[1]
         self.num_costs = rows.targets.shape[1] - self.num_states - 1
-        self._data, self._fits, self.known, self._knows_reward = data, fits, known, knows_reward
+        distinct = data.take(rows.first)
+        self._data, self._fits, self.known, self._knows_reward = distinct, fits, known, knows_reward
         self._left_out = {*np.flatnonzero(known.all).tolist()}
         self._left_out |= {self.num_states} if knows_reward else set()
         self._place(rows)
         self.fit(kept)
-        self._measure_noise(data)
-        self._filter(data, kept)
+        self._measure_noise(distinct)
+        self._filter(distinct, kept)
 
     def _place(self, rows: RegressionRows, seen: list[Charts] | None = None) -> None:
         """Set the charts of the steps of some rows, and those of all other columns unless they are given."""
@@ -109,15 +105,18 @@ class OneStep:
                 blocks.append(Charts(rows, some, shape, self._excitations[1]))
         self.blocks = blocks
         self._extremes = rows.extremes
-        self._judge_support()
+        self.support = self._support()
         self.noise = Noise.independent(self.num_states)
         self._of_sensors: FloatArray = np.zeros(self.num_states)
 
-    def _judge_support(self) -> None:
-        """Set what tells how far inputs are known."""
-        self._range = input_range(self.rows.space, self._extremes, self._relevant_inputs(), self.known.past)
+    def _support(self) -> Support:
+        """Return how far inputs are known, by charts, by the logged range and by global fits."""
         linear = [(one.shape.global_degree, one.unexplained) for one in self.blocks if not one.shape.is_local]
-        self._unsure = GlobalUncertainty(self._excitations, linear)
+        return Support(
+            *input_range(self.rows.space, self._extremes, self._relevant_inputs(), self.known.past),
+            charts=tuple(one.support for one in self.blocks if len(one.centers)),
+            fits=fit_variances(self._excitations, linear),
+        )
 
     def statistics(self, data: Transitions, groups: Tensor, before: Statistics | None = None) -> Statistics:
         """Return the sums over other rows that the predictions are a function of.
@@ -192,7 +191,7 @@ class OneStep:
             charts.with_sums(sums, found.excitations[1])
             for charts, sums in zip(self.blocks, found.blocks, strict=True)
         ]
-        self._judge_support()
+        self.support = self._support()
         self.fit(self.kept)
 
     def _used_inputs(self, rows: RegressionRows) -> Tensor:
@@ -213,7 +212,7 @@ class OneStep:
         return torch.ones_like(used) if self._knows_reward else used
 
     def _filter(self, data: Transitions, kept: Tensor) -> None:
-        """Fit the steps from filtered states, where sensors are noisy."""
+        """Fit the steps from filtered states of the distinct rows of a log, where sensors are noisy."""
         if not self.noise.sensors.any():
             return
         measured, others, states = self.rows, self._others(), data.states
@@ -244,7 +243,7 @@ class OneStep:
         return found
 
     def _measure_noise(self, data: Transitions) -> None:
-        """Set the noise, and take that of sensors off the residuals of the charts."""
+        """Set the noise of distinct rows, and take that of sensors off the residuals of the charts."""
         self.noise = Noise.of(data, self.predict, self.rows.spread[: self.num_states], self.known)
         if self.noise.sensors.any():
             left = np.diag(self.noise.disturbances)
@@ -267,8 +266,7 @@ class OneStep:
     def fit(self, kept: Tensor) -> None:
         """Fit parts (P, G) of the groups."""
         self.kept = kept
-        groups = self.rows.groups[self.rows.copies]
-        self.exogenous = ExogenousPaths(self._data, self.known, groups, kept)
+        self.exogenous = ExogenousPaths(self._data, self.known, self.rows.groups, kept, self.rows.weights)
         self.chart_fits = [ChartFit(charts, kept) for charts in self.blocks]
         self._take_off_sensors()
 
@@ -301,7 +299,7 @@ class OneStep:
             displacement=y[:, :d_s],
             reward=y[:, d_s],
             noise=(y[:, -1 - d_s : -1].square() + torch.as_tensor(self.noise.in_steps)).sqrt(),
-            unknown=torch.sigmoid(y[:, -1]),
+            unknown=torch.as_tensor(unknown_share(out[-1])),
             displacement_slope=dy[:, :d_s],
             reward_slope=dy[:, d_s],
         )
@@ -336,12 +334,10 @@ class OneStep:
             if slope is not None:
                 by_x[fit.columns], by_x[spread] = slope[:t], slope[t : t + len(spread)]
                 farthest_slope = np.where(farther, slope[-1], farthest_slope)
-        low, high, margin = self._range
-        beyond = (inputs - np.clip(inputs, low, high)) / margin
-        unsure, unsure_slope = self._unsure.at(inputs, slopes=slopes)
-        out[-1] = _LOG_ODDS_INSIDE + _LOG_ODDS_SLOPE * (farthest + np.square(beyond).sum(axis=0) + unsure)
+        around, around_slope = self.support.around(inputs, slopes=slopes)
+        out[-1] = self.support.inside + self.support.slope * (farthest + around)
         if slopes:
-            by_x[-1] = _LOG_ODDS_SLOPE * (farthest_slope + 2.0 * beyond / margin + unsure_slope)
+            by_x[-1] = self.support.slope * (farthest_slope + around_slope)
         self._add_known(inputs, out, by_x if slopes else None)
         return out, by_x
 

@@ -19,8 +19,6 @@ from nopg.models._integration import IntegrationRule, KernelMean, MonteCarlo, ra
 from nopg.models._paper_queries import PaperQueries
 from nopg.models._paper_samples import PaperSamples
 
-__all__ = ["PaperModel"]
-
 
 class PaperModel(PaperSamples):
     """εⱼ(s, a) = wⱼ ψ(s, sⱼ) φ(a, aⱼ) / (β + Σₖ wₖ ψ(s, sₖ) φ(a, aₖ)), m = β / (β + Σ …).

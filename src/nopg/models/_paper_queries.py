@@ -16,8 +16,6 @@ from nopg.models._candidates import CandidateGraph, CandidateSearch, sorted_rows
 from nopg.models._model import Backup, Queries
 from nopg.models._paper_samples import PaperSamples
 
-__all__ = ["PaperBackup", "PaperQueries"]
-
 # The candidates of replaced rows take at most this many entries, or a quarter of those of all rows.
 _MOST_ENTRIES = 1 << 20
 
@@ -122,10 +120,6 @@ class PaperQueries(Queries):
         shares = log_share.clamp(max=-0.5)
         ratio = torch.exp(shares - log_share) * (-2.0 * shares).sqrt()
         return torch.where(lost > 0, lost / (1.0 - lost) * ratio, 0.0)
-
-    def support(self) -> Tensor:
-        """Return Σⱼ wⱼ ψ(s, sⱼ): the effective sample size at each query, shape (m,)."""
-        return self.candidates.log_psi.exp().sum(dim=1)
 
     def _of_one_action(
         self, action: Tensor, backup: PaperBackup, sample: int

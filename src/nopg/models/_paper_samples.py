@@ -20,8 +20,6 @@ from nopg.models._model import TransitionModel
 from nopg.models._prior_mass import check_prior_mass
 from nopg.neighbors import NeighborSearch, neighbor_search
 
-__all__ = ["PaperSamples"]
-
 # Above this share of entries padding is kept: the positions of the entries would need more memory.
 _FULL = 0.9
 

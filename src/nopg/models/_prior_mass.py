@@ -9,8 +9,6 @@ from torch import Tensor
 
 from nopg.errors import ArgumentError
 
-__all__ = ["DEFAULT_PRIOR_MASS", "check_prior_mass", "known_and_unknown"]
-
 DEFAULT_PRIOR_MASS = 1e-6
 """Default β of the paper's model: negligible within the data."""
 

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg._first_features import FirstFeatures
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
-
-__all__ = ["NUM_GROUPS", "InputSpace", "RegressionRows", "RowBatch", "design"]
 
 NUM_GROUPS = 10
 """Number of groups: statistics of any half of them, or of all but one, are sums over groups."""
@@ -66,6 +65,12 @@ class InputSpace:
             parts = (scaled.cos(), scaled.sin()) if self.periods[column] > 0 else (scaled,)
             columns += [metric[column] * part for part in parts]
         return torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 1)
+
+    def first_features(self, used: Tensor) -> FirstFeatures:
+        """Return the features of degree 1 of the used inputs (d,), in numpy."""
+        inputs = used.nonzero()[:, 0]
+        columns = inputs.repeat_interleave(1 + (self.periods[inputs] > 0).long())
+        return FirstFeatures(columns.numpy(), self.origin[columns].numpy(), self.units[columns].numpy())
 
     def features(self, inputs: Tensor, used: Tensor, degree: int) -> Tensor:
         """Return polynomials (m, q) of the used inputs (d,), an angle as its cosine and sine."""
@@ -133,7 +138,7 @@ class RegressionRows(RowBatch):
         space: Units and angles of the inputs.
         spread: Standard deviation of each target; 0 if it is constant up to rounding, shape (t,).
         sample: The rows in a random order that depends on their values only.
-        first: The row of the log that each row is the first copy of, shape (n,).
+        first: The first of the rows of the log that each row stands for, in their order, shape (n,).
         copies: The row that each row of the log is a copy of, shape (N,).
         units: Number of episodes, blocks or single rows that form the groups.
     """
@@ -189,10 +194,15 @@ class RegressionRows(RowBatch):
         )
 
     def filtered(self, data: Transitions, states: Tensor) -> RegressionRows:
-        """Return the rows with other states (N, d_s) of the log as inputs, and the steps from them."""
-        d_s, before = states.shape[1], states[self.first]
-        inputs = torch.cat([before, self.inputs[:, d_s:]], dim=1)
-        steps = data.schema.difference(before, data.next_states[self.first])
+        """Return the rows with other states (n, d_s) as inputs, and the steps from them.
+
+        Args:
+            data: Their log, without copies.
+            states: Of each row.
+        """
+        d_s = states.shape[1]
+        inputs = torch.cat([states, self.inputs[:, d_s:]], dim=1)
+        steps = data.schema.difference(states, data.next_states)
         targets = torch.cat([steps, self.targets[:, d_s:]], dim=1)
         spread = torch.where(self.spread > 0, targets.std(dim=0, correction=0), 0.0)
         space = InputSpace.of(data.schema, inputs)

@@ -13,8 +13,6 @@ from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.models._local_model import LocalModel
 from nopg.models._model import RewardFunction
 
-__all__ = ["Act", "Backup", "Rollout", "along", "leaving_share", "rollout", "with_slopes"]
-
 Act = Callable[[Tensor, int], Tensor]
 """Actions (m, d_a) at state features (m, d_f) in step t."""
 

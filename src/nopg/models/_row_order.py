@@ -8,8 +8,6 @@ from nopg._spatial import SpatialCells, spatial_order
 from nopg.data import Transitions
 from nopg.kernels import GaussianKernel
 
-__all__ = ["next_state_order"]
-
 
 def next_state_order(data: Transitions, metric: GaussianKernel) -> Tensor:
     """Return an order of the rows (n,) in which those with nearby next states are close in memory.

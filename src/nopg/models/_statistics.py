@@ -15,8 +15,6 @@ from nopg.models._charts import BlockSums
 from nopg.models._excitation import Excitation
 from nopg.models._global_fit import GlobalFit
 
-__all__ = ["Statistics", "joined_extremes"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:

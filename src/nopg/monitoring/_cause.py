@@ -10,8 +10,6 @@ import numpy as np
 from nopg._typing import FloatArray
 from nopg.data import Schema
 
-__all__ = ["Change", "likely_causes"]
-
 Kind = Literal["offset", "gain", "sensor", "noise"]
 
 # Another cause is named too where it explains at least this share of what the best one does.

@@ -6,8 +6,6 @@ import numpy as np
 
 from nopg._typing import BoolArray, FloatArray
 
-__all__ = ["Detector"]
-
 # Sizes of faults to bet on: offsets in units of an ordinary error, gains relative, sensors in standard
 # deviations of the logged state. Each with both signs.
 _OFFSETS, _GAINS, _SENSORS = (0.5, 1.5), (0.15, 0.5), (0.05, 0.25)

@@ -25,8 +25,6 @@ from nopg.monitoring._whereabouts import PredictedStates, Whereabouts
 from nopg.policies import Policy
 from nopg.training import TrainingResult, load
 
-__all__ = ["Monitor"]
-
 # Recent rows in which actions are compared, rows after a change from which its cause is read, rows taken at
 # once, rows from which a controller is imitated.
 _RECENT, _CAUSE_ROWS, _AT_ONCE, _IMITATED = 200, 500, 1_000, 5_000

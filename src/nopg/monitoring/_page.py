@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["VERDICTS", "write_page"]
-
 VERDICTS = {
     "keep": "Keep: the plant does what the model predicts.",
     "look": "Look: something is not as predicted.",

@@ -10,14 +10,11 @@ import torch
 
 from nopg._seeding import generator
 from nopg._typing import FloatArray, IntArray
-from nopg.bellman._multistep_solution import INFLATION
 from nopg.evaluation import OfflineEvaluator
-from nopg.evaluation._interval import resolution
+from nopg.evaluation._assessment import INFLATION
 from nopg.models._rollout import rollout
 from nopg.monitoring._table import Table
 from nopg.policies import Policy
-
-__all__ = ["Earnings", "earnings"]
 
 # Share of the return's weight after a stretch, its greatest length, and the share of it that suffices.
 _TAIL, _LONGEST, _SHORTEST = 0.05, 300, 0.25
@@ -67,7 +64,7 @@ def earnings(evaluator: OfflineEvaluator, law: Policy, run: Table, begin: int = 
     value, *halves = found.mean(axis=(1, 2)).tolist()
     apart = math.sqrt(sum((half - value) ** 2 for half in halves) / max(len(halves), 1))
     chance = math.sqrt(float(found[0].var(axis=0).mean()) / len(used))
-    half = _DEVIATIONS * max(math.hypot(INFLATION * apart, chance), resolution(value))
+    half = _DEVIATIONS * max(math.hypot(INFLATION * apart, chance), evaluator.least_error)
     return Earnings(float(np.mean(measured)), value, (value - half, value + half), len(used))
 
 

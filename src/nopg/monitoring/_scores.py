@@ -15,8 +15,6 @@ from nopg.models import LocalModel
 from nopg.monitoring._slope_errors import SlopeErrors
 from nopg.neighbors import neighbor_search
 
-__all__ = ["LAGS", "OUTSIDE", "Row", "Scorer", "Scores"]
-
 # Errors below this share of a column's usual step are of no interest.
 _FLOOR = 1e-3
 # Rows of the log that are predicted without their group.

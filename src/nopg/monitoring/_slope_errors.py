@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from nopg._support import FitVariance
 from nopg._typing import FloatArray
 from nopg.models import LocalModel
 from nopg.models._charts import Charts
 from nopg.models._excitation import Excitation, noise_share
-
-__all__ = ["SlopeErrors"]
 
 
 class SlopeErrors:
@@ -36,18 +35,18 @@ class SlopeErrors:
     def at(self, x: FloatArray) -> FloatArray:
         """Return it at inputs (d, m) for the states and the reward, shape (m, d_s + 1)."""
         variance = np.zeros((x.shape[1], len(self._spread)))
-        for column, (excitation, covariance) in self._designs.items():
-            variance[:, column] = excitation.variance(x, covariance, slopes=False)[0]
+        for column, one in self._designs.items():
+            variance[:, column] = one.at(x, slopes=False)[0]
         found: FloatArray = np.sqrt(np.maximum(variance, 0.0)) * self._spread
         return found
 
 
-def _design(charts: Charts, place: int) -> tuple[Excitation, FloatArray]:
-    """Return the design of the regression of one target, and the covariance of its coefficients."""
+def _design(charts: Charts, place: int) -> FitVariance:
+    """Return the variance of the regression of one target."""
     spread = charts.rows.spread[charts.columns[place]]
     if not charts.shape.is_local:
         excitation, noise = Excitation.of(charts.rows, charts.shape.global_degree), charts.unexplained[place]
     else:
         excitation = Excitation.of(charts.rows)
         noise = noise_share(charts.noise[:, place].square().mean().sqrt(), spread)
-    return excitation, excitation.uncertainty(torch.atleast_1d(noise)).numpy()
+    return excitation.variance(excitation.uncertainty(torch.atleast_1d(noise)))

@@ -10,8 +10,6 @@ from nopg.monitoring._cause import Change
 from nopg.monitoring._returns import Earnings
 from nopg.monitoring._whereabouts import Whereabouts
 
-__all__ = ["Advice", "Shadow", "Status", "judge"]
-
 Advice = Literal["keep", "look", "retrain", "stop"]
 
 

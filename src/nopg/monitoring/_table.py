@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from nopg._typing import IntArray
 
-__all__ = ["Table"]
-
 _Array = npt.NDArray[Any]
 
 _MOST_KEPT = 100_000

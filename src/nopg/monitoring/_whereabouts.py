@@ -14,8 +14,6 @@ from nopg.monitoring._scores import Scorer
 from nopg.monitoring._table import Table
 from nopg.training import TrainingResult
 
-__all__ = ["PredictedStates", "Whereabouts"]
-
 # Rows in which the plant is looked for, and the fewest of them that count.
 _RECENT, _FEWEST = 200, 50
 # Share of recent rows beyond the predicted one at which to look, and to act.

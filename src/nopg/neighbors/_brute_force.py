@@ -17,8 +17,6 @@ from nopg.neighbors._distances import (
 )
 from nopg.neighbors._search import NeighborSearch
 
-__all__ = ["BruteForce"]
-
 _TIE = 1e-9  # relative difference of squared distances that count as equal
 
 

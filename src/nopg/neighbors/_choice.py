@@ -15,8 +15,6 @@ from nopg.neighbors._faiss import FaissIndex
 from nopg.neighbors._search import NeighborSearch
 from nopg.neighbors._tree import NeighborTree
 
-__all__ = ["growth_dimension", "neighbor_search"]
-
 # Measured in studies/pages/neighbors.md: in D dimensions a tree over fewer than about 4ᴰ points is slower
 # than brute force, and faiss with enough lists is no faster than brute force below a million points.
 _TREE_BASE = 4.0

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["QUERIES_AT_ONCE", "ProductTable", "count_below", "pair_squares", "rows_at_once", "sorted_pairs"]
-
 # A block of distances is read twice right after it was written: 8 MB stay in the cache.
 QUERIES_AT_ONCE = 16
 _POINTS_AT_ONCE = 131_072

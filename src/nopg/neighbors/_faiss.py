@@ -15,8 +15,6 @@ from nopg.neighbors._brute_force import BruteForce
 from nopg.neighbors._distances import rows_at_once, sorted_pairs
 from nopg.neighbors._search import NeighborSearch
 
-__all__ = ["FaissIndex", "lost_mass"]
-
 _ROWS_CHECKED = 1_024
 # Where a query needs more than this share of the lists, brute force by matrix products is faster.
 _LARGEST_SHARE = 0.125

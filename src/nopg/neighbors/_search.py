@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
-__all__ = ["NeighborSearch"]
-
 
 class NeighborSearch(ABC):
     """A search among n points (n, d), given in units of the bandwidth: at distance d, ψ = exp(−½d²).

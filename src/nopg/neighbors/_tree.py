@@ -10,8 +10,6 @@ from torch import Tensor
 from nopg.errors import ArgumentError
 from nopg.neighbors._search import NeighborSearch
 
-__all__ = ["NeighborTree"]
-
 _QUERIES_AT_ONCE = 65_536
 _LARGEST = 1e150  # squares of larger numbers overflow
 

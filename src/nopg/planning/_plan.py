@@ -9,12 +9,10 @@ import numpy as np
 import torch
 
 from nopg._typing import BoolArray, FloatArray, IntArray
-from nopg.bellman._multistep_terms import MultistepTerms
+from nopg.bellman import MultistepProblem
 from nopg.models import LocalModel
 from nopg.models._model import RewardFunction
 from nopg.models._rollout import Rollout, rollout, with_slopes
-
-__all__ = ["PlanSearch", "Plans"]
 
 # Lengths of a step that are tried at once; of equal values the first is taken, which stays.
 _STEPS = (0.0, 1.0, 0.5, 0.2, 0.05)
@@ -105,7 +103,7 @@ class PlanSearch:
         high: Largest actions, shape (d_a,).
     """
 
-    problem: MultistepTerms
+    problem: MultistepProblem
     tail: torch.Tensor
     low: FloatArray
     high: FloatArray

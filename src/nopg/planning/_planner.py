@@ -17,8 +17,6 @@ from nopg.errors import ArgumentError
 from nopg.models._rollout import rollout
 from nopg.planning._plan import Plans, PlanSearch
 
-__all__ = ["Planner", "PlannerConfig", "PlanningController"]
-
 _TIMED_CALLS = 5
 # Random plans: decisions in each, their spread in half ranges of an action, and how many of the best of them
 # are improved.

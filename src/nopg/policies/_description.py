@@ -19,8 +19,6 @@ from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
 from nopg.policies._quantized import QuantizedPolicy
 
-__all__ = ["describe_policy", "policy_from"]
-
 Parameters = Mapping[str, torch.Tensor]
 
 _PLAIN: Mapping[type[Policy], str] = {LinearPolicy: "linear", MLPPolicy: "mlp", QuantizedPolicy: "quantized"}

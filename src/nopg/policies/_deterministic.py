@@ -11,8 +11,6 @@ from nopg.errors import ArgumentError
 from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
 
-__all__ = ["Deterministic", "LinearPolicy", "MLPPolicy", "Mode"]
-
 
 class Deterministic(Policy):
     """A policy with one action per state and no noise."""
@@ -87,6 +85,7 @@ class MLPPolicy(Deterministic):
         rng: torch.Generator,
         hidden: int = 50,
         linear: bool = False,
+        weights: torch.Tensor | None = None,
     ) -> Self:
         """Return an untrained policy with inputs standardised and outputs bounded as in the data.
 
@@ -96,8 +95,9 @@ class MLPPolicy(Deterministic):
             rng: Random generator of the weights.
             hidden: Number of units.
             linear: See `MLP`.
+            weights: Of the rows, (n,); one each by default.
         """
-        standardizer = Standardizer.from_data(features)
+        standardizer = Standardizer.from_data(features, weights)
         network = MLP(standardizer, actions.shape[1], hidden=hidden, rng=rng, linear=linear)
         return cls(network, ActionRange(actions.amin(dim=0), actions.amax(dim=0)))
 

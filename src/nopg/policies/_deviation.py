@@ -8,8 +8,6 @@ from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
 from nopg.policies._deterministic import Deterministic
 
-__all__ = ["DeviationPolicy"]
-
 
 class DeviationPolicy(Deterministic):
     """The action of a policy, but no farther from that of another one than a limit.

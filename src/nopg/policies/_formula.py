@@ -13,8 +13,6 @@ from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
 from nopg.policies._deterministic import Deterministic
 
-__all__ = ["FormulaPolicy"]
-
 
 class FormulaPolicy(Deterministic):
     """One formula for each action, of raw state columns and named gains, clipped to the limits of the action.

@@ -14,8 +14,6 @@ from nopg.policies._deterministic import Deterministic
 from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
 
-__all__ = ["GaussianMLPPolicy", "GaussianPolicy", "VarianceDecay"]
-
 
 class VarianceDecay(torch.nn.Module):
     """A factor on σ; its square, the factor on the variance, falls linearly from 1 over the training.
@@ -174,12 +172,15 @@ class GaussianMLPPolicy(_Gaussian):
         hidden: int = 50,
         num_action_samples: int | None = 15,
         decay: VarianceDecay | None = None,
+        weights: torch.Tensor | None = None,
     ) -> Self:
         """Return an untrained policy with inputs standardised and the mean bounded as in the data.
 
-        σ is at most half the radius of the actions, as in the supplement's pendulum, in any unit.
+        σ is at most half the radius of the actions, as in the supplement's pendulum, in any unit. Rows have
+        weights (n,), one each by default.
         """
-        network = MLP(Standardizer.from_data(features), 2 * actions.shape[1], hidden=hidden, rng=rng)
+        standardizer = Standardizer.from_data(features, weights)
+        network = MLP(standardizer, 2 * actions.shape[1], hidden=hidden, rng=rng)
         action_range = ActionRange(actions.amin(dim=0), actions.amax(dim=0))
         return cls(
             network,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+from nopg.policies._deterministic import MLPPolicy
 from nopg.policies._formula import FormulaPolicy
+from nopg.policies._gaussian import GaussianMLPPolicy
 from nopg.policies._policy import Policy, trainable
 
-__all__ = ["imitate"]
-
 _HISTORY = 20
+# Decimals of a standardised example: fewer than rounding changes on the way there, more than a plant shows.
+_DIGITS = 6
 # Of the range of an action: how near to a limit an action counts as clipped.
 _CLIPPED = 1e-6
 _SMALLEST_STEP, _LEAST_GAIN = 1e-3, 1e-12
@@ -29,7 +33,8 @@ def imitate(
     """Fit the mode of a policy to actions, in place, and return the final mean squared error.
 
     Errors are in units of half the range of each action; L-BFGS on all examples at once, for formulas
-    Gauss-Newton, which is least squares where they are linear in their gains.
+    Gauss-Newton, which is least squares where they are linear in their gains. A network sees its examples
+    standardised and rounded, since L-BFGS enlarges the rounding of a change of units.
 
     Args:
         policy: Changed in place.
@@ -46,7 +51,7 @@ def imitate(
         if runs is None or not _is_differenced(policy, features, actions, runs):
             return found
         return _least_squares(policy, features, actions, weights, steps=steps, runs=runs)
-    parameters = trainable(policy)
+    parameters, (mode, features, actions) = trainable(policy), _without_units(policy, features, actions)
     scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12) / 2
     share = (weights / weights.sum())[:, None] / actions.shape[1]
     optimizer = torch.optim.LBFGS(
@@ -54,7 +59,7 @@ def imitate(
     )
 
     def error() -> torch.Tensor:
-        total = (share * ((policy.mode(features) - actions) / scale).square()).sum()
+        total = (share * ((mode(features) - actions) / scale).square()).sum()
         gradients = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
@@ -64,6 +69,21 @@ def imitate(
     last = float(error())
     optimizer.zero_grad()
     return last
+
+
+def _without_units(
+    policy: Policy, features: torch.Tensor, actions: torch.Tensor
+) -> tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor, torch.Tensor]:
+    """Return the mode of a network in shares of its range, the standardised inputs of that, and targets."""
+    if not isinstance(policy, (MLPPolicy, GaussianMLPPolicy)):
+        return policy.mode, features, actions
+    network = policy.network
+    inputs, targets = network.standardizer(features), policy.action_range.share(actions)
+    return (
+        lambda standardized: network.at(standardized)[:, : policy.num_actions].tanh(),
+        inputs.round(decimals=_DIGITS),
+        targets.round(decimals=_DIGITS),
+    )
 
 
 @torch.no_grad()

@@ -10,8 +10,6 @@ import torch
 from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
 
-__all__ = ["MLP", "ActionRange", "Standardizer"]
-
 # Position of the kink of a unit that is initialised as an input, in standard deviations below the mean.
 _BEND = 5.0
 
@@ -34,12 +32,16 @@ class Standardizer(torch.nn.Module):
         self.register_buffer("std", torch.where(scale > 0, scale, 1.0))
 
     @classmethod
-    def from_data(cls, features: torch.Tensor) -> Self:
-        """Return the standardisation of these rows."""
+    def from_data(cls, features: torch.Tensor, weights: torch.Tensor | None = None) -> Self:
+        """Return the standardisation of these rows, with weights (n,), one each by default."""
         # The deviation of a constant is not exactly 0 where its mean is rounded.
         constant = features.amin(dim=0) == features.amax(dim=0)
-        std = features.std(dim=0, correction=0).masked_fill(constant, 0.0)
-        return cls(features.mean(dim=0), std)
+        if weights is None:
+            mean, variance = features.mean(dim=0), features.var(dim=0, correction=0)
+        else:
+            mean = weights @ features / weights.sum()
+            variance = weights @ (features - mean).square() / weights.sum()
+        return cls(mean, variance.sqrt().masked_fill(constant, 0.0))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return standardised features."""
@@ -66,6 +68,10 @@ class ActionRange(torch.nn.Module):
             )
         self.register_buffer("center", (lowest + highest) / 2)
         self.register_buffer("radius", (highest - lowest) / 2)
+
+    def share(self, actions: torch.Tensor) -> torch.Tensor:
+        """Return where actions lie in the range, from −1 to 1."""
+        return (actions - self.center) / self.radius
 
     def forward(self, raw: torch.Tensor) -> torch.Tensor:
         """Return actions inside the range."""
@@ -106,7 +112,11 @@ class MLP(torch.nn.Module):
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return outputs (m, num_outputs)."""
-        outputs: torch.Tensor = self.output(torch.relu(self.hidden(self.standardizer(features))))
+        return self.at(self.standardizer(features))
+
+    def at(self, standardized: torch.Tensor) -> torch.Tensor:
+        """Return outputs (m, num_outputs) at standardised features (m, d_f)."""
+        outputs: torch.Tensor = self.output(torch.relu(self.hidden(standardized)))
         return outputs
 
 

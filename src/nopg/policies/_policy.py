@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-__all__ = ["ActionTape", "Policy", "policy_actions", "policy_gradient", "trainable"]
-
 # The activations of a chunk of this size fit into the cache.
 _CHUNK = 8_192
 # Up to this number of states the activations are kept for the gradient, some hundred bytes per state.

@@ -10,8 +10,6 @@ from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
 from nopg.policies._deterministic import Deterministic, MLPPolicy
 
-__all__ = ["QuantizedPolicy", "nearest_levels", "padded_levels"]
-
 
 class QuantizedPolicy(Deterministic):
     """The nearest level to the action of a network: what runs is what was evaluated.

@@ -11,8 +11,6 @@ from nopg._columns import Columns
 from nopg._expressions import Expression, quoted
 from nopg.errors import ArgumentError
 
-__all__ = ["ControlStructure", "Formulas", "Kind", "gain_name"]
-
 Kind = Literal["p", "pi", "pid", "linear", "cascade"]
 
 _LAG = re.compile(r"(.+)_lag(\d+)")

@@ -16,11 +16,9 @@ from nopg.inspect import describe
 from nopg.report._assurance_content import AssuranceContent
 from nopg.report._assurance_page import NOT_SHOWN, NOTICE, assurance_html
 from nopg.report._hazards import Hazard, hazard_evidence
-from nopg.report._policy_report import as_logged, report_files
+from nopg.report._policy_report import report_files
 from nopg.report._wording import LIMITS
 from nopg.training import TrainingResult
-
-__all__ = ["AssuranceCase", "assurance_case"]
 
 
 class AssuranceCase(AssuranceContent):
@@ -108,9 +106,9 @@ def assurance_case(
     return AssuranceCase(
         title=title,
         result=result,
-        description=describe(as_logged(result)),
+        description=describe(result.data, model=result.evaluator.model),
         logged=logged,
-        gain=result.evaluator.difference(result.evaluation, logged),
+        gain=result.evaluation.gain_over(logged),
         hazards=evidence,
         guard=guard,
         fallback=fallback,

@@ -9,14 +9,12 @@ import numpy as np
 
 from nopg.deploy import GuardedController, GuardRules
 from nopg.deploy._guard import MOST_UNKNOWN
-from nopg.evaluation import Difference, OfflineEvaluation
+from nopg.evaluation import Assessment, Gain
 from nopg.inspect import Description
 from nopg.inspect._wording import count_of, duration
 from nopg.report._hazards import HazardEvidence
 from nopg.report._wording import interval, number, sentence
 from nopg.training import TrainingResult
-
-__all__ = ["AssuranceContent"]
 
 _REVIEW = (
     "Have hazards, regions and limits reviewed by those who are responsible for the plant.",
@@ -33,8 +31,8 @@ class AssuranceContent:
     title: str
     result: TrainingResult
     description: Description
-    logged: OfflineEvaluation
-    gain: Difference
+    logged: Assessment
+    gain: Gain
     hazards: tuple[HazardEvidence, ...]
     guard: GuardedController | None
     fallback: str | None

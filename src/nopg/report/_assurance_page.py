@@ -24,9 +24,7 @@ from nopg.report._page import (
 )
 from nopg.report._standards import STANDARDS
 from nopg.report._time_axis import steps_text
-from nopg.report._wording import LIMITS, number
-
-__all__ = ["NOTICE", "NOT_SHOWN", "assurance_html"]
+from nopg.report._wording import LIMITS
 
 NOTICE = (
     "This is a template, not a safety case. It claims no compliance with IEC 61508, ISO 21448, the AI Act or "
@@ -121,6 +119,7 @@ def _examined(case: AssuranceContent) -> str:
     rows = [
         ("predicted return", case.sentence),
         ("verdict", _with_reasons(evaluation.verdict, evaluation.reasons)),
+        ("notes", "; ".join(evaluation.notes)),
         ("data", ", ".join(f"{name} {value}" for name, value in identity.items())),
         ("findings in the data", _findings(case)),
         ("model of the plant", result.evaluator.problem.description),
@@ -159,7 +158,7 @@ def _hazard(place: str, one: HazardEvidence, case: AssuranceContent) -> str:
             f"{chance(one.time_share)} of discounted time, between {chance(one.time_interval[0])} and "
             f"{chance(one.time_interval[1])}",
         ),
-        ("data in the region", _support(one)),
+        ("data in the region", _data_inside(one)),
         ("guard in the region", _guard_inside(one, case)),
         ("protection without the controller", hazard.safeguard or _BLANK),
         ("what vetoes it", "; ".join(one.vetoes) or "nothing"),
@@ -170,12 +169,12 @@ def _hazard(place: str, one: HazardEvidence, case: AssuranceContent) -> str:
     return subsection(f"{place} {hazard.name}", notice(kind, f"{one.finding}: {meaning}"), fact_table(rows))
 
 
-def _support(one: HazardEvidence) -> str:
+def _data_inside(one: HazardEvidence) -> str:
     inside = one.risk.rows_inside
     text = f"{inside} of {count_of(one.rows, 'logged state')}"
     if one.episodes_inside:
         text += f", in {count_of(one.episodes_inside, 'episode')}"
-    return text if one.support is None else f"{text}; effective sample size {number(one.support, 3)} (median)"
+    return text if one.unknown is None else f"{text}; unknown share {share_of(one.unknown)} (median)"
 
 
 def _guard_inside(one: HazardEvidence, case: AssuranceContent) -> str:
@@ -201,7 +200,7 @@ def _guard(case: AssuranceContent) -> str:
         paragraph(
             f"{chosen}In every step the guard applies the policy, the fallback or the last resort; it leaves "
             "the policy at once where the data end or a sensor fails. The option --guard of nopg export "
-            "writes the same settings into C, Structured Text and FMU."
+            "writes the same settings into C and FMU."
         ),
         table(("setting", "value", "meaning"), rows, long=2),
     )

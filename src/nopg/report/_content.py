@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nopg.data import Transitions
-from nopg.evaluation import Difference, OfflineEvaluation, Risk
+from nopg.evaluation import Assessment, Gain, Risk
 from nopg.evaluation._behavior import LoggedReturns
 from nopg.inspect import Description
 from nopg.report._influential import InfluentialPart
@@ -14,8 +14,6 @@ from nopg.report._pictures import Picture
 from nopg.report._sensitivity import Variation
 from nopg.report._wording import sentence
 from nopg.training import DeviationTable, GainTable, TrainingResult
-
-__all__ = ["ReportContent"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,9 +24,9 @@ class ReportContent:
     result: TrainingResult
     data: Transitions
     description: Description
-    policy: OfflineEvaluation
-    logged: OfflineEvaluation
-    gain: Difference
+    policy: Assessment
+    logged: Assessment
+    gain: Gain
     seen: LoggedReturns | None
     risks: Mapping[str, Risk]
     variations: tuple[Variation, ...]

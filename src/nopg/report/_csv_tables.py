@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from nopg._typing import FloatArray
 
-__all__ = ["csv_table"]
-
 # A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

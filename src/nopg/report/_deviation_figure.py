@@ -13,8 +13,6 @@ from nopg.training import DeviationTable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["deviation_picture"]
-
 _WIDTH, _HEIGHT, _LETTERS = 4.8, 2.2, 8
 _COLOR = "#0072B2"
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 from nopg._json import plain_values
 from nopg._version import __version__
-from nopg.evaluation import OfflineEvaluation
 from nopg.report._content import ReportContent
 from nopg.report._page import thinned
 from nopg.report._pictures import Picture
 from nopg.report._sections import MOST_CELLS
 from nopg.report._wording import LIMITS
-
-__all__ = ["facts_of"]
 
 _GAIN = ("values", "returns", "low", "high")
 
@@ -29,9 +26,9 @@ def facts_of(report: ReportContent) -> dict[str, Any]:
         "verdict": report.policy.verdict,
         "sentence": report.sentence,
         "discount": result.discount,
-        "policy": _evaluation(report.policy),
-        "logged": _evaluation(report.logged),
-        "gain": asdict(report.gain),
+        "policy": report.policy.to_dict(),
+        "logged": report.logged.to_dict(),
+        "gain": report.gain.to_dict(),
         "seen": None if report.seen is None else asdict(report.seen),
         "data": {
             **{name: described[name] for name in ("rows", "episodes", "columns", "findings")},
@@ -78,7 +75,7 @@ def facts_of(report: ReportContent) -> dict[str, Any]:
                 "share": one.share,
                 "limit": list(one.limit),
                 "interval": one.evaluation.interval,
-                "gain": asdict(one.gain),
+                "gain": one.gain.to_dict(),
                 "verdict": one.evaluation.verdict,
             }
             for one in report.deviations
@@ -90,11 +87,6 @@ def facts_of(report: ReportContent) -> dict[str, Any]:
     }
     plain: dict[str, Any] = plain_values(facts)
     return plain
-
-
-def _evaluation(one: OfflineEvaluation) -> dict[str, Any]:
-    """Return all fields but the paths."""
-    return {field.name: getattr(one, field.name) for field in fields(one) if field.name != "paths"}
 
 
 def _numbers(picture: Picture) -> dict[str, list[float]]:

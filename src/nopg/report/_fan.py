@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Fan", "draw_fans", "fans_table"]
-
 _PERCENTILES = (5, 25, 50, 75, 95)
 # Fewer paths than this are drawn one by one.
 _FEWEST = 10

@@ -13,8 +13,6 @@ from nopg.training import GainTable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_gains", "gains_picture"]
-
 _WIDTH, _HEIGHT, _ACROSS, _LETTERS = 4.8, 1.9, 3, 8
 _COLOR = "#0072B2"
 

@@ -12,12 +12,10 @@ import torch
 
 from nopg.deploy import GuardedController
 from nopg.errors import ArgumentError
-from nopg.evaluation import OfflineEvaluation, OfflineEvaluator, Risk
-from nopg.evaluation._region import region_of
+from nopg.evaluation import Assessment, OfflineEvaluator, Risk
+from nopg.evaluation._risk import region_of
 from nopg.inspect._wording import chance
 from nopg.training import TrainingResult
-
-__all__ = ["Hazard", "HazardEvidence", "HazardFinding", "Limit", "hazard_evidence"]
 
 HazardFinding = Literal["predicted to keep", "predicted to exceed", "not shown"]
 
@@ -104,7 +102,7 @@ class HazardEvidence:
         limits: The limits, with the prediction for each.
         rows: Number of logged states.
         episodes_inside: Number of episodes with a state in the region; None if the log has no episodes.
-        support: Median effective sample size at the logged states inside; None if there is none.
+        unknown: Median unknown share at the logged states inside, under the controller; None without any.
         policy_acts: Share of the logged states inside at which the guard lets the policy act; None without a
             guard or logged states inside.
         vetoes: Why the limits do not count as kept, whatever is predicted.
@@ -119,7 +117,7 @@ class HazardEvidence:
     limits: tuple[Limit, ...]
     rows: int
     episodes_inside: int | None
-    support: float | None
+    unknown: float | None
     policy_acts: float | None
     vetoes: tuple[str, ...]
     finding: HazardFinding
@@ -175,7 +173,7 @@ def _evidence(
         limits=tuple(limits),
         rows=len(result.data) + int(result.data.terminated.sum()),
         episodes_inside=episodes,
-        support=float(np.median(result.support(inside))) if len(inside) else None,
+        unknown=float(np.median(result.unknown_at(inside))) if len(inside) else None,
         policy_acts=_policy_acts(guard, inside) if guard is not None and len(inside) else None,
         vetoes=vetoes,
         finding=_finding(limits, vetoes),
@@ -183,7 +181,7 @@ def _evidence(
 
 
 def _time_share(
-    evaluator: OfflineEvaluator, evaluation: OfflineEvaluation, region: str
+    evaluator: OfflineEvaluator, evaluation: Assessment, region: str
 ) -> tuple[float, tuple[float, float]]:
     """Return the share of discounted time in a region; what lies outside the data widens its interval."""
     share, (low, high) = evaluator.share_inside(evaluation, region)

@@ -10,8 +10,6 @@ from nopg.data import Transitions
 from nopg.inspect._wording import count_of
 from nopg.training import TrainingResult
 
-__all__ = ["InfluentialPart", "influential_parts"]
-
 _FEW = 3
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_policy", "draw_value", "draw_visitation"]
-
 # Visits below this share of the largest are drawn alike.
 _LEAST_VISITS = 1e-4
 # The colours of the value span states with less unknown mass; others take the colour at the end, so that the

@@ -12,22 +12,6 @@ from nopg._typing import FloatArray
 from nopg.report._csv_tables import csv_table
 from nopg.report._pictures import Picture
 
-__all__ = [
-    "bullets",
-    "fact_table",
-    "figure",
-    "figures",
-    "note",
-    "notice",
-    "page",
-    "paragraph",
-    "section",
-    "subsection",
-    "table",
-    "thinned",
-    "verdict",
-]
-
 _WIDTH, _DOTS_PER_INCH = 4.8, 150.0
 # A picture of eight actions would take half of a page's bytes otherwise.
 _MOST_PIXELS = 1_000_000

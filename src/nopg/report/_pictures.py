@@ -23,8 +23,6 @@ from nopg.training import TrainingResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Picture", "result_pictures", "save_pictures"]
-
 # How near to a map a logged state is drawn on it, in the metric of either model.
 _NEAR_LOCAL, _NEAR_PAPER = (0.5, "standard deviations"), (2.0, "bandwidths")
 
@@ -65,7 +63,7 @@ def result_pictures(
         >>> result = nopg.optimize(data, 0.9, model="paper", config=nopg.TrainingConfig(updates=1))
         >>> pictures = result_pictures(result, data, columns=["angle"], held={"velocity": 0.0})
         >>> list(pictures), list(pictures["value"].table)
-        (['training', 'value', 'visitation', 'policy'], ['angle', 'velocity', 'value', 'unknown', 'support'])
+        (['training', 'value', 'visitation', 'policy'], ['angle', 'velocity', 'value', 'unknown'])
     """
     schema = result.policy.schema
     if data is not None and data.schema.states != schema.states:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from nopg._files import write_files
 from nopg._json import json_content
-from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from nopg.evaluation._behavior import logged_returns
 from nopg.inspect import describe
@@ -26,9 +22,7 @@ from nopg.report._sections import page_of
 from nopg.report._sensitivity import Variation, vary_discount
 from nopg.report._trajectories import trajectory_pictures
 from nopg.training import TrainingResult
-from nopg.training._deviations import may_deviate
-
-__all__ = ["PolicyReport", "as_logged", "policy_report", "report_files", "write_report"]
+from nopg.training._sensitivity import may_deviate
 
 Region = str | Callable[[Any], Any]
 
@@ -106,7 +100,7 @@ def policy_report(
     data, evaluator = result.data, result.evaluator
     maps = result_pictures(result, data, columns=columns, held=held)
     policy, logged = result.evaluation, evaluator.logged()
-    gain = evaluator.difference(policy, logged)
+    gain = policy.gain_over(logged)
     wanted = dict(regions) if isinstance(regions, Mapping) else {region: region for region in regions}
     within = len(policy.paths.states) if steps is None else steps
     risks = {name: evaluator.risk(result.policy, region, within) for name, region in wanted.items()}
@@ -114,7 +108,7 @@ def policy_report(
         title=title,
         result=result,
         data=data,
-        description=describe(as_logged(result)),
+        description=describe(data, model=evaluator.model),
         policy=policy,
         logged=logged,
         gain=gain,
@@ -127,12 +121,6 @@ def policy_report(
         gains=result.gains if isinstance(result.policy.policy, FormulaPolicy) else None,
         deviations=result.deviations if may_deviate(result.policy.policy) else None,
     )
-
-
-def as_logged(result: TrainingResult) -> Transitions:
-    """Return the data without declared starts where the starts are those of the episodes anyway."""
-    logged = replace(result.data, initial_states=None)
-    return logged if torch.equal(logged.starts, result.start_support.states) else result.data
 
 
 def write_report(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from nopg._version import __version__
 from nopg.data import Schema
-from nopg.evaluation import OfflineEvaluation
 from nopg.inspect import Grade
 from nopg.inspect._columns import Column
 from nopg.inspect._wording import chance, count_of
@@ -18,8 +18,6 @@ from nopg.report._gains_figure import gains_picture
 from nopg.report._page import bullets, figure, figures, note, page, paragraph, section, table, verdict
 from nopg.report._time_axis import steps_text
 from nopg.report._wording import LIMITS, VERDICTS, interval, number
-
-__all__ = ["MOST_CELLS", "page_of"]
 
 MOST_CELLS = 24_000
 _FEWER_CELLS = 3_000
@@ -88,15 +86,17 @@ def _verdict(report: ReportContent) -> str:
             ),
         },
     )
-    why = f"Verdict on the policy: {policy.verdict} ({VERDICTS[policy.verdict]}){_reasons(policy)}."
+    why = f"Verdict on the policy: {policy.verdict} ({VERDICTS[policy.verdict]}){_reasons(policy.reasons)}."
     why += f" Held out: {str(policy.held_out).replace('-', '−')}."
     if logged.reasons:
-        why += f" Verdict on the logged behaviour: {logged.verdict}{_reasons(logged)}."
-    return found + note(why)
+        own = [one for one in logged.reasons if one not in policy.reasons]
+        same = "" if own else ", for the same reasons"
+        why += f" Verdict on the logged behaviour: {logged.verdict}{same}{_reasons(own)}."
+    return found + note(why) + note(f"Notes: {'; '.join(policy.notes)}.")
 
 
-def _reasons(one: OfflineEvaluation) -> str:
-    return f". Reasons: {'; '.join(one.reasons)}" if one.reasons else ""
+def _reasons(reasons: Sequence[str]) -> str:
+    return f". Reasons: {'; '.join(reasons)}" if reasons else ""
 
 
 def _data(report: ReportContent) -> str:

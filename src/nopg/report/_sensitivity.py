@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nopg.evaluation import Difference, OfflineEvaluation, OfflineEvaluator, Verdict
+from nopg.evaluation import Assessment, Gain, OfflineEvaluator, Verdict
 from nopg.training import TrainingResult
-
-__all__ = ["Variation", "vary_discount"]
 
 # Factors of 1 − γ: twice and half the horizon.
 _FACTORS = (0.5, 2.0)
@@ -36,7 +34,7 @@ class Variation:
     verdict: Verdict
 
     @classmethod
-    def of(cls, discount: float, one: OfflineEvaluation, gain: Difference) -> Variation:
+    def of(cls, discount: float, one: Assessment, gain: Gain) -> Variation:
         """Return the variation that an evaluation and its gain describe."""
         return cls(
             discount,
@@ -55,6 +53,6 @@ def vary_discount(result: TrainingResult) -> tuple[Variation, ...]:
     for factor in _FACTORS:
         gamma = max(1.0 - factor * (1.0 - result.discount), 0.0)
         evaluator = OfflineEvaluator(base.data, gamma, model=base.model)
-        policy, logged = evaluator.evaluate(result.policy), evaluator.logged()
-        found.append(Variation.of(gamma, policy, evaluator.difference(policy, logged)))
+        policy, logged = evaluator.assess(result.policy), evaluator.logged()
+        found.append(Variation.of(gamma, policy, policy.gain_over(logged)))
     return tuple(found)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["STANDARDS", "Heading"]
-
 # Sections of the page, as `_assurance_page` numbers them.
 _SUMMARY, _EXAMINED, _HAZARDS, _GUARD, _NOT_SHOWN, _OPEN = "1", "2", "3", "4", "5", "6"
 _NOTHING = "nothing"

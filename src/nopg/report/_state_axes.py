@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["foot", "head", "label_axes", "named", "plain"]
-
 _LETTERS_PER_LABEL = 36  # along the height of a panel
 _LONGEST_NAME, _MOST_HELD = 40, 12
 _QUARTERS = {0: "0", 1: "π/2", 2: "π", 3: "3π/2", 4: "2π"}

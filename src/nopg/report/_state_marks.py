@@ -13,14 +13,12 @@ from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.data._held_out import spread_rows
 from nopg.evaluation import StateMap
-from nopg.evaluation._slice import StateSlice
+from nopg.evaluation._state_map import StateSlice
 from nopg.kernels import GaussianKernel
 from nopg.report._style import HATCHED, OUTSIDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["Marks", "hatch_outside", "mark_states"]
 
 _MOST_DOTS, _MOST_STARTS = 1_000, 20
 

@@ -11,8 +11,6 @@ from typing import Any
 from nopg._files import write_files
 from nopg.errors import MissingExtraError
 
-__all__ = ["HATCHED", "OUTSIDE", "figure_files", "new_figure", "save"]
-
 OUTSIDE, _STROKE = "0.93", "0.62"
 HATCHED: Mapping[str, Any] = MappingProxyType(
     {"facecolor": OUTSIDE, "edgecolor": _STROKE, "hatch": "///", "linewidth": 0}

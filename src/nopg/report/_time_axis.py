@@ -9,8 +9,6 @@ import numpy as np
 from nopg._typing import FloatArray
 from nopg.inspect._wording import count_of, duration
 
-__all__ = ["TimeAxis", "steps_text"]
-
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0, "ms": 1e-3}
 # An axis has at least so many units.
 _FEWEST = 2.0

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_training", "training_table"]
-
 _LINE, _RESULT = "#0072B2", "#D55E00"
 # Fewer updates are marked one by one; a wider range gets a log scale.
 _FEW, _WIDE = 40, 30.0

@@ -11,24 +11,20 @@ import torch
 from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.data._episodes import episode_rows
-from nopg.evaluation import OfflineEvaluation
-from nopg.evaluation._model_paths import ModelPaths
+from nopg.evaluation import Assessment
+from nopg.evaluation._paths import Paths
 from nopg.inspect._wording import count_of
 from nopg.report._fan import Fan, draw_fans, fans_table
 from nopg.report._pictures import Picture
 from nopg.report._state_axes import named
 from nopg.report._time_axis import TimeAxis
 
-__all__ = ["trajectory_pictures"]
-
 _PREDICTED, _LOGGED = "#0072B2", "#D55E00"
 _MOST_COLUMNS, _MOST_ACTIONS = 6, 3
 _MOST_EPISODES = 200
 
 
-def trajectory_pictures(
-    policy: OfflineEvaluation, logged: OfflineEvaluation, data: Transitions
-) -> Mapping[str, Picture]:
+def trajectory_pictures(policy: Assessment, logged: Assessment, data: Transitions) -> Mapping[str, Picture]:
     """Return fan charts by column: the first states and actions, then the reward.
 
     Without episodes the log has no paths; then they are those of the imitated logged behaviour.
@@ -62,7 +58,7 @@ def trajectory_pictures(
     return pictures
 
 
-def _predicted(paths: ModelPaths) -> FloatArray:
+def _predicted(paths: Paths) -> FloatArray:
     """Return states, actions and rewards by the model of all rows, NaN after the end, shape (T, m, c)."""
     m = paths.returns.shape[1]
     columns = torch.cat([paths.states, paths.actions, paths.rewards[..., None]], dim=2)[:, :m]
@@ -70,7 +66,7 @@ def _predicted(paths: ModelPaths) -> FloatArray:
     return columns.masked_fill(ended[..., None], math.nan).double().numpy()
 
 
-def _unknown_after(paths: ModelPaths) -> int | None:
+def _unknown_after(paths: Paths) -> int | None:
     m = paths.returns.shape[1]
     lost = paths.left[:, :m].sum(dim=1) < 0.5 * paths.going[:, :m].sum(dim=1)
     return int(lost.int().argmax()) if bool(lost.any()) else None

@@ -13,12 +13,9 @@ from nopg.bellman._estimate import GradientEstimator
 from nopg.errors import ArgumentError, TrainingInterrupted
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
-from nopg.training._checkpoint import Checkpoint, Checkpoints, Parts
+from nopg.training._checkpoint import Checkpoint, interruption
 from nopg.training._config import TrainingConfig
-from nopg.training._interruption import Interruption
 from nopg.training._reports import Update
-
-__all__ = ["ascend"]
 
 
 def ascend(
@@ -26,7 +23,7 @@ def ascend(
     policy: Policy,
     config: TrainingConfig,
     *,
-    checkpoints: Checkpoints | None = None,
+    checkpoint: Checkpoint | None = None,
     annealed: bool = False,
 ) -> tuple[Update, ...]:
     """Improve the policy in place with Adam, and return the history.
@@ -35,7 +32,7 @@ def ascend(
         estimator: Of the gradient.
         policy: The policy, changed in place.
         config: With the number of updates; after a restart the stop rule also sees the updates before.
-        checkpoints: Where to begin, if there is one, and where to leave them. With checkpoints the first
+        checkpoint: Where to begin, if it has a state, and where to leave it. With a checkpoint the first
             Ctrl-C ends the ascent after an update, by `TrainingInterrupted`.
         annealed: For a stochastic estimator: every direction has length 1, and steps become smaller along a
             cosine, down to none.
@@ -44,22 +41,19 @@ def ascend(
         raise ArgumentError("an ascent needs a number of updates; give TrainingConfig(updates=…)")
     updates, stop = int(config.updates), config.stop
     optimizer = torch.optim.Adam(trainable(policy), lr=config.learning_rate, maximize=True)
-    parts = Parts(policy, optimizer, estimator)
     history: list[Update] = []
 
     def save(*, finished: bool = False) -> None:
-        if checkpoints:
-            checkpoints.write(
-                Checkpoint.of(parts, tuple(history), finished=finished, resume_state=checkpoints.resume_state)
-            )
+        if checkpoint:
+            checkpoint.write(policy, optimizer, estimator, history=tuple(history), finished=finished)
 
     ended = False
-    if checkpoints and (last := checkpoints.restore(parts)):
-        history += last.history
-        ended = any([last.finished, *(stop(update) for update in history if stop)])
+    if checkpoint and checkpoint.resumes:
+        history += checkpoint.restore(policy, optimizer, estimator)
+        ended = any([checkpoint.finished, *(stop(update) for update in history if stop)])
     else:
         save()
-    with Interruption(enabled=checkpoints is not None) as interruption:
+    with interruption(enabled=checkpoint is not None) as interrupted:
         for number in range(len(history) + 1, updates + 1) if not ended else ():
             first = history[0].gradient_norm if history else None
             update = _step(
@@ -68,25 +62,15 @@ def ascend(
             history.append(update)
             verdicts = [callback(update) for callback in (*config.callbacks, *([stop] if stop else []))]
             ended = any(verdicts) or number == updates
-            if checkpoints:
-                interrupted = interruption.asked
-                if checkpoints.is_due(number) or interrupted or ended:
+            if checkpoint:
+                stopped = interrupted()
+                if number % checkpoint.every == 0 or stopped or ended:
                     save(finished=ended)
-                if interrupted:
-                    raise TrainingInterrupted(number, str(checkpoints.folder))
+                if stopped:
+                    raise TrainingInterrupted(number, str(checkpoint.path))
             if ended:
                 break
     return tuple(history)
-
-
-def _share_left(progress: float) -> float:
-    """Return the share of the learning rate after some share of the updates.
-
-    Example:
-        >>> [round(_share_left(progress), 3) for progress in (0.0, 0.5, 0.9)]
-        [1.0, 0.5, 0.024]
-    """
-    return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def _step(
@@ -105,7 +89,8 @@ def _step(
     estimate = estimator.estimate(policy, rng=generator(config.seed, "actions"))
     if annealed:
         unit = estimate.norm or 1.0
-        optimizer.param_groups[0]["lr"] = config.learning_rate * _share_left((number - 1) / planned)
+        share = 0.5 * (1.0 + math.cos(math.pi * (number - 1) / planned))
+        optimizer.param_groups[0]["lr"] = config.learning_rate * share
     else:
         unit = squarable_unit(estimate.norm if first is None else first)  # Adam squares
     direction = [part / unit for part in estimate.direction]

@@ -1,254 +1,212 @@
-"""Checkpoints: the state of a training, and the folder where it is kept."""
+"""Checkpoints: one file from which an interrupted training is resumed."""
 
 from __future__ import annotations
 
-import time
+import hashlib
+import json
+import logging
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, is_dataclass
+from numbers import Integral
 from pathlib import Path
 
 import torch
 
+from nopg._files import write_files
 from nopg._nesting import nested, part_of
 from nopg._provenance import fingerprint
 from nopg.bellman._estimate import GradientEstimator, Resumable
+from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
+from nopg.models._config import ModelConfig
 from nopg.policies import Policy
-from nopg.training._checkpoint_files import ADVICE, State, complete_folders, read_folder, write_folder
-from nopg.training._config import CheckpointConfig
-from nopg.training._fingerprint import PARAMETERS, RunFingerprint, differences
-from nopg.training._folder_lock import locked
+from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._reports import Update
 
-__all__ = ["Checkpoint", "Checkpoints", "Parts", "ResumeState", "open_checkpoints"]
-
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeState:
-    """What is decided before the first update and kept by a training that is resumed.
-
-    Attributes:
-        most_candidates: The K that memory afforded with the paper's model; None if it was not asked.
-        start: Name and parameters of the start that the ascent began with; None with the paper's model.
-    """
-
-    most_candidates: int | None = None
-    start: tuple[str, Mapping[str, torch.Tensor]] | None = None
+_FORMAT = 3
+_log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of a training that change with every update."""
-
-    policy: Policy
-    optimizer: torch.optim.Optimizer
-    estimator: GradientEstimator
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A training after some updates: all that its future depends on.
-
-    Attributes:
-        history: Every update so far.
-        finished: Whether the training had come to its end.
-        eps: Adam's ε.
-        policy: Parameters and buffers of the policy.
-        parameters: Hash of its parameters.
-        moments: Adam's, by parameter.
-        estimator: State of the estimator.
-        resume_state: Before the first update.
-    """
-
-    history: tuple[Update, ...]
-    finished: bool
-    eps: float
-    policy: Mapping[str, torch.Tensor]
-    moments: Mapping[str, torch.Tensor]
-    estimator: Mapping[str, torch.Tensor]
-    resume_state: ResumeState
-    parameters: str | None = None
-
-    @classmethod
-    def of(
-        cls, parts: Parts, history: tuple[Update, ...], *, finished: bool, resume_state: ResumeState
-    ) -> Checkpoint:
-        """Return the state of a training; nothing of it changes."""
-        policy, optimizer, estimator = parts.policy, parts.optimizer, parts.estimator
-        moments = {
-            f"{name}.{moment}": optimizer.state[parameter][moment]
-            for name, parameter in policy.named_parameters()
-            if parameter in optimizer.state
-            for moment in _MOMENTS
-        }
-        return cls(
-            history=history,
-            finished=finished,
-            eps=optimizer.param_groups[0]["eps"],
-            policy=policy.state_dict(),
-            moments=moments,
-            estimator=nested(estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {}),
-            resume_state=resume_state,
-            parameters=fingerprint(policy.parameters()),
-        )
-
-    def restore(self, parts: Parts) -> None:
-        """Load the state into the parts of a training."""
-        policy, optimizer, estimator = parts.policy, parts.optimizer, parts.estimator
-        _check_alike("the policy", self.policy, policy.state_dict())
-        if self.resume_state.start:
-            _check_alike("the start", self.resume_state.start[1], policy.state_dict())
-        policy.load_state_dict(self.policy)
-        optimizer.param_groups[0]["eps"] = self.eps
-        for name, parameter in policy.named_parameters():
-            moments = part_of(name, self.moments)
-            if moments:
-                _check_alike(
-                    f"Adam's state of {name}",
-                    moments,
-                    {"step": torch.tensor(0.0), "exp_avg": parameter, "exp_avg_sq": parameter},
-                )
-                optimizer.state[parameter] = moments
-        if isinstance(estimator, Resumable):
-            estimator.load_state_dict(part_of("estimator", self.estimator))
-
-
-def _check_alike(what: str, there: Mapping[str, torch.Tensor], here: Mapping[str, torch.Tensor]) -> None:
-    """Refuse tensors that have other names, shapes or types than those they are to replace."""
-    for name in sorted({*there, *here}):
-        shapes = [
-            f"{tuple(side[name].shape)} {side[name].dtype}" if name in side else "absent"
-            for side in (there, here)
-        ]
-        if shapes[0] != shapes[1]:
-            raise DataError(f"{what} has another {name}: {shapes[0]} there, {shapes[1]} here")
-
-
-class Checkpoints:
-    """The folder of one training's checkpoints, and when to write one.
+    """The file with the state of one training after some updates.
 
     Args:
-        config: Where they are, in a folder that is made if need be, and how often one is written.
-        fingerprint: What tells this training from another.
+        config: Where it is, and how often it is written.
+        run: Hash of data and settings; the checkpoint of another run is refused.
+        policy: The policy, if one is given: it has to begin as that of the run, or as the run has left it.
 
     Attributes:
-        last: The one to go on from, until `restore`; None at the beginning of a training.
-        resume_state: To be written with all that follow.
+        history: Updates so far.
+        finished: Whether the training had come to its end.
+        most_candidates: The K that memory afforded with the paper's model.
+        start: Name and parameters of the start of the ascent on the local model.
     """
 
-    def __init__(self, config: CheckpointConfig, fingerprint: RunFingerprint) -> None:
-        self.folder, self.fingerprint, self.config = Path(config.folder), fingerprint, config
-        self._written = time.monotonic()
-        _make_folder(config)
-        self.last = self._last()
-        self.resume_state = self.last.resume_state if self.last else ResumeState()
-
-    def restore(self, parts: Parts) -> Checkpoint | None:
-        """Bring a training to the last checkpoint, and return and let go of it; None if there is none."""
-        last, self.last = self.last, None
-        if last is None:
-            return None
-        try:
-            last.restore(parts)
-        except (DataError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            path = self._path(len(last.history))
-            raise DataError(f"{path} does not fit this training: {error}; {ADVICE}") from None
-        return last
-
-    def write(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint under a name that only complete ones have."""
-        start = checkpoint.resume_state.start
-        tensors = nested(
-            policy=checkpoint.policy,
-            adam=checkpoint.moments,
-            start=start[1] if start else {},
-            memory=checkpoint.estimator,
-        )
-        state: State = {
-            "fingerprint": self.fingerprint,
-            "finished": checkpoint.finished,
-            "eps": checkpoint.eps,
-            "most_candidates": checkpoint.resume_state.most_candidates,
-            "start": None if start is None else start[0],
-            "parameters": checkpoint.parameters,
-        }
-        write_folder(self._path(len(checkpoint.history)), state, checkpoint.history, tensors)
-        self._written = time.monotonic()
-
-    def is_due(self, number: int) -> bool:
-        """Return whether to write after this update."""
-        minutes = self.config.minutes
-        late = minutes is not None and time.monotonic() - self._written >= 60.0 * minutes
-        return late or number % self.config.every == 0
-
-    def _last(self) -> Checkpoint | None:
-        """Read the last checkpoint; refuse one of another training."""
-        complete = complete_folders(self.folder)
-        if not complete:
-            return None
-        path = complete[max(complete)]
-        state, history, tensors = read_folder(path)
-        if state["parameters"] == self.fingerprint[PARAMETERS]:  # a policy as its training has left it
-            self.fingerprint = {**self.fingerprint, PARAMETERS: state["fingerprint"].get(PARAMETERS)}
-        if differing := differences(state["fingerprint"], self.fingerprint):
+    def __init__(self, config: CheckpointConfig, run: str, policy: Policy | None = None) -> None:
+        self.path, self.every, self._run = Path(config.path), int(config.every), run
+        self._given = None if policy is None else fingerprint(policy.parameters())
+        self.history: tuple[Update, ...] = ()
+        self.finished = False
+        self.most_candidates: int | None = None
+        self.start: tuple[str, Mapping[str, torch.Tensor]] | None = None
+        self._saved: Mapping[str, torch.Tensor] | None = None
+        self._eps = 0.0
+        if self.path.exists():
+            self._read()
+        elif config.resume:
             raise ArgumentError(
-                f"{path} belongs to another training: {'; '.join(differing)}. Make the same call again, "
-                "or give another folder"
+                f"there is no checkpoint {str(self.path)!r} to resume from; checkpoint={str(self.path)!r} "
+                "begins a training there"
             )
-        trained = {name: part for name, part in tensors.items() if not name.startswith("memory")}
-        wrong = [name for name, part in trained.items() if not bool(part.isfinite().all())]
-        if wrong or not state["eps"] > 0:
-            what = f"{wrong[0]} holds what is no finite number" if wrong else f"Adam's ε is {state['eps']}"
-            raise DataError(f"{path} is no checkpoint that can be used: {what}; {ADVICE}")
-        start = state["start"]
-        return Checkpoint(
-            history=history,
-            finished=state["finished"],
-            eps=state["eps"],
-            policy=part_of("policy", tensors),
-            moments=part_of("adam", tensors),
-            estimator=part_of("memory", tensors),
-            resume_state=ResumeState(
-                state["most_candidates"],
-                None if start is None else (start, part_of("start", tensors)),
-            ),
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a training goes on from what was read."""
+        return self._saved is not None
+
+    def _read(self) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                state = json.loads(file.metadata()["state"])
+                saved = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            if state["format"] != _FORMAT:
+                raise ValueError(f"format {state['format']!r} instead of {_FORMAT}")
+            history = tuple(Update(*row) for row in state["history"])
+            finished, eps = bool(state["finished"]), float(state["eps"])
+            run, name, given, left = (state[name] for name in ("run", "start", "given", "left"))
+            candidates = state["most_candidates"]
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise self._unusable(error) from None
+        if run != self._run or self._given not in {given, left if given else None}:
+            raise ArgumentError(
+                f"{self.path} is a checkpoint of another training: data, settings or the policy differ. Make "
+                "the same call again, or give another path"
+            )
+        self.history, self.finished, self.most_candidates = history, finished, candidates
+        self.start = name and (name, part_of("start", saved))
+        self._given, self._saved, self._eps = given, saved, eps
+
+    def _unusable(self, error: Exception) -> DataError:
+        return DataError(
+            f"{self.path} is no checkpoint that can be used ({error}); delete it to begin again, or give "
+            "another path"
         )
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"update-{number:06}"
+    def restore(
+        self, policy: Policy, optimizer: torch.optim.Optimizer, estimator: GradientEstimator
+    ) -> tuple[Update, ...]:
+        """Bring policy, optimizer and estimator to the checkpoint; return the updates before it."""
+        saved, self._saved = self._saved or {}, None
+        try:
+            policy.load_state_dict(part_of("policy", saved))
+            moments = part_of("adam", saved)
+            for name, parameter in policy.named_parameters():
+                if moment := part_of(name, moments):
+                    optimizer.state[parameter] = moment
+            optimizer.param_groups[0]["eps"] = self._eps
+            if isinstance(estimator, Resumable):
+                estimator.load_state_dict(part_of("estimator", saved))
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise self._unusable(error) from None
+        return self.history
+
+    def write(
+        self,
+        policy: Policy,
+        optimizer: torch.optim.Optimizer,
+        estimator: GradientEstimator,
+        *,
+        history: tuple[Update, ...],
+        finished: bool,
+    ) -> None:
+        """Replace the file in one step."""
+        # Imported where it is used: whoever keeps no checkpoints does not need it.
+        from safetensors.torch import save
+
+        moments = {
+            name: optimizer.state[parameter]
+            for name, parameter in policy.named_parameters()
+            if parameter in optimizer.state
+        }
+        tensors = nested(
+            policy=policy.state_dict(),
+            adam=nested(**moments),
+            estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {},
+            start=self.start[1] if self.start else {},
+        )
+        state = {
+            "format": _FORMAT,
+            "run": self._run,
+            "given": self._given,
+            "left": fingerprint(policy.parameters()),
+            "finished": finished,
+            "eps": optimizer.param_groups[0]["eps"],
+            "most_candidates": self.most_candidates,
+            "start": self.start[0] if self.start else None,
+            "history": [astuple(update) for update in history],
+        }
+        copies = {name: part.detach().cpu().contiguous().clone() for name, part in tensors.items()}
+        write_files({self.path: save(copies, metadata={"state": json.dumps(state)})})
 
 
-def _make_folder(config: CheckpointConfig) -> None:
-    try:
-        Path(config.folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ArgumentError(
-            f"there can be no checkpoints in {str(config.folder)!r}: {error}; give another folder"
-        ) from None
+def run_fingerprint(
+    data: Transitions,
+    starts: torch.Tensor,
+    *,
+    model: ModelConfig,
+    training: TrainingConfig,
+    **settings: object,
+) -> str:
+    """Return a hash of all that the numbers of a training depend on.
+
+    Args:
+        data: The transitions.
+        starts: Raw initial states, shape (n₀, d_s).
+        model: Settings of the model; not where it computes.
+        training: Settings of the training; not its callbacks.
+        settings: Others by name. Of an object that is no plain value its fields count, or else its type.
+    """
+    columns = {name: value for name, value in data.schema.to_dict().items() if name != "units"}
+    trained = {name: getattr(training, name) for name in ("start", "updates", "learning_rate", "seed")}
+    arrays = (data.states, data.actions, data.rewards, data.next_states, data.terminated, data.truncated)
+    settings |= {**model.identity(), **trained, "columns": str(columns)}
+    settings["data"] = fingerprint((*arrays, data.episodes, data.weights, starts))
+    return hashlib.sha256(json.dumps(settings, default=_plain, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: object) -> int | str:
+    if isinstance(value, Integral):
+        return int(value)
+    return repr(value) if is_dataclass(value) else type(value).__name__
 
 
 @contextmanager
-def open_checkpoints(
-    config: CheckpointConfig | None, run: Callable[[], RunFingerprint]
-) -> Iterator[Checkpoints | None]:
-    """Give the checkpoints that a user asked for, if any, in a folder that no other training uses meanwhile.
+def interruption(*, enabled: bool = True) -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether Ctrl-C was pressed; the second one acts as it did before.
 
-    Args:
-        config: Where they are.
-        run: Returns the fingerprint of the training; called only if needed.
+    Where signals cannot be handled, outside the main thread, and where Ctrl-C was to be ignored, nothing
+    changes.
     """
-    if config is None:
-        yield None
+    before, asked = signal.getsignal(signal.SIGINT), list[bool]()
+    in_main = threading.current_thread() is threading.main_thread()
+    if not enabled or not in_main or before in (signal.SIG_IGN, None):
+        yield lambda: False
         return
-    folder = str(config.folder)
-    if config.resume and not complete_folders(Path(folder)):
-        raise ArgumentError(
-            f"there is no checkpoint in {folder!r} to resume from; checkpoint={folder!r} begins a training "
-            "there"
+
+    def note(*_: object) -> None:
+        asked.append(True)
+        signal.signal(signal.SIGINT, before)
+        _log.warning(
+            "the training stops after this update and leaves a checkpoint; Ctrl-C again stops it now"
         )
-    _make_folder(config)
-    with locked(Path(folder)):
-        yield Checkpoints(config, run())
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -12,8 +12,6 @@ from nopg._numbers import is_number
 from nopg.errors import ArgumentError
 from nopg.training._reports import Callback
 
-__all__ = ["CheckpointConfig", "TrainingConfig"]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
@@ -53,32 +51,28 @@ class TrainingConfig:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointConfig:
-    """Where and how often a training leaves checkpoints. They never change its numbers.
+    """Where and how often a training leaves a checkpoint.
 
     Attributes:
-        folder: A training that finds a checkpoint of its own there goes on from it, so a script that is
-            simply started again ends as if it had never been stopped, to the last bit. The first Ctrl-C ends
-            the training after an update, with a checkpoint, by `TrainingInterrupted`; the second one at once.
-        every: Updates between two checkpoints.
-        minutes: Minutes after which to write one even so.
+        path: Of the file. A training that finds its own checkpoint there goes on from it. The first Ctrl-C
+            ends the training after an update, with a checkpoint, by `TrainingInterrupted`; the second one at
+            once.
+        every: Updates between two writes.
         resume: Whether there must be a checkpoint already. Data and settings must be those it was begun with;
             where it computes, and how much memory it may take, may change.
     """
 
-    folder: str | os.PathLike[str]
+    path: str | os.PathLike[str]
     every: int = 20
-    minutes: float | None = None
     resume: bool = False
 
     def __post_init__(self) -> None:
         if not (is_number(self.every) and self.every >= 1):
             raise ArgumentError(f"every is {self.every!r}; give at least 1 update between checkpoints")
-        if self.minutes is not None and not (is_number(self.minutes) and self.minutes > 0):
-            raise ArgumentError(f"minutes is {self.minutes!r}; give a positive number, or None")
 
     @classmethod
     def of(cls, checkpoint: CheckpointConfig | str | os.PathLike[str] | None) -> CheckpointConfig | None:
-        """Return the config that is meant: a path is a folder with default settings."""
+        """Return the config that is meant: a path is a file with default settings."""
         if checkpoint is None or isinstance(checkpoint, cls):
             return checkpoint
         return cls(Path(checkpoint))  # type: ignore[arg-type]

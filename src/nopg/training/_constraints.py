@@ -1,4 +1,4 @@
-"""Training under limits, by a price on what they limit."""
+"""Limits that a controller has to keep, and training under a price on what they limit."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
+from nopg._typing import ArrayLike, as_tensor
 from nopg.bellman import MultistepProblem
-from nopg.bellman._charge import Charge
-from nopg.errors import ConstraintWarning
+from nopg.bellman._multistep import Charge
+from nopg.data import Transitions
+from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.evaluation import OfflineEvaluator
-from nopg.evaluation._interval import DEVIATIONS, standard_error
+from nopg.evaluation._assessment import errors_of
+from nopg.evaluation._risk import margin_of, region_of
+from nopg.models import RewardFunction
+from nopg.models._config import ModelConfig
 from nopg.policies import Policy
-from nopg.training._constraint import Constraint, ConstraintResult
 from nopg.training._reports import Update
 
-__all__ = ["solve_constrained"]
-
+# Width of a region's edge in standard deviations of how far logged states are from it.
+_EDGE = 0.3
 # Trainings at most after the one that pays no attention to limits.
 _ROUNDS = 6
 # Prices change by this factor, and by its root after every change of direction, until it is hardly one.
@@ -31,6 +36,118 @@ _RATES = (1.0, 0.2, 0.05)
 # A policy that keeps its limits and is predicted to lose no more than this share of what rewards make
 # possible is good enough.
 _GOOD_ENOUGH = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """A limit on what the controller may cost, beside what it earns.
+
+    What is limited is the discounted cost per step, (1 − γ)·Σₜ γᵗcₜ from the initial states. For a region
+    that is the share of discounted time spent there, between 0 and 1. Nothing is spent after the end of a
+    task: a region that is entered as the task ends costs that one step.
+
+    Attributes:
+        cost: One number for each row of the data; or a region, which costs 1 in a step that leads into it: an
+            expression of named states or a function of raw states (m, d_s), see `nopg.evaluation.region_of`.
+        limit: The most that may be spent per step, in the units of the cost.
+        upper: Whether the upper end of the 95 % interval has to keep the limit, instead of the estimate.
+        name: How messages call it.
+
+    Example:
+        >>> Constraint("level > 1.8", limit=0.01)
+        Constraint(level > 1.8: at most 0.01)
+    """
+
+    cost: ArrayLike | str | Callable[[Any], Any]
+    limit: float
+    upper: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.limit):
+            raise ArgumentError(f"the limit of a constraint is {self.limit}; give a finite number")
+
+    def __repr__(self) -> str:
+        return f"Constraint({self.label}: at most {self.limit:g}{', upper end' if self.upper else ''})"
+
+    @property
+    def label(self) -> str:
+        """The name, or a description if there is none."""
+        if self.name is not None:
+            return self.name
+        return self.cost if isinstance(self.cost, str) else "region" if callable(self.cost) else "cost"
+
+    @property
+    def smooth(self) -> bool:
+        """Whether it is an expression, of which it is known how far a state is from its edge."""
+        return isinstance(self.cost, str)
+
+    def smoothed(self, data: Transitions) -> RewardFunction:
+        """Return the region as a cost between 0 and 1 that rises over a narrow margin at its edge."""
+        assert isinstance(self.cost, str)
+        inside = margin_of(self.cost, data.schema)
+        width = max(_EDGE * float(inside(data.next_states).std()), 1e-12)
+        return lambda states, actions, after: torch.sigmoid(inside(after) / width)
+
+    def costs(self, data: Transitions) -> torch.Tensor:
+        """Return what each row of the data costs, shape (n,)."""
+        if isinstance(self.cost, str) or callable(self.cost):
+            return region_of(self.cost, data.schema)(data.next_states).double()
+        costs = as_tensor(self.cost)
+        if costs.shape != (len(data),):
+            raise ArgumentError(
+                f"the constraint {self.label!r} has costs of shape {tuple(costs.shape)}; give one number for "
+                f"each of {len(data)} rows, or a region"
+            )
+        if not bool(costs.isfinite().all()):
+            raise ArgumentError(f"the constraint {self.label!r} has costs that are NaN or infinite")
+        return costs
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintResult:
+    """What came of one limit.
+
+    Attributes:
+        name: Of the constraint.
+        limit: What may be spent.
+        cost: What the controller is predicted to spend: (1 − γ)·Σₜ γᵗcₜ, for a region the share of discounted
+            time in it.
+        upper: The upper end of the 95 % interval of that, if this was to keep the limit.
+        multiplier: λ, the price of the cost in rewards at which the controller was trained; 0 if free.
+        kept: Whether the prediction keeps the limit.
+    """
+
+    name: str
+    limit: float
+    cost: float
+    upper: float | None
+    multiplier: float
+    kept: bool
+
+    def __str__(self) -> str:
+        upper = "" if self.upper is None else f", at most {self.upper:.3g}"
+        return f"{self.name}: {self.cost:.3g}{upper}, limit {self.limit:.3g}"
+
+
+def check_constraints(
+    constraints: Sequence[Constraint], data: Transitions, model: ModelConfig, checkpoint: object
+) -> None:
+    """Refuse what a training of several rounds cannot do."""
+    if not constraints:
+        return
+    if not model.has_rollouts:
+        raise ArgumentError("limits are kept along rollouts, which only the local model has; leave model out")
+    if checkpoint is not None:
+        raise ArgumentError("a training with constraints keeps no checkpoints; leave checkpoint out")
+    for constraint in constraints:
+        constraint.costs(data)
+
+
+def cost_columns(constraints: Sequence[Constraint], data: Transitions) -> torch.Tensor | None:
+    """Return the costs (n, k) that a model has to fit: those that are given row by row."""
+    columns = [constraint.costs(data) for constraint in constraints if not constraint.smooth]
+    return torch.stack(columns, dim=1) if columns else None
 
 
 def solve_constrained(
@@ -57,12 +174,11 @@ def solve_constrained(
         history: Of that training.
         improve: Goes on with the policy, in place, in another problem and at a share of the learning rate.
     """
-    data = problem.data
-    costs = [constraint.costs(data) for constraint in constraints]
-    judge = _Judge(constraints, costs, problem)
-    found = [judge.trial(policy, history, prices=[0.0] * len(constraints))]
-    search = _PriceSearch([_unit_price(problem, cost) for cost in costs])
+    costs = [constraint.costs(problem.data) for constraint in constraints]
+    trial = partial(_trial, OfflineEvaluator.of(problem), [*zip(constraints, costs, strict=True)])
+    found = [trial(policy, history, prices=[0.0] * len(constraints))]
     stake = (1.0 - problem.discount) * problem.model.return_range(problem.discount)
+    search = _PriceSearch([_unit_price(stake, cost) for cost in costs])
     enough = found[0].expected_return - _GOOD_ENOUGH * stake / (1.0 - problem.discount)
 
     last = found[0]
@@ -77,12 +193,12 @@ def solve_constrained(
         priced = _charged(problem, constraints, costs, prices)
         for share in _RATES:
             policy.load_state_dict(begin.parameters)
-            found.append(judge.trial(policy, improve(priced, share), prices=prices))
+            found.append(trial(policy, improve(priced, share), prices=prices))
             if worth(found[-1]) > worth(begin):
                 break
         last = max(found, key=worth)
 
-    best = max(found, key=lambda trial: trial.rank)
+    best = max(found, key=lambda one: one.rank)
     policy.load_state_dict(best.parameters)
     if not best.kept:
         missed = "; ".join(str(result) for result in best.results if not result.kept)
@@ -116,7 +232,10 @@ def _charged(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A policy that was trained at some prices, and what it is predicted to earn and to cost."""
+    """A policy that was trained at some prices, and what it is predicted to earn and to cost.
+
+    `excess` is the largest over a limit, in units of the range of its cost.
+    """
 
     parameters: Mapping[str, torch.Tensor]
     history: tuple[Update, ...]
@@ -139,42 +258,38 @@ class _Trial:
         return (True, self.expected_return, 0.0) if self.kept else (False, -self.excess, self.expected_return)
 
 
-class _Judge:
-    """Says of a policy what it earns and costs, along the same rollouts for all policies."""
-
-    def __init__(
-        self, constraints: Sequence[Constraint], costs: Sequence[torch.Tensor], problem: MultistepProblem
-    ) -> None:
-        self.constraints, self.discount = constraints, problem.discount
-        self.evaluator = OfflineEvaluator.of(problem)
-        self.ranges = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
-
-    def trial(self, policy: Policy, history: tuple[Update, ...], *, prices: Sequence[float]) -> _Trial:
-        results, excess, column = [], 0.0, 0
-        evaluation = self.evaluator.evaluate(policy)
-        for constraint, price, unit in zip(self.constraints, prices, self.ranges, strict=True):
-            if constraint.region is not None:
-                cost, (_, upper) = self.evaluator.share_inside(evaluation, constraint.region)
-            else:
-                spent = (1.0 - self.discount) * evaluation.paths.costs[column]
-                cost = float(spent[0].mean())
-                upper = cost + DEVIATIONS * standard_error(spent, evaluation.paths)
-            column += not constraint.smooth
-            held = upper if constraint.upper else cost
-            results.append(
-                ConstraintResult(
-                    name=constraint.label,
-                    limit=constraint.limit,
-                    cost=cost,
-                    upper=upper if constraint.upper else None,
-                    multiplier=price,
-                    kept=held <= constraint.limit,
-                )
+def _trial(
+    evaluator: OfflineEvaluator,
+    constraints: Sequence[tuple[Constraint, torch.Tensor]],
+    policy: Policy,
+    history: tuple[Update, ...],
+    *,
+    prices: Sequence[float],
+) -> _Trial:
+    """Return what a policy earns and costs, along the same rollouts for all policies."""
+    results, excess, column = [], 0.0, 0
+    found = evaluator.assess(policy)
+    for (constraint, logged), price in zip(constraints, prices, strict=True):
+        if isinstance(constraint.cost, str) or callable(constraint.cost):
+            cost, (_, upper) = evaluator.share_inside(found, constraint.cost)
+        else:
+            spent = (1.0 - evaluator.discount) * found.paths.costs[column]
+            cost = float(spent[0] @ found.paths.weights)
+            upper = cost + errors_of(spent, found.paths).half_width
+        column += not constraint.smooth
+        held = upper if constraint.upper else cost
+        results.append(
+            ConstraintResult(
+                name=constraint.label,
+                limit=constraint.limit,
+                cost=cost,
+                upper=upper if constraint.upper else None,
+                multiplier=price,
+                kept=held <= constraint.limit,
             )
-            excess = max(excess, (held - constraint.limit) / unit)
-        return _Trial(
-            copy.deepcopy(policy.state_dict()), history, evaluation.expected_return, tuple(results), excess
         )
+        excess = max(excess, (held - constraint.limit) / max(float(logged.max() - logged.min()), 1e-300))
+    return _Trial(copy.deepcopy(policy.state_dict()), history, found.expected_return, tuple(results), excess)
 
 
 class _PriceSearch:
@@ -203,8 +318,7 @@ class _PriceSearch:
         return list(self._prices) if changed else None
 
 
-def _unit_price(problem: MultistepProblem, costs: torch.Tensor) -> float:
+def _unit_price(stake: float, costs: torch.Tensor) -> float:
     """Return the price at which costs differ a tenth as much as rewards do."""
     spread = float(costs.max() - costs.min())
-    stake = (1.0 - problem.discount) * problem.model.return_range(problem.discount)
     return 0.1 * stake / spread if spread > 0 and stake > 0 else 1.0

@@ -15,8 +15,6 @@ from nopg.data import Schema
 from nopg.errors import DataError
 from nopg.policies import Policy
 
-__all__ = ["Controller"]
-
 
 @dataclass(frozen=True)
 class Controller(Streaming):

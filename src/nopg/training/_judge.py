@@ -1,105 +1,158 @@
-"""What a user will see of a controller: what the model says of it, a simpler rival, and every doubt."""
+"""Least squares and LQR beside a trained controller: whether they do as well, and every doubt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from nopg._expressions import quoted
 from nopg.baselines import LinearQuadraticFit, Regulator
-from nopg.evaluation import OfflineEvaluation, OfflineEvaluator
-from nopg.evaluation._interval import is_surely_better, resolution
-from nopg.policies import DeviationPolicy, Policy
+from nopg.data import Schema, Transitions
+from nopg.evaluation import Assessment, OfflineEvaluator, choose
+from nopg.policies import DeviationPolicy, FormulaPolicy, Policy
+from nopg.policies._structures import gain_name
 from nopg.training._controller import Controller
-from nopg.training._linear_law import LQR, linear_law
-from nopg.training._rates import rate_limited
+from nopg.training._structured import rate_limited
 
-__all__ = ["Judged", "doubts_of"]
+LQR = "least squares and LQR"
+PARTS = 3
+"""Parts of the model in the objective: all rows, and one half with its complement."""
 
-# A controller that is less likely than this to be better than the log is doubted.
-_LIKELY = 0.75
+# Prices of departing from the log that regulators are tried with.
+_CAUTIONS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
-class Judged:
-    """A controller and least squares + LQR, each evaluated once, on one model.
+def regulators(evaluator: OfflineEvaluator) -> Iterator[tuple[str, Regulator]]:
+    """Yield least squares and LQR, and a cautious one that is to be preferred to it, if there is one."""
+    fit = LinearQuadraticFit.of(evaluator.data)
+    made = (
+        [(caution, fit.regulator(evaluator.discount, caution=caution)) for caution in _CAUTIONS]
+        if fit
+        else []
+    )
+    laws = [(caution, law) for caution, law in made if law is not None]
+    if not laws:
+        return
+    best, law = laws[choose([evaluator.assess(law, parts=PARTS) for _, law in laws])]
+    if laws[0][0] == 0.0:
+        yield LQR, laws[0][1]
+    if best:
+        yield f"cautious LQR, {best:g}", law
+
+
+def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:
+    """Return a regulator as a policy of formulas; None where an action has only one logged value.
+
+    Args:
+        regulator: Of the data.
+        data: The log.
+    """
+    if not bool((regulator.low < regulator.high).all()):
+        return None
+    schema, formulas, gains = data.schema, dict[str, str](), dict[str, float]()
+    for action, offset, row in zip(
+        schema.actions, regulator.offset.tolist(), regulator.gain.tolist(), strict=True
+    ):
+        terms = []
+        for column, value in [("", offset), *zip(schema.states, row, strict=True)]:
+            name = _gain_name(column, action, schema, taken=gains)
+            gains[name] = value
+            terms.append(f"{name} * {quoted(column)}" if column else name)
+        formulas[action] = " + ".join(terms)
+    return FormulaPolicy.from_data(schema, formulas, gains, features=data.features, actions=data.actions)
+
+
+def _gain_name(column: str, action: str, schema: Schema, taken: dict[str, float]) -> str:
+    """Return a new name for the gain of a column, or for the offset of an action."""
+    name = gain_name(f"k_{column}" if column else "offset", action, schema)
+    used = {*taken, *schema.states, *schema.actions}
+    while name in used:
+        name += "_"
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A controller that was chosen, with the log and least squares + LQR beside it.
+
+    Attributes:
+        controller: The one that was trained, or a regulator that took its place.
+        assessment: What the model says of it.
+        logged: What it says of the logged behaviour.
+        kept: Name of that regulator; None where there is none.
+        rival: What the model says of least squares + LQR, if the log has one.
+    """
+
+    controller: Controller
+    assessment: Assessment
+    logged: Assessment
+    kept: str | None = None
+    rival: Assessment | None = None
+
+
+def judge(
+    evaluator: OfflineEvaluator,
+    trained: Controller,
+    laws: Sequence[tuple[str, Regulator]],
+    rates: Mapping[str, float] | None,
+) -> Judgement:
+    """Return the choice between a trained controller and regulators, all assessed on one model.
 
     Args:
         evaluator: Of that model.
-        controller: What was trained.
-
-    Attributes:
-        controller: What was trained, or a regulator that took its place.
-        evaluation: What the model says of it.
-        kept: Name of that regulator; None where there is none.
+        trained: The controller.
+        laws: Regulators by name, the simplest first.
+        rates: Limits that a regulator in its place has to keep; None where none may take it.
     """
+    found, logged = evaluator.assess(trained), evaluator.logged()
+    if rates is None and isinstance(trained.policy, DeviationPolicy):
+        return Judgement(trained, found, logged)  # a regulator keeps no limit of a deviation
+    laws = laws or tuple(regulators(evaluator))
+    if rates is None:
+        rival = next((evaluator.assess(law) for name, law in laws if name == LQR), None)
+        return Judgement(trained, found, logged, rival=rival)
+    simple = {name: _controller(law, evaluator, rates) for name, law in laws}
+    controllers = {name: one for name, one in simple.items() if one is not None}
+    every = {name: evaluator.assess(one) for name, one in controllers.items()}
+    # The log is the simplest: whatever is not better than it does not stand in the way of what is.
+    best = choose([logged, *every.values(), found], range(len(every) + 2)) - 1
+    if best < 0:
+        best = choose([*every.values(), found], range(len(every) + 1))
+    rival = every.get(LQR)
+    if best == len(every):
+        return Judgement(trained, found, logged, rival=rival)
+    name = [*every][best]
+    return Judgement(controllers[name], every[name], logged, name, rival)
 
-    def __init__(self, evaluator: OfflineEvaluator, controller: Controller) -> None:
-        self.evaluator, self.controller = evaluator, controller
-        self.evaluation = evaluator.evaluate(controller)
-        self.kept: str | None = None
-        self._rival: OfflineEvaluation | None = None
 
-    def prefer_simple(self, regulators: Iterable[tuple[str, Regulator]], rates: Mapping[str, float]) -> None:
-        """Put a regulator in the place of a network that is not better beyond doubt.
+def _controller(law: Regulator, evaluator: OfflineEvaluator, rates: Mapping[str, float]) -> Controller | None:
+    """Return a regulator as a controller that keeps rates; None where an action has one logged value."""
+    policy: Policy | None = linear_law(law, evaluator.data)
+    if policy is None:
+        return None
+    policy = rate_limited(policy, evaluator.data, rates) if rates else policy
+    return Controller(policy, evaluator.data.schema)
 
-        Args:
-            regulators: By name; the first one unless a later one is better beyond doubt.
-            rates: Limits that it has to keep.
-        """
-        data, best = self.evaluator.data, None
-        for name, regulator in regulators:
-            law: Policy | None = linear_law(regulator, data)
-            if law is None:
-                return
-            law = rate_limited(law, data, rates) if rates else law
-            controller = Controller(law, data.schema)
-            found = self.evaluator.evaluate(controller)
-            if name == LQR:
-                self._rival = found
-            if best is None or is_surely_better(found.paths, best[2].paths):
-                best = name, controller, found
-        if best and not is_surely_better(self.evaluation.paths, best[2].paths):
-            self.kept, self.controller, self.evaluation = best
 
-    @property
-    def doubts(self) -> list[str]:
-        """Every reason to doubt the controller."""
-        found = doubts_of(self.evaluation, self.evaluator)
-        if isinstance(self.controller.policy, DeviationPolicy):  # a regulator keeps no limit of a deviation
-            return found
-        rival, mine = self._least_squares(), self.evaluation
-        if rival is None or rival.expected_return - mine.expected_return <= resolution(mine.expected_return):
-            return found
-        reason = (
-            f"it was not chosen because its lower end is lower, {rival.unknown_mass:.1%} of it being unknown"
+def doubts_of(judged: Judgement) -> list[str]:
+    """Return every reason to doubt a controller: its verdict, the log and a simpler controller."""
+    mine, found = judged.assessment, list[str]()
+    gain = mine.gain_over(judged.logged)
+    low, high = gain.interval
+    if low <= 0.0:
+        found.append(
+            f"the controller is not better than what was logged beyond doubt: its gain is within [{low:.5g}, "
+            f"{high:.5g}], and positive with probability {gain.probability_better:.2f}"
         )
-        if rival.interval[0] > mine.interval[0]:
-            reason = "its lower end is higher too"
-        low, high = rival.interval
-        return [
-            *found,
-            f"least squares and LQR may do better: its return is predicted as {rival.expected_return:.5g} "
-            f"within [{low:.5g}, {high:.5g}], that of the controller as {mine.expected_return:.5g}; {reason}",
-        ]
-
-    def _least_squares(self) -> OfflineEvaluation | None:
-        """Return what the model says of least squares and LQR, if the log has one."""
-        if self._rival is None:
-            fit = LinearQuadraticFit.of(self.evaluator.data)
-            regulator = fit.regulator(self.evaluator.discount) if fit else None
-            self._rival = self.evaluator.evaluate(regulator) if regulator else None
-        return self._rival
-
-
-def doubts_of(found: OfflineEvaluation, evaluator: OfflineEvaluator) -> list[str]:
-    """Return what the verdict says, and that a controller may not be better than the log."""
-    logged, doubts = evaluator.logged(), []
-    if found.verdict != "ok":
-        doubts.append(f"the verdict on this controller is {found.verdict!r}: {'; '.join(found.reasons)}")
-    gain = evaluator.difference(found, logged)
-    acted = evaluator.data.episodes is not None
-    if (acted and gain.probability_better < _LIKELY) or found.interval[0] <= logged.expected_return:
-        doubts.append(
-            "the controller is not better than what was logged beyond doubt: its return is predicted within "
-            f"[{found.interval[0]:.5g}, {found.interval[1]:.5g}], that of the log as "
-            f"{logged.expected_return:.5g}; it is better with probability {gain.probability_better:.2f}"
-        )
-    return doubts
+    if mine.verdict != "ok":
+        found.append(f"the verdict on this controller is {mine.verdict!r}: {'; '.join(mine.reasons)}")
+    rival = judged.rival
+    if rival is None or rival is mine or rival.expected_return <= mine.expected_return + mine.least_gain:
+        return found
+    low, high = rival.interval
+    return [
+        *found,
+        f"least squares and LQR may do better: its return is predicted as {rival.expected_return:.5g} "
+        f"within [{low:.5g}, {high:.5g}], that of the controller as {mine.expected_return:.5g}; its verdict "
+        f"is {rival.verdict!r}, {rival.unknown_mass:.1%} of its return lies outside the data",
+    ]

@@ -18,7 +18,6 @@ from nopg.bellman import ControlProblem
 from nopg.data import Transitions
 from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
-from nopg.evaluation import OfflineEvaluator
 from nopg.models._config import LocalModelConfig, ModelConfig, model_config
 from nopg.models._log_summary import LogSummary
 from nopg.policies import (
@@ -32,22 +31,16 @@ from nopg.policies import (
 from nopg.policies._imitation import imitate
 from nopg.policies._quantized import padded_levels
 from nopg.policies._structures import Kind
-from nopg.training._checkpoint import Checkpoints, ResumeState, open_checkpoints
+from nopg.training._checkpoint import Checkpoint, run_fingerprint
 from nopg.training._config import CheckpointConfig, TrainingConfig
-from nopg.training._constraint import Constraint, check_constraints, cost_columns
+from nopg.training._constraints import Constraint, check_constraints, cost_columns
 from nopg.training._controller import Controller
-from nopg.training._fingerprint import run_fingerprint
-from nopg.training._judge import Judged
-from nopg.training._linear_law import regulators
-from nopg.training._rates import check_rates, rate_limited
+from nopg.training._judge import doubts_of, judge
 from nopg.training._reports import ProgressBar
-from nopg.training._result import TrainingResult
+from nopg.training._result import TrainingResult, answer_of
 from nopg.training._starts import StartSupport, start_support
-from nopg.training._structured import formula_policy, with_columns
-from nopg.training._summary import LiveSource, Summary
+from nopg.training._structured import check_rates, formula_policy, rate_limited, with_columns
 from nopg.training._train import Training, train
-
-__all__ = ["NewPolicy", "build_policy", "optimize"]
 
 NewPolicy = (
     Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear"] | ControlStructure | Formulas
@@ -94,15 +87,16 @@ def optimize(
         model: 'local' fits local polynomials to the plant and solves a multi-step Bellman equation on them;
             'paper' is the Nadaraya-Watson model of the paper and its equation. `LocalModel.Config(…)` and
             `PaperModel.Config(…)` change their settings.
-        initial_states: Raw states (n₀, d_s) the controller will start in, equally likely; by default those
-            declared in the data, else the first of every episode, else all states.
+        initial_states: Raw states (n₀, d_s) the controller will start in, equally likely and exact. By
+            default those declared in the data, else rows of the log (`Transitions.start_rows`), which are
+            a sample: the interval is that of new starts like them.
         constraints: Limits on costs, or on the time spent in regions of the states, that the controller has
             to keep by what the model predicts. For the local model; it takes several ascents more.
             `TrainingResult.constraints` has the outcome of each limit.
         rates: Largest change of an action from row to row, by name, in the unit of the action. The action
             before becomes a column of the data, and the controller keeps the limit wherever it runs.
         config: Settings of the training: updates, learning rate, seed, start, callbacks, stop rule, progress.
-        checkpoint: A folder for checkpoints, or a `CheckpointConfig`.
+        checkpoint: A file for checkpoints, or a `CheckpointConfig`.
     """
     gamma, settings = check_discount(discount), model_config(model)
     training, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
@@ -129,30 +123,21 @@ def optimize(
     starts = given.starts
     limited = {f"rate of {name}": rate for name, rate in limits.items()}
     costs = cost_columns(constraints, given)
-    opened = open_checkpoints(
-        saving,
-        lambda: run_fingerprint(
-            data,
-            starts,
-            model=settings,
-            training=training,
-            discount=gamma,
-            policy=policy,
-            **limited,
-        ),
-    )
-    with opened as saves:
-        candidates = saves.resume_state.most_candidates if saves else None
-        problem = ControlProblem.from_data(
-            given, gamma, model=settings, initial_states=starts, costs=costs, most_candidates=candidates
+    kept = None
+    if saving:
+        run = run_fingerprint(
+            data, starts, model=settings, training=training, discount=gamma, policy=policy, **limited
         )
-        support = start_support(data, starts, problem.metric)
-        _warn([support.warning()])
-        actor = policy
-        if not isinstance(actor, Policy):
-            actor = build_policy(actor, data, training.seed, rollouts=settings.has_rollouts)
-        actor = rate_limited(actor, data, limits) if limits else actor
-        trained = _train(problem, actor, training, constraints, saves)
+        kept = Checkpoint(saving, run, policy if isinstance(policy, Policy) else None)
+    candidates = kept.most_candidates if kept else None
+    problem = ControlProblem.from_data(given, gamma, model=settings, costs=costs, most_candidates=candidates)
+    support = start_support(problem.local_model, starts)
+    _warn([support.warning()])
+    actor = policy
+    if not isinstance(actor, Policy):
+        actor = build_policy(actor, data, training.seed, rollouts=settings.has_rollouts)
+    actor = rate_limited(actor, data, limits) if limits else actor
+    trained = _train(problem, actor, training, constraints, kept)
     simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
     return _result(trained, Controller(actor, data.schema), support, training.seed, simple)
 
@@ -180,25 +165,25 @@ def _result(
 
     With `simple`, limits of rates, a regulator may take the place of a network.
     """
-    within, evaluation, start = trained.problem.multistep, None, trained.start
-    if within is not None:
-        judged = Judged(OfflineEvaluator.of(within), controller)
-        if simple is not None:
-            judged.prefer_simple(trained.regulators or regulators(within), simple)
+    assessment, start = None, trained.start
+    if trained.evaluator is not None:
+        judged = judge(trained.evaluator, controller, trained.regulators, simple)
         if judged.kept:
             start = f"{judged.kept} (kept: a network is not better beyond doubt)"
-        controller, evaluation = judged.controller, judged.evaluation
-        _warn(judged.doubts, stacklevel=5)
+        controller, assessment = judged.controller, judged.assessment
+        _warn(doubts_of(judged), stacklevel=5)
     solution = trained.problem.solve(controller.policy, seed=seed)
     return TrainingResult(
         policy=controller,
-        numbers=Summary.of(solution, evaluation),
         history=trained.history,
         start=start,
         start_support=support,
         seed=seed,
-        source=LiveSource(solution, evaluation),
+        support=trained.problem.local_model.support,
+        solved=solution,
         constraints=trained.constraints,
+        assessment=assessment,
+        **answer_of(solution, assessment),
     )
 
 
@@ -207,17 +192,17 @@ def _train(
     policy: Policy,
     config: TrainingConfig,
     constraints: Sequence[Constraint],
-    saves: Checkpoints | None,
+    checkpoint: Checkpoint | None,
 ) -> Training:
     """Train with a progress line, if there is to be one."""
-    if saves and problem.most_candidates is not None:
-        saves.resume_state = ResumeState(problem.most_candidates)
+    if checkpoint:
+        checkpoint.most_candidates = problem.most_candidates
     if not config.progress:
-        return train(problem, policy, config, constraints=constraints, checkpoints=saves)
+        return train(problem, policy, config, constraints=constraints, checkpoint=checkpoint)
     bar = ProgressBar()
     bar.note(problem.note)
     config = replace(config, callbacks=(*config.callbacks, bar))
-    trained = train(problem, policy, config, constraints=constraints, checkpoints=saves, note=bar.note)
+    trained = train(problem, policy, config, constraints=constraints, checkpoint=checkpoint, note=bar.note)
     if len(trained.history) < trained.history[-1].planned:
         bar.close()
     return trained
@@ -244,14 +229,17 @@ def build_policy(kind: str | Formulas, data: Transitions, seed: int, *, rollouts
     if isinstance(kind, Formulas):
         policy = formula_policy(kind, data)
         if not rollouts:
-            imitate(policy, data.features, data.actions, torch.ones(len(data), dtype=torch.float64))
+            each = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
+            imitate(policy, data.features, data.actions, each)
         return policy
     if kind != "gaussian":
-        network = MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=rollouts)
-        schema = data.schema
+        schema, weights = data.schema, data.weights
+        network = MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=rollouts, weights=weights)
         levels = padded_levels(schema.actions, schema.levels)
         return QuantizedPolicy(network, levels) if schema.levels else network
-    return GaussianMLPPolicy.from_data(data.features, data.actions, rng=rng, num_action_samples=None)
+    return GaussianMLPPolicy.from_data(
+        data.features, data.actions, rng=rng, num_action_samples=None, weights=data.weights
+    )
 
 
 def _policy_of(policy: Policy | NewPolicy) -> Policy | NewPolicy:

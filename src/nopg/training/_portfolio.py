@@ -15,15 +15,13 @@ from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
 from nopg.bellman._multistep import LONGEST_HORIZON
 from nopg.bellman._nodes import Nodes
-from nopg.evaluation._interval import cautious_return, is_surely_better
-from nopg.evaluation._model_paths import ModelPaths
+from nopg.evaluation import Assessment, OfflineEvaluator, choose
+from nopg.evaluation._paths import Paths
 from nopg.models._rollout import rollout
 from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
 from nopg.policies._deterministic import Mode
 from nopg.policies._imitation import imitate
-from nopg.training._linear_law import followed
-
-__all__ = ["AS_IT_WAS", "Start", "best_start", "choose_horizon"]
+from nopg.training._judge import PARTS
 
 AS_IT_WAS = "the policy as it was"
 
@@ -48,40 +46,36 @@ class Start:
 
     Attributes:
         name: How it was found.
-        cautious_return: What it is predicted to return, by halves of the log; see `cautious_return`.
         parameters: Of the policy.
-        paths: Where it goes.
+        assessment: Of the policy with these parameters.
     """
 
     name: str
-    cautious_return: float
     parameters: dict[str, torch.Tensor]
-    paths: ModelPaths
+    assessment: Assessment
 
 
 def best_start(
-    policy: Policy, problem: MultistepProblem, laws: Sequence[tuple[str, Regulator]], *, seed: int
+    policy: Policy, evaluator: OfflineEvaluator, laws: Sequence[tuple[str, Regulator]], *, seed: int
 ) -> Start:
-    """Return the start with the highest cautious return; the policy is put there.
-
-    Of formulas, whose few gains all halves of the log can judge, one that is better beyond doubt comes first.
+    """Return the start that `choose` prefers; the policy is put there.
 
     Args:
         policy: Changed in place.
-        problem: The equation.
+        evaluator: Of the problem.
         laws: Regulators to imitate, by name.
         seed: Of what is random.
     """
-    found = [_judged(name, policy, problem) for name in _fitted(policy, problem, laws, seed)]
-    best = max(found, key=lambda start: start.cautious_return)
-    for other in found if isinstance(policy, FormulaPolicy) else ():
-        if is_surely_better(other.paths, best.paths):
-            best = other
+    found = [
+        Start(name, copy.deepcopy(policy.state_dict()), evaluator.assess(policy, parts=PARTS))
+        for name in _fitted(policy, evaluator.problem, laws, seed)
+    ]
+    best = found[choose([start.assessment for start in found])]
     policy.load_state_dict(best.parameters)
     return best
 
 
-def choose_horizon(problem: MultistepProblem, policy: Policy, paths: ModelPaths) -> MultistepProblem:
+def choose_horizon(problem: MultistepProblem, policy: Policy, paths: Paths) -> MultistepProblem:
     """Return the problem of the ascent: nodes where the policy goes, and H by the model alone.
 
     H is doubled while the equation misses the return along the model's own rollouts.
@@ -89,17 +83,12 @@ def choose_horizon(problem: MultistepProblem, policy: Policy, paths: ModelPaths)
     model, gamma = problem.model, problem.discount
     problem = problem.replace(nodes=Nodes.covering(model, _NODES_OF_THE_ASCENT, paths.visited))
     tolerance = _TOLERANCE * model.return_range(gamma)
-    rolled_out = float(paths.pessimistic[0].mean())
+    rolled_out = float(paths.pessimistic[0] @ paths.weights)
     while problem.horizon < LONGEST_HORIZON:
         if abs(float(problem.solve(Mode(policy)).returns[0]) - rolled_out) <= tolerance:
             break
         problem = problem.replace(horizon=min(2 * problem.horizon, LONGEST_HORIZON))
     return problem
-
-
-def _judged(name: str, policy: Policy, problem: MultistepProblem) -> Start:
-    paths = followed(problem, policy)
-    return Start(name, cautious_return(paths), copy.deepcopy(policy.state_dict()), paths)
 
 
 def _fitted(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TextIO
 
-__all__ = ["Callback", "Plateau", "ProgressBar", "Update"]
+from nopg.errors import ArgumentError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,55 @@ class Update:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What changes from update to update, by name, as loggers want it."""
+        """What changes from update to update, by name, for logs."""
         names = ("expected_return", "gradient_norm", "unknown_mass", "products", "seconds")
         return {name: getattr(self, name) for name in names}
 
 
 Callback = Callable[[Update], bool | None]
 """Called after every update; returning True stops the training."""
+
+
+class CSVLogger:
+    """Writes one row per update to a table; a resumed training continues its table.
+
+    Args:
+        path: Of the file; it and its folder are made if they are not there. Another file is refused.
+
+    Example:
+        >>> import tempfile
+        >>> log = CSVLogger(Path(tempfile.mkdtemp()) / "training.csv")  # TrainingConfig(callbacks=[log])
+        >>> log(Update(number=1, planned=9, expected_return=-4.0, gradient_norm=0.5, unknown_mass=0.0,
+        ...            products=12, seconds=0.25))
+        >>> print(log.path.read_text())
+        number,expected_return,gradient_norm,unknown_mass,products,seconds
+        1,-4.0,0.5,0.0,12,0.25
+        <BLANKLINE>
+    """
+
+    _HEADER = "number,expected_return,gradient_norm,unknown_mass,products,seconds"
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._last: int | None = None
+
+    def __call__(self, update: Update) -> None:
+        """Write an update; if the log is ahead of a checkpoint, drop the rows from this update on."""
+        if self._last is None or update.number != self._last + 1:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text("".join(f"{line}\n" for line in self._rows_before(update.number)))
+        with self.path.open("a") as stream:
+            stream.write(",".join(map(str, (update.number, *update.metrics.values()))) + "\n")
+        self._last = update.number
+
+    def _rows_before(self, number: int) -> list[str]:
+        """Return the header and the whole rows of earlier updates."""
+        text = self.path.read_text(errors="replace") if self.path.exists() else ""
+        rows = text.split("\n")[1:-1]  # what follows the last line end is half a row
+        begins = text.startswith(f"{self._HEADER}\n") or self._HEADER.startswith(text)
+        if not begins or not all(row.partition(",")[0].isdecimal() for row in rows):
+            raise ArgumentError(f"{self.path} is no log of a training; give another path")
+        return [self._HEADER, *(row for row in rows if int(row.partition(",")[0]) < number)]
 
 
 class Plateau:

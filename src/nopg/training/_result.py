@@ -1,35 +1,46 @@
-"""What `optimize` returns."""
+"""What a training returns."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from nopg._stream import check_states, wrong_shape
+from nopg._support import Support
 from nopg._typing import ArrayLike, FloatArray, as_tensor
 from nopg.bellman import Certificate, ControlProblem, Solution
-from nopg.data import Schema, Transitions
+from nopg.bellman._problem import unknown_under
+from nopg.data import Schema, Transitions, start_note
 from nopg.errors import ArgumentError, DataError
-from nopg.evaluation import OfflineEvaluation, OfflineEvaluator, Verdict
+from nopg.evaluation import Assessment, OfflineEvaluator, Verdict
 from nopg.models import ColumnFit
 from nopg.models._rollout import Rollout, rollout
-from nopg.models._state_support import CondensedSupport
 from nopg.policies import FormulaPolicy
-from nopg.training._constraint import ConstraintResult
+from nopg.training._constraints import ConstraintResult
 from nopg.training._controller import Controller
-from nopg.training._deviations import DeviationTable, deviation_table, limited
-from nopg.training._gains import GainTable, gain_table
 from nopg.training._reports import Update
-from nopg.training._saving import save_result
+from nopg.training._sensitivity import DeviationTable, GainTable, deviation_table, gain_table, limited
 from nopg.training._starts import StartSupport
-from nopg.training._summary import LiveSource, ResultSource, Summary
 
-__all__ = ["TrainingResult"]
+
+def answer_of(solution: Solution, assessment: Assessment | None) -> dict[str, Any]:
+    """Return the numbers of a result: those of the assessment, or of the paper's equation without one."""
+    found: Solution | Assessment = assessment or solution
+    answer = {
+        "discount": solution.problem.discount,
+        "expected_return": found.expected_return,
+        "unknown_mass": found.unknown_mass,
+        "certificate": solution.certificate,
+    }
+    if assessment is None:
+        return answer | {"notes": (start_note(solution.problem.stored_data),)}
+    return answer | {name: getattr(assessment, name) for name in ("interval", "verdict", "reasons", "notes")}
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,29 +49,50 @@ class TrainingResult:
 
     Attributes:
         policy: The controller: numpy observation in, numpy action out.
-        numbers: The numbers that the training ended with.
+        discount: γ.
+        expected_return: The discounted return to expect from the initial states: along rollouts of the model,
+            or Ĵ of the paper's equation.
+        unknown_mass: The discounted probability of leaving the data.
+        certificate: The proven numerical error of the solution.
         history: Every update of the training; with constraints of the round that was chosen, in which Ĵ
             counts the costs at their price.
         start: Where the ascent began.
         start_support: What the data know of the initial states.
         seed: The one seed of everything random.
-        source: Where solution and support come from.
+        support: Where the data are: the unknown share at any (s, a), saved and exported with the result.
+        interval: Where the return lies in 95 of 100 datasets; None with the paper's model.
+        verdict: Whether the data can tell: `ok`, `weak` or `not identifiable`; None with the paper's model.
+        reasons: Why the verdict is not `ok`.
+        notes: What else the numbers rest on: where the task starts, exogenous columns, few starts.
+        solved: The solution, or a function that builds it from a file.
         constraints: What came of each limit, if there were some.
+        assessment: That of the training, if it is at hand.
+        saved_identity: The number of rows and the hash of the data of a result from a file.
     """
 
     policy: Controller
-    numbers: Summary
+    discount: float
+    expected_return: float
+    unknown_mass: float
+    certificate: Certificate
     history: tuple[Update, ...]
     start: str
     start_support: StartSupport
     seed: int
-    source: ResultSource
+    support: Support
+    solved: Solution | Callable[[], Solution]
+    interval: tuple[float, float] | None = None
+    verdict: Verdict | None = None
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     constraints: tuple[ConstraintResult, ...] = ()
+    assessment: Assessment | None = None
+    saved_identity: Mapping[str, object] | None = None
 
     @cached_property
     def solution(self) -> Solution:
         """The solution of the Bellman equation under the controller."""
-        return self.source.solution()
+        return self.solved if isinstance(self.solved, Solution) else self.solved()
 
     @property
     def problem(self) -> ControlProblem:
@@ -71,18 +103,19 @@ class TrainingResult:
     def evaluator(self) -> OfflineEvaluator:
         """Judges any policy: on the model that the controller was trained on, where that has rollouts."""
         problem = self.problem.multistep
-        return OfflineEvaluator.of(problem) if problem else OfflineEvaluator(self.data, self.discount)
+        return (
+            OfflineEvaluator.of(problem)
+            if problem
+            else OfflineEvaluator(self.data, self.discount, model=self.problem.local_model)
+        )
 
     @cached_property
-    def evaluation(self) -> OfflineEvaluation:
+    def evaluation(self) -> Assessment:
         """What the data say of the controller: its return with an interval, paths and a verdict."""
-        known = self.source.evaluation()
-        if known is not None:
-            return known
-        found = self.evaluator.evaluate(self.policy)
-        if self.verdict is not None:  # the numbers of the paper's equation are others
-            self.numbers.check(found)
-        return found
+        if self.assessment is not None:
+            return self.assessment
+        found = self.evaluator.assess(self.policy)
+        return replace(found, notes=self.notes or found.notes)  # of the log as it was read
 
     @cached_property
     def gains(self) -> GainTable:
@@ -105,12 +138,13 @@ class TrainingResult:
             share: From 0, the logged controller, to 1.
         """
         near = limited(self.policy, self.evaluator.data, share)
-        evaluation, solution = self.evaluator.evaluate(near), self.problem.solve(near.policy, seed=self.seed)
+        evaluation, solution = self.evaluator.assess(near), self.problem.solve(near.policy, seed=self.seed)
         return replace(
             self,
             policy=near,
-            numbers=Summary.of(solution, evaluation),
-            source=LiveSource(solution, evaluation),
+            solved=solution,
+            assessment=evaluation,
+            **answer_of(solution, evaluation),
         )
 
     @property
@@ -118,59 +152,25 @@ class TrainingResult:
         """How well every state column and the reward is predicted on held-out rows."""
         return self.evaluator.model.column_fits
 
-    @cached_property
-    def condensed_support(self) -> CondensedSupport:
-        """The support of the data by few representatives, which is saved and exported with the controller."""
-        return self.source.support()
-
     @property
     def data(self) -> Transitions:
         """The transitions in the order in which they were logged, with the starts of the task."""
-        data = self.problem.data
-        return data if data.initial_states is not None else data.starting_at(self.start_support.states)
+        return self.problem.data.with_starts(self.start_support.states)
 
     @cached_property
     def data_identity(self) -> Mapping[str, object]:
         """How many rows the data have, and a hash by which they are known again."""
-        return self.source.data_identity()
+        from nopg.training._saved import data_identity
 
-    @property
-    def discount(self) -> float:
-        """γ."""
-        return self.numbers.discount
+        return self.saved_identity or data_identity(self.problem.stored_data)
 
     @property
     def start_unknown(self) -> float:
         """The share of the initial states that the data cannot account for, known before training.
 
-        By the rule of `StateSupport.prior_mass`, whatever model and β the answer itself rests on.
+        By the local model, whatever model the answer itself rests on.
         """
         return float(self.start_support.unknown.mean())
-
-    @property
-    def expected_return(self) -> float:
-        """The discounted return that the data let us expect from the initial states."""
-        return self.numbers.expected_return
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Where the return lies in 95 of 100 datasets; None with the paper's model."""
-        return self.numbers.interval
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """Whether the data can tell: `ok`, `weak` or `not identifiable`; None with the paper's model."""
-        return self.numbers.verdict
-
-    @property
-    def unknown_mass(self) -> float:
-        """The discounted probability of leaving the data."""
-        return self.numbers.unknown_mass
-
-    @property
-    def certificate(self) -> Certificate:
-        """The proven numerical error of the solution."""
-        return self.numbers.certificate
 
     def value(self, states: ArrayLike) -> FloatArray:
         """Return V̂ at raw states (m, d_s); see `BellmanSolution.value`."""
@@ -185,12 +185,8 @@ class TrainingResult:
         return self.solution.visitation(self._features(states)).numpy()
 
     def unknown_at(self, states: ArrayLike) -> FloatArray:
-        """Return the unknown mass at raw states (m, d_s)."""
-        return self.solution.unknown_at(self._features(states)).numpy()
-
-    def support(self, states: ArrayLike) -> FloatArray:
-        """Return the effective sample size at raw states (m, d_s)."""
-        return self.solution.support(self._features(states)).numpy()
+        """Return the unknown share at raw states (m, d_s) and the actions of the controller there."""
+        return unknown_under(self.support, self.policy.policy, self.policy.schema, self._states(states))
 
     def predicted_paths(self, steps: int, states: ArrayLike | None = None) -> Rollout:
         """Return predicted paths of the controller over a number of steps from raw states (m, d_s).
@@ -214,7 +210,8 @@ class TrainingResult:
             "interval_low": low,
             "interval_high": high,
             "verdict": self.verdict,
-            "reasons": list(self.numbers.reasons),
+            "reasons": list(self.reasons),
+            "notes": list(self.notes),
             "unknown_mass": self.unknown_mass,
             "start_unknown": self.start_unknown,
             "return_error": self.certificate.return_error,
@@ -231,10 +228,12 @@ class TrainingResult:
 
         Args:
             path: Must not exist yet.
-            data: Whether to put the transitions in. Without them controller and numbers remain, but not what
-                is asked of the model anywhere else: `value`, `visitation`, `support`, `predicted_paths`.
+            data: Whether to put the transitions in. Without them the controller, the numbers and `unknown_at`
+                remain, but not what is asked of the model: `value`, `visitation`, `predicted_paths`.
             overwrite: Whether an older result at the path is replaced.
         """
+        from nopg.training._saved import save_result
+
         return save_result(self, path, with_data=data, overwrite=overwrite)
 
     def __repr__(self) -> str:

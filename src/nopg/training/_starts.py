@@ -1,18 +1,19 @@
-"""Support of the initial states in the data, checked before training."""
+"""Whether the initial states lie in the data, checked before training."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
+from scipy.spatial import cKDTree
 
-from nopg.data import Schema, Transitions
-from nopg.kernels import GaussianKernel
-from nopg.models._state_support import StateSupport
-
-__all__ = ["StartSupport", "start_support"]
+from nopg.data import Schema
+from nopg.models import LocalModel
 
 _SHOWN = 3
+# Logged actions that are tried at a start: those of its nearest rows.
+_ACTIONS = 5
+_NO_DATA = 0.999
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -22,14 +23,13 @@ class StartSupport:
     Attributes:
         schema: Names of the columns.
         states: Raw initial states, shape (n₀, d_s).
-        support: Effective sample size at each, shape (n₀,).
-        unknown: The share of each that the data cannot account for by the rule for β, shape (n₀,).
+        unknown: The unknown share of each under a logged action of its nearest rows, the least of several,
+            shape (n₀,).
         nearest: The logged state nearest to each, shape (n₀, d_s).
     """
 
     schema: Schema
     states: torch.Tensor
-    support: torch.Tensor
     unknown: torch.Tensor
     nearest: torch.Tensor
 
@@ -43,9 +43,10 @@ class StartSupport:
         count = int(self.outside.sum())
         if count == 0:
             return None
+        turned = self.states + self.schema.difference(self.states, self.nearest)
         shown = [
-            f"at ({self._named(self.states[row])}) {_amount(float(self.support[row]))}, "
-            f"the nearest logged state is ({self._named(self._turned(row))})"
+            f"at ({self._named(self.states[row])}) {_amount(float(self.unknown[row]))}, "
+            f"the nearest logged state is ({self._named(turned[row])})"
             for row in self.outside.nonzero()[:_SHOWN, 0].tolist()
         ]
         who = f"{count} of {len(self.states)} initial states {'lies' if count == 1 else 'lie'}"
@@ -61,28 +62,22 @@ class StartSupport:
         outside = int(self.outside.sum())
         return f"StartSupport({len(self.states)} initial states, {outside} outside the data)"
 
-    def _turned(self, row: int) -> torch.Tensor:
-        """Return the nearest logged state with its angles on the turn of the initial state."""
-        nearest = self.nearest[row].clone()
-        for column, name in enumerate(self.schema.states):
-            if name in self.schema.angles:
-                period = self.schema.angles[name]
-                nearest[column] += period * torch.round((self.states[row, column] - nearest[column]) / period)
-        return nearest
-
     def _named(self, state: torch.Tensor) -> str:
         pairs = zip(self.schema.measured, state.tolist(), strict=False)  # derived columns follow from these
         return ", ".join(f"{name} = {value:.3g}" for name, value in pairs)
 
 
-def _amount(support: float) -> str:
-    return f"the effective sample size is {support:.1g}" if support > 1e-6 else "there are no data"
+def _amount(unknown: float) -> str:
+    return "there are no data" if unknown > _NO_DATA else f"the unknown share is {unknown:.2f}"
 
 
-def start_support(data: Transitions, starts: torch.Tensor, metric: GaussianKernel) -> StartSupport:
-    """Return the support of raw initial states (n₀, d_s), by the rule for β of `StateSupport`."""
-    support, features = StateSupport(data, metric), data.schema.encode(starts)
-    _, unknown = support.split(features, support.prior_mass(data))
-    return StartSupport(
-        data.schema, starts, support.log_mass(features).exp(), unknown, support.nearest(features)
-    )
+def start_support(model: LocalModel, starts: torch.Tensor) -> StartSupport:
+    """Return what the data of a model know of raw initial states (n₀, d_s), before there is a policy."""
+    data, rows = model.data, model.rows.first.sort().values
+    logged, count = data.states[rows], min(_ACTIONS, len(rows))
+    tree = cKDTree(model.state_space.embed(logged).numpy())
+    _, found = tree.query(model.state_space.embed(starts).numpy(), k=[*range(1, count + 1)])
+    near = rows[torch.as_tensor(found)]  # (n₀, k)
+    pairs = torch.cat([starts.repeat_interleave(count, dim=0), data.actions[near.flatten()]], dim=1)
+    unknown = torch.as_tensor(model.support.unknown(pairs)).view(-1, count).amin(dim=1)
+    return StartSupport(data.schema, starts, unknown, data.states[near[:, 0]])

@@ -6,23 +6,27 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from nopg.baselines import Regulator
 from nopg.bellman import ControlProblem, MultistepProblem
+from nopg.bellman._held_actions import action_candidates
 from nopg.bellman._sampled import SampledGradient
-from nopg.evaluation._interval import is_preferable, resolution
-from nopg.evaluation._model_paths import ModelPaths
+from nopg.evaluation import Assessment, OfflineEvaluator, choose
 from nopg.policies import Policy, QuantizedPolicy
+from nopg.policies._imitation import imitate
 from nopg.training._ascent import ascend
-from nopg.training._candidates import improve_by_candidates
-from nopg.training._checkpoint import Checkpoints, ResumeState
+from nopg.training._checkpoint import Checkpoint
 from nopg.training._config import TrainingConfig
-from nopg.training._constraint import Constraint, ConstraintResult
-from nopg.training._constraints import solve_constrained
-from nopg.training._linear_law import PARTS, followed, regulators
+from nopg.training._constraints import Constraint, ConstraintResult, solve_constrained
+from nopg.training._judge import PARTS, regulators
 from nopg.training._portfolio import AS_IT_WAS, best_start, choose_horizon
 from nopg.training._reports import Plateau, Update
 
-__all__ = ["Training", "train"]
+# Of policy iteration over candidates of actions: rounds, steps of imitation, and states that are visited.
+_ROUNDS, _STEPS, _MOST_STATES = 2, 200, 1_000
+# Of the range of returns that logged rewards allow: with less to gain, the ascent is a single update.
+_NO_ROOM = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Training:
         start: Where the ascent began.
         regulators: What `regulators` gave to begin with, if the start was not given.
         constraints: What came of each limit.
+        evaluator: What judged it, if the model has rollouts.
     """
 
     problem: ControlProblem
@@ -42,6 +47,7 @@ class Training:
     start: str
     regulators: tuple[tuple[str, Regulator], ...] = ()
     constraints: tuple[ConstraintResult, ...] = ()
+    evaluator: OfflineEvaluator | None = None
 
 
 def train(
@@ -50,22 +56,21 @@ def train(
     config: TrainingConfig | None = None,
     *,
     constraints: Sequence[Constraint] = (),
-    checkpoints: Checkpoints | None = None,
+    checkpoint: Checkpoint | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Training:
     """Improve a policy in place.
 
     With rollouts the ascent begins at the best of a portfolio of starts, its horizon follows from the model,
-    and its stochastic gradients are of paths through all rows and halves of the log. Of start and end, the
-    end is kept where it is better beyond doubt or has the higher lower end. Another problem is an ascent from
-    the policy as it is.
+    and its stochastic gradients are of paths through all rows and halves of the log. Of start and end,
+    `choose` keeps one. Another problem is an ascent from the policy as it is.
 
     Args:
         problem: The equation.
         policy: Changed in place.
         config: Settings; `start='given'` begins with the policy as it is.
         constraints: Limits to keep.
-        checkpoints: Where to go on, and where to leave checkpoints.
+        checkpoint: Where to go on, and where to leave checkpoints.
         note: Receives lines about what is done.
     """
     config = config or TrainingConfig()
@@ -73,12 +78,13 @@ def train(
     first = problem.multistep
     if first is None:
         stop = config.stop or Plateau()
-        history = ascend(problem.estimator(), policy, replace(config, stop=stop), checkpoints=checkpoints)
+        history = ascend(problem.estimator(), policy, replace(config, stop=stop), checkpoint=checkpoint)
         return Training(problem, history, AS_IT_WAS)
 
-    laws = () if config.start == "given" else tuple(regulators(first))
-    begun, paths = _begin(first, policy, config, laws, checkpoints=checkpoints, note=note)
-    start = copy.deepcopy(policy.state_dict())
+    evaluator = OfflineEvaluator.of(first)
+    laws = () if config.start == "given" else tuple(regulators(evaluator))
+    begun, before = _begin(evaluator, policy, config, laws, checkpoint=checkpoint, note=note)
+    start, paths = copy.deepcopy(policy.state_dict()), before.paths
     within = choose_horizon(first, policy, paths)
     within = within.replace(num_parts=min(PARTS, first.model.num_parts))
     if note:
@@ -86,51 +92,88 @@ def train(
 
     def climb(problem: MultistepProblem, config: TrainingConfig) -> tuple[Update, ...]:
         estimator = SampledGradient(problem, paths.visited)
-        saves = checkpoints if problem is within else None
-        return ascend(estimator, policy, config, checkpoints=saves, annealed=True)
+        kept = checkpoint if problem is within else None
+        return ascend(estimator, policy, config, checkpoint=kept, annealed=True)
 
-    expected = float(paths.returns[0].mean())
-    hopeless = first.best_value - expected < resolution(expected)
-    history = climb(within, replace(config, updates=1) if hopeless else config)
-    if not is_preferable(followed(first, policy), paths):
+    room = first.best_value - before.expected_return
+    nothing_to_gain = room < _NO_ROOM * first.model.return_range(first.discount)
+    history = climb(within, replace(config, updates=1) if nothing_to_gain else config)
+    if choose([before, evaluator.assess(policy, parts=PARTS)]) == 0:
         policy.load_state_dict(start)
         if note:
             note("the ascent adds nothing: the start is kept")
     if isinstance(policy, QuantizedPolicy):
-        rounds, _ = improve_by_candidates(policy, first, within)
+        rounds = improve_by_candidates(policy, evaluator, within)
         if note:
             note(f"rounds of policy iteration over the levels of the actions that gained: {rounds}")
     if not constraints:
-        return Training(within, history, begun, laws)
+        return Training(within, history, begun, laws, evaluator=evaluator)
 
     def improve(priced: MultistepProblem, share: float) -> tuple[Update, ...]:
         return climb(priced, replace(config, learning_rate=share * config.learning_rate))
 
     kept, history = solve_constrained(constraints, policy, problem=within, history=history, improve=improve)
-    return Training(within, history, begun, laws, kept)
+    return Training(within, history, begun, laws, kept, evaluator)
 
 
 def _begin(
-    problem: MultistepProblem,
+    evaluator: OfflineEvaluator,
     policy: Policy,
     config: TrainingConfig,
     laws: Sequence[tuple[str, Regulator]],
     *,
-    checkpoints: Checkpoints | None,
+    checkpoint: Checkpoint | None,
     note: Callable[[str], None] | None,
-) -> tuple[str, ModelPaths]:
-    """Put the policy to its start; return how that was found, which a checkpoint knows, and its paths."""
-    if checkpoints and checkpoints.last and checkpoints.resume_state.start:
-        name, parameters = checkpoints.resume_state.start
+) -> tuple[str, Assessment]:
+    """Put the policy to its start; return how it was found, which a checkpoint knows, and its assessment."""
+    if checkpoint and checkpoint.resumes and checkpoint.start:
+        name, parameters = checkpoint.start
         policy.load_state_dict(dict(parameters))
-        return name, followed(problem, policy)
+        return name, evaluator.assess(policy, parts=PARTS)
     if config.start == "given":
-        if checkpoints:
-            checkpoints.resume_state = ResumeState(None, (AS_IT_WAS, copy.deepcopy(policy.state_dict())))
-        return AS_IT_WAS, followed(problem, policy)
-    if note:
-        note("comparing starts on the model")
-    best = best_start(policy, problem, laws, seed=config.seed)
-    if checkpoints:
-        checkpoints.resume_state = ResumeState(None, (best.name, best.parameters))
-    return best.name, best.paths
+        name, assessment = AS_IT_WAS, evaluator.assess(policy, parts=PARTS)
+    else:
+        if note:
+            note("comparing starts on the model")
+        best = best_start(policy, evaluator, laws, seed=config.seed)
+        name, assessment = best.name, best.assessment
+    if checkpoint:
+        checkpoint.start = (name, copy.deepcopy(policy.state_dict()))
+    return name, assessment
+
+
+def improve_by_candidates(
+    policy: QuantizedPolicy, evaluator: OfflineEvaluator, within: MultistepProblem
+) -> int:
+    """Improve a policy in place where a gradient through a rounding cannot; return the rounds that gained.
+
+    In a round every candidate is tried for one step at the nodes and the visited states, and the best ones
+    are imitated. A round that `choose` does not prefer is undone and is the last.
+
+    Args:
+        policy: Changed in place.
+        evaluator: Compares policies.
+        within: The problem of the ascent.
+    """
+    last = evaluator.assess(policy, parts=PARTS)
+    for number in range(_ROUNDS):
+        before = copy.deepcopy(policy.state_dict())
+        visited = last.paths.visited
+        even = torch.linspace(0, len(visited) - 1, min(len(visited), _MOST_STATES)).long()
+        states = torch.cat([within.nodes.states, visited[even]])
+        features, actions = within.data.schema.encode(states), best_candidates(policy, within, states)
+        imitate(policy.policy, features, actions, torch.ones(len(states)).double(), steps=_STEPS)
+        found = evaluator.assess(policy, parts=PARTS)
+        if choose([last, found]) == 0:
+            policy.load_state_dict(before)
+            return number
+        last = found
+    return _ROUNDS
+
+
+def best_candidates(policy: QuantizedPolicy, problem: MultistepProblem, states: torch.Tensor) -> torch.Tensor:
+    """Return the candidates (m, d_a) that are best for one step before the policy, at raw states (m, d_s)."""
+    solution = problem.replace(num_parts=1).solve(policy)
+    candidates = action_candidates(problem.data.actions, problem.data.schema)
+    worth = [solution.value_after(states, one.expand(len(states), -1)) for one in candidates]
+    return candidates[torch.stack(worth).argmax(dim=0)]

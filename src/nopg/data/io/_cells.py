@@ -9,8 +9,6 @@ from typing import Any
 
 from nopg.errors import ArgumentError
 
-__all__ = ["MISSING_WORDS", "CellFormat", "is_missing", "listed", "shown", "truth"]
-
 MISSING_WORDS = (
     *("", "-", "--", "?", "NaN", "NA", "N/A", "#N/A", "null", "None", "NaT", "<NA>"),
     *("Bad", "Bad Input", "I/O Timeout", "No Data", "Not Connect", "Pt Created", "Shutdown"),

@@ -14,8 +14,6 @@ from nopg.data._repairs import GAPS, IRREGULAR, REPEATED, Repairs
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["TIME_UNITS", "TOLERANCE", "Clock", "in_seconds", "merge_repeated"]
-
 _log = logging.getLogger(__name__)
 
 TOLERANCE = 0.1

@@ -20,8 +20,6 @@ from nopg.data.io._roles import Roles
 from nopg.data.io._values import as_episode_numbers, as_flag_column, as_times, number_column
 from nopg.errors import DataError
 
-__all__ = ["Counts", "Table", "named_columns", "record", "take_from"]
-
 _log = logging.getLogger(__name__)
 
 Table = dict[str, npt.NDArray[Any]]
@@ -78,6 +76,7 @@ def record(
         episodes=episodes,
         times=times,
         weights=None if roles.weight is None else columns.numbers(roles.weight),
+        begins=columns.flags(roles.begins),
         file_starts=file_starts,
         new_episodes_from=new_episodes_from,
         formula=roles.formula,
@@ -106,6 +105,8 @@ def named_columns(data: Transitions) -> Table:
         names, values = [*names, "episode"], [*values, data.episodes]
     if data.weights is not None:
         names, values = [*names, "weight"], [*values, data.weights]
+    if data.begins is not None:
+        names, values = [*names, "begins"], [*values, data.begins]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"a table would hold {repeated} twice; give the state and action columns other names")
     return {name: value.numpy() for name, value in zip(names, values, strict=True)}

@@ -28,8 +28,6 @@ from nopg.errors import ArgumentError, DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CSV_SUFFIXES", "column_names", "read_csv", "write_csv"]
-
 CSV_SUFFIXES = (".csv", ".tsv")
 _log = logging.getLogger(__name__)
 
@@ -95,6 +93,11 @@ def column_names(path: Paths, *, separator: str | None = None, encoding: str | N
     return [name for name in read_heading(first, (), separator=separator, encoding=encoding).names if name]
 
 
+# Roles of columns, several or one.
+_LISTS = ("states", "actions", "next_states")
+_SINGLE = ("terminated", "truncated", "episode", "time", "weight", "begins")
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """The needed columns of one file, numbers as float64, with what was found in it."""
@@ -108,7 +111,7 @@ class _Part:
 def _asked_for(given: Mapping[str, Any]) -> list[str]:
     """Return the names of columns that the caller has given; a reward may be a formula."""
     names: list[str] = []
-    for role in ("states", "actions", "next_states", "terminated", "truncated", "episode", "time", "weight"):
+    for role in (*_LISTS, *_SINGLE):
         value = given.get(role)
         if isinstance(value, str) and value != "shift":
             names.append(value)

@@ -11,8 +11,6 @@ from nopg.data._transitions import Transitions
 from nopg.data.io._files import extra
 from nopg.errors import DataError
 
-__all__ = ["to_d3rlpy"]
-
 
 def to_d3rlpy(data: Transitions, *, encode_angles: bool = False) -> Any:
     """Return a `d3rlpy.dataset.ReplayBuffer` with exactly `len(data)` transitions.

@@ -18,11 +18,9 @@ from nopg.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["from_dataframe", "table_of", "to_dataframe"]
-
 # Roles that are filled by columns, several or one.
 _LISTS = ("states", "actions", "next_states", "exogenous")
-_SINGLE = ("reward", "terminated", "truncated", "episode", "time", "weight")
+_SINGLE = ("reward", "terminated", "truncated", "episode", "time", "weight", "begins")
 
 
 def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitions:
@@ -52,6 +50,7 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
               episode. Numbers count as seconds unless `units` say otherwise: `{"time": "ms"}`, "s", "min" or
               "h". Of rows with one time stamp the last value of every column counts.
             - `weight`: number of transitions that a row counts for; never looked up by name.
+            - `begins`: flags of the rows in which the task starts; never looked up by name.
 
             And the settings:
 
@@ -74,9 +73,9 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
               By default "hold" with a time column, else "refuse". A controller holds a state for as many
               steps where its rule was declared or used; interpolation needs a later value, so it becomes a
               hold at runtime.
-            - `starts`: the states in which the task starts: "episodes", the first row of every episode of the
-              log (not those after gaps), or "rows", every state. By default the former, but "rows" for one
-              long recording: a time column, no episodes, a single beginning.
+            - `starts`: the rows in which the task starts: "episodes", the first row of every episode of the
+              log (not those after gaps), or "rows", every row. By default the former, but "rows" for one
+              long recording: a single beginning, and no terminated row at the end.
 
             All that was repaired is counted in `Transitions.repairs`. Columns whose labels are numbers are
             named by them, and have them as text in the dataset.
@@ -100,7 +99,7 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
 
 
 def to_dataframe(data: Transitions) -> pd.DataFrame:
-    """Return a pandas table: the columns by name, `reward`, `next_…`, both flags, `episode`, `weight`."""
+    """Return a pandas table: columns by name, `reward`, `next_…`, flags, `episode`, `weight`, `begins`."""
     frame: pd.DataFrame = extra("pandas").DataFrame(named_columns(data))
     return frame
 

@@ -19,8 +19,6 @@ from nopg.data.io._roles import Columns, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
-__all__ = ["read_excel"]
-
 _log = logging.getLogger(__name__)
 _Row = tuple[Any, ...]
 

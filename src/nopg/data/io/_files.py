@@ -9,8 +9,6 @@ from typing import Any
 
 from nopg.errors import DataError, MissingExtraError
 
-__all__ = ["check_declared", "check_runs", "check_stored", "existing_file", "extra"]
-
 # gzip reaches about 1000 : 1 on zeros; a file that declares more was never written to its end.
 _BEST_COMPRESSION = 2000
 _ALWAYS_FINE = 1 << 20

@@ -18,8 +18,6 @@ from nopg.data.io._roles import Settings, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["flatten", "from_gymnasium", "space_columns"]
-
 
 def from_gymnasium(
     env: Any,

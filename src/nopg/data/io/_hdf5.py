@@ -15,8 +15,6 @@ from nopg.data.io._roles import Keys, resolve_keys, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
-__all__ = ["check_dataset", "find_datasets", "read_hdf5"]
-
 
 def read_hdf5(path: str | os.PathLike[str], **keys: Unpack[Keys]) -> Transitions:
     """Read an HDF5 file: D4RL's keys by default, others by name.

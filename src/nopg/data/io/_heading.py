@@ -14,8 +14,6 @@ from nopg.data.io._cells import CellFormat, listed
 from nopg.data.io._text import find_encoding
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Heading", "find_decimal", "find_units", "read_heading", "units_in_row"]
-
 _SEPARATORS = (",", ";", "\t", "|")
 _NAMES = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 _SAMPLE_LINES = 200

@@ -10,8 +10,6 @@ from nopg._columns import Derived
 from nopg.data._transitions import Transitions
 from nopg.errors import DataError
 
-__all__ = ["KEY", "complete", "dump", "load"]
-
 KEY = "nopg"
 
 
@@ -25,6 +23,7 @@ def dump(data: Transitions) -> str:
             "initial_states": None if starts is None else starts.tolist(),
             "connected": data.episodes is not None,
             "weighted": data.weights is not None,
+            "marked": data.begins is not None,
         }
     )
 
@@ -47,6 +46,7 @@ def load(text: str | bytes, source: str) -> dict[str, Any]:
             "levels": {str(name): tuple(map(float, one)) for name, one in known.get("levels", {}).items()},
             "initial_states": known["initial_states"],
             "weight": "weight" if known.get("weighted") else None,
+            "begins": "begins" if known.get("marked") else None,
             "connected": bool(known["connected"]),
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -23,9 +23,7 @@ from nopg.data.io._roles import Settings, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["read_minari", "write_minari"]
-
-_EPISODE, _WEIGHT = "nopg_episode", "nopg_weight"
+_EPISODE, _WEIGHT, _BEGINS = "nopg_episode", "nopg_weight", "nopg_begins"
 _ARROW_BATCH = 131_072  # Minari reads only the first batch of an Arrow episode, which ends here
 
 
@@ -196,6 +194,8 @@ def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[
         }
         if _WEIGHT in infos:
             part["weights"] = np.asarray(infos[_WEIGHT], dtype=np.float64)[:steps]
+        if _BEGINS in infos:
+            part["begins"] = np.asarray(infos[_BEGINS], dtype=np.bool_)[:steps]
         yield part
 
 
@@ -208,6 +208,8 @@ def _buffer(data: Transitions, rows: slice) -> dict[str, Any]:
     infos: dict[str, list[Any]] = {_EPISODE: [number] * (steps + 1)}
     if data.weights is not None:
         infos[_WEIGHT] = [*data.weights[rows].tolist(), 1.0]
+    if data.begins is not None:
+        infos[_BEGINS] = [*map(int, data.begins[rows]), 0]
     return {
         "observations": np.concatenate([data.states[rows].numpy(), data.next_states[last].numpy()]),
         "actions": data.actions[rows].numpy(),

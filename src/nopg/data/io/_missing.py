@@ -14,8 +14,6 @@ from nopg.data._repairs import LEFT_OUT, REPAIRED, Repairs
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Missing", "Repaired", "Rule", "Rules", "repair_missing"]
-
 _log = logging.getLogger(__name__)
 
 Missing = str | Mapping[str, str]

@@ -16,8 +16,6 @@ from nopg.data.io._roles import Keys, resolve_keys, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
-__all__ = ["read_npz"]
-
 _HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,

@@ -20,8 +20,6 @@ from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Part", "completed", "plain_column", "read_parquet", "read_parquet_by", "write_parquet"]
-
 _BATCH_ROWS = 1 << 16
 
 

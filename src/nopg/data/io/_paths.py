@@ -12,8 +12,6 @@ from nopg.data.io._cells import listed
 from nopg.data.io._files import existing_file
 from nopg.errors import DataError
 
-__all__ = ["Paths", "find_files", "natural_order", "source_name"]
-
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 

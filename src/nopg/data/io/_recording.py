@@ -11,15 +11,13 @@ import numpy.typing as npt
 from nopg.data._repairs import Repairs
 from nopg.data._validation import check_rows
 
-__all__ = ["Flags", "Floats", "Integers", "Recording"]
-
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
 _PER_ROW = (
     *("states", "actions", "rewards", "next_states"),
-    *("terminated", "truncated", "episodes", "times", "weights"),
+    *("terminated", "truncated", "episodes", "times", "weights", "begins"),
 )
 
 
@@ -39,6 +37,7 @@ class Recording:
         episodes: A whole number per row, shape (n,), or None.
         times: Time per row, seconds for dates, else in the unit of its column, shape (n,), or None.
         weights: Number of transitions that each row counts for, shape (n,), or None.
+        begins: True in rows in which the task starts, shape (n,), or None.
         file_starts: Rows at which another file starts.
         new_episodes_from: The first number of an episode whose number is not in the log.
         formula: The reward as a formula of states and actions, or None.
@@ -59,6 +58,7 @@ class Recording:
     episodes: Integers | None = None
     times: Floats | None = None
     weights: Floats | None = None
+    begins: Flags | None = None
     file_starts: tuple[int, ...] = ()
     new_episodes_from: int = 0
     formula: str | None = None

@@ -12,8 +12,6 @@ from nopg.data.io._clock import TOLERANCE, last_values
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["Links", "Resample", "resample"]
-
 Resample = Literal["hold", "mean", "nearest"]
 
 
@@ -66,7 +64,7 @@ def resample(
     ahead, behind = grid.cells(after=False), grid.cells(after=True)
     parts: dict[str, Any] = {
         name: behind.any(flags)
-        for name in ("terminated", "truncated")
+        for name in ("terminated", "truncated", "begins")
         if (flags := getattr(recording, name)) is not None
     }
     for name in ("states", "actions", "rewards"):

@@ -16,17 +16,6 @@ from nopg.data.io._missing import Missing
 from nopg.data.io._resample import Resample
 from nopg.errors import DataError
 
-__all__ = [
-    "Columns",
-    "Keys",
-    "Roles",
-    "Settings",
-    "Starts",
-    "resolve_columns",
-    "resolve_keys",
-    "split_arguments",
-]
-
 _log = logging.getLogger(__name__)
 
 Starts = Literal["episodes", "rows"]
@@ -75,6 +64,7 @@ class Columns(Settings, total=False):
     episode: str | Literal[False] | None
     time: str | None
     weight: str | None
+    begins: str | None
     na: Sequence[str] | None
     time_format: str | None
 
@@ -106,6 +96,7 @@ class Roles:
     episode: str | None
     time: str | None
     weight: str | None
+    begins: str | None
     state_names: Sequence[str] | None
     action_names: Sequence[str] | None
     cells: CellFormat = field(default_factory=CellFormat)
@@ -119,7 +110,7 @@ class Roles:
     @property
     def others(self) -> tuple[str, ...]:
         """The columns of flags, episodes and times."""
-        names = (self.terminated, self.truncated, self.done, self.episode, self.time)
+        names = (self.terminated, self.truncated, self.done, self.begins, self.episode, self.time)
         return tuple(name for name in names if name is not None)
 
     @property
@@ -206,7 +197,7 @@ def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) ->
     A lone `done` does not say how an episode ended; it counts as terminated, with a warning. Next to a
     truncated flag, `done` is terminated where that flag is not set.
     """
-    taken = {*given["states"], *given["actions"], given["reward"], given.get("weight")}
+    taken = {*given["states"], *given["actions"], given["reward"], given.get("weight"), given.get("begins")}
     free = [name for name in available if name not in taken]
     found: dict[str, Any] = {"done": None}
     for role in ("terminated", "truncated", "episode"):
@@ -219,7 +210,7 @@ def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) ->
         if found["done"] is not None and found["truncated"] is None:
             hint = "if time limits set it too, give terminated=… and truncated=…"
             _log.warning("%s: column %r is taken as terminated; %s", source, found["done"], hint)
-    lists = ("states", "actions", "next_states", "time", "weight", "state_names", "action_names")
+    lists = ("states", "actions", "next_states", "time", "weight", "begins", "state_names", "action_names")
     reward = given["reward"]
     is_column = reward in available or reward.isidentifier()
     found |= {"reward": reward if is_column else None, "formula": None if is_column else reward}

@@ -22,8 +22,6 @@ from nopg.data.io._roles import Columns, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["How", "align", "read_rosbag"]
-
 How = Literal["hold", "nearest", "mean"]
 TIME = "time"
 _log = logging.getLogger(__name__)

@@ -8,8 +8,6 @@ import numpy as np
 
 from nopg.data.io._recording import Flags, Integers
 
-__all__ = ["Shifted", "shift"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shifted:

@@ -15,8 +15,6 @@ from nopg.data.io._roles import Columns
 from nopg.data.io._table import from_arrow
 from nopg.errors import DataError
 
-__all__ = ["from_sql"]
-
 _SQLITE = b"SQLite format 3\0"
 
 

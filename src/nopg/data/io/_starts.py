@@ -6,8 +6,6 @@ import numpy as np
 
 from nopg.data.io._recording import Flags, Integers
 
-__all__ = ["start_rows"]
-
 
 def start_rows(rows: Integers, continues: Flags, linked: Flags, most_lost: float) -> Integers | None:
     """Return which of m transitions start the task; None if every unbroken segment does.

@@ -17,8 +17,6 @@ from nopg.data.io._roles import Columns, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
-__all__ = ["from_arrow", "from_table"]
-
 
 def from_table(table: Any, **columns: Unpack[Columns]) -> Transitions:
     """Read a table of any library that speaks Arrow: Polars, pyarrow, DuckDB, pandas.

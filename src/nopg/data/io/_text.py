@@ -7,8 +7,6 @@ from pathlib import Path
 
 from nopg.errors import ArgumentError, DataError
 
-__all__ = ["find_encoding"]
-
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CHUNK = 1 << 20
 

@@ -17,8 +17,6 @@ from nopg.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["parse_times"]
-
 _Times = npt.NDArray[Any]
 _CLOCK = (
     r"(?:[ T,]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"

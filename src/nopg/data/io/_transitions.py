@@ -15,6 +15,7 @@ from nopg._columns import GAP_FACTOR
 from nopg.data._levels import as_levels, check_levels
 from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data._schema import Schema, exogenous_kinds, resolve_angles
+from nopg.data._sequence import flagged_episodes
 from nopg.data._transitions import Transitions, check_numbers
 from nopg.data._validation import finite_rows
 from nopg.data.io._clock import Clock, in_seconds, merge_repeated
@@ -25,8 +26,6 @@ from nopg.data.io._roles import Settings
 from nopg.data.io._shift import Shifted, shift
 from nopg.data.io._starts import start_rows
 from nopg.errors import ArgumentError, DataError
-
-__all__ = ["to_transitions"]
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1 << 16
@@ -86,8 +85,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     data = Transitions(schema=schema, repairs=found.repairs, **arrays)
     check_levels(data.actions, schema.actions, schema.levels)
     check_numbers(data)
-    continuous = recording.times is not None and recording.episodes is None
-    data = _with_starts(data, found.starts, settings, continuous=continuous)
+    data = _with_starts(data, found.starts, settings, recording)
     return data if recording.formula is None else data.with_reward(recording.formula)
 
 
@@ -100,27 +98,45 @@ def _check_starts(settings: Settings) -> None:
 
 
 def _with_starts(
-    data: Transitions, starts: Integers | None, settings: Settings, *, continuous: bool
+    data: Transitions, starts: Integers | None, settings: Settings, recording: Recording
 ) -> Transitions:
     """Return the dataset with the declared starts, else with those that were found.
 
+    The single beginning of a log without episodes is an accident of the export: a controller may take over in
+    any row.
+
     Args:
-        data: The dataset.
+        data: The dataset, with the marks of a column if there is one.
         starts: Rows that start the task; None for the first of every episode.
         settings: Of the reader.
-        continuous: Whether the log has times and no episodes. With a single beginning, which is an accident
-            of the export, a controller may then take over in any row.
+        recording: The rows as they were logged.
     """
     if (declared := settings.get("initial_states")) is not None:
         return data.starting_at(declared)
-    if settings.get("starts") == "rows":
-        return data.starting_at(data.states)
-    count = len(data.starts) if starts is None else len(starts)
-    if continuous and count == 1 and settings.get("starts") is None:
+    choice, rows = settings.get("starts"), len(data)
+    if data.begins is not None and choice is None:
+        return data
+    data = replace(data, begins=None)
+    single = data.start_kind == "rows" and data.episodes is not None
+    if choice == "episodes" and single:
+        return replace(data, begins=torch.arange(rows) == 0)
+    unnamed = recording.episodes is None and not bool(data.terminated[-1])
+    cut = unnamed and starts is not None and len(starts) == 1
+    if choice == "rows" or (choice is None and cut):
+        data = replace(data, begins=torch.ones(rows, dtype=torch.bool))
+    elif starts is not None:
+        data = replace(data, begins=_marks(starts, rows))
+    if choice is None and unnamed and (cut or single) and recording.times is not None:
         _log.info("%s", _TAKEN_OVER)
-        repairs = data.repairs + Repairs(notes=(_TAKEN_OVER,))
-        return replace(data.starting_at(data.states), repairs=repairs)
-    return data if starts is None else data.starting_at(data.states[torch.from_numpy(starts)])
+        data = replace(data, repairs=data.repairs + Repairs(notes=(_TAKEN_OVER,)))
+    return data
+
+
+def _marks(numbers: Integers, rows: int) -> torch.Tensor:
+    """Return flags of rows, True at these numbers."""
+    found = torch.zeros(rows, dtype=torch.bool)
+    found[torch.from_numpy(numbers)] = True
+    return found
 
 
 def _logged(recording: Recording, settings: Settings) -> _Assembled:
@@ -142,6 +158,10 @@ def _logged(recording: Recording, settings: Settings) -> _Assembled:
         truncated = truncated | np.append(clock.gaps, False)[back]
         segments = np.cumsum(np.insert(~connected, 0, False), dtype=np.int64)[back]
         parts["episodes"] = _episode_numbers(recording.new_episodes_from + segments, recording.episodes)
+    elif recording.episodes is None:
+        assert recording.next_states is not None
+        found = flagged_episodes(recording.states, recording.next_states, terminated | truncated, recorded)
+        parts |= {} if found is None else {"episodes": recording.new_episodes_from + found}
     parts |= {"terminated": terminated, "truncated": truncated & ~terminated}
     source = f"{recording.source}: "
     usable = finite_rows(
@@ -202,6 +222,7 @@ def _shifted(recording: Recording, settings: Settings, angles: Mapping[str, floa
     compacted = ("states", "actions", "rewards", "weights")
     parts: _Parts = {name: _compact(arrays[name], kept) for name in compacted if name in arrays}
     parts |= {"next_states": following, "terminated": found.terminated, "truncated": found.truncated}
+    parts |= {} if recording.begins is None else {"begins": recording.begins[kept]}
     parts["episodes"] = _episode_numbers(recording.new_episodes_from + found.segments, given)
     return _Assembled(parts, usable, repaired.recording.repairs, starts, interval, repaired.hold)
 

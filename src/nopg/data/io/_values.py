@@ -13,8 +13,6 @@ from nopg.data.io._cells import CellFormat, is_missing, shown, truth
 from nopg.data.io._time_stamps import parse_times
 from nopg.errors import DataError
 
-__all__ = ["as_episode_numbers", "as_flag_column", "as_number_column", "as_times", "number_column"]
-
 _Array = npt.NDArray[Any]
 _TRUE, _FALSE = {"true", "1", "1.0", "yes", "on"}, {"false", "0", "0.0", "no", "off", ""}
 _PLAIN = CellFormat()

@@ -1,0 +1,39 @@
+"""Where the task of a dataset starts, in one sentence."""
+
+from __future__ import annotations
+
+from nopg.data._transitions import Transitions
+
+_MOVES = {"log": "moves as in the log", "hold": "is held within an episode"}
+
+
+def start_note(data: Transitions) -> str:
+    """Return where the task starts, and what exogenous columns do afterwards, in one sentence.
+
+    Example:
+        >>> data = Transitions.from_arrays([[1.0, 4.0], [2.0, 4.0], [5.0, 6.0]], [0.0] * 3, [0.0] * 3,
+        ...                                [[2.0, 4.0], [3.0, 4.0], [6.0, 6.0]], episodes=[0, 0, 1],
+        ...                                state_names=["level", "goal"], exogenous={"goal": "hold"})
+        >>> start_note(data)
+        'the task starts in the first rows of 2 episodes; goal is held within an episode'
+        >>> start_note(data.starting_at([2.0, 5.0]))
+        'the task starts in 1 declared state; goal is held within an episode'
+    """
+    moves = [f"{name} {_MOVES[kind]}" for name, kind in data.schema.exogenous.items()]
+    return "; ".join((_where(data), *moves))
+
+
+def _where(data: Transitions) -> str:
+    if data.start_kind == "rows":
+        return "every row is a start: a controller may take over at any time"
+    if data.initial_states is not None:
+        return f"the task starts in {_count(len(data.initial_states), 'declared state')}"
+    rows = data.start_rows
+    count = 0 if rows is None else len(rows)
+    if data.begins is not None:
+        return f"the task starts in {_count(count, 'row')} of the log"
+    return f"the task starts in the first row{'' if count == 1 else 's'} of {_count(count, 'episode')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,128 @@
+"""The verdict on an assessment: what speaks against it, of the log and of the paths of one controller."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from nopg.evaluation._assessment import Verdict
+from nopg.evaluation._paths import Paths, StartReturns
+from nopg.inspect._findings import Finding, Grade
+from nopg.inspect._wording import count_of, listed
+from nopg.models import ColumnFit, LocalModel
+from nopg.models._memory import meanings
+from nopg.models._rare_rows import RareRows
+
+# Fewer moves of an exogenous column do not tell how it moves.
+_FEWEST_MOVES = 30
+# Limits of the unknown mass, of the share of starts that leave the data for good, and of the model's error
+# over the range of returns that logged rewards allow.
+WEAK_UNKNOWN, NO_UNKNOWN = 0.05, 0.2
+_NO_LOST = 0.2
+_WEAK_ERROR, _NO_ERROR = 0.05, 0.3
+# A start is lost where more than this share of its paths leaves the data for good.
+_LOST = 0.5
+
+
+def doubts_of_log(model: LocalModel, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Return why no prediction from a log is `ok`, whatever the controller.
+
+    Args:
+        model: Fitted to the log.
+        findings: Of `describe`. None may say `stop` beside an `ok`.
+    """
+    found = [*_poor_fits(model.poor_fits)]
+    if model.noise.jumps:
+        found.append(
+            f"{listed(model.noise.jumps)} jumps in some rows, as at an end stop, and the model spreads such "
+            "jumps (leave these rows out if the controller stays away from there)"
+        )
+    found += [*_few_moves(model.exogenous_moves)]
+    advised = [(one.what, one.advice) for one in findings if one.grade is Grade.STOP]
+    advised += meanings(model.memory)
+    return (*found, *(f"{what} ({advice[0].lower()}{advice[1:]})" for what, advice in advised))
+
+
+def _poor_fits(fits: Sequence[ColumnFit]) -> Iterator[str]:
+    """What is missing biases fits alike in all halves, so the standard error does not show it."""
+    if fits:
+        named = ", ".join(f"{fit.name} {fit.r_squared:.2f}" for fit in fits)
+        known = "; a reward that is known can be given as a function" if fits[-1].name == "reward" else ""
+        yield (
+            f"held-out rows are predicted badly, R²: {named} (log more rows or the columns that are missing"
+            f"{known})"
+        )
+
+
+def _few_moves(moves: Mapping[str, int]) -> Iterator[str]:
+    for name, number in moves.items():
+        if number < _FEWEST_MOVES:
+            yield f"{name} moves {count_of(number, 'time')} in the log, too few to tell how it will move"
+
+
+def lost_starts(found: StartReturns, names: Sequence[str]) -> tuple[float, tuple[str, ...]]:
+    """Return the share of starts that leave the data for good, and the reason that says so.
+
+    Args:
+        found: What is predicted from each start.
+        names: Of the measured columns.
+    """
+    lost = found.lost > _LOST
+    share = found.starts.mean(lost.double())
+    if share == 0.0:
+        return 0.0, ()
+    worst = found.starts.states[int(found.lost.argmax())].tolist()
+    where = ", ".join(f"{name} = {value:.3g}" for name, value in zip(names, worst, strict=False))
+    count, number = len(found.lost), int(lost.sum())
+    who = f"{share:.1%} of the starts leave" if found.starts.drawn else f"{number} of {count} starts leave"
+    if count == 1:
+        return share, (f"the start ({where}) leaves the data for good",)
+    who = who if number > 1 or found.starts.drawn else f"{who}s"
+    return share, (f"{who} the data for good, such as from ({where})",)
+
+
+def rare_events(rare: RareRows | None, paths: Paths) -> tuple[str, ...]:
+    """Return the reason that rows which nothing foretells speak against paths that come near to them."""
+    if rare is None or not rare.near(paths.visited, paths.row_weights):
+        return ()
+    rows = "row is" if rare.count == 1 else "rows are"
+    return (
+        f"{rare.count} logged {rows} far from any prediction ({listed(rare.names)}), and the paths come as "
+        "near to them as rows from which the log went there (leave them out if they are faults of the log)",
+    )
+
+
+def verdict_of(
+    unknown: float,
+    error: float,
+    return_range: float,
+    *,
+    doubts: Sequence[str] = (),
+    lost: float = 0.0,
+    without_error: str = "",
+    findings: Sequence[Finding] = (),
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict on a prediction, and the reasons why it is not `ok`.
+
+    Args:
+        unknown: The unknown mass.
+        error: Standard error of the model.
+        return_range: Range of the returns that logged rewards allow.
+        doubts: Of the log, and of the controller's paths.
+        lost: Share of the starts that leave the data for good.
+        without_error: Why the log gives no estimate of the error, if it gives none.
+        findings: Of `describe`; what the log cannot tell about an action explains an unknown mass.
+    """
+    relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
+    found = [without_error] if without_error else []
+    if unknown > WEAK_UNKNOWN:
+        found.append(f"{unknown:.0%} of the return's weight lies outside the data")
+        found += [one.what for one in findings if one.topic == "excitation" and one.grade is Grade.LOOK]
+    if relative > _WEAK_ERROR:
+        found.append(
+            f"the standard error is {relative:.0%} of the range of returns that logged rewards allow"
+        )
+    found += doubts
+    if unknown > NO_UNKNOWN or lost > _NO_LOST or relative > _NO_ERROR or without_error:
+        return "not identifiable", tuple(found)
+    return ("weak" if found else "ok"), tuple(found)

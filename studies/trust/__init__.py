@@ -1,0 +1,1 @@
+"""A permanent adversary of the verdict: random plants, faulty logs, and the truth behind every answer."""

@@ -1,0 +1,253 @@
+"""The study of trust: plants that can be repeated, faults that do what they say, truths and counts."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from studies.records import Record, append
+from studies.trust.__main__ import main
+from studies.trust.case import Case, Facts
+from studies.trust.controllers import LinearLaw
+from studies.trust.dynamics import KINDS, heat_exchanger
+from studies.trust.fault import Fault, Sim
+from studies.trust.faults import FAULTS
+from studies.trust.run import FIRST_SEEDS, Job, regret
+from studies.trust.table import inside, latest, page, tables
+from studies.trust.trial import Trial, horizon
+
+TANK = KINDS["tank"](np.random.default_rng(1))
+
+
+def made(name: str, plant: Any = TANK, length: int = 10) -> Fault:
+    """A fault with a drawn strength."""
+    return FAULTS[name](plant, np.random.default_rng(0), length)
+
+
+def begun(fault: Fault, num: int = 1) -> Sim:
+    """Simulations that begin at the target."""
+    sim = {"true": np.tile(TANK.target, (num, 1)), "progress": np.ones((num, 1))}
+    fault.begin(sim, np.random.default_rng(1))
+    return sim
+
+
+def applied(fault: Fault, sim: Sim, commands: list[float]) -> list[float]:
+    """What the plant feels of one command after another."""
+    return [float(fault.applied(sim, np.array([[command]]))[0, 0]) for command in commands]
+
+
+@pytest.mark.parametrize(
+    ("fault", "recording"), [*((fault, False) for fault in FAULTS), ("none", True), ("set-points", True)]
+)
+def test_a_log_is_the_same_for_the_same_seed_and_another_for_another(fault: str, recording: bool) -> None:
+    seeds = (
+        seed for seed in range(20) if not recording or Facts.draw(Case(seed, recording=True)).steps == 700
+    )
+    case = Case(next(seeds), fault, episodes=0 if recording else 7, recording=recording)
+    first, again, other = (Trial(one).log.data for one in (case, case, replace(case, seed=next(seeds))))
+    assert torch.equal(first.states, again.states)
+    assert torch.equal(first.rewards, again.rewards)
+    assert not torch.equal(first.states[:100, 0], other.states[:100, 0])
+    assert len(first.starts) == (len(first) if recording else 7)
+
+
+def test_seeds_of_a_fault_share_plant_reward_and_logging() -> None:
+    one, other = Facts.draw(Case(3)), Facts.draw(Case(3, "delay"))
+    assert one == other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_target_is_a_state_that_the_trim_holds(kind: str) -> None:
+    for seed in range(5):
+        plant = KINDS[kind](np.random.default_rng(seed))
+        after = plant.step(plant.target[None], plant.trim[None])
+        assert np.abs(plant.away(after)).max() < 1e-9
+        assert ((plant.low <= plant.trim) & (plant.trim <= plant.high)).all()
+
+
+def test_the_truth_is_the_return_of_a_rollout_by_hand() -> None:
+    seed = next(
+        seed
+        for seed in range(1_000)
+        if (facts := Facts.draw(Case(seed))).kind == "tank"
+        and (facts.noise, facts.sensor_noise, facts.reward) == ("none", False, "quadratic")
+    )
+    trial = Trial(Case(seed, episodes=5))
+    plant, facts = trial.world.dynamics, trial.world.facts
+    law, gamma = LinearLaw(plant, np.array([[0.7]])), facts.discount
+    returns = []
+    for start in trial.log.data.starts.numpy():
+        level, total = start[None], 0.0
+        for t in range(horizon(gamma)):
+            after = plant.step(level, np.clip(plant.trim - 0.7 * (level - 1.0), 0.0, 1.0))
+            counted = (after if facts.of_next else level)[0, 0]
+            total += gamma**t * float(facts.constant - (counted - 1.0) ** 2 / plant.scale[0] ** 2)
+            level = after
+        returns.append(total)
+    truth = trial.truth(law)
+    assert truth.mean == pytest.approx(np.mean(returns), rel=1e-9)
+    assert truth.error == pytest.approx(0.0, abs=1e-9)
+    assert truth.paths >= 400
+
+
+def _is_short_with_lags(seed: int) -> bool:
+    facts = Facts.draw(Case(seed, recording=True))
+    return facts.lags > 0 and facts.steps == 700
+
+
+def test_the_truth_of_a_recording_begins_in_its_rows_and_keeps_lags() -> None:
+    seed = next(seed for seed in range(100) if _is_short_with_lags(seed))
+    trial = Trial(Case(seed, recording=True))
+    states = {tuple(row) for row in trial.log.data.states.tolist()}
+    assert {tuple(row) for row in trial.log.starts["states"].tolist()} <= states
+    assert len(trial.log.starts["true"]) == 400
+    assert "a0_lag1" in trial.log.data.schema.states
+
+
+def test_a_delay_delays() -> None:
+    fault = made("delay")
+    rows, trim = int(fault.strength), float(TANK.trim[0])
+    assert (
+        applied(fault, begun(fault), [0.1, 0.2, 0.3, 0.4, 0.5])
+        == [trim] * rows + [0.1, 0.2, 0.3, 0.4][: 5 - rows]
+    )
+
+
+def test_actuators_lag_stick_stop_and_age() -> None:
+    limit, gear, stop, age = (made(name) for name in ("rate-limit", "backlash", "saturation", "ageing"))
+    trim, half = float(TANK.trim[0]), 0.5
+    step = limit.strength * half
+    assert applied(limit, begun(limit), [1.0, 1.0]) == pytest.approx([trim + step, trim + 2 * step])
+    band = gear.strength * half
+    assert applied(gear, begun(gear), [trim + 0.9 * band, trim + 1.5 * band]) == pytest.approx(
+        [trim, trim + 0.5 * band]
+    )
+    assert applied(stop, begun(stop), [9.0, -9.0]) == pytest.approx(
+        [trim + stop.strength * half, trim - stop.strength * half]
+    )
+    aged = applied(age, begun(age), [trim + 0.1] * 11)
+    assert aged[0] == pytest.approx(trim + 0.1)
+    assert aged[10] == pytest.approx(trim + 0.1 * (1 - age.strength))
+
+
+def test_sensors_are_filtered_or_have_few_levels() -> None:
+    slow, coarse = made("filter"), made("quantised")
+    assert slow.seen({"seen": np.zeros((1, 1))}, np.ones((1, 1)))[0, 0] == pytest.approx(slow.strength)
+    levels = coarse.seen({}, np.linspace(0, 1, 50)[:, None]) / (coarse.strength * TANK.scale)
+    assert levels == pytest.approx(np.round(levels))
+
+
+def test_the_operator_compensates_a_load_that_is_not_logged() -> None:
+    fault = made("disturbance")
+    sim = begun(fault)
+    felt = fault.applied(sim, TANK.trim + fault.operator(sim))
+    assert felt == pytest.approx(TANK.trim[None])
+    assert float(np.abs(sim["load"]).max()) > 0
+
+
+def test_dropped_rows_leave_steps_of_several_intervals() -> None:
+    whole, gappy = (Trial(Case(2, name, episodes=10)).log.data for name in ("none", "dropped"))
+    assert len(gappy) < len(whole)
+    known = {tuple(row) for row in whole.states.tolist()}
+    assert {tuple(row) for row in gappy.states.tolist()} <= known
+    steps = {(*a, *b) for a, b in zip(whole.states.tolist(), whole.next_states.tolist(), strict=True)}
+    spans = [
+        (*a, *b) in steps for a, b in zip(gappy.states.tolist(), gappy.next_states.tolist(), strict=True)
+    ]
+    assert 0 < spans.count(False) < len(spans)
+
+
+def test_a_disaster_is_rare_and_costs_much() -> None:
+    trial = Trial(Case(4, "disaster", episodes=40))
+    fault, data = trial.world.fault, trial.log.data
+    away = np.abs(trial.world.dynamics.away(data.states.numpy().copy()))[:, 0]
+    there = away > fault.boundary
+    assert 0 < there.mean() < 0.02
+    assert data.rewards.numpy()[there].mean() < data.rewards.numpy()[~there].mean() - 5
+
+
+def test_lost_starts_lie_beyond_the_boundary() -> None:
+    trial = Trial(Case(0, "lost-starts", episodes=100))
+    share = (np.abs(trial.log.starts["true"][:, 0]) > trial.world.dynamics.boundary).mean()
+    assert 0.02 < share < 0.5
+
+
+def test_an_episode_of_set_points_begins_at_rest_at_the_one_before() -> None:
+    trial = Trial(Case(0, "set-points", episodes=6))
+    (sim, *_), plant = trial.world.logged((0,)).sims, trial.world.dynamics
+    after = plant.step(sim["true"], sim["queue"][:, 0])
+    assert after[:, 0] == pytest.approx(sim["true"][:, 0])
+    assert trial.log.data.schema.exogenous == {"s1": "hold"}
+    assert plant.angles == heat_exchanger(np.random.default_rng(0)).angles
+
+
+def test_an_offset_adds_its_worth_to_the_truth() -> None:
+    plain, shifted = (Trial(Case(1, name, episodes=5)) for name in ("none", "offset"))
+    law = LinearLaw(plain.world.dynamics, plain.world.logger.gain)
+    gamma, steps = plain.world.facts.discount, horizon(plain.world.facts.discount)
+    extra = 100 * (1 - gamma**steps) / (1 - gamma)
+    assert shifted.truth(law).mean - plain.truth(law).mean == pytest.approx(extra)
+
+
+def test_seeds_of_the_roles_are_disjoint() -> None:
+    assert Job(Case(FIRST_SEEDS["development"] + 999), "given").role == "development"
+    assert Job(Case(FIRST_SEEDS["report"]), "given").role == "report"
+    with pytest.raises(SystemExit):
+        main(["run", "--role", "development", "--policies", "given", "--seeds", "1001"])
+
+
+def test_regret_is_what_the_choice_lost_of_what_could_be_won() -> None:
+    truths = {"logged": -10.0, "network": -4.0, "lqr": -7.0}
+    assert regret(truths, "network") == 0.0
+    assert regret(truths, "lqr") == 0.5
+    assert regret({**truths, "lqr": -20.0}, "lqr") == 1.0
+    assert regret({"logged": 1.0, "lqr": 0.0}, "lqr") is None
+
+
+def answer(seed: int, truth: float, **changes: Any) -> Record:
+    """An `ok` answer with the interval [-1, 1]."""
+    record = Record(
+        study="trust",
+        benchmark="tank",
+        method="lqr",
+        rows=100,
+        seed=seed,
+        commit="abc",
+        role="development",
+        options={"fault": "none", "episodes": 0, "recording": False, "pattern": "", "policies": "given"},
+        discounted=truth,
+        standard_error=0.1,
+        summary={"expected_return": 0.0, "interval": [-1.0, 1.0], "verdict": "ok", "reasons": []},
+        results={"from_new_starts": 0.0, "new_error": 0.1, "facts": {"episodes": 40}},
+    )
+    return replace(record, **changes)
+
+
+def test_an_answer_is_wrong_beyond_two_standard_errors_of_the_truth() -> None:
+    assert inside(answer(0, 1.19))
+    assert not inside(answer(0, 1.21))
+    assert inside(answer(0, 1.21), new=True)
+    assert not inside(answer(0, 0.0, discounted=None))
+
+
+def test_the_table_counts_a_wrong_ok_and_takes_the_last_version() -> None:
+    records = [answer(0, 5.0, commit="old"), answer(0, 0.0), answer(1, 1.5), answer(2, 0.0)]
+    assert len(latest(records)) == 3
+    title, _, rows = tables(records)[0]
+    assert title == "Verdicts by fault, development seeds"
+    assert rows == [("none", "given", "3", "3 of 3 (100%)", "1 of 3 (33%)", "0 of 3 (0%)", "", "0", "0")]
+    assert "| development | none | 1 | tank | lqr | 100 | 40 | [-1, 1] | 1.5 | 0 |" in page(records)
+
+
+def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    append(answer(0, 0.0), tmp_path)
+    assert main(["table", "--folder", str(tmp_path)]) == 0
+    assert "1 of 1 (100%)" in capsys.readouterr().out
+    assert (
+        main(["run", "--role", "report", "--policies", "given", "--seeds", "0", "--folder", str(tmp_path)])
+        == 0
+    )
+    assert capsys.readouterr().out == "0 of 0 logs to judge\n"
