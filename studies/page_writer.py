@@ -36,7 +36,6 @@ PAGES = (
     "logs",
     "reproduction",
     "baselines",
-    "performance",
     *_STUDIES,
     *MEASUREMENTS,
 )
@@ -75,13 +74,6 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         from studies.paper._page import baselines_page
 
         text = baselines_page(folder)
-    elif name == "performance":
-        from studies.bench.page import markdown
-        from studies.bench.plot import draw
-
-        results = [record.results for record in last_of_each(read(folder, "bench"))]
-        draw(results, _FIGURES / "performance.svg")
-        text = markdown(results, figure="../../docs/figures/performance.svg")
     elif name in MEASUREMENTS:
         module = import_module(f"studies.measurements.{name}")
         records = last_of_each(read(folder, name))

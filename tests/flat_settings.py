@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from nopg.models import LocalModel, PaperModel
+from nopg import LocalModel, PaperModel
 from nopg.training import CheckpointConfig, TrainingConfig
 
 

@@ -33,7 +33,6 @@ PUBLIC_NAMES = [
     "from_dataframe",
     "load",
     "optimize",
-    "paper_bandwidths",
     "read_csv",
     "read_parquet",
     "select_bandwidths",
@@ -79,7 +78,7 @@ def test_what_needs_no_torch_does_not_import_it() -> None:
 
 
 def test_the_packages_that_everyone_needs_are_there() -> None:
-    assert {"bellman", "data", "errors", "kernels", "models", "policies", "training"} <= set(PACKAGES)
+    assert {"bellman", "data", "errors", "models", "paper", "policies", "training"} <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -119,7 +118,7 @@ def test_every_module_says_what_it_owns() -> None:
 def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
         "import sys, nopg; [getattr(nopg, name) for name in nopg.__all__]; "
-        "extras = {'d3rlpy', 'faiss', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
+        "extras = {'d3rlpy', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
         "extras |= {'onnx', 'onnxruntime', 'onnxscript', 'pyarrow', 'pygame', 'safetensors'}; "
         "extras |= {'stable_baselines3'}; "
         "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"

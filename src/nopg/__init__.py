@@ -3,7 +3,7 @@
 `describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
 `evaluate_offline` and `compare` say what any controller will do, `advise` which experiment would tell more,
 `load` brings back one that was saved, `Monitor` watches it run. These packages are public too: `nopg.data`,
-`nopg.data.io`, `nopg.kernels`, `nopg.neighbors`, `nopg.linalg`, `nopg.models`, `nopg.bellman`,
+`nopg.data.io`, `nopg.models`, `nopg.bellman`, `nopg.paper`,
 `nopg.policies`, `nopg.baselines`, `nopg.training`, `nopg.evaluation`, `nopg.planning`, `nopg.inspect`,
 `nopg.report`, `nopg.bundles`, `nopg.deploy` (a saved controller runs without torch), `nopg.monitoring`,
 `nopg.advice` and `nopg.envs`.
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from nopg.data.io import from_dataframe, read_csv, read_parquet
     from nopg.evaluation import compare, evaluate_offline
     from nopg.inspect import describe
-    from nopg.kernels import Bandwidths, paper_bandwidths, select_bandwidths
-    from nopg.models import LocalModel, PaperModel
+    from nopg.models import LocalModel
     from nopg.monitoring import Monitor
+    from nopg.paper import Bandwidths, PaperModel, select_bandwidths
     from nopg.training import CheckpointConfig, TrainingConfig, TrainingResult, load, optimize
 
 __all__ = [
@@ -45,18 +45,17 @@ __all__ = [
     "from_dataframe",
     "load",
     "optimize",
-    "paper_bandwidths",
     "read_csv",
     "read_parquet",
     "select_bandwidths",
 ]
 
 _HOMES = {
-    "Bandwidths": "kernels",
+    "Bandwidths": "paper",
     "CheckpointConfig": "training",
     "LocalModel": "models",
     "Monitor": "monitoring",
-    "PaperModel": "models",
+    "PaperModel": "paper",
     "Schema": "data",
     "TrainingConfig": "training",
     "TrainingResult": "training",
@@ -68,10 +67,9 @@ _HOMES = {
     "from_dataframe": "data.io",
     "load": "training",
     "optimize": "training",
-    "paper_bandwidths": "kernels",
     "read_csv": "data.io",
     "read_parquet": "data.io",
-    "select_bandwidths": "kernels",
+    "select_bandwidths": "paper",
 }
 
 

@@ -1,6 +1,6 @@
 """The types that appear on the public surface."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ ArrayLike = torch.Tensor | npt.NDArray[Any] | Sequence[Any] | float
 FloatArray = npt.NDArray[np.floating[Any]]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.integer[Any]]
+RewardFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Rewards (m,) of raw states (m, d_s), actions (m, d_a) and next states (m, d_s), in torch."""
 
 
 def as_tensor(array: ArrayLike, dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -25,7 +25,7 @@ __all__ = ["STUDY", "Job", "Policies", "jobs", "missing", "run_all", "run_one"]
 STUDY = "calibration"
 Policies = Literal["given", "trained"]
 
-_PARTS = ("bellman", "data", "evaluation", "kernels", "linalg", "models", "neighbors", "policies")
+_PARTS = ("bellman", "data", "evaluation", "models", "policies")
 # What a change of makes a record out of date; after a change of a plant use --again.
 _CODE: Mapping[Policies, tuple[str, ...]] = {
     "given": tuple(f"src/nopg/{part}" for part in _PARTS),

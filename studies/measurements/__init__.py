@@ -11,7 +11,7 @@ from studies.records import FOLDER, Record, append, code_version
 
 __all__ = ["MEASUREMENTS", "measure"]
 
-MEASUREMENTS = ("bandwidths", "condense", "correctness", "latency", "neighbors", "promise")
+MEASUREMENTS = ("latency", "promise")
 """The modules, and the names of their records and pages."""
 
 

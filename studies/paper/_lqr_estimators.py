@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from nopg.bellman import NOPG, ControlProblem, PaperProblem
+from nopg import Bandwidths
+from nopg.bellman import ControlProblem
 from nopg.bellman._estimate import GradientEstimator
 from nopg.data import Transitions
 from nopg.envs import LQR
 from nopg.errors import SupportWarning
-from nopg.kernels import Bandwidths
-from nopg.models import PaperModel
-from nopg.models._candidates import CandidateSearch
 from nopg.models._config import LocalModelConfig
+from nopg.paper import NOPG, PaperModel, PaperProblem
 from studies.baselines import DPG, PWIS, LoggedEpisodes, QuadraticForm
 from studies.paper._experiment import Mode
 from studies.paper._lqr_data import LOGS, Log, rows_within
@@ -78,7 +77,7 @@ class Prepared:
     Args:
         method: The method.
         seed: Of the log.
-        mode: "faithful": the supplement's bandwidths and elements per row, and all rows. "ours": rows within
+        mode: "faithful": the supplement's bandwidths, and all rows. "ours": rows within
             ±7, our bandwidths, all candidates; self-normalised weights for PWIS, on whole episodes.
     """
 
@@ -123,12 +122,10 @@ class Prepared:
             return ControlProblem.from_data(data, gamma, model=_local_config(data, gamma))
         if self.method.kind != "paper":
             return None
-        h, search = self.bandwidths, CandidateSearch()
+        h = self.bandwidths
         if self.mode == "faithful":
             h = Bandwidths.from_values(*self.log.bandwidths, source="the supplement")
-            search = CandidateSearch(num_kept=self.log.num_kept)
-        model = PaperModel(data, h, prior_mass=0.0, search=search)
-        return PaperProblem.build(model, data.starts, discount=gamma)
+        return PaperProblem(PaperModel(data, h), data.starts, gamma)
 
 
 def _local_config(data: Transitions, gamma: float) -> LocalModelConfig:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from nopg import Bandwidths, select_bandwidths
 from nopg.data import Transitions
 from nopg.envs import LQR
-from nopg.kernels import Bandwidths, select_bandwidths
 from studies.paper._lqr_data import rows_within
 
 __all__ = ["SUPPORTED_SHARE", "WORKING_RANGE", "Support", "nopg_bandwidths"]

@@ -17,13 +17,13 @@ from nopg._seeding import generator
 from nopg.baselines import OfflineMethod, Snapshot, train_offline
 from nopg.data import Transitions
 from nopg.errors import SolverError
-from nopg.kernels import released_bandwidths
 from nopg.policies import ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
 from nopg.policies._networks import MLP
 from nopg.training import Controller, TrainingResult, Update, optimize
 from nopg.training._ascent import ascend
 from studies.baselines import PWIS, train_online_ddpg
 from studies.paper._tasks import RandomTask, Task
+from studies.paper.bandwidths import released_bandwidths
 
 __all__ = ["FAITHFUL", "METHODS", "PAPER", "Method", "Needs"]
 

@@ -25,11 +25,11 @@ from nopg.data import Transitions
 from nopg.envs import Pendulum, Trajectories, collect_grid, simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
-from nopg.kernels import released_bandwidths
 from nopg.policies import MLPPolicy, Policy
 from nopg.training import TrainingResult, optimize
 from studies.markdown import table
 from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial, mode_of
+from studies.paper.bandwidths import released_bandwidths
 from studies.paper_data import PENDULUM_GRIDS
 from studies.records import Record
 

@@ -27,7 +27,7 @@ Policies = Literal["given", "trained"]
 FIRST_SEEDS: Mapping[Role, int] = {"development": 0, "report": 10_000}
 """Seeds of a role begin here; those of development end below 1 000."""
 
-_PARTS = ("baselines", "bellman", "data", "evaluation", "inspect", "kernels", "linalg", "models", "neighbors")
+_PARTS = ("baselines", "bellman", "data", "evaluation", "inspect", "models")
 # What a change of makes a record out of date.
 _CODE: Mapping[Policies, tuple[str, ...]] = {
     "given": tuple(f"src/nopg/{part}" for part in _PARTS),

@@ -18,7 +18,7 @@ from nopg.data import Transitions
 from nopg.data.io import to_d3rlpy
 from nopg.envs import Pendulum, simulate
 from nopg.errors import ArgumentError, DataError, MissingExtraError
-from paper.baseline_cases import (
+from paper_studies.baseline_cases import (
     EPISODES,
     STATES,
     UNCONNECTED,

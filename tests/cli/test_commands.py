@@ -59,7 +59,7 @@ def test_describe_prints_what_to_correct(tank: Path) -> None:
     code, out, _ = run("describe", tank, *COLUMNS)
     assert code == 0
     assert "level" in out
-    assert "Coverage" in out
+    assert "Sampling" in out
 
 
 def test_a_first_look_needs_no_reward_and_a_formula_is_one(tank: Path) -> None:

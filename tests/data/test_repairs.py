@@ -30,4 +30,3 @@ def test_repairs_stay_with_the_rows_that_are_taken() -> None:
     data = _data(repairs)
     assert data.take(torch.tensor([0, 2])).repairs == repairs
     assert data.with_reward("s0").repairs == repairs
-    assert data.condense(2).repairs == repairs

@@ -105,7 +105,7 @@ def test_a_command_that_does_not_exist_is_found_out(command: str, wrong: str) ->
         "nopg --version",
         "make check PYTHON=python3.12",
         "pip install '.[pandas,parquet]'",
-        "python -m studies measure correctness",
+        "python -m studies measure latency",
         "python examples/pendulum_grid.py --samples 450",
         "$ nopg describe log.csv   # goes on where it was",
     ],

@@ -23,7 +23,6 @@ from nopg.evaluation._paths import Paths, StartReturns, _end_rewards
 from nopg.evaluation._risk import risk_along, share_along
 from nopg.evaluation._verdict import doubts_of_log, lost_starts, verdict_of
 from nopg.inspect._findings import Finding, look, stop
-from nopg.kernels import GaussianKernel
 from nopg.models import ColumnFit
 from nopg.models._noise import Noise
 
@@ -408,7 +407,7 @@ def test_on_a_noisy_plant_starts_are_repeated_to_40_paths_and_to_200_for_a_risk(
 def test_the_logged_behaviour_takes_the_action_of_one_of_the_five_nearest() -> None:
     s = torch.tensor([0.0, 0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 5.0], dtype=torch.float64)[:, None]
     data = Transitions.from_arrays(s, torch.arange(8.0)[:, None], torch.zeros(8), s)
-    law = LoggedBehavior(data, GaussianKernel(torch.ones(1, dtype=torch.float64)))
+    law = LoggedBehavior(data, torch.ones(1, dtype=torch.float64))
     taken = law.mode(torch.zeros(500, 1, dtype=torch.float64))
     assert set(taken[:, 0].tolist()) == {0.0, 1.0, 2.0, 3.0, 4.0}
 

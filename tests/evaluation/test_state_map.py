@@ -25,7 +25,6 @@ from nopg.data import Schema
 from nopg.errors import ArgumentError
 from nopg.evaluation import StateMap, map_states
 from nopg.evaluation._state_map import StateSlice
-from nopg.kernels import GaussianKernel
 
 PLANTS = [pendulum, mountain_car, regulator, cart_pole, tank]
 
@@ -118,7 +117,7 @@ def test_the_columns_chosen_are_those_along_which_the_visits_spread_most() -> No
     result = cart_pole().result
     states, mu = result.solution.visited()
     nodes = result.policy.schema.encode(states)
-    h, spread = result.problem.metric.bandwidth, dict.fromkeys(result.policy.schema.states, 0.0)
+    h, spread = result.problem.state_widths, dict.fromkeys(result.policy.schema.states, 0.0)
     for k, column in enumerate(result.policy.schema.feature_columns):
         x = nodes[:, k] / h[k]
         mean = float((mu * x).sum() / mu.sum())
@@ -251,6 +250,6 @@ def test_an_angle_a_rounding_below_the_axis_stays_at_its_beginning() -> None:
 
 
 def test_near_is_measured_along_the_held_columns_only() -> None:
-    kernel = GaussianKernel(torch.tensor([0.1, 0.1, 0.5, 0.1], dtype=torch.float64))
+    widths = torch.tensor([0.1, 0.1, 0.5, 0.1], dtype=torch.float64)
     states = torch.tensor([[100.0, 2.9, 50.0], [0.0, 3.1, 0.0]], dtype=torch.float64)
-    assert SLICE.near(states, kernel, within=2.0).tolist() == [True, False]
+    assert SLICE.near(states, widths, within=2.0).tolist() == [True, False]

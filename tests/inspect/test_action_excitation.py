@@ -6,10 +6,10 @@ import re
 import pytest
 import torch
 
+from nopg import Bandwidths
 from nopg.data import Transitions
 from nopg.inspect import Grade, describe
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
-from nopg.kernels import Bandwidths
 
 WIDE = Bandwidths.from_values([1.0, 1.0], [1.0])
 
@@ -33,7 +33,7 @@ def tank_log(steps_of: float, *, rows: int = 400, noise: float = 0.1) -> Transit
 
 
 def test_a_valve_that_always_follows_the_level_stops_and_says_so() -> None:
-    finding = describe(tank_log(0.0), bandwidths=WIDE).finding("excitation")
+    finding = describe(tank_log(0.0)).finding("excitation")
     assert finding is not None
     assert finding.grade is Grade.STOP
     assert "in this log valve always followed level" in finding.what

@@ -14,11 +14,9 @@ from nopg.data import Transitions, start_note
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.inspect import Description, Finding, Grade, describe
-from nopg.kernels import Bandwidths
 
 EPISODES, LENGTH = 8, 50
 ROWS = EPISODES * LENGTH
-H = Bandwidths.from_values([2.0, 0.1], [0.2])
 TIME = 60.0 * np.arange(ROWS)
 
 Floats = npt.NDArray[np.float64]
@@ -54,8 +52,8 @@ def tank(**changes: Any) -> Transitions:
 
 
 def on(topic: str, data: Transitions, **options: Any) -> Finding:
-    """Return the finding on a topic, at bandwidths set by hand unless others are given."""
-    finding = describe(data, **({"bandwidths": H} | options)).finding(topic)
+    """Return the finding on a topic."""
+    finding = describe(data, **options).finding(topic)
     assert finding is not None
     return finding
 
@@ -92,18 +90,15 @@ def test_every_topic_of_a_recording_is_judged_once(clean: Description) -> None:
         "actions at bounds",
         "angles",
         "constant columns",
-        "coverage",
         "duplicates",
         "ends",
         "excitation",
         "far values",
-        "initial states",
         "memory",
         "order",
         "reward",
         "rows",
         "sampling",
-        "steps",
         "stuck sensor",
     ]
 
@@ -112,7 +107,7 @@ def test_findings_are_numbered_from_the_gravest_down_and_each_says_what_to_do() 
     rows = np.concatenate([np.arange(ROWS), np.arange(40)])
     copies = tank().take(torch.as_tensor(rows))
     constant = replace(copies, states=copies.states.clone().index_fill_(1, torch.tensor([1]), 3.0))
-    findings = describe(constant, bandwidths=H).findings
+    findings = describe(constant).findings
 
     assert [finding.number for finding in findings] == list(range(1, len(findings) + 1))
     grades = [list(Grade).index(finding.grade) for finding in findings]
@@ -134,16 +129,11 @@ def test_the_pendulum_grid_is_clean_but_for_the_rows_at_both_ends_of_the_circle(
 def test_few_rows_are_worth_a_look() -> None:
     finding = on("rows", tank().take(torch.arange(30)))
     assert finding.grade == Grade.LOOK
-    assert "30 distinct rows for 3 kernel inputs" in finding.what
+    assert "30 distinct rows for 3 inputs" in finding.what
 
 
-def test_a_single_row_stops_and_coverage_says_why_it_was_not_measured() -> None:
-    description = describe(tank().take(torch.tensor([0])))
-    assert description.coverage is None
-    rows = description.finding("rows")
-    assert rows is not None
-    assert rows.grade == Grade.STOP
-    assert "not measured" in str(description)
+def test_a_single_row_stops() -> None:
+    assert on("rows", tank().take(torch.tensor([0]))).grade == Grade.STOP
 
 
 @pytest.mark.parametrize(("dropped", "grade"), [(0, "ok"), (3, "ok"), (40, "look"), (200, "stop")])
@@ -168,12 +158,10 @@ def test_duplicates_are_judged_by_their_share(copied: int, grade: str) -> None:
 
 def test_a_constant_state_stops_and_the_rest_is_measured_without_it() -> None:
     data = tank(**with_column(1, lambda column: 0 * column + 0.7))
-    description = describe(data, bandwidths=H)
+    description = describe(data)
     finding = description.finding("constant columns")
     assert finding is not None
     assert (finding.grade, finding.what) == (Grade.STOP, "level = 0.7 in every row")
-    assert description.coverage is not None
-    assert list(description.coverage.steps) == ["temperature"]
 
 
 def test_an_action_that_never_changes_stops() -> None:
@@ -203,13 +191,12 @@ def test_an_error_code_among_the_values_stops() -> None:
 def test_an_angle_that_nobody_declared_is_worth_a_look_and_a_declared_one_is_not() -> None:
     turning = np.cumsum(np.full((EPISODES, LENGTH + 1), 20.0), axis=1) % 360
     columns = with_column(0, lambda _: turning)
-    finding = on("angles", tank(**columns), bandwidths=None)
+    finding = on("angles", tank(**columns))
     assert finding.grade == Grade.LOOK
     assert "temperature crosses its whole range in one step" in finding.what
     assert "angles={'temperature': 340}" in finding.advice
 
-    h = Bandwidths.from_values([0.5, 0.5, 0.1], [0.2])
-    assert on("angles", tank(**columns, angles={"temperature": 360}), bandwidths=h).grade == Grade.OK
+    assert on("angles", tank(**columns, angles={"temperature": 360})).grade == Grade.OK
 
 
 def test_a_switch_and_a_spike_are_not_angles() -> None:
@@ -257,7 +244,7 @@ def test_the_ends_of_episodes_are_counted_as_flagged() -> None:
     ends[[49, 99]] = 1
     cut = arrays()["truncated"]
     cut[-1] = False
-    episodes = describe(tank(terminated=ends, truncated=cut), bandwidths=H).episodes
+    episodes = describe(tank(terminated=ends, truncated=cut)).episodes
     assert [episodes.ends.count(end) for end in ("terminated", "truncated", "no flag")] == [2, 5, 1]
     assert episodes.lengths == (LENGTH,) * EPISODES
 
@@ -297,7 +284,7 @@ def test_a_stuck_sensor_is_found_with_its_name_and_rows() -> None:
     assert "temperature reads exactly" in finding.what
     assert "rows 110 to 139, 7.5 % of the data" in finding.what
 
-    (run,) = describe(data, bandwidths=H).runs
+    (run,) = describe(data).runs
     assert (run.first, run.last, run.length, run.kind) == (110, 139, 30, "stuck")
 
 
@@ -456,81 +443,11 @@ def test_an_action_beyond_its_declared_bounds_stops_and_a_state_is_worth_a_look(
     assert on("declared bounds", wide).grade == Grade.OK
 
 
-# What the kernels see.
-
-
-def test_the_ratio_of_a_step_to_the_bandwidth_is_the_median_step_over_h() -> None:
-    base = arrays()
-    expected = np.median(np.abs(base["next_states"] - base["states"])[:, 0]) / 2.0
-    coverage = describe(tank(), bandwidths=H).coverage
-    assert coverage is not None
-    assert coverage.steps["temperature"] == pytest.approx(expected, rel=0.02)  # the lower of two medians
-
-
-def test_steps_shorter_than_half_a_bandwidth_advise_a_frame_skip() -> None:
-    wide = Bandwidths.from_values([10.0, 0.1], [0.2])
-    coverage = describe(tank(), bandwidths=wide).coverage
-    assert coverage is not None
-    finding = on("steps", tank(), bandwidths=wide)
-    assert finding.grade in {Grade.LOOK, Grade.STOP}
-    assert "of a bandwidth in temperature" in finding.what
-    assert "level" not in finding.what
-    assert f"frame skip of {coverage.frame_skip}:" in finding.advice
-    assert coverage.frame_skip == np.ceil(0.5 / coverage.steps["temperature"] * coverage.holes)
-
-
-def test_data_in_which_nothing_moves_are_worth_a_look() -> None:
-    finding = on("steps", tank(next_states=arrays()["states"]))
-    assert finding.grade == Grade.LOOK
-    assert "no state column moves" in finding.what
-
-
-def test_effective_neighbours_of_a_row_left_out_are_counted_by_hand() -> None:
-    # Left out, row 0 sees two rows one bandwidth away, equally: two neighbours. The others see one of
-    # weight e^(−1/2) and one of weight e^(−2).
-    data = Transitions.from_arrays([0.0, 1.0, -1.0], [0.0, 0.0, 1e-9], [0.0, 1.0, 2.0], [0.5, 1.5, -0.5])
-    coverage = describe(data, bandwidths=Bandwidths.from_values([1.0], [1.0])).coverage
-    assert coverage is not None
-    a, b = np.exp(-0.5), np.exp(-2.0)
-    other = (a + b) ** 2 / (a**2 + b**2)
-    assert sorted(coverage.neighbors.tolist()) == pytest.approx(sorted([2.0, other, other]))
-    assert coverage.nearest.tolist() == pytest.approx([1.0, 1.0, 1.0])
-
-
-def test_rows_far_from_all_others_are_judged_by_their_share() -> None:
-    assert on("coverage", tank()).grade == Grade.OK
-    narrow = Bandwidths.from_values([0.01, 0.001], [0.2])
-    finding = on("coverage", tank(), bandwidths=narrow)
-    assert finding.grade == Grade.LOOK
-    assert "lie over 5.3 bandwidths from all others" in finding.what
-
-
-def test_starts_away_from_the_data_are_to_be_looked_at() -> None:
-    finding = on("initial states", tank(initial_states=[[90.0, 1.0]]))
-    assert finding.grade == Grade.LOOK
-    assert finding.what.startswith("1 of 1 start lies over 2 bandwidths from the data")
-
-
-def test_the_support_of_a_declared_start_is_the_sum_of_the_state_kernel() -> None:
-    data = tank()
-    coverage = describe(data, bandwidths=H).coverage
-    assert coverage is not None
-    squared = ((data.states - torch.tensor([60.0, 1.0])) / H.states).square().sum(dim=1)
-    assert coverage.starts_support.tolist() == pytest.approx([float((-0.5 * squared).exp().sum())])
-
-
-def test_first_rows_of_episodes_are_held_against_the_other_episodes() -> None:
-    data = tank(initial_states=None)
-    coverage = describe(data, bandwidths=H).coverage
-    assert coverage is not None
-    assert coverage.start_kind == "episodes"
-    other = data.states[LENGTH:] / H.states
-    nearest = (other - data.states[0] / H.states).square().sum(dim=1).min().sqrt()
-    assert float(coverage.starts_nearest[0]) == pytest.approx(float(nearest))
+# Starts.
 
 
 def test_where_the_task_starts_is_stated_once_in_every_form() -> None:
-    description = describe(tank(), bandwidths=H)
+    description = describe(tank())
     assert description.starts == start_note(tank()) == "the task starts in 1 declared state"
     assert description.to_dict()["starts"] == description.starts
     assert description.to_text().count(description.starts) == 1
@@ -538,8 +455,8 @@ def test_where_the_task_starts_is_stated_once_in_every_form() -> None:
 
 def test_one_recording_may_start_anywhere_and_needs_no_look() -> None:
     data = tank(initial_states=None, episodes=[0] * ROWS, truncated=None)
-    assert on("initial states", data).grade == Grade.OK
-    assert describe(data, bandwidths=H).starts.startswith("every row is a start")
+    assert describe(data).finding("initial states") is None
+    assert describe(data).starts.startswith("every row is a start")
 
 
 def test_single_transitions_without_declared_starts_are_worth_a_look() -> None:
@@ -548,9 +465,7 @@ def test_single_transitions_without_declared_starts_are_worth_a_look() -> None:
     assert "starting_at" in finding.advice
 
 
-def test_bandwidths_of_another_shape_and_a_negative_count_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="3 state features and 1 actions, the data have 2 and 1"):
-        describe(tank(), bandwidths=Bandwidths.from_values([1.0, 1.0, 1.0], [1.0]))
+def test_a_negative_count_is_refused() -> None:
     with pytest.raises(ArgumentError, match="num_dropped is -1"):
         describe(tank(), num_dropped=-1)
 
@@ -560,15 +475,6 @@ def test_bandwidths_of_another_shape_and_a_negative_count_are_refused() -> None:
 
 def test_the_same_data_give_the_same_text(clean: Description) -> None:
     assert str(describe(tank(), time=TIME)) == str(clean)
-
-
-def test_a_sample_of_many_rows_is_drawn_the_same_way_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nopg.inspect._coverage._ROWS", 200)
-    first, again = (describe(tank(), bandwidths=H) for _ in range(2))
-    assert first.coverage is not None
-    assert first.coverage.num_rows == 200
-    assert str(first) == str(again)
-    assert "(measured on 200 of 400 rows)" in str(first)
 
 
 def test_the_text_fits_a_terminal_and_names_every_column(clean: Description) -> None:
@@ -586,8 +492,7 @@ def test_long_names_units_and_large_numbers_still_fit_a_terminal() -> None:
         actions=1e70 * arrays()["actions"],
     )
     schema = replace(data.schema, units={"level": "m", "heater": "kW"})
-    h = Bandwidths.from_values([2.0, 0.1], [1e69])
-    text = str(describe(replace(data, schema=schema), bandwidths=h, time=TIME))
+    text = str(describe(replace(data, schema=schema), time=TIME))
     assert max(map(len, text.splitlines())) <= 100
     assert "…" in text
     assert "kW" in text
@@ -603,13 +508,13 @@ def test_three_rows_are_enough_for_a_description_and_a_figure() -> None:
 
 
 def test_a_description_tells_its_grades_in_its_repr(clean: Description) -> None:
-    assert repr(clean) == "Description(400 rows: 0 stop, 0 look, 16 ok)"
+    assert repr(clean) == "Description(400 rows: 0 stop, 0 look, 13 ok)"
 
 
 def test_the_figure_shows_every_column_and_every_measure_without_a_warning() -> None:
     data = tank(**with_column(0, lambda column: hold(column, 10, 39)))
     data = replace(data, schema=replace(data.schema, units={"level": "m"}))
-    figure = describe(data, bandwidths=H, time=TIME).figure()
+    figure = describe(data, time=TIME).figure()
     figure.canvas.draw()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [
@@ -618,9 +523,6 @@ def test_the_figure_shows_every_column_and_every_measure_without_a_warning() -> 
         "heater",
         "reward",
         "actions at their bounds",
-        "median step",
-        "effective neighbours",
-        "distance to the nearest",
         "ends of 8 episodes",
         "sampling interval",
         "temperature: stuck",
@@ -633,12 +535,10 @@ def test_the_figure_of_many_columns_says_which_it_leaves_out() -> None:
     rng = np.random.default_rng(0)
     states, arrived = rng.normal(size=(2, 60, 30))
     data = Transitions.from_arrays(states, rng.normal(size=(60, 12)), rng.normal(size=60), arrived)
-    h = Bandwidths.from_values(np.ones(30), np.ones(12))
-    figure = describe(data, bandwidths=h).figure()
+    figure = describe(data).figure()
     figure.canvas.draw()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert "the first 20 of 30 state columns" in figure.get_suptitle()
-    assert "median step, the 10 shortest" in titles
     assert {"s19", "a11", "reward"} <= set(titles)
     assert "s20" not in titles
 
@@ -653,7 +553,7 @@ def test_the_figure_of_many_columns_says_which_it_leaves_out() -> None:
     ],
 )
 def test_the_figure_of_odd_data_renders_without_a_warning(changes: dict[str, Any]) -> None:
-    describe(tank(**changes), bandwidths=H).figure().canvas.draw()
+    describe(tank(**changes)).figure().canvas.draw()
 
 
 def test_a_figure_without_matplotlib_says_what_to_install(
@@ -676,5 +576,4 @@ def test_a_hundred_thousand_rows_are_described() -> None:
     data = tank().take(rows)
     noise = torch.randn(100_000, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     description = describe(replace(data, states=data.states + 0.05 * noise, episodes=None))
-    assert description.coverage is not None
-    assert description.coverage.num_rows == 50_000
+    assert description.num_rows == 100_000

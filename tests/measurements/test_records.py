@@ -149,9 +149,7 @@ def test_records_of_the_paper_hold_what_a_rerun_needs() -> None:
             assert data is None or (data["rows"] > 0 and len(data["sha256"]) == 64)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in PAGES if name not in {"promise", "reproduction", "performance"}]
-)
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in {"promise", "reproduction"}])
 def test_the_stored_page_is_that_of_the_stored_records(name: str, tmp_path: Path) -> None:
     folder = Path(__file__).parents[2] / ("docs" if name == "benchmark" else "studies/pages")
     write_page(name, tmp_path / f"{name}.md")
@@ -159,8 +157,8 @@ def test_the_stored_page_is_that_of_the_stored_records(name: str, tmp_path: Path
 
 
 def test_a_path_chooses_the_page_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["page", str(tmp_path / "condense.md")]) == 0
-    assert (tmp_path / "condense.md").read_text().startswith("# Condensed data")
+    assert main(["page", str(tmp_path / "latency.md")]) == 0
+    assert (tmp_path / "latency.md").read_text().startswith("# What one call takes")
     assert main(["page", "no-such-page"]) == 1
     assert "there is no page 'no-such-page'" in capsys.readouterr().err
     with pytest.raises(ArgumentError):

@@ -235,7 +235,7 @@ def test_a_policy_that_does_the_same_everywhere_has_a_scale_around_it() -> None:
     found = map_states(result.solution, data.schema, points=3)
     same = replace(found, actions=np.stack([np.zeros((3, 3)), np.full((3, 3), -4.0)], axis=-1))
     figure: Any = draw_policy(
-        same, Marks.of(same, None, result.problem.metric, within=2.0, unit="bandwidths")
+        same, Marks.of(same, None, result.problem.state_widths, within=2.0, unit="bandwidths")
     )
     assert [bar.get_ylim() for bar in figure.axes[2:]] == [(-0.5, 0.5), (-6.0, -2.0)]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import nopg
+from nopg import Bandwidths
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError
-from nopg.kernels import Bandwidths
 from nopg.training import CSVLogger, Update
 
 

@@ -15,7 +15,6 @@ from nopg._columns import Columns
 from nopg.data import Transitions
 from nopg.envs import Pendulum, UniformAgent, collect, collect_grid
 from nopg.errors import ArgumentError, BundleError, DataError
-from nopg.models import MonteCarlo
 from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy
 from nopg.policies._description import describe_policy, policy_from
 from nopg.training import TrainingConfig, TrainingResult, optimize
@@ -72,7 +71,7 @@ def test_a_loaded_result_answers_bit_for_bit_as_the_one_that_was_saved(
     ("model", "policy", "settings"),
     [
         ("paper", "deterministic", {}),
-        ("paper", "gaussian", {"integration": MonteCarlo(2, seed=5)}),
+        ("paper", "gaussian", {"num_samples": 2}),
         ("local", "gaussian", {"initial_states": [[3.14, 0.0], [2.0, 0.0]]}),
         pytest.param("local", "gaussian", {}, marks=pytest.mark.slow),
         pytest.param(

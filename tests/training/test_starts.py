@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import nopg
 from flat_settings import configured
+from nopg import Bandwidths
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import SupportWarning
-from nopg.kernels import Bandwidths
 from nopg.models import LocalModel
 from nopg.policies import MLPPolicy, Policy
 from nopg.training import StartSupport, Update

@@ -8,6 +8,7 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._seeding import generator
+from nopg._typing import RewardFunction
 from nopg.advice._box import Bounds, Box, action_box, state_box
 from nopg.advice._candidates import FAMILY, Candidate, Starts, TestSignal
 from nopg.advice._results import Advice, Experiment
@@ -19,7 +20,6 @@ from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._verdict import WEAK_UNKNOWN
 from nopg.inspect._wording import listed
-from nopg.models import RewardFunction
 
 # An experiment with a larger share of rows outside the bounds of the states is ranked below the others.
 _OFTEN_OUTSIDE = 0.2
@@ -150,7 +150,7 @@ class _Comparison:
         elif candidate.base == "the policy":
             base = PolicyLaw.of(self.policy, data.schema).mode
         else:
-            base = LoggedBehavior(data, self.now.problem.metric, seed=self.seed).mode
+            base = LoggedBehavior(data, self.now.problem.state_widths, seed=self.seed).mode
         return lambda features: self.actions.clip(signal.added_to(base, features))
 
     def _starts(self, kind: Starts, today: Assessment) -> torch.Tensor:

@@ -19,7 +19,7 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._seeding import generator
-from nopg._typing import FloatArray
+from nopg._typing import FloatArray, RewardFunction
 from nopg.bellman._estimate import GradientEstimator
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.bellman._nodes import Nodes
@@ -30,8 +30,7 @@ from nopg.data import Transitions
 from nopg.data._magnitudes import check_magnitudes
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
-from nopg.kernels import GaussianKernel
-from nopg.models import LocalModel, RewardFunction
+from nopg.models import LocalModel
 from nopg.models._config import LocalModelConfig
 from nopg.models._rollout import Act, Rollout, along, rollout
 from nopg.policies import Deterministic, Policy
@@ -78,7 +77,7 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class MultistepProblem(ControlProblem, model=LocalModelConfig.name):
+class MultistepProblem(ControlProblem, model=LocalModelConfig):
     """A multi-step equation on the local model, all of it that does not depend on the policy.
 
     Build it from a model, or by `ControlProblem.from_data`.
@@ -151,9 +150,7 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig.name):
         discount: float,
         *,
         costs: torch.Tensor | None,
-        most_candidates: int | None,
     ) -> MultistepProblem:
-        del most_candidates  # of the paper's model
         known = config.summary
         model = LocalModel(
             data,
@@ -218,7 +215,7 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig.name):
         return self.few_starts.states
 
     @property
-    def metric(self) -> GaussianKernel:
+    def state_widths(self) -> torch.Tensor:
         """Standard deviations of the state columns; of an angle one radian.
 
         Earlier actions do not count: each lay between the limits of the actions when it was applied.
@@ -226,7 +223,7 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig.name):
         columns = torch.tensor(self.data.schema.feature_columns)
         space, pending = self.model.state_space, torch.as_tensor(self.model.steps.known.pending)
         units = torch.where(space.periods > 0, 1.0, space.units)
-        return GaussianKernel(torch.where(pending, _ANY_ACTION * units, units)[columns])
+        return torch.where(pending, _ANY_ACTION * units, units)[columns]
 
     @property
     def description(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from scipy.spatial import cKDTree
 
-from nopg.linalg._interpolation import centered_weights
+from nopg.bellman._interpolation import centered_weights
 from nopg.models import LocalModel
 from nopg.models._charts import farthest_points
 from nopg.models._coordinates import StateCoordinates

@@ -16,9 +16,8 @@ from nopg.bellman._estimate import GradientEstimator
 from nopg.bundles._fields import Fields
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
-from nopg.kernels import GaussianKernel
 from nopg.models import LocalModel
-from nopg.models._config import ModelConfig, model_config
+from nopg.models._config import ModelConfig
 from nopg.policies import Policy
 
 if TYPE_CHECKING:
@@ -142,12 +141,24 @@ class ControlProblem(ABC):
     unknown_value: float
     default_updates: ClassVar[int]
 
-    _by_name: ClassVar[dict[str, type[ControlProblem]]] = {}
+    _by_name: ClassVar[dict[str, tuple[type[ModelConfig], type[ControlProblem]]]] = {}
 
-    def __init_subclass__(cls, *, model: str | None = None) -> None:
+    def __init_subclass__(cls, *, model: type[ModelConfig] | None = None) -> None:
         """Register the equation of a model."""
         if model is not None:
-            ControlProblem._by_name[model] = cls
+            ControlProblem._by_name[model.name] = model, cls
+
+    @staticmethod
+    def config(model: str | ModelConfig) -> ModelConfig:
+        """Return the config that is meant: a name stands for the default settings of that model."""
+        if isinstance(model, ModelConfig):
+            return model
+        if model not in ControlProblem._by_name:
+            raise ArgumentError(
+                f"there is no model {model!r}; choose 'local' or 'paper', or give LocalModel.Config(…) or "
+                "PaperModel.Config(…)"
+            )
+        return ControlProblem._by_name[model][0]()
 
     @staticmethod
     def from_data(
@@ -157,7 +168,6 @@ class ControlProblem(ABC):
         model: str | ModelConfig = "local",
         initial_states: torch.Tensor | None = None,
         costs: torch.Tensor | None = None,
-        most_candidates: int | None = None,
     ) -> ControlProblem:
         """Fit a model to logged transitions and return its Bellman equation.
 
@@ -167,12 +177,11 @@ class ControlProblem(ABC):
             model: `LocalModel.Config(…)`, `PaperModel.Config(…)`, or a name for default settings.
             initial_states: Raw states (n₀, d_s) that the task starts in; those of the data by default.
             costs: Further columns (n, k) for the model to fit.
-            most_candidates: K of the paper's model that a checkpoint was begun with.
         """
-        gamma, config = check_discount(discount), model_config(model)
+        gamma, config = check_discount(discount), ControlProblem.config(model)
         data = data if initial_states is None else data.starting_at(initial_states)
-        kind = ControlProblem._by_name[config.name]
-        return kind._fitted(config, data, gamma, costs=costs, most_candidates=most_candidates)  # noqa: SLF001
+        _, kind = ControlProblem._by_name[config.name]
+        return kind._fitted(config, data, gamma, costs=costs)  # noqa: SLF001
 
     @staticmethod
     def from_settings(
@@ -182,9 +191,9 @@ class ControlProblem(ABC):
         arrays: Mapping[str, torch.Tensor],
     ) -> ControlProblem:
         """Return the problem that `settings` and `Solution.arrays` described; none of them is trusted."""
-        kind = ControlProblem._by_name.get(settings.text("name"))
-        if kind is None:
+        if settings.text("name") not in ControlProblem._by_name:
             raise ArgumentError(f"there is no model {settings.text('name')!r}")
+        _, kind = ControlProblem._by_name[settings.text("name")]
         return kind._restored(settings, data, discount, arrays)  # noqa: SLF001
 
     @classmethod
@@ -196,7 +205,6 @@ class ControlProblem(ABC):
         discount: float,
         *,
         costs: torch.Tensor | None,
-        most_candidates: int | None,
     ) -> ControlProblem:
         """Return the problem of a config of this model; see `from_data`."""
 
@@ -217,19 +225,9 @@ class ControlProblem(ABC):
         return None
 
     @property
-    def most_candidates(self) -> int | None:
-        """The number of candidates that memory allowed, which a training that is resumed keeps."""
-        return None
-
-    @property
     @abstractmethod
     def data(self) -> Transitions:
-        """The transitions, in the order of the log."""
-
-    @property
-    def stored_data(self) -> Transitions:
-        """The transitions in the order in which the problem is built from them again."""
-        return self.data
+        """The transitions."""
 
     @property
     @abstractmethod
@@ -238,8 +236,8 @@ class ControlProblem(ABC):
 
     @property
     @abstractmethod
-    def metric(self) -> GaussianKernel:
-        """The unit of distance between state features."""
+    def state_widths(self) -> torch.Tensor:
+        """The unit of distance of each state feature, shape (d_f,)."""
 
     @property
     @abstractmethod

@@ -25,7 +25,7 @@ def describe(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check logged data before training: ranges, episodes, coverage, and what to correct.
+    """Check logged data before training: ranges, episodes, sampling, and what to correct.
 
     A first look at a CSV file needs no reward. Of a log of any length give the folder of `nopg summarize`.
 

@@ -12,7 +12,6 @@ import torch
 from nopg._columns import Exogenous
 from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike, BoolArray
-from nopg.data._condense import Cells, condensing_scale
 from nopg.data._derive import derived_schema, derived_states, moved_starts, next_kept
 from nopg.data._levels import as_levels, check_levels
 from nopg.data._magnitudes import check_magnitudes
@@ -31,7 +30,7 @@ from nopg.data._validation import (
     check_rows,
     finite_rows,
 )
-from nopg.errors import ArgumentError, DataError
+from nopg.errors import DataError
 
 StartKind = Literal["declared", "episodes", "rows"]
 """Starts of a task: declared states, the beginnings of episodes, or every row."""
@@ -404,54 +403,6 @@ class Transitions:
         if len(parts["states"]) == 0:
             raise DataError(f"none of the {len(self)} rows is taken; take at least one transition")
         return replace(self, **parts)
-
-    def condense(self, num_rows: int, scale: ArrayLike | None = None) -> Transitions:
-        """Return at most `num_rows` weighted rows that represent all rows.
-
-        The space of (s, a, s′) is cut into cells, each time the one whose rows lie farthest from their mean,
-        and a row of the result is the mean of a cell, angles by their mean direction; its weight is the
-        number of transitions in the cell. Terminated rows are not mixed with others. The rows of the result
-        are unconnected; its declared starts are those of the data, or an even sample where every row is
-        one. A dataset of at most `num_rows` rows is returned as it is.
-
-        The bandwidths of all rows remain valid while cells are narrower than they are; with fewer rows than
-        that, select them again.
-
-        Args:
-            num_rows: m; the cost is about n log m.
-            scale: The unit of each state feature and action, shape (d_f + d_a,), in which distances are
-                measured; by default the median step of a state and the standard deviation of an action.
-
-        Example:
-            >>> levels, valve = [0.0, 0.2, 5.0, 5.4], [1.0, 1.0, 2.0, 2.0]
-            >>> few = Transitions.from_arrays(levels, valve, [0.0, 1.0, 4.0, 4.0], levels).condense(2)
-            >>> few.states[:, 0].tolist(), few.weights.tolist()
-            ([0.1, 5.2], [2.0, 2.0])
-        """
-        if num_rows < 1:
-            raise ArgumentError(f"num_rows is {num_rows}; keep at least 1 row")
-        if len(self) <= num_rows:
-            return self
-        features, next_features = self.features, self.next_features
-        unit = condensing_scale(self.schema, features, self.actions, next_features, scale)
-        points = torch.cat([features, self.actions, next_features], dim=1)
-        points = points / torch.cat([unit, unit[: features.shape[1]]])
-        weights = torch.ones(len(self), dtype=torch.float64) if self.weights is None else self.weights
-        cells = Cells(points, weights, self.terminated, num_rows)
-        every_row = self.start_kind == "rows"
-        return replace(
-            self,
-            states=cells.mean_states(self.states, self.schema),
-            actions=cells.mean(self.actions),
-            rewards=cells.mean(self.rewards[:, None])[:, 0],
-            next_states=cells.mean_states(self.next_states, self.schema),
-            terminated=self.terminated[cells.first],
-            truncated=torch.zeros(len(cells.first), dtype=torch.bool),
-            episodes=None,
-            initial_states=self.states[cells.sample(num_rows)] if every_row else self.starts,
-            weights=cells.weights,
-            begins=None,
-        )
 
     def _columns(self) -> list[tuple[str, torch.Tensor]]:
         names = (*self.schema.states, *self.schema.actions, "reward")

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.data._episodes import episode_rows
 from nopg.data._held_out import duplicate_groups, spread_rows
-from nopg.kernels import GaussianKernel
-from nopg.neighbors import neighbor_search
 from nopg.policies import Deterministic
 
 _NEAREST = 5
@@ -28,33 +27,35 @@ class LoggedBehavior(Deterministic):
 
     Args:
         data: The log.
-        metric: Scales of the state features.
+        widths: Unit of distance of each state feature, shape (d_f,).
         parts: The same draws are made for so many parts of the states that ask for actions.
         seed: Seed of the draws.
     """
 
     draws = True
 
-    def __init__(self, data: Transitions, metric: GaussianKernel, *, parts: int = 1, seed: int = 0) -> None:
+    def __init__(self, data: Transitions, widths: torch.Tensor, *, parts: int = 1, seed: int = 0) -> None:
         super().__init__()
         self._parts = parts
-        self._kernel, self.num_actions = metric, data.actions.shape[1]
+        self._widths, self.num_actions = widths, data.actions.shape[1]
         copies, order = duplicate_groups(data), spread_rows(data, len(data), purpose="logged behaviour")
         first = np.unique(copies[order].numpy(), return_index=True)[1]
         rows = order[torch.as_tensor(np.sort(first))]
         few, weights = data.take(rows), torch.bincount(copies, data.weights).double()
         self._actions, self._weights = few.actions, weights[copies[rows]]
-        self._tree = neighbor_search(self._kernel.scale(few.features))
+        self._tree = cKDTree((few.features / widths).numpy())
         self._rng = generator(seed, "logged behaviour")
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return actions (m, d_a) at state features (m, d_f)."""
-        _, near = self._tree.nearest(self._kernel.scale(features), _NEAREST)
-        passed = self._weights[near.long()].cumsum(dim=1)
+        places = (features / self._widths).numpy()
+        _, found = self._tree.query(places, k=min(_NEAREST, self._tree.n))
+        near = torch.as_tensor(found).reshape(len(features), -1)
+        passed = self._weights[near].cumsum(dim=1)
         draw = torch.rand(-(-len(features) // self._parts), 1, generator=self._rng, dtype=torch.float64)
         draw = draw.repeat(self._parts, 1)[: len(features)]
         one = torch.searchsorted(passed, draw * passed[:, -1:], right=True).clamp(max=near.shape[1] - 1)
-        return self._actions[near.long().gather(1, one)[:, 0]]
+        return self._actions[near.gather(1, one)[:, 0]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from nopg._typing import RewardFunction
 from nopg.baselines import baseline
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions, start_note
@@ -23,7 +24,7 @@ from nopg.evaluation._verdict import doubts_of_log, lost_starts, rare_events, ve
 from nopg.inspect._describe import quick_findings
 from nopg.inspect._findings import Finding
 from nopg.inspect._wording import count_of
-from nopg.models import LocalModel, RewardFunction
+from nopg.models import LocalModel
 from nopg.models._rare_rows import RareRows
 
 _RISK_PATHS = 200
@@ -88,7 +89,7 @@ class OfflineEvaluator:
     def logged(self) -> Assessment:
         """Return the assessment of the logged behaviour, imitated by the nearest rows."""
         parts = self.model.num_parts
-        behavior = LoggedBehavior(self.data, self.problem.metric, parts=parts)
+        behavior = LoggedBehavior(self.data, self.problem.state_widths, parts=parts)
         return self._assessed(follow(self.problem, behavior, num_parts=parts))
 
     def follow(self, policy: Any, *, steps: int | None = None, fewest: int | None = None) -> Paths:

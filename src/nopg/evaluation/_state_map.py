@@ -16,7 +16,6 @@ from nopg.bellman import Solution
 from nopg.data import Schema
 from nopg.data._held_out import spread_rows
 from nopg.errors import ArgumentError
-from nopg.kernels import GaussianKernel
 
 Estimate = Literal["actions", "value", "visitation"]
 """An estimate on a map."""
@@ -71,11 +70,11 @@ class StateSlice:
             places.append(column)
         return np.stack(places, axis=1)
 
-    def near(self, states: torch.Tensor, metric: GaussianKernel, *, within: float) -> torch.Tensor:
-        """Return which raw states (m, d_s) lie near the held values in a metric, shape (m,)."""
+    def near(self, states: torch.Tensor, widths: torch.Tensor, *, within: float) -> torch.Tensor:
+        """Return which raw states (m, d_s) lie within so many widths of the held values, shape (m,)."""
         columns = [self.schema.states[column] in self.held for column in self.schema.feature_columns]
         here = self.schema.encode(self.states()[:1])
-        away = metric.scale(self.schema.encode(states) - here)[:, columns]
+        away = ((self.schema.encode(states) - here) / widths)[:, columns]
         return away.square().sum(dim=1).sqrt() <= within
 
 
@@ -162,7 +161,7 @@ def map_states(
         solution: The solution, with its policy.
         schema: Of the data behind it.
         columns: One or two state columns; by default the two along which the visits spread most, in the
-            metric of the problem.
+            units of the problem.
         held: Values of other columns; by default those of the logged state nearest to the median visit.
         points: Number of values of each axis; 61, or 401 for a single column.
 
@@ -210,7 +209,7 @@ def _slice(
     chosen = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     free = [name for name in schema.states if name not in held]
     _check(chosen, held, schema, points)
-    data, metric = solution.problem.data, solution.problem.metric
+    data, widths = solution.problem.data, solution.problem.state_widths
     if len(data) > _MOST_ROWS:
         data = data.take(spread_rows(data, _MOST_ROWS, purpose="places"))
     features = schema.encode(data.next_states)
@@ -218,7 +217,7 @@ def _slice(
     features = features[inside] if bool(inside.any()) else features
     logged = schema.decode(features)
     visited, visits = solution.visited()
-    places = metric.scale(schema.encode(visited))
+    places = schema.encode(visited) / widths
 
     chosen = _widest(places, visits, schema, free) if chosen is None else chosen
     typical = [
@@ -226,7 +225,7 @@ def _slice(
     ]
     if typical:
         median = torch.stack([_median(place, visits) for place in places[:, typical].T])
-        distance = (metric.scale(features)[:, typical] - median).square().sum(dim=1)
+        distance = ((features / widths)[:, typical] - median).square().sum(dim=1)
         nearest = dict(zip(schema.states, logged[distance.argmin()].tolist(), strict=True))
         held = nearest | held
     axes = []

@@ -11,12 +11,10 @@ from nopg._typing import ArrayLike
 from nopg.data import Repairs, Transitions, start_note
 from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
-from nopg.errors import ArgumentError, DataError
+from nopg.errors import ArgumentError
 from nopg.inspect._clock import Clock, as_seconds, clock_finding
 from nopg.inspect._column_findings import column_findings
 from nopg.inspect._columns import Column, measure_columns, sample_finding, with_counts
-from nopg.inspect._coverage import Coverage
-from nopg.inspect._coverage_findings import coverage_findings
 from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_finding
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._figure import draw, panels
@@ -24,9 +22,8 @@ from nopg.inspect._findings import Finding, Grade, graded, look, numbered, ok
 from nopg.inspect._memory import memory_finding, memory_model
 from nopg.inspect._repairs import repaired_finding, sampling_finding, sampling_text
 from nopg.inspect._stuck import Run, find_runs, stuck_finding
-from nopg.inspect._table import columns_text, coverage_text, facts_text, findings_text, headline, repairs_text
+from nopg.inspect._table import columns_text, facts_text, findings_text, headline, repairs_text
 from nopg.inspect._wording import count_of, share_of
-from nopg.kernels import Bandwidths
 from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
 
@@ -53,8 +50,6 @@ class Description:
         excitation: Whether the log tells what each action does.
         interval: Time between two rows in seconds, where it is known.
         repairs: What the reader repaired.
-        coverage: Density of the data in bandwidths, or None where it is not measured.
-        no_coverage: Why it is not measured, else empty.
         findings: Numbered, the gravest first.
         derived: Names of the state columns that are computed from others.
         starts: Where the task starts; see `nopg.data.start_note`.
@@ -71,8 +66,6 @@ class Description:
     excitation: tuple[ActionExcitation, ...]
     interval: float | None
     repairs: Repairs
-    coverage: Coverage | None
-    no_coverage: str
     findings: tuple[Finding, ...]
     derived: tuple[str, ...] = ()
     starts: str = ""
@@ -88,18 +81,17 @@ class Description:
         return next((finding for finding in self.findings if finding.topic == topic), None)
 
     def figure(self) -> Figure:
-        """Return small multiples: columns, steps, coverage, episodes, sampling."""
+        """Return small multiples: columns, episodes, sampling."""
         return draw(
             self.num_rows,
             self.columns,
             self.findings,
-            panels(self.columns, self.coverage, self.episodes, self.clock, self.runs),
+            panels(self.columns, self.episodes, self.clock, self.runs),
         )
 
     def to_text(self, width: int = 100) -> str:
-        """Return findings, columns, episodes, sampling and coverage in at most `width` and 100 columns."""
+        """Return findings, columns, episodes and sampling in at most `width` and 100 columns."""
         width = min(max(width, 40), 100)
-        steps = {} if self.coverage is None else self.coverage.steps
         looked_at = self.num_rows if self.sampled is None else self.sampled
         copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / looked_at)}"
         clock = str(self.clock or sampling_text(self.repairs, self.interval))
@@ -116,24 +108,19 @@ class Description:
             facts["Derived"] = ", ".join(self.derived)
         if self.num_dropped is not None:
             facts["Dropped"] = f"{count_of(self.num_dropped, 'row')} with NaN or infinities"
-        if self.no_coverage:
-            facts["Coverage"] = f"not measured: {self.no_coverage}"
         parts = [
             headline(self.num_rows, self.columns, self.findings, width),
             findings_text(self.findings, width),
-            columns_text(self.columns, steps, width),
+            columns_text(self.columns, width),
             facts_text(facts, width),
         ]
         if self.repairs:
             parts.append(repairs_text(self.repairs, width))
-        if self.coverage is not None:
-            parts.append(coverage_text(self.coverage, self.num_rows, width))
         return "\n\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return columns, episodes, bandwidths and findings as plain values."""
+        """Return columns, episodes and findings as plain values."""
         names = ("name", "role", "unit", "low", "median", "high", "spread", "levels")
-        h = None if self.coverage is None else self.coverage.bandwidths
         return {
             "rows": self.num_rows,
             "sampled": self.sampled,
@@ -145,8 +132,6 @@ class Description:
             "starts": self.starts,
             "interval": self.interval,
             "repairs": {"counts": dict(self.repairs.counts), "notes": list(self.repairs.notes)},
-            "bandwidths": h
-            and {"states": h.states.tolist(), "actions": h.actions.tolist(), "source": h.source},
             "findings": [{**asdict(one), "grade": str(one.grade)} for one in self.findings],
         }
 
@@ -166,22 +151,18 @@ def describe(
     data: Transitions | LogSummary,
     *,
     time: ArrayLike | None = None,
-    bandwidths: Bandwidths | None = None,
     num_dropped: int | None = None,
     model: LocalModel | None = None,
 ) -> Description:
     """Check a dataset before training on it.
 
-    Ranges, copies, flags, runs and time are read from all rows. Coverage is measured on at most 50 000 rows,
-    memory on at most 20 000, the same ones every time. Most of the time goes into selecting bandwidths and
-    fitting a model; bandwidths are in `coverage.bandwidths`, and can be given to `optimize` with the paper's
-    model.
+    Ranges, copies, flags, runs and time are read from all rows, memory from at most 20 000, the same ones
+    every time. Most of the time goes into fitting a model.
 
     Args:
         data: The transitions; or the summary of a log, whose ranges, medians and repairs are those of all
             rows, while everything else is read from its sample.
         time: When each row was recorded, in seconds, shape (n,).
-        bandwidths: Of the kernels; selected from the data by default.
         num_dropped: How many rows were dropped for NaN or infinities when the data were read; as the reader
             counted by default.
         model: Of these data, whose errors on held-out rows tell whether states depend on more than the row;
@@ -200,20 +181,12 @@ def describe(
         raise ArgumentError(f"num_dropped is {num_dropped}; give how many rows were dropped, or None")
     summary = data if isinstance(data, LogSummary) else None
     data = data.sample if isinstance(data, LogSummary) else data
-    if bandwidths is not None:
-        _check_bandwidths(bandwidths, data)
     seconds = None if time is None else as_seconds(time, len(data))
-    try:
-        coverage, no_coverage = Coverage.of(data, bandwidths), ""
-    except DataError as error:
-        coverage, no_coverage = None, str(error)
     if model is None and (summary is None or summary.own_rows is None):  # a sample of one plant
         model = memory_model(data)
     return _description(
         data,
         seconds,
-        coverage,
-        no_coverage,
         memory=memory_finding(model),
         num_dropped=num_dropped,
         summary=summary,
@@ -221,21 +194,19 @@ def describe(
 
 
 def quick_findings(data: Transitions) -> tuple[Finding, ...]:
-    """Return the findings of `describe`, numbered, without those about coverage and memory."""
-    return _description(data, None, None, "").findings
+    """Return the findings of `describe`, numbered, without that about memory."""
+    return _description(data, None).findings
 
 
 def _description(
     data: Transitions,
     seconds: torch.Tensor | None,
-    coverage: Coverage | None,
-    no_coverage: str,
     *,
     memory: Finding | None = None,
     num_dropped: int | None = None,
     summary: LogSummary | None = None,
 ) -> Description:
-    """Return the description; without a coverage or a reason for its absence it is not mentioned."""
+    """Return the description."""
     n, recording = len(data), Recording.of(data)
     total, counted = (n, None) if summary is None else (summary.num_rows, summary.columns)
     num_dropped = num_dropped if num_dropped is not None else data.repairs.counts.get(LEFT_OUT)
@@ -260,13 +231,8 @@ def _description(
         repaired_finding(data.repairs, total),
         excitation_finding(excitation),
         memory,
+        _starts(data),
     ]
-    if coverage is not None:
-        findings += coverage_findings(coverage)
-    elif no_coverage:
-        findings.append(
-            look("coverage", f"not measured: {no_coverage}", "Correct that first, then describe again")
-        )
     return Description(
         num_rows=total,
         num_copies=copies,
@@ -278,8 +244,6 @@ def _description(
         excitation=excitation,
         interval=data.schema.interval,
         repairs=data.repairs,
-        coverage=coverage,
-        no_coverage=no_coverage,
         findings=numbered(findings),
         derived=tuple(data.schema.derived),
         starts=start_note(data),
@@ -287,23 +251,13 @@ def _description(
     )
 
 
-def _check_bandwidths(bandwidths: Bandwidths, data: Transitions) -> None:
-    given = len(bandwidths.states), len(bandwidths.actions)
-    wanted = data.features.shape[1], data.actions.shape[1]
-    if given != wanted:
-        raise ArgumentError(
-            f"bandwidths are for {given[0]} state features and {given[1]} actions, "
-            f"the data have {wanted[0]} and {wanted[1]}; an angle has two features"
-        )
-
-
 def _rows(distinct: int, num_inputs: int) -> Finding:
-    """Return the finding about the number of distinct rows for the number of kernel inputs."""
+    """Return the finding about the number of distinct rows for the number of inputs."""
     wanted = _ROWS_PER_INPUT * num_inputs
     advice = f"Record more, some {wanted} at least, or leave out columns"
     return graded(
         "rows",
-        f"{count_of(distinct, 'distinct row')} for {count_of(num_inputs, 'kernel input')}",
+        f"{count_of(distinct, 'distinct row')} for {count_of(num_inputs, 'input')}",
         "Give at least two different transitions" if distinct < 2 else advice,
         grave=distinct < 2,
         minor=distinct >= wanted,
@@ -333,4 +287,15 @@ def _copies(num_copies: int, num_rows: int) -> Finding:
         "Drop them unless they happened twice: each copy counts in every average",
         grave=share > _MANY_COPIES,
         minor=share <= _FEW_COPIES,
+    )
+
+
+def _starts(data: Transitions) -> Finding | None:
+    """Return the finding that nothing says where the task starts."""
+    if data.initial_states is not None or data.begins is not None or data.episodes is not None:
+        return None
+    return look(
+        "initial states",
+        "none are declared, and without episodes every row counts as one",
+        "Declare where the controller will start: data.starting_at(…), or --start",
     )

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from scipy.spatial import cKDTree
 
 from nopg.data import Transitions
 from nopg.data._held_out import spread_rows
@@ -14,7 +15,6 @@ from nopg.inspect._wording import count_of, listed, share_of
 from nopg.models._excitation import Excitation, noise_share
 from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows
-from nopg.neighbors import neighbor_search
 
 _ROWS = 50_000
 # Standard error of the effect of a usual change of an action, in spreads of the column it is worst for.
@@ -128,8 +128,9 @@ def _at_a_place(rows: RegressionRows, states: torch.Tensor, column: int) -> floa
     X, y = rows.space.features(rows.inputs, states, 1), rows.inputs[:, column]
     K = min(_ROWS_PER_FEATURE * (X.shape[1] + 1), len(rows))
     points = rows.space.embed(rows.inputs, states.double())
-    _, near = neighbor_search(points).nearest(points[rows.sample[:_PLACES]], K)
-    x, target = X[near.long()], y[near.long()][:, :, None]
+    _, found = cKDTree(points.numpy()).query(points[rows.sample[:_PLACES]].numpy(), k=K)
+    near = torch.as_tensor(found).reshape(-1, K)
+    x, target = X[near], y[near][:, :, None]
     left = target - x @ torch.linalg.lstsq(x, target, driver="gelsd").solution
     deviation = (left.square().sum(dim=1) / max(K - X.shape[1], 1)).sqrt()
     return float(deviation.median())

@@ -1,4 +1,4 @@
-"""A description as small multiples: one histogram per column, then steps, coverage, episodes and time."""
+"""A description as small multiples: one histogram per column, then episodes and time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from nopg._typing import FloatArray
 from nopg.errors import MissingExtraError
 from nopg.inspect._clock import Clock
 from nopg.inspect._columns import Column
-from nopg.inspect._coverage import STICKS, UNKNOWN_BEYOND, Coverage
 from nopg.inspect._episodes import END_NAMES, Episodes
 from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._stuck import Run
@@ -68,7 +65,6 @@ def _title(num_rows: int, columns: Sequence[Column], findings: Sequence[Finding]
 
 def panels(
     columns: Sequence[Column],
-    coverage: Coverage | None,
     episodes: Episodes,
     clock: Clock | None,
     runs: Sequence[Run],
@@ -78,8 +74,6 @@ def panels(
     shown = [*states[:_MOST_STATES], *(column for column in columns if column.role != "state")]
     found: list[Panel] = [partial(_histogram, column) for column in shown]
     found.append(partial(_actions_at_bounds, [column for column in columns if column.role == "action"]))
-    if coverage is not None:
-        found += [partial(_steps, coverage), partial(_neighbors, coverage), partial(_nearest, coverage)]
     if episodes.lengths:
         found.append(partial(_lengths, episodes))
     if clock is not None:
@@ -116,56 +110,9 @@ def _actions_at_bounds(columns: list[Column], axes: Axes) -> None:
     _head(axes, "actions at their bounds", "% of rows", "")
 
 
-def _steps(coverage: Coverage, axes: Axes) -> None:
-    names = list(coverage.steps)
-    if len(names) > _MOST_BARS:
-        names = sorted(names, key=lambda name: coverage.steps[name])[:_MOST_BARS]
-    ratios = [coverage.steps[name] for name in names]
-    colors = [_WARNING if name in coverage.short else _COLORS["state"] for name in names]
-    axes.barh(np.arange(len(ratios)), ratios, color=colors)
-    axes.axvline(STICKS, color="black", linewidth=0.8, linestyle="--")
-    axes.set_xlim(0, max(1.0, 1.1 * max(ratios)))
-    _names(axes, names)
-    shortest = f", the {_MOST_BARS} shortest" if len(names) < len(coverage.steps) else ""
-    _head(axes, f"median step{shortest}", "bandwidths; left of the line it sticks", "")
-
-
 def _names(axes: Axes, names: list[str]) -> None:
     axes.set_yticks(range(len(names)), [shortened(name, 18) for name in names])
     axes.set_ylim(max(len(names), 3) - 0.4, -0.6)
-
-
-def _neighbors(coverage: Coverage, axes: Axes) -> None:
-    values = _sorted(coverage.neighbors)
-    axes.plot(values, _percent(values), color=_COLORS["state"])
-    if len(values) and values[0] > 0 and values[-1] > 30 * values[0]:
-        axes.set_xscale("log")
-    axes.set_ylim(0, 103)
-    _head(axes, "effective neighbours", "of a row left out", "% of rows at or below")
-
-
-def _nearest(coverage: Coverage, axes: Axes) -> None:
-    for name, distances, color in (
-        ("rows left out", coverage.nearest, _COLORS["state"]),
-        ("initial states", coverage.starts_nearest, _COLORS["action"]),
-    ):
-        values = _sorted(distances)
-        axes.plot(values, _percent(values), color=color, label=name, marker="." if len(values) < 20 else "")
-    axes.axvline(UNKNOWN_BEYOND, color="black", linewidth=0.8, linestyle="--")
-    axes.set_xlim(left=-0.03 * axes.get_xlim()[1])  # room for a marker at 0
-    axes.set_ylim(0, 105)
-    axes.legend(fontsize=7, loc="best", frameon=True, framealpha=0.8, edgecolor="none")
-    _head(
-        axes, "distance to the nearest", "bandwidths; right of the line is unknown", "% of rows at or below"
-    )
-
-
-def _sorted(values: torch.Tensor) -> FloatArray:
-    return np.asarray(values[values.isfinite()].sort().values.numpy())
-
-
-def _percent(values: FloatArray) -> FloatArray:
-    return 100.0 * np.arange(1, len(values) + 1) / max(len(values), 1)
 
 
 def _lengths(episodes: Episodes, axes: Axes) -> None:

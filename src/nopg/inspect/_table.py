@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from nopg.data import Repairs
 from nopg.inspect._columns import Column
-from nopg.inspect._coverage import PERCENTILES, Coverage, percentiles
 from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._wording import count_of, share_of, shortened
 
@@ -42,10 +41,10 @@ def _wrapped(head: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
 
 
-def columns_text(columns: Sequence[Column], steps: Mapping[str, float], width: int) -> str:
-    """Return a table of the columns, with the median step over bandwidth of some."""
-    header = ["role", "unit", "low", "median", "high", "spread", "levels", "at ends", "step/h"]
-    rows = [header, *(_column(column, steps.get(column.name)) for column in columns)]
+def columns_text(columns: Sequence[Column], width: int) -> str:
+    """Return a table of the columns."""
+    header = ["role", "unit", "low", "median", "high", "spread", "levels", "at ends"]
+    rows = [header, *map(_column, columns)]
     if not any(column.unit for column in columns):
         rows = [[row[0], *row[2:]] for row in rows]
 
@@ -57,7 +56,7 @@ def columns_text(columns: Sequence[Column], steps: Mapping[str, float], width: i
     )
 
 
-def _column(column: Column, step: float | None) -> list[str]:
+def _column(column: Column) -> list[str]:
     numbers = (column.low, column.median, column.high, column.spread)
     return [
         "angle" if column.period is not None else column.role,
@@ -65,7 +64,6 @@ def _column(column: Column, step: float | None) -> list[str]:
         *(_rounded(value, 4, column.high - column.low) for value in numbers),
         str(column.levels),
         share_of(column.at_ends) if column.role == "action" else "",
-        "" if step is None or column.role != "state" else f"{step:.2g}",
     ]
 
 
@@ -84,25 +82,6 @@ def repairs_text(repairs: Repairs, width: int) -> str:
     for note in repairs.notes:
         lines += textwrap.wrap(note, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
     return "\n".join(lines)
-
-
-def coverage_text(coverage: Coverage, num_rows: int, width: int) -> str:
-    """Return percentiles of the coverage."""
-    header = ["", *(f"{percentile} %" for percentile in PERCENTILES)]
-    measured = {
-        "effective neighbours": coverage.neighbors,
-        "nearest row, in bandwidths": coverage.nearest,
-        "samples at the initial states": coverage.starts_support,
-        "nearest state to them, in bandwidths": coverage.starts_nearest,
-    }
-    rows = [
-        [name, *(_rounded(value, 2) for value in percentiles(values))] for name, values in measured.items()
-    ]
-    title = "Coverage of rows left out, by percentile"
-    if coverage.num_rows < num_rows:
-        title += f" (measured on {coverage.num_rows} of {count_of(num_rows, 'row')})"
-    source = _wrapped(_INDENT, f"bandwidths by {coverage.bandwidths.source}", width)
-    return "\n".join([title, _aligned([header, *rows], width, left=1), *source])
 
 
 def _rounded(value: float, digits: int, unit: float = 1.0) -> str:

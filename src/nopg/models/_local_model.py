@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nopg._seeding import generator
 from nopg._support import Support
+from nopg._typing import RewardFunction
 from nopg.data import Transitions
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
 from nopg.models._column_fit import ColumnFit
@@ -22,7 +23,6 @@ from nopg.models._held_out_rows import HeldOutRows, OwnRows
 from nopg.models._known_columns import KnownColumns
 from nopg.models._limits import highest_reward, lowest_mean_reward, state_bounds
 from nopg.models._memory import Memory, memory_of
-from nopg.models._model import RewardFunction
 from nopg.models._noise import Noise
 from nopg.models._one_step import OneStep, Prediction
 from nopg.models._regression_rows import RegressionRows

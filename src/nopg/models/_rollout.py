@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg._typing import BoolArray, FloatArray, IntArray
+from nopg._typing import BoolArray, FloatArray, IntArray, RewardFunction
 from nopg.models._local_model import LocalModel
-from nopg.models._model import RewardFunction
 
 Act = Callable[[Tensor, int], Tensor]
 """Actions (m, d_a) at state features (m, d_f) in step t."""

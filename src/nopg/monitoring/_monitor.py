@@ -273,7 +273,7 @@ class Monitor:
         )
         flags = torch.zeros(len(s), dtype=torch.bool)
         data = Transitions(s, a, r, after, flags, flags, self.schema)
-        return LoggedBehavior(data, self._evaluator.problem.metric)
+        return LoggedBehavior(data, self._evaluator.problem.state_widths)
 
     def _compare(self, returns: bool) -> Shadow:
         """Return how far the controller is from the one that acts."""

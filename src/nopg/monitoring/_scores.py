@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
@@ -13,7 +14,6 @@ from nopg.data._episodes import spaced_blocks
 from nopg.errors import DataError
 from nopg.models import LocalModel
 from nopg.monitoring._slope_errors import SlopeErrors
-from nopg.neighbors import neighbor_search
 
 # Errors below this share of a column's usual step are of no interest.
 _FLOOR = 1e-3
@@ -236,8 +236,7 @@ def _bias(r: FloatArray, points: Tensor, groups: Tensor) -> FloatArray:
     """
     cut = np.clip(r, -_LARGEST_SCORE, _LARGEST_SCORE)
     K = min(4 * _NEIGHBORS, len(r))
-    _, near = neighbor_search(points).nearest(points, K)
-    near = near.long()
+    near = torch.as_tensor(cKDTree(points.numpy()).query(points.numpy(), k=K)[1]).reshape(len(r), K)
     own = (groups[near] == groups[:, None]).numpy()
     values = np.where(own[:, :, None], np.nan, cut[near.numpy()])
     count = np.minimum((~own).sum(axis=1), _NEIGHBORS)

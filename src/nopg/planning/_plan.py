@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from nopg._typing import BoolArray, FloatArray, IntArray
+from nopg._typing import BoolArray, FloatArray, IntArray, RewardFunction
 from nopg.bellman import MultistepProblem
 from nopg.models import LocalModel
-from nopg.models._model import RewardFunction
 from nopg.models._rollout import Rollout, rollout, with_slopes
 
 # Lengths of a step that are tried at once; of equal values the first is taken, which stays.

@@ -19,7 +19,7 @@ _GAIN = ("values", "returns", "low", "high")
 def facts_of(report: ReportContent) -> dict[str, Any]:
     """Return the content of the page."""
     result, model = report.result, report.result.evaluator.model
-    coverage, described = report.description.coverage, report.description.to_dict()
+    described = report.description.to_dict()
     facts: dict[str, Any] = {
         "nopg": __version__,
         "title": report.title,
@@ -35,7 +35,6 @@ def facts_of(report: ReportContent) -> dict[str, Any]:
             "starts": len(report.data.starts),
             "states": list(report.data.schema.states),
             "actions": list(report.data.schema.actions),
-            "effective_neighbors": None if coverage is None else float(coverage.neighbors.median()),
         },
         "model": {
             "columns": [asdict(fit) for fit in model.column_fits],

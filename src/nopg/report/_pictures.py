@@ -73,7 +73,7 @@ def result_pictures(
         )
     found = map_states(result.solution, schema, columns=columns, held=held)
     within, unit = _NEAR_LOCAL if result.problem.multistep else _NEAR_PAPER
-    marks = Marks.of(found, data, result.problem.metric, within=within, unit=unit)
+    marks = Marks.of(found, data, result.problem.state_widths, within=within, unit=unit)
     return MappingProxyType(
         {
             "training": Picture(draw_training(result), training_table(result)),

@@ -14,7 +14,6 @@ from nopg.data import Transitions
 from nopg.data._held_out import spread_rows
 from nopg.evaluation import StateMap
 from nopg.evaluation._state_map import StateSlice
-from nopg.kernels import GaussianKernel
 from nopg.report._style import HATCHED, OUTSIDE
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Marks:
         cls,
         state_map: StateMap,
         data: Transitions | None,
-        metric: GaussianKernel,
+        widths: torch.Tensor,
         *,
         within: float,
         unit: str,
@@ -52,7 +51,7 @@ class Marks:
         Args:
             state_map: The map.
             data: The logged transitions, if any.
-            metric: Distance between states.
+            widths: Unit of distance of each state feature.
             within: Largest distance of the held columns of a marked state from those of the map.
             unit: Unit of this distance, in words.
         """
@@ -60,7 +59,7 @@ class Marks:
         near_words = f" within {within:g} {unit} of the held values" if where.held else ""
         logged = torch.empty(0, len(state_map.schema.states), dtype=torch.float64)
         if data is not None:
-            near = where.near(data.states, metric, within=within)
+            near = where.near(data.states, widths, within=within)
             of = data.take(near) if bool(near.any()) else None
             if of is not None:
                 logged = of.states[spread_rows(of, _MOST_DOTS, purpose="dots").sort().values]  # as logged
@@ -70,7 +69,7 @@ class Marks:
                 notes.append(f"no logged state lies{near_words}")
 
         starts = torch.as_tensor(state_map.starts)
-        circles = where.project(starts[where.near(starts, metric, within=within)])
+        circles = where.project(starts[where.near(starts, widths, within=within)])
         circles = circles[_on(where, circles)]
         if 0 < len(circles) <= _MOST_STARTS:
             notes.append("circle: start" if len(circles) == 1 else "circles: starts")

@@ -1,5 +1,6 @@
 """Training: from transitions to a certified controller."""
 
+import nopg.paper  # noqa: F401  registers its model
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraints import Constraint, ConstraintResult
 from nopg.training._controller import Controller

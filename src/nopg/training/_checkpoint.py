@@ -41,7 +41,6 @@ class Checkpoint:
     Attributes:
         history: Updates so far.
         finished: Whether the training had come to its end.
-        most_candidates: The K that memory afforded with the paper's model.
         start: Name and parameters of the start of the ascent on the local model.
     """
 
@@ -50,7 +49,6 @@ class Checkpoint:
         self._given = None if policy is None else fingerprint(policy.parameters())
         self.history: tuple[Update, ...] = ()
         self.finished = False
-        self.most_candidates: int | None = None
         self.start: tuple[str, Mapping[str, torch.Tensor]] | None = None
         self._saved: Mapping[str, torch.Tensor] | None = None
         self._eps = 0.0
@@ -79,7 +77,6 @@ class Checkpoint:
             history = tuple(Update(*row) for row in state["history"])
             finished, eps = bool(state["finished"]), float(state["eps"])
             run, name, given, left = (state[name] for name in ("run", "start", "given", "left"))
-            candidates = state["most_candidates"]
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise self._unusable(error) from None
         if run != self._run or self._given not in {given, left if given else None}:
@@ -87,7 +84,7 @@ class Checkpoint:
                 f"{self.path} is a checkpoint of another training: data, settings or the policy differ. Make "
                 "the same call again, or give another path"
             )
-        self.history, self.finished, self.most_candidates = history, finished, candidates
+        self.history, self.finished = history, finished
         self.start = name and (name, part_of("start", saved))
         self._given, self._saved, self._eps = given, saved, eps
 
@@ -146,7 +143,6 @@ class Checkpoint:
             "left": fingerprint(policy.parameters()),
             "finished": finished,
             "eps": optimizer.param_groups[0]["eps"],
-            "most_candidates": self.most_candidates,
             "start": self.start[0] if self.start else None,
             "history": [astuple(update) for update in history],
         }

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from nopg._typing import ArrayLike, as_tensor
+from nopg._typing import ArrayLike, RewardFunction, as_tensor
 from nopg.bellman import MultistepProblem
 from nopg.bellman._multistep import Charge
 from nopg.data import Transitions
@@ -20,7 +20,6 @@ from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.evaluation import OfflineEvaluator
 from nopg.evaluation._assessment import errors_of
 from nopg.evaluation._risk import margin_of, region_of
-from nopg.models import RewardFunction
 from nopg.models._config import ModelConfig
 from nopg.policies import Policy
 from nopg.training._reports import Update

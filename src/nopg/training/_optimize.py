@@ -18,7 +18,7 @@ from nopg.bellman import ControlProblem
 from nopg.data import Transitions
 from nopg.data._bounds import check_bounds
 from nopg.errors import ArgumentError, SupportWarning
-from nopg.models._config import LocalModelConfig, ModelConfig, model_config
+from nopg.models._config import LocalModelConfig, ModelConfig
 from nopg.models._log_summary import LogSummary
 from nopg.policies import (
     ControlStructure,
@@ -98,7 +98,7 @@ def optimize(
         config: Settings of the training: updates, learning rate, seed, start, callbacks, stop rule, progress.
         checkpoint: A file for checkpoints, or a `CheckpointConfig`.
     """
-    gamma, settings = check_discount(discount), model_config(model)
+    gamma, settings = check_discount(discount), ControlProblem.config(model)
     training, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
     if isinstance(data, LogSummary):
         changed = bool(constraints or rates) or not (isinstance(policy, Policy) or policy in _NETWORKS)
@@ -129,8 +129,7 @@ def optimize(
             data, starts, model=settings, training=training, discount=gamma, policy=policy, **limited
         )
         kept = Checkpoint(saving, run, policy if isinstance(policy, Policy) else None)
-    candidates = kept.most_candidates if kept else None
-    problem = ControlProblem.from_data(given, gamma, model=settings, costs=costs, most_candidates=candidates)
+    problem = ControlProblem.from_data(given, gamma, model=settings, costs=costs)
     support = start_support(problem.local_model, starts)
     _warn([support.warning()])
     actor = policy
@@ -195,8 +194,6 @@ def _train(
     checkpoint: Checkpoint | None,
 ) -> Training:
     """Train with a progress line, if there is to be one."""
-    if checkpoint:
-        checkpoint.most_candidates = problem.most_candidates
     if not config.progress:
         return train(problem, policy, config, constraints=constraints, checkpoint=checkpoint)
     bar = ProgressBar()
@@ -286,7 +283,4 @@ def _check_policy(policy: Policy | NewPolicy, data: Transitions) -> None:
             "the policy was made under torch.inference_mode(), which forbids training; make it outside"
         )
     if away := {str(part.device) for part in policy.parameters()} - {"cpu"}:
-        raise ArgumentError(
-            f"the policy is on {', '.join(sorted(away))}; give it on the CPU, PaperModel.Config(device=…) "
-            "trains a copy of it"
-        )
+        raise ArgumentError(f"the policy is on {', '.join(sorted(away))}; give it on the CPU")

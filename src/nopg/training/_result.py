@@ -39,7 +39,7 @@ def answer_of(solution: Solution, assessment: Assessment | None) -> dict[str, An
         "certificate": solution.certificate,
     }
     if assessment is None:
-        return answer | {"notes": (start_note(solution.problem.stored_data),)}
+        return answer | {"notes": (start_note(solution.problem.data),)}
     return answer | {name: getattr(assessment, name) for name in ("interval", "verdict", "reasons", "notes")}
 
 
@@ -162,7 +162,7 @@ class TrainingResult:
         """How many rows the data have, and a hash by which they are known again."""
         from nopg.training._saved import data_identity
 
-        return self.saved_identity or data_identity(self.problem.stored_data)
+        return self.saved_identity or data_identity(self.problem.data)
 
     @property
     def start_unknown(self) -> float:
@@ -173,7 +173,7 @@ class TrainingResult:
         return float(self.start_support.unknown.mean())
 
     def value(self, states: ArrayLike) -> FloatArray:
-        """Return V̂ at raw states (m, d_s); see `BellmanSolution.value`."""
+        """Return V̂ at raw states (m, d_s); see `Solution.value`."""
         return self.solution.value(self._features(states)).numpy()
 
     def action_value(self, states: ArrayLike, actions: ArrayLike) -> FloatArray:
@@ -181,7 +181,7 @@ class TrainingResult:
         return self.solution.action_value(self._features(states), as_tensor(actions)).numpy()
 
     def visitation(self, states: ArrayLike) -> FloatArray:
-        """Return μ̃ at raw states (m, d_s); see `BellmanSolution.visitation`."""
+        """Return μ̃ at raw states (m, d_s); see `Solution.visitation`."""
         return self.solution.visitation(self._features(states)).numpy()
 
     def unknown_at(self, states: ArrayLike) -> FloatArray:

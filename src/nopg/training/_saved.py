@@ -64,7 +64,7 @@ def save_result(
     problem = result.problem
     described = describe_policy(result.policy.policy)  # refuses before anything is written
     settings = problem.settings() if with_data else {}
-    data = problem.stored_data
+    data = problem.data
     check_bounds(data, result.policy.schema)
     if (levels := result.policy.schema.levels) and described["kind"] != "quantized":
         raise ArgumentError(

@@ -1,0 +1,292 @@
+"""The nonparametric Bellman equation of one policy (`definition:npbe`, `theorem:fixedpoint`).
+
+    Λq = r + γmv,   Λᵀμ = ε₀,   Ĵ = ε₀ᵀq + m₀v,   V̂(s) = ε(s)ᵀq + m(s)v,   μ̃(s) = ε(s)ᵀμ / (1 − m(s))
+
+and the policy gradient (`equation:algorithmicgradient`), by the derivative of each value by its action:
+
+    ∂Ĵ/∂θ = Σᵢ wᵢ (∂Vᵢ/∂aᵢ)ᵀ ∂aᵢ/∂θ,   wᵢ = γμᵢ at next states, 1/n₀ at initial states
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from nopg._seeding import generator
+from nopg._typing import FloatArray
+from nopg.bellman._problem import Certificate, Solution, StateEstimates
+from nopg.errors import ArgumentError
+from nopg.paper._model import Weights
+from nopg.paper._solver import Resolvent, SolvedSystem, Solver
+from nopg.policies import Policy
+from nopg.policies._policy import ActionTape, policy_actions
+
+if TYPE_CHECKING:
+    from nopg.paper._problem import PaperProblem
+
+# Up to this bound on the lost weights no further system is solved to sharpen it.
+_SMALL = 0.1
+
+
+class Equation:
+    """The equation of one policy.
+
+    Args:
+        problem: All but the policy.
+        policy: π; it computes in float64.
+        rng: Of the noise of its actions.
+
+    Attributes:
+        P: Transition matrix between the samples, (n, n); rows of terminals are empty.
+        unknown: m of each sample, 0 after a terminal, shape (n,).
+        targets: b = r + γmv, shape (n,).
+        eps_0: ε₀, the mean over the initial states, shape (n,).
+        initial_unknown: m₀.
+    """
+
+    def __init__(self, problem: PaperProblem, policy: Policy, rng: torch.Generator) -> None:
+        model, initial = problem.model, problem.initial
+        if policy.num_actions != model.actions.shape[1]:
+            raise ArgumentError(
+                f"the policy has {policy.num_actions} actions, the data have {model.actions.shape[1]}"
+            )
+        self.problem, self.policy = problem, policy
+        tapes = [
+            ActionTape(policy, states.features, policy.noise(len(states), rng))
+            for states in (model.next_states, initial)
+        ]
+        self._tapes = dict(zip(("next", "initial"), tapes, strict=True))
+        self._weights = model.next_states.weights(tapes[0].actions)
+        self._initial_weights = initial.weights(tapes[1].actions)
+        self.P = model.transition_matrix(self._weights.mean)
+        self.unknown = model.average(self._weights.unknown.mean(axis=0))
+        self.targets = model.rewards + problem.discount * self.unknown * problem.unknown_value
+        self.eps_0 = self._initial_weights.mean.T @ np.full(len(initial), 1.0 / len(initial))
+        self.initial_unknown = float(self._initial_weights.unknown.mean())
+
+    @cached_property
+    def resolvent(self) -> Resolvent:
+        """Λ = I − γP."""
+        return Resolvent(self.P, self.problem.discount)
+
+    def solve(
+        self,
+        solver: Solver | None = None,
+        *,
+        tolerance: float = 1e-10,
+        guesses: tuple[FloatArray, FloatArray] | None = None,
+    ) -> PaperSolution:
+        """Solve for q and μ; see `Solver.solve_both`."""
+        both = (solver or Solver()).solve_both(
+            self.resolvent, self.targets, self.eps_0, tolerance=tolerance, guesses=guesses
+        )
+        return PaperSolution(self, *both)
+
+    def certify(self, q: FloatArray, mu: FloatArray, *, tolerance: float = 1e-10) -> PaperSolution:
+        """Return the solution of given q and μ; their residuals are computed here."""
+        Lambda = self.resolvent
+        return PaperSolution(
+            self,
+            Lambda.certify(q, self.targets, num_steps=0, tolerance=tolerance),
+            Lambda.T.certify(mu, self.eps_0, num_steps=0, tolerance=tolerance),
+        )
+
+    def gradient(self, q: FloatArray, mu: FloatArray) -> tuple[torch.Tensor, ...]:
+        """Return ∂Ĵ/∂θ, one tensor per trainable parameter.
+
+        With q and μ held fixed the chain rule stops at the actions, so no tape is kept over the weights.
+        """
+        problem, model, v = self.problem, self.problem.model, self.problem.unknown_value
+        visits = problem.discount * mu * model.continues / model.num_samples
+        share = {
+            "next": np.repeat(visits, model.num_samples),
+            "initial": np.full(len(problem.initial), 1.0 / len(problem.initial)),
+        }
+        states = {"next": model.next_states, "initial": problem.initial}
+        weights = {"next": self._weights, "initial": self._initial_weights}
+        parts = []
+        for name, tape in self._tapes.items():
+            by_action = states[name].action_gradient(tape.actions, weights[name], q, v)
+            parts.append(tape.gradient(torch.as_tensor(by_action * share[name][:, None])))
+        return tuple(next_ + initial for next_, initial in zip(*parts, strict=True))
+
+    def lost(self) -> tuple[FloatArray, float]:
+        """Return bounds on the share of the weights left out: of each row of P (n,), and of ε₀."""
+        rows = self.problem.model.average(self._weights.lost.mean(axis=0))
+        return rows, float(self._initial_weights.lost.mean())
+
+
+@dataclass(frozen=True)
+class PaperSolution(Solution):
+    """q and μ of one policy, and everything that follows from them.
+
+    Attributes:
+        equation: The equation that was solved.
+        q_solution: Λq = b, with its certificate.
+        mu_solution: Λᵀμ = ε₀, with its certificate.
+    """
+
+    equation: Equation
+    q_solution: SolvedSystem
+    mu_solution: SolvedSystem
+
+    @property
+    def problem(self) -> PaperProblem:  # type: ignore[override]
+        """What it solves."""
+        return self.equation.problem
+
+    @property
+    def policy(self) -> Policy:  # type: ignore[override]
+        """The policy."""
+        return self.equation.policy
+
+    @property
+    def q(self) -> torch.Tensor:
+        """qⱼ ≈ Q(sⱼ, aⱼ), shape (n,)."""
+        return torch.as_tensor(self.q_solution.value)
+
+    @property
+    def mu(self) -> torch.Tensor:
+        """Discounted visits of each sample from the initial states, shape (n,)."""
+        return torch.as_tensor(self.mu_solution.value)
+
+    @property
+    def expected_return(self) -> float:
+        """Ĵ = ε₀ᵀq + m₀v, the discounted return from the initial states."""
+        equation = self.equation
+        return (
+            float(equation.eps_0 @ self.q_solution.value)
+            + equation.initial_unknown * self.problem.unknown_value
+        )
+
+    @property
+    def unknown_mass(self) -> float:
+        """U = m₀ + γμᵀm, the discounted probability of leaving the data."""
+        equation = self.equation
+        return equation.initial_unknown + self.problem.discount * float(
+            self.mu_solution.value @ equation.unknown
+        )
+
+    def gradient(self) -> tuple[torch.Tensor, ...]:
+        """Return ∂Ĵ/∂θ; see `Equation.gradient`."""
+        return self.equation.gradient(self.q_solution.value, self.mu_solution.value)
+
+    @cached_property
+    def cut_error(self) -> float:
+        """Bound on what the samples left out may change in Ĵ.
+
+        Row i of P loses at most the share δᵢ of its weights. With x = γδ and Δ = Λ⁻¹x, Λ that of all
+        samples, |q̂ − q| ≤ (max q̂ − min q̂) Δ. The equation without them has d = Λ̂⁻¹x, and
+        Δ ≤ d + max(d) Δ, so that max Δ ≤ max(d)/(1 − max(d)).
+        """
+        equation, problem, gamma = self.equation, self.problem, self.problem.discount
+        delta, start = equation.lost()
+        x, Lambda = gamma * delta, equation.resolvent
+        deepest = float(x.max()) * Lambda.inverse_bound
+        if deepest > _SMALL:
+            d, _ = Solver().solve_both(Lambda, x, equation.eps_0, tolerance=1e-2)
+            deepest = min(deepest, float(d.value.max()) + d.error_bound)
+        lost = float("inf")
+        if deepest < 1:
+            mu = self.mu_solution
+            reached = float(mu.value.clip(min=0) @ x) + mu.error_bound * float(x.max())
+            lost = start + (reached + start * deepest) / (1.0 - deepest)
+        if lost == 0.0:
+            return 0.0
+        # A value is a sum of rewards, or that of leaving the data.
+        unknown = [problem.unknown_value] if problem.model.prior_mass > 0 else []
+        q, rewards = self.q_solution, problem.model.rewards
+        spread = max([q.value.max(), *unknown]) - min([q.value.min(), *unknown]) + 2.0 * q.error_bound
+        ends = (float(rewards.max()), float(rewards.min()))
+        values = [*ends, *(end / (1.0 - gamma) for end in ends), *unknown]
+        return float(min(lost * spread, max(values) - min(values)))
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What is proven about q, μ and Ĵ."""
+        equation, q, mu = self.equation, self.q_solution, self.mu_solution
+        eps_0, started = equation.eps_0, float(equation.eps_0.sum())
+        # ε₀ᵀq and m₀v are themselves rounded, which counts where ε₀ is small (Higham 2002, section 3.1).
+        size = float(eps_0 @ np.abs(q.value)) + abs(equation.initial_unknown * self.problem.unknown_value)
+        limits = np.finfo(np.float64)
+        terms = int(np.count_nonzero(eps_0)) + 8
+        rounding = terms * float(limits.eps) * (size + float(limits.smallest_normal))
+        stays = self.problem.discount * float(mu.value @ (equation.P @ np.ones(len(eps_0))))
+        return Certificate(
+            return_error=started * q.error_bound + rounding + self.cut_error,
+            q_error=q.error_bound,
+            mu_error=mu.error_bound,
+            duality_gap=abs(float(eps_0 @ q.value) - float(mu.value @ equation.targets)),
+            mass_defect=abs(float(mu.value.sum()) - stays - started),
+            converged=q.converged and mu.converged,
+            cut_error=self.cut_error,
+        )
+
+    def at(self, features: torch.Tensor, *, seed: int = 0) -> StateEstimates:
+        """Return V̂, μ̃ and m at state features (m, d_f).
+
+        Far from all data V̂ tends to the unknown value if the model has prior mass, and to the value of the
+        nearest sample if not. μ̃ is never a bare 0 there: it is what the nearest data say.
+        """
+        states = self.problem.model.at(features)
+        noise = self.policy.noise(len(states), generator(seed, "query actions"))
+        return _Estimates(self, states.weights(policy_actions(self.policy, states.features, noise)))
+
+    def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,)."""
+        width = self.problem.model.actions.shape[1]
+        if actions.shape != (len(features), width):
+            raise ArgumentError(
+                f"actions have shape {tuple(actions.shape)}; give one action of {width} numbers for each of "
+                f"{len(features)} states"
+            )
+        return _Estimates(self, self.problem.model.at(features).weights(actions[None].double())).value
+
+    def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the initial states and those that samples lead to, weighted by discounted visits."""
+        model, gamma, starts = self.problem.model, self.problem.discount, self.problem.initial_states
+        later = (1 - gamma) * gamma * self.mu_solution.value.clip(min=0) * model.continues  # no −10⁻¹⁷
+        later = np.repeat(later / model.num_samples, model.num_samples)
+        weights = torch.cat([torch.full((len(starts),), (1 - gamma) / len(starts)), torch.as_tensor(later)])
+        states = torch.cat([starts, self.problem.data.schema.decode(model.next_states.features)])
+        return states, weights / weights.sum()
+
+    def arrays(self) -> dict[str, torch.Tensor]:
+        """Return q, μ and the bandwidths."""
+        h = self.problem.model.bandwidths
+        widths = {f"bandwidths.{name}": getattr(h, name) for name in ("states", "actions", "next_states")}
+        return {"q": self.q, "mu": self.mu, **widths}
+
+
+@dataclass(frozen=True)
+class _Estimates(StateEstimates):
+    """What a solution says at some states.
+
+    Attributes:
+        solution: The solution.
+        weights: ε at the states under the policy.
+    """
+
+    solution: PaperSolution
+    weights: Weights
+
+    @property
+    def value(self) -> torch.Tensor:
+        """V̂, shape (m,)."""
+        known = self.weights.mean @ self.solution.q_solution.value
+        return torch.as_tensor(known) + self.unknown * self.solution.problem.unknown_value
+
+    @property
+    def visitation(self) -> torch.Tensor:
+        """μ̃, shape (m,)."""
+        eps = self.weights.mean
+        return torch.as_tensor((eps @ self.solution.mu_solution.value) / eps.sum(axis=1))
+
+    @property
+    def unknown(self) -> torch.Tensor:
+        """m(s), the mass that the data cannot account for, shape (m,)."""
+        return torch.as_tensor(self.weights.unknown.mean(axis=0))

@@ -1,0 +1,201 @@
+"""The paper's problem: samples, initial states, discount, and the estimator of Algorithm 1."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+
+from nopg._checks import check_discount
+from nopg._seeding import generator
+from nopg._typing import FloatArray
+from nopg.bellman._estimate import Clock, GradientEstimate, GradientEstimator
+from nopg.bellman._problem import ControlProblem, float_array
+from nopg.bundles._fields import Fields
+from nopg.data import Transitions
+from nopg.errors import ArgumentError
+from nopg.models import LocalModel
+from nopg.paper._bandwidths import Bandwidths
+from nopg.paper._config import PaperModelConfig
+from nopg.paper._equation import Equation, PaperSolution
+from nopg.paper._model import PaperModel
+from nopg.paper._selection import select_bandwidths
+from nopg.paper._solver import Solver
+from nopg.policies import Policy
+from nopg.policies._policy import trainable
+
+
+class PaperProblem(ControlProblem, model=PaperModelConfig):
+    """The paper's model and all of its equation that does not depend on the policy.
+
+    Args:
+        model: The paper's model.
+        initial_states: Raw states that the task starts in, equally likely, shape (n₀, d_s).
+        discount: γ in [0, 1).
+        unknown_value: v, the value of leaving the data; the worst that can happen if not given.
+    """
+
+    default_updates: ClassVar[int] = 1_500  # the supplement's
+
+    def __init__(
+        self,
+        model: PaperModel,
+        initial_states: torch.Tensor,
+        discount: float,
+        *,
+        unknown_value: float | None = None,
+    ) -> None:
+        self.model, self.discount = model, check_discount(discount)
+        self._initial_states = initial_states
+        self.initial = model.at(model.data.schema.encode(initial_states))
+        self.unknown_value = (
+            model.default_unknown_value(self.discount) if unknown_value is None else unknown_value
+        )
+
+    @classmethod
+    def _fitted(
+        cls, config: PaperModelConfig, data: Transitions, discount: float, *, costs: torch.Tensor | None
+    ) -> PaperProblem:
+        if costs is not None:
+            raise ArgumentError("the paper's model fits no costs; use the local model")
+        model = PaperModel(
+            data,
+            config.bandwidths or select_bandwidths(data),
+            prior_mass=config.prior_mass,
+            num_samples=config.num_samples,
+        )
+        return cls(model, data.starts, discount, unknown_value=config.unknown_value)
+
+    @classmethod
+    def _restored(
+        cls, settings: Fields, data: Transitions, discount: float, arrays: Mapping[str, torch.Tensor]
+    ) -> PaperProblem:
+        names = ("states", "actions", "next_states")
+        widths = [float_array(arrays, f"bandwidths.{name}", 1) for name in names]
+        config = PaperModelConfig(
+            bandwidths=Bandwidths.from_values(*widths, source=settings.text("bandwidths")),
+            prior_mass=settings.number("prior_mass"),
+            num_samples=settings.integer("num_samples", least=1),
+            unknown_value=settings.number("unknown_value"),
+        )
+        return cls._fitted(config, data, discount, costs=None)
+
+    def settings(self) -> dict[str, Any]:
+        """Return plain values from which the same problem is built on the same data."""
+        return {
+            "name": PaperModelConfig.name,
+            "unknown_value": self.unknown_value,
+            "bandwidths": self.model.bandwidths.source,
+            "prior_mass": self.model.prior_mass,
+            "num_samples": self.model.num_samples,
+        }
+
+    @property
+    def data(self) -> Transitions:
+        """The transitions."""
+        return self.model.data
+
+    @property
+    def initial_states(self) -> torch.Tensor:
+        """Raw states that the task starts in, shape (n₀, d_s)."""
+        return self._initial_states
+
+    @cached_property
+    def local_model(self) -> LocalModel:
+        """The local model of the same data, fitted when it is first asked for."""
+        data = self.data
+        return LocalModel(data if data.initial_states is not None else data.starting_at(self.initial_states))
+
+    @property
+    def state_widths(self) -> torch.Tensor:
+        """h_ψ."""
+        return self.model.bandwidths.states
+
+    @property
+    def description(self) -> str:
+        """The model and its equation in one sentence."""
+        return (
+            f"the paper's model (Nadaraya-Watson), {self._candidates} for each of {len(self.model)} samples"
+        )
+
+    @property
+    def note(self) -> str:
+        """The number of candidates."""
+        return f"{len(self.model.next_states)} next states, {self._candidates} each"
+
+    @property
+    def _candidates(self) -> str:
+        near = self.model.next_states.candidates
+        return f"about {len(near.samples) / len(self.model.next_states):.0f} candidates"
+
+    def estimator(self) -> GradientEstimator:
+        """Return the paper's estimator of the policy gradient."""
+        return NOPG(self)
+
+    def equation(self, policy: Policy, rng: torch.Generator) -> Equation:
+        """Return the equation of a policy; see `Equation`."""
+        return Equation(self, _in_float64(policy), rng)
+
+    def solve(self, policy: Policy, *, seed: int = 0) -> PaperSolution:
+        """Return the certified solution under a policy."""
+        return self.equation(policy, generator(seed, "actions")).solve()
+
+    def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> PaperSolution:
+        """Return the solution of saved q and μ, certified again."""
+        q, mu = (float_array(arrays, name, 1) for name in ("q", "mu"))
+        if not len(q) == len(mu) == len(self.model):
+            raise ArgumentError(f"there are {len(self.model)} samples, {len(q)} values and {len(mu)} visits")
+        solution = self.equation(policy, generator(seed, "actions")).certify(q.numpy(), mu.numpy())
+        if not solution.certificate.converged:
+            raise ArgumentError("q and μ do not solve the equation of the saved data")
+        return solution
+
+
+class NOPG:
+    """Algorithm 1 for one update: solve the equation of a policy, return its exact gradient.
+
+    Args:
+        problem: Model, initial states, discount.
+        tolerance: Relative residual of the solves.
+    """
+
+    def __init__(self, problem: PaperProblem, *, tolerance: float = 1e-4) -> None:
+        self.problem, self.tolerance = problem, tolerance
+        self._solver = Solver()
+        self._last: tuple[FloatArray, FloatArray] | None = None
+
+    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
+        """Return the gradient at this policy; the noise of its actions comes from the generator."""
+        clock = Clock()
+        equation = self.problem.equation(policy, rng)
+        clock.lap("weights")
+        solution = equation.solve(self._solver, tolerance=self.tolerance, guesses=self._last)
+        q, mu = solution.q_solution, solution.mu_solution
+        self._last = (q.value, mu.value)
+        clock.lap("solve")
+        direction = solution.gradient()
+        clock.lap("gradient")
+        return GradientEstimate(
+            direction=tuple(
+                part.to(parameter) for part, parameter in zip(direction, trainable(policy), strict=True)
+            ),
+            expected_return=solution.expected_return,
+            diagnostics={
+                "unknown_mass": solution.unknown_mass,
+                "products": 2 * (q.num_steps + mu.num_steps),
+                "q_error": q.error_bound,
+                "mu_error": mu.error_bound,
+            },
+            seconds=clock.seconds,
+        )
+
+
+def _in_float64(policy: Policy) -> Policy:
+    """Return the policy if it computes in float64 on the CPU, else a copy that does."""
+    there = torch.zeros(0, dtype=torch.float64)
+    if all((p.dtype, p.device) == (there.dtype, there.device) for p in policy.parameters()):
+        return policy
+    return copy.deepcopy(policy).to(there)

@@ -1,0 +1,93 @@
+"""DDPG online: the supplement's settings, the same seed the same controller, no traces."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nopg.baselines import Snapshot
+from nopg.envs import LQR, Pendulum, simulate
+from nopg.errors import ArgumentError, MissingExtraError
+from paper_studies.baseline_cases import STATES
+from studies.baselines import train_online_ddpg
+
+
+def short(**settings: Any) -> list[Snapshot]:
+    return train_online_ddpg(
+        Pendulum(), **{"discount": 0.9, "steps": 160, "episode_steps": 50, "snapshots": 2, **settings}
+    )
+
+
+def actions(snapshot: Snapshot) -> torch.Tensor:
+    return torch.as_tensor(snapshot.controller(STATES))
+
+
+def test_the_same_seed_gives_the_same_controller_however_many_snapshots_are_taken() -> None:
+    (_, first), (again,), (_, other) = short(), short(snapshots=1), short(seed=1)
+    assert actions(first).shape == (len(STATES), 1)
+    assert bool((actions(first).abs() <= 2.0).all())
+    assert torch.equal(actions(first), actions(again))
+    assert not torch.equal(actions(first), actions(other))
+
+
+def test_steps_and_updates_are_counted_and_a_snapshot_stays_as_it_was() -> None:
+    warm, half, whole = short(steps=300, snapshots=3)
+    assert [s.transitions for s in (warm, half, whole)] == [100, 200, 300]
+    assert [s.updates for s in (warm, half, whole)] == [0, 100, 200]
+    (alone,) = short(steps=200, snapshots=1)
+    assert torch.equal(actions(half), actions(alone))
+    assert not torch.equal(actions(half), actions(whole))
+
+
+def test_networks_and_learning_rates_are_those_of_the_supplement() -> None:
+    (snapshot,) = short(snapshots=1)
+    policy = snapshot.model
+    layers = [m for m in policy.actor.modules() if isinstance(m, torch.nn.Linear)]
+    # Cosine, sine and velocity; 50 units; one torque.
+    assert [(layer.in_features, layer.out_features) for layer in layers] == [(3, 50), (50, 1)]
+    assert len(policy.critic.q_networks) == 1
+    assert policy.actor.optimizer.param_groups[0]["lr"] == 1e-3
+    assert policy.critic.optimizer.param_groups[0]["lr"] == 1e-2
+
+
+def test_an_environment_without_angles_serves_too() -> None:
+    (snapshot,) = train_online_ddpg(LQR(), discount=0.9, steps=110, episode_steps=30, snapshots=1)
+    assert torch.as_tensor(snapshot.controller(torch.zeros(4, 2))).shape == (4, 2)
+
+
+@pytest.mark.slow
+def test_the_pendulum_swings_up() -> None:
+    taken = train_online_ddpg(Pendulum(), discount=0.97, steps=14_000, snapshots=7)
+    returns = [float(simulate(Pendulum(), snapshot.controller, steps=500).returns) for snapshot in taken]
+    # Hanging costs 4 935; training is not steady, so the best counts.
+    assert max(returns) > -1_000
+
+
+def test_nothing_is_printed_no_folder_is_left_and_generators_are_given_back(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index] # noqa: NPY002
+    short()
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])  # type: ignore[index] # noqa: NPY002
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="steps as a positive multiple of snapshots"):
+        short(steps=161)
+    with pytest.raises(ArgumentError, match="episode_steps must be at least 1"):
+        short(episode_steps=0)
+
+
+def test_without_stable_baselines3_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    with pytest.raises(MissingExtraError, match=r"needs stable-baselines3.*pip install 'nopg\[benchmark\]'"):
+        short()

@@ -1,0 +1,108 @@
+"""The page of all experiments, and the experiments that are no learning studies, from hand-made records."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nopg.errors import ArgumentError
+from paper_studies.study_records import learning_record
+from studies.paper import EXPERIMENTS, Choice, Trial, page, run_trial
+from studies.records import Record, append
+
+
+def other_record(experiment: str, method: str, results: dict[str, object], mode: str = "ours") -> Record:
+    return replace(learning_record(experiment, method, 300, 0, 0.0, mode=mode), results=results)
+
+
+def tried(*applies: bool) -> dict[str, object]:
+    names = ("demonstrations", "unstructured", "deterministic")
+    return {
+        name: {"applies": yes, "says": None if yes else "it does not"}
+        for name, yes in zip(names, applies, strict=True)
+    }
+
+
+def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> None:
+    for size in (200, 450, 800, 1250, 1800, 3200):
+        for seed in range(10):
+            append(learning_record("pendulum-grid", "nopg-d", size, seed, -365.0), tmp_path)
+    text = page(tmp_path, "figures")
+    claim = "NOPG-D: mean above the paper's"
+    assert f"| [pendulum-grid](#pendulum-uniform-grid) | {claim} | default model: 6 of 6 sizes; " in text
+    assert "| kept |" in text
+    assert "| **not run in full** |" in text
+    assert "![Pendulum, uniform grid](figures/pendulum-grid.png)" in text
+    assert f"| NOPG-D, default model |{' -365±0 (10/10) |' * 6} 1 |" in text
+    assert "1. " in text
+    assert "`python -m studies.paper cart-pole`, not run yet" in text
+    assert all(
+        (f"## {experiment.title}" in text) == bool(experiment.place) for experiment in EXPERIMENTS.values()
+    )
+
+
+def test_every_link_of_the_overview_leads_to_a_heading(tmp_path: Path) -> None:
+    text = page(tmp_path, "figures")
+    for experiment in (one for one in EXPERIMENTS.values() if one.place):
+        anchor = "".join(c for c in experiment.title.lower() if c.isalnum() or c in " -").replace(" ", "-")
+        assert f"(#{anchor})" in text
+
+
+# Applicability
+
+
+def test_the_table_of_applicability_is_the_papers_only_if_every_cell_is() -> None:
+    study = EXPERIMENTS["applicability"]
+    yes, no = tried(True, True, True), tried(False, False, False)
+    rows = {"ddpg-offline": yes, "pwis": no, "nopg-d": yes, "nopg-s": yes}
+    records = [other_record("applicability", method, results) for method, results in rows.items()]
+    (finding,) = study.findings(records)
+    assert (finding.found, finding.verdict) == ("12 of 12", "reproduced")
+    assert "| PWIS | no: it does not | no: it does not | no: it does not |" in study.tables(records)
+
+    records[1] = other_record("applicability", "pwis", tried(True, False, False))
+    assert study.findings(records)[0].verdict == "not reproduced"
+    assert study.findings(records[:2])[0].verdict == "not run in full"
+
+
+def test_importance_sampling_refuses_all_three_and_says_why(tmp_path: Path) -> None:
+    record = run_trial(Trial("applicability", "ours", "pwis", 300, 0), tmp_path)
+    assert [cell["applies"] for cell in record.results.values()] == [False, False, False]
+    assert "belong to none" in record.results["unstructured"]["says"]
+
+
+# Portraits
+
+
+def portrait(before: float, after: float, apart: float) -> dict[str, object]:
+    def part(mass: float) -> dict[str, float]:
+        return {
+            "upright_mass": mass,
+            "upright_mass_truth": mass,
+            "total_variation": apart,
+            "total_variation_cells": apart,
+            "expected_return": -180.0,
+            "discounted_truth": -188.0,
+        }
+
+    return {"before": part(before), "after": part(after)}
+
+
+@pytest.mark.parametrize(
+    ("after", "apart", "verdicts"),
+    [(0.2, 0.05, ["kept", "kept"]), (0.05, 0.4, ["missed", "missed"])],
+)
+def test_portraits_are_judged_by_the_upright_and_by_total_variation(
+    after: float, apart: float, verdicts: list[str]
+) -> None:
+    study = EXPERIMENTS["pendulum-portrait"]
+    records = [other_record("pendulum-portrait", "nopg-d", portrait(0.01, after, apart))]
+    assert [finding.verdict for finding in study.findings(records)] == verdicts
+    assert len(study.tables(records)) == 3
+    assert [finding.verdict for finding in study.findings([])] == ["not run in full"] * 2
+
+
+@pytest.mark.parametrize("name", ["lqr-gradient", "pendulum-portrait", "applicability"])
+def test_a_method_that_an_experiment_does_not_have_is_named(name: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"{name} has no method \['bc'\]"):
+        EXPERIMENTS[name].plan(Choice(methods=("bc",)))

@@ -1,0 +1,239 @@
+"""Importance sampling against sums by hand, and against the exact gradient of the regulator."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from nopg._seeding import generator
+from nopg.data import Transitions
+from nopg.envs import LQR, Pendulum, UniformAgent, collect, collect_grid, simulate
+from nopg.errors import ArgumentError, DataError, SolverError
+from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy, Policy
+from paper_studies.regulator_data import BEHAVIOR, GAMMA, SIGMA, log_behavior, logged_episodes, pwis_policy
+from studies.baselines import PWIS, ExactLQR, LoggedEpisodes, Weights
+from studies.paper_data import MixtureOfGaussians, log_density, log_normal
+
+
+def by_hand(logged: LoggedEpisodes, target: GaussianPolicy, weights: Weights) -> torch.Tensor:
+    """Return ∂J/∂K by explicit sums over episodes, times and score functions."""
+    data, sigma2 = logged.data, SIGMA**2
+    assert isinstance(target.mean, LinearPolicy)
+    gain = target.mean.gain.detach()
+    terms = []
+    for number in range(logged.num_episodes):
+        rows = (logged.episode == number).nonzero()[:, 0].tolist()
+        steps = []
+        for row in rows:
+            x, u = data.states[row], data.actions[row]
+            new, old = u - gain * x, u - torch.tensor(BEHAVIOR, dtype=torch.float64) * x
+            ratio = math.exp(float((old.square() - new.square()).sum() / (2 * sigma2)))
+            steps.append((ratio, new * x / sigma2, float(data.rewards[row])))
+        terms.append(steps)
+
+    N, T = len(terms), len(terms[0])
+    rho = [[math.prod(step[0] for step in steps[: t + 1]) for t in range(T)] for steps in terms]
+    score = [[sum((step[1] for step in steps[: t + 1]), torch.zeros(2)) for t in range(T)] for steps in terms]
+    total = torch.zeros(2, dtype=torch.float64)
+    for t in range(T):
+        rewards = [steps[t][2] for steps in terms]
+        if weights == "self-normalised":
+            mass = sum(rho[i][t] for i in range(N))
+            mean = sum(rho[i][t] * rewards[i] for i in range(N)) / mass
+            for i in range(N):
+                total += GAMMA**t * rho[i][t] / mass * (rewards[i] - mean) * score[i][t]
+        else:
+            until = T - 1 if weights == "plain" else t
+            for i in range(N):
+                total += GAMMA**t * rho[i][until] * rewards[i] * score[i][until] / N
+    return total
+
+
+@pytest.mark.parametrize("weights", ["plain", "per-decision", "self-normalised"])
+def test_it_equals_explicit_sums_on_three_steps(weights: Weights) -> None:
+    logged, target = logged_episodes(4, 3, seed=0), pwis_policy((0.3, -0.42))
+    (direction,) = PWIS(logged, GAMMA, weights=weights).estimate(target, rng=generator(0, "none")).direction
+    expected = by_hand(logged, target, weights)
+    assert torch.allclose(direction, expected, rtol=1e-12, atol=1e-12 * float(expected.norm()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["plain", "per-decision"])
+def test_it_is_unbiased_on_the_regulator(weights: Weights) -> None:
+    target, steps = pwis_policy((0.45, -0.45)), 3
+    truth = ExactLQR(LQR(), horizon=steps).estimate(target, rng=generator(0, "none"))
+    estimates = [
+        PWIS(logged_episodes(50, steps, seed), GAMMA, weights=weights).estimate(
+            target, rng=generator(0, "none")
+        )
+        for seed in range(2_000)
+    ]
+    for values, exact in (
+        (torch.stack([estimate.direction[0] for estimate in estimates]), truth.direction[0]),
+        (
+            torch.tensor([[estimate.expected_return] for estimate in estimates]),
+            torch.tensor([truth.expected_return]),
+        ),
+    ):
+        error = values.std(dim=0) / math.sqrt(len(values))
+        assert bool(((values.mean(dim=0) - exact).abs() < 3 * error).all())
+        assert bool((error < 0.2 * exact.abs()).all())  # three of these must mean something
+
+
+@pytest.mark.slow
+def test_its_variance_grows_with_the_horizon() -> None:
+    target = pwis_policy((0.6, -0.6))
+
+    def variance(steps: int, weights: Weights) -> float:
+        directions = [
+            PWIS(logged_episodes(10, steps, seed), GAMMA, weights=weights)
+            .estimate(target, rng=generator(0, "none"))
+            .direction[0]
+            for seed in range(300)
+        ]
+        return float(torch.stack(directions).var(dim=0).sum())
+
+    by_horizon = [variance(steps, "per-decision") for steps in (2, 4, 8)]
+    assert by_horizon[1] > 3 * by_horizon[0]
+    assert by_horizon[2] > 3 * by_horizon[1]
+    assert variance(4, "plain") > variance(4, "per-decision") > variance(4, "self-normalised")
+
+
+def test_its_gradient_is_that_of_its_return() -> None:
+    """Central differences, for a network on clipped actions."""
+    plant, agent = Pendulum(), MixtureOfGaussians()
+    low, high = plant.action_low, plant.action_high
+    data = collect(plant, agent, episodes=5, steps=4, seed=0)
+    logged = LoggedEpisodes.from_transitions(data, lambda _, a: log_density(agent, a, low=low, high=high))
+    assert bool((data.actions.abs() == 2).any())  # some are clipped
+    net = GaussianMLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"), hidden=4)
+    estimator = PWIS(logged, 0.97, low=low, high=high)
+    direction = estimator.estimate(net, rng=generator(0, "none")).direction
+    parameters = list(net.parameters())
+    for parameter, slope in zip(parameters, direction, strict=True):
+        probe = torch.randn(parameter.shape, generator=generator(1, "probe"), dtype=torch.float64)
+        ends = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                parameter.add_(sign * 1e-5 * probe)
+            ends.append(estimator.estimate(net, rng=generator(0, "none")).expected_return)
+            with torch.no_grad():
+                parameter.sub_(sign * 1e-5 * probe)
+        assert float((slope * probe).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-7)
+
+
+def test_weights_of_one_are_the_plain_mean() -> None:
+    logged = logged_episodes(6, 5, seed=0)
+    for weights in ("plain", "per-decision", "self-normalised"):
+        estimate = PWIS(logged, GAMMA, weights=weights).estimate(pwis_policy(), rng=generator(0, "none"))
+        rewards = logged.grid(logged.data.rewards)
+        mean = float((rewards * GAMMA ** torch.arange(5, dtype=torch.float64)).sum(dim=1).mean())
+        assert estimate.expected_return == pytest.approx(mean, rel=1e-12)
+        assert estimate.diagnostics["effective_sample_size"] == pytest.approx(6, rel=1e-12)
+
+
+def test_the_effective_sample_size_falls_away_from_the_behavior() -> None:
+    logged = logged_episodes(50, 10, seed=0)
+    sizes = [
+        PWIS(logged, GAMMA)
+        .estimate(pwis_policy((0.35 + 5 * step, -0.35)), rng=generator(0, "none"))
+        .diagnostics
+        for step in (0.0, 0.05, 0.2)
+    ]
+    assert [a["effective_sample_size"] > b["effective_sample_size"] for a, b in itertools.pairwise(sizes)]
+    assert sizes[-1]["effective_sample_size"] < 10
+
+
+def test_an_episode_that_ended_counts_with_reward_0_afterwards() -> None:
+    """Two episodes, one of which terminates after a step: by hand, with weights of one."""
+    data = Transitions.from_arrays(
+        [0.0, 0.0, 1.0],
+        [0.0, 0.0, 0.0],
+        [1.0, 1.0, 4.0],
+        [5.0, 1.0, 2.0],
+        terminated=[True, False, False],
+        episodes=[0, 1, 1],
+    )
+    logged = LoggedEpisodes.from_transitions(data, lambda s, _: torch.zeros(len(s), dtype=torch.float64))
+    like = GaussianPolicy(LinearPolicy([[0.0]]), 1 / math.sqrt(2 * math.pi))  # density 1 at 0
+    for weights in ("per-decision", "self-normalised"):
+        estimate = PWIS(logged, 0.5, weights=weights).estimate(like, rng=generator(0, "none"))
+        assert estimate.expected_return == pytest.approx((1 + 1 + 0.5 * 4) / 2)
+    cut = Transitions.from_arrays(
+        data.states,
+        data.actions,
+        data.rewards,
+        data.next_states,
+        truncated=[True, False, True],
+        episodes=[0, 1, 1],
+    )
+    logged = LoggedEpisodes.from_transitions(cut, lambda s, _: torch.zeros(len(s), dtype=torch.float64))
+    estimate = PWIS(logged, 0.5, weights="self-normalised").estimate(like, rng=generator(0, "none"))
+    assert estimate.expected_return == pytest.approx(1 + 0.5 * 4)
+
+
+def test_data_without_trajectories_are_refused() -> None:
+    grid = collect_grid(Pendulum(), (3, 3, 2))
+    with pytest.raises(DataError, match="belong to none"):
+        LoggedEpisodes.from_transitions(grid, log_behavior)
+    with pytest.raises(ArgumentError, match="PWIS needs LoggedEpisodes, got Transitions"):
+        PWIS(grid, GAMMA)  # type: ignore[arg-type]
+
+
+def test_episodes_with_gaps_are_refused() -> None:
+    data = collect(LQR(), pwis_policy(), episodes=2, steps=5, seed=0)
+    with pytest.raises(DataError, match="2 episodes fall into 3 unbroken stretches"):
+        LoggedEpisodes.from_transitions(data.take(torch.tensor([0, 1, 3, 4, 5, 6])), log_behavior)
+
+
+def test_an_unknown_behavior_is_refused() -> None:
+    data = collect(LQR(), pwis_policy(), episodes=2, steps=5, seed=0)
+    with pytest.raises(DataError, match="a person's is unknown"):
+        LoggedEpisodes.from_transitions(data, None)
+    elsewhere = UniformAgent((7.0, 7.0), (8.0, 8.0))
+    with pytest.raises(DataError, match="10 of 10 logged actions have density 0"):
+        LoggedEpisodes.from_transitions(data, lambda _, a: log_density(elsewhere, a))
+    with pytest.raises(DataError, match=r"log_density returned shape \(10, 2\)"):
+        LoggedEpisodes.from_transitions(data, lambda _, actions: actions)
+
+
+@pytest.mark.parametrize("deterministic", [LinearPolicy([0.1, 0.1])])
+def test_a_deterministic_policy_is_refused(deterministic: Policy) -> None:
+    with pytest.raises(ArgumentError, match="needs a stochastic policy"):
+        PWIS(logged_episodes(2, 3, 0), GAMMA).estimate(deterministic, rng=generator(0, "none"))
+
+
+def test_weights_that_overflow_are_refused() -> None:
+    narrow = LoggedEpisodes.from_transitions(
+        collect(LQR(), pwis_policy(), episodes=2, steps=5, seed=0),
+        lambda s, a: log_behavior(s, a) - 1e3,
+    )
+    with pytest.raises(SolverError, match="the importance weights reach e"):
+        PWIS(narrow, GAMMA).estimate(pwis_policy(), rng=generator(0, "none"))
+
+
+def test_other_weights_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="there are no weights 'clipped'"):
+        PWIS(logged_episodes(2, 3, 0), GAMMA, weights="clipped")  # type: ignore[arg-type]
+
+
+def test_densities_of_agents_integrate_to_one() -> None:
+    """Inside the bounds by quadrature, at the bounds as they stand."""
+    low, high = torch.tensor([-2.0]).double(), torch.tensor([2.0]).double()
+    inside = torch.linspace(-2, 2, 4_002, dtype=torch.float64)[1:-1, None]
+    for agent in (MixtureOfGaussians(), UniformAgent((-3.0,), (5.0,))):
+        at = torch.cat([low[None], inside, high[None]])
+        density = log_density(agent, at, low=low, high=high).exp()
+        total = density[0] + density[-1] + torch.trapezoid(density[1:-1], inside[:, 0])
+        assert float(total) == pytest.approx(1.0, abs=2e-3)
+
+
+def test_the_density_of_a_policy_is_that_of_its_draws() -> None:
+    runs = simulate(LQR(), lambda s: pwis_policy().mode(s).detach(), steps=3)
+    mean, std = pwis_policy().moments(runs.states[0])
+    draws = mean + std * torch.randn(20_000, 2, generator=generator(0, "draws"), dtype=torch.float64)
+    entropy = -log_normal(draws, mean, std).sum(dim=1).mean()
+    assert float(entropy.detach()) == pytest.approx(
+        2 * 0.5 * math.log(2 * math.pi * math.e * SIGMA**2), abs=0.02
+    )
