@@ -117,7 +117,7 @@ def test_the_columns_chosen_are_those_along_which_the_visits_spread_most() -> No
     result = cart_pole().result
     states, mu = result.solution.visited()
     nodes = result.policy.schema.encode(states)
-    h, spread = result.problem.state_widths, dict.fromkeys(result.policy.schema.states, 0.0)
+    h, spread = result.problem.multistep.state_widths, dict.fromkeys(result.policy.schema.states, 0.0)
     for k, column in enumerate(result.policy.schema.feature_columns):
         x = nodes[:, k] / h[k]
         mean = float((mu * x).sum() / mu.sum())

@@ -81,4 +81,4 @@ def test_settings_reach_the_model() -> None:
     assert problem.unknown_value == -9.0
     assert problem.model.prior_mass == 0.0
     assert len(problem.model.next_states) == 2 * len(data)
-    assert problem.state_widths.tolist() == [0.5, 0.5, 1.0]
+    assert problem.model.bandwidths is h

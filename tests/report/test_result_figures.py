@@ -207,7 +207,7 @@ def test_logged_states_are_dots_where_their_other_columns_are_near() -> None:
     figure: Any = result_figures(case.result, case.data, columns=["position", "angle"])["value"]
     shown = len(figure.axes[0].lines[0].get_xydata())
     assert 0 < shown < len(case.data)
-    assert "logged states within 2 bandwidths of the held values" in figure.get_supxlabel()
+    assert "logged states within 0.5 standard deviations of the held values" in figure.get_supxlabel()
     near = figure_of(local, "value").get_supxlabel()
     assert "logged states within 0.5 standard deviations of the held values" in near
     far = result_figures(case.result, case.data, columns=["position", "angle"], held={"velocity": 50.0})
@@ -235,7 +235,7 @@ def test_a_policy_that_does_the_same_everywhere_has_a_scale_around_it() -> None:
     found = map_states(result.solution, data.schema, points=3)
     same = replace(found, actions=np.stack([np.zeros((3, 3)), np.full((3, 3), -4.0)], axis=-1))
     figure: Any = draw_policy(
-        same, Marks.of(same, None, result.problem.state_widths, within=2.0, unit="bandwidths")
+        same, Marks.of(same, None, result.problem.multistep.state_widths, within=2.0, unit="bandwidths")
     )
     assert [bar.get_ylim() for bar in figure.axes[2:]] == [(-0.5, 0.5), (-6.0, -2.0)]
 

@@ -195,11 +195,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
         return self.model.data
 
     @property
-    def local_model(self) -> LocalModel:
-        """The model of the plant."""
-        return self.model
-
-    @property
     def initial_states(self) -> torch.Tensor:
         """Raw states that the task starts in, shape (n₀, d_s)."""
         return self.start_set.states
@@ -276,7 +271,7 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
 
     @property
     def multistep(self) -> MultistepProblem:
-        """The problem: its model predicts paths."""
+        """The problem itself."""
         return self
 
     def estimator(self) -> GradientEstimator:

@@ -220,9 +220,9 @@ class ControlProblem(ABC):
         """Return the problem of saved settings of this model; see `from_settings`."""
 
     @property
-    def multistep(self) -> MultistepProblem | None:
-        """The problem, if its model predicts paths, so that rollouts can evaluate a policy."""
-        return None
+    @abstractmethod
+    def multistep(self) -> MultistepProblem:
+        """The multi-step equation on the local model of the same data, whose rollouts judge controllers."""
 
     @property
     @abstractmethod
@@ -235,14 +235,9 @@ class ControlProblem(ABC):
         """Raw states that the task starts in, shape (n₀, d_s)."""
 
     @property
-    @abstractmethod
-    def state_widths(self) -> torch.Tensor:
-        """The unit of distance of each state feature, shape (d_f,)."""
-
-    @property
-    @abstractmethod
     def local_model(self) -> LocalModel:
-        """The local model of the same data; its `support` tells where these are."""
+        """The local model of the data; its `support` tells where these are."""
+        return self.multistep.model
 
     def unknown_under(self, policy: Policy, states: torch.Tensor) -> FloatArray:
         """Return the unknown share (m,) at raw states (m, d_s) and the actions of a policy within bounds."""

@@ -108,9 +108,9 @@ def _promise(run: Path, result: TrainingResult, starts: torch.Tensor) -> Assessm
     """Return what the model of the training predicts from other starts; None if it was not saved."""
     from nopg.evaluation import OfflineEvaluator
 
-    problem = result.problem.multistep if has_data(run) else None
-    if problem is None:
+    if not has_data(run):
         return None
+    problem = result.problem.multistep
     v, data = problem.unknown_value, problem.data.with_starts(starts)
     model = OfflineEvaluator(data, result.discount, model=problem.model, unknown_value=v)
     return model.assess(result.policy)

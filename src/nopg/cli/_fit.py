@@ -241,9 +241,7 @@ def _start(text: str, data: Transitions) -> list[float]:
 
 
 def _values(result: TrainingResult) -> dict[str, object]:
-    values = {**result.summary(), "model": result.problem.description, "columns": []}
-    if not result.problem.multistep:
-        return values
+    values = {**result.summary(), "model": result.problem.description}
     logged, gain = _beside_logged(result)
     values["columns"] = [asdict(fit) for fit in result.column_fits]
     return values | {"logged": logged.to_dict(), "gain": gain.to_dict()}
@@ -262,11 +260,10 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     outside = int(result.start_support.outside.sum())
     starts = len(result.start_support.states)
     rows = {"predicted return": predicted(result, result.discount)}
-    if result.problem.multistep:
-        logged, gain = _beside_logged(result)
-        rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
-        rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
-        rows["gain"] += f"P(better) {chance(gain.probability_better)}"
+    logged, gain = _beside_logged(result)
+    rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
+    rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
+    rows["gain"] += f"P(better) {chance(gain.probability_better)}"
     if isinstance(law := result.policy.policy, FormulaPolicy):
         rows |= {f"law of {name}": text for name, text in law.law.to_dict()["formulas"].items()}
         rows["gains"] = ", ".join(f"{name} = {value:.4g}" for name, value in law.gains.items())
@@ -274,9 +271,8 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     rows["notes"] = "\n".join(result.notes)
     rows["leaves the data"] = f"{100 * result.unknown_mass:.2f} % of the time, discounted"
     rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"
-    if result.problem.multistep:
-        fits = result.evaluator.model.learned_fits
-        rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits)
+    fits = result.evaluator.model.learned_fits
+    rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits)
     rows["model"] = result.problem.description
     rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s; start: {result.start}"
     rows["saved"] = str(out)

@@ -209,7 +209,7 @@ def _slice(
     chosen = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     free = [name for name in schema.states if name not in held]
     _check(chosen, held, schema, points)
-    data, widths = solution.problem.data, solution.problem.state_widths
+    data, widths = solution.problem.data, solution.problem.multistep.state_widths
     if len(data) > _MOST_ROWS:
         data = data.take(spread_rows(data, _MOST_ROWS, purpose="places"))
     features = schema.encode(data.next_states)

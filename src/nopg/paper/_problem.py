@@ -13,9 +13,11 @@ from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import FloatArray
 from nopg.bellman._estimate import Clock, GradientEstimate, GradientEstimator
+from nopg.bellman._multistep import MultistepProblem
 from nopg.bellman._problem import ControlProblem, float_array
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
+from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
 from nopg.paper._bandwidths import Bandwidths
@@ -104,15 +106,11 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
         return self._initial_states
 
     @cached_property
-    def local_model(self) -> LocalModel:
-        """The local model of the same data, fitted when it is first asked for."""
+    def multistep(self) -> MultistepProblem:
+        """The multi-step equation on the local model, fitted when it is first asked for."""
         data = self.data
-        return LocalModel(data if data.initial_states is not None else data.starting_at(self.initial_states))
-
-    @property
-    def state_widths(self) -> torch.Tensor:
-        """h_ψ."""
-        return self.model.bandwidths.states
+        data = data if data.initial_states is not None else data.starting_at(self.initial_states)
+        return MultistepProblem.build(LocalModel(data), StartSet.of(data), self.discount)
 
     @property
     def description(self) -> str:

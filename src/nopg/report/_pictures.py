@@ -23,8 +23,8 @@ from nopg.training import TrainingResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# How near to a map a logged state is drawn on it, in the metric of either model.
-_NEAR_LOCAL, _NEAR_PAPER = (0.5, "standard deviations"), (2.0, "bandwidths")
+# How near to a map a logged state is drawn on it.
+_NEAR, _UNIT = 0.5, "standard deviations"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,8 +72,8 @@ def result_pictures(
             f"{list(schema.states)}; give the data it was trained on"
         )
     found = map_states(result.solution, schema, columns=columns, held=held)
-    within, unit = _NEAR_LOCAL if result.problem.multistep else _NEAR_PAPER
-    marks = Marks.of(found, data, result.problem.state_widths, within=within, unit=unit)
+    widths = result.problem.multistep.state_widths
+    marks = Marks.of(found, data, widths, within=_NEAR, unit=_UNIT)
     return MappingProxyType(
         {
             "training": Picture(draw_training(result), training_table(result)),

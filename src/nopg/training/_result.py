@@ -101,13 +101,8 @@ class TrainingResult:
 
     @cached_property
     def evaluator(self) -> OfflineEvaluator:
-        """Judges any policy: on the model that the controller was trained on, where that has rollouts."""
-        problem = self.problem.multistep
-        return (
-            OfflineEvaluator.of(problem)
-            if problem
-            else OfflineEvaluator(self.data, self.discount, model=self.problem.local_model)
-        )
+        """Judges any policy: on the local model of the data."""
+        return OfflineEvaluator.of(self.problem.multistep)
 
     @cached_property
     def evaluation(self) -> Assessment:

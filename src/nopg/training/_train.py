@@ -76,7 +76,7 @@ def train(
     config = config or TrainingConfig()
     config = replace(config, updates=config.updates or problem.default_updates)
     first = problem.multistep
-    if first is None:
+    if first is not problem:
         stop = config.stop or Plateau()
         history = ascend(problem.estimator(), policy, replace(config, stop=stop), checkpoint=checkpoint)
         return Training(problem, history, AS_IT_WAS)
