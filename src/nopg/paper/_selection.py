@@ -71,7 +71,7 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
     narrowest[len(columns) :] = _ACTION_SHARE * action_gap
     h = np.maximum(h, narrowest)
     widening = _nearest_other(table, h) / _LARGEST_DISTANCE
-    source = "leave-one-out" + _bounds_met(data, h, narrowest, widest)
+    source = "leave-one-out"
     if widening > 1.0 + 1e-9:
         h[: len(columns)] *= widening
         source += f", states widened {widening:.2g} times to reach from row to row"
@@ -230,11 +230,3 @@ def _spread(values: FloatArray, weights: FloatArray, columns: IntArray) -> Float
     center = np.average(values, axis=0, weights=weights)
     variance = np.average(np.square(values - center), axis=0, weights=weights)
     return np.sqrt(np.bincount(columns, variance) / np.bincount(columns))[columns]
-
-
-def _bounds_met(data: Transitions, h: FloatArray, narrowest: FloatArray, widest: FloatArray) -> str:
-    names = (*data.schema.features, *data.schema.actions)
-    low = [name for k, name in enumerate(names) if h[k] <= narrowest[k] * (1 + 1e-9)]
-    high = [name for k, name in enumerate(names) if h[k] >= widest[k] * (1 - 1e-9) and name not in low]
-    text = f", held up by the spacing of the data on {', '.join(low)}" if low else ""
-    return text + (f", held down by steps or the range of actions on {', '.join(high)}" if high else "")

@@ -9,8 +9,6 @@ not symmetric: conjugate gradient, which the paper names, is not valid.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,8 +18,6 @@ from scipy.sparse.linalg import LinearOperator, SuperLU, bicgstab, gmres, spilu
 
 from nopg._typing import FloatArray
 from nopg.errors import SolverError
-
-_log = logging.getLogger(__name__)
 
 # Up to this many rows one dense factorisation serves both systems.
 _DENSE_UP_TO = 1_000
@@ -202,29 +198,18 @@ class Solver:
             steps += 1
 
         operator = LinearOperator(system.P.shape, system.apply, dtype=np.float64)
+        side = "T" if system.transposed else "N"
         for attempt in range(_ATTEMPTS):
             if attempt or self._factors is None:
                 self._factors, self._first_steps, self._more_steps, steps = _factors(system), {}, 0, 0
-            M = LinearOperator(system.P.shape, self._precondition(system.transposed), dtype=np.float64)
+            solve = self._factors.solve
+            M = LinearOperator(system.P.shape, lambda r, f=solve: f(np.ravel(r), side), dtype=np.float64)
+            asked = {"rtol": 0.0, "atol": goal, "maxiter": _MOST_STEPS, "M": M, "callback": count}
             if attempt < _ATTEMPTS - 1:
-                x, info = bicgstab(
-                    operator, target, x, rtol=0.0, atol=goal, maxiter=_MOST_STEPS, M=M, callback=count
-                )
+                x, _ = bicgstab(operator, target, x, **asked)
             else:
-                x, info = gmres(
-                    operator,
-                    target,
-                    x,
-                    rtol=0.0,
-                    atol=goal,
-                    restart=_RESTART,
-                    maxiter=_MOST_STEPS,
-                    M=M,
-                    callback=count,
-                    callback_type="pr_norm",
-                )
+                x, _ = gmres(operator, target, x, restart=_RESTART, callback_type="pr_norm", **asked)
             found = system.certify(x * size, b, num_steps=steps, tolerance=tolerance)
-            _log.debug("attempt %d: %d steps, residual %.1e, info %d", attempt, steps, found.residual, info)
             if found.converged:
                 break
             if not np.isfinite(x).all():
@@ -234,11 +219,6 @@ class Solver:
         if self._more_steps > _MORE_STEPS:
             self._factors = None
         return found
-
-    def _precondition(self, transposed: bool) -> Callable[[FloatArray], FloatArray]:
-        assert self._factors is not None
-        factors, side = self._factors, "T" if transposed else "N"
-        return lambda r: factors.solve(np.ravel(r), side)
 
 
 def _factors(system: Resolvent) -> SuperLU:
