@@ -35,7 +35,6 @@ PAGES = (
     "engineers",
     "logs",
     "reproduction",
-    "baselines",
     *_STUDIES,
     *MEASUREMENTS,
 )
@@ -70,10 +69,6 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         text = module.page(last_of_each(read(folder, name)))
     elif name == "reproduction":
         text = _reproduction(folder)
-    elif name == "baselines":
-        from studies.paper._page import baselines_page
-
-        text = baselines_page(folder)
     elif name in MEASUREMENTS:
         module = import_module(f"studies.measurements.{name}")
         records = last_of_each(read(folder, name))

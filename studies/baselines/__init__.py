@@ -1,8 +1,7 @@
-"""What the paper is compared with and users are not: online DDPG, fitted Q, estimators of gradients."""
+"""What the paper is compared with and users are not: online DDPG, estimators of gradients."""
 
 from studies.baselines._dpg import DPG, QuadraticForm
 from studies.baselines._exact_lqr import ExactLQR
-from studies.baselines._fitted_q import FittedQ, fitted_q_evaluation
 from studies.baselines._logged_episodes import LoggedEpisodes
 from studies.baselines._online import train_online_ddpg
 from studies.baselines._pwis import PWIS, Weights
@@ -11,10 +10,8 @@ __all__ = [
     "DPG",
     "PWIS",
     "ExactLQR",
-    "FittedQ",
     "LoggedEpisodes",
     "QuadraticForm",
     "Weights",
-    "fitted_q_evaluation",
     "train_online_ddpg",
 ]

@@ -28,7 +28,6 @@ class Log:
         gains: Of the behaviour, and of the policy at the start of an ascent.
         std: Of a Gaussian behaviour and policy; None for gains that are disturbed once per episode.
         bandwidths: The supplement's, of states and of actions, "on average".
-        num_kept: Elements that the supplement keeps in each row of P.
         start_width: Initial states are uniform within ± this; None for (1, 1), as printed.
         action_noise: Standard deviation of noise on the actions of disturbed gains.
     """
@@ -36,7 +35,6 @@ class Log:
     gains: tuple[float, float] = (0.7, -0.7)
     std: float | None = None
     bandwidths: tuple[tuple[float, float], tuple[float, float]] = ((0.03, 0.05), (0.33, 0.27))
-    num_kept: int = 5
     start_width: float | None = None
     action_noise: float = 0.0
 

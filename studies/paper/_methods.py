@@ -198,17 +198,13 @@ def _by_name(*methods: Method) -> Mapping[str, Method]:
     return MappingProxyType({method.name: method for method in methods})
 
 
-_OURS, _SUPPLEMENT, _D3RLPY = "ours, nothing set", "the supplement", "d3rlpy's defaults, 50 units"
+_OURS, _SUPPLEMENT = "ours, nothing set", "the supplement"
 
 METHODS: Mapping[str, Method] = _by_name(
     Method("nopg-d", "NOPG-D", "transitions", True, 60, _OURS, _ours("deterministic")),
     Method("nopg-s", "NOPG-S", "transitions", True, 60, _OURS, _ours("gaussian")),
     Method("pwis", "PWIS", "trajectories", False, 2_000, _SUPPLEMENT, _pwis),
     Method("ddpg-offline", "DDPG offline", "transitions", True, 2_000, _SUPPLEMENT, _offline("ddpg")),
-    Method("bc", "BC", "transitions", True, 10_000, _D3RLPY, _offline("bc")),
-    Method("td3+bc", "TD3+BC", "transitions", True, 10_000, _D3RLPY, _offline("td3+bc")),
-    Method("iql", "IQL", "transitions", True, 10_000, _D3RLPY, _offline("iql")),
-    Method("cql", "CQL", "transitions", True, 10_000, _D3RLPY, _offline("cql")),
     Method("ddpg-online", "DDPG online", "simulator", True, 20_000, _SUPPLEMENT, _online),
 )
 """By name, in the order of the table."""

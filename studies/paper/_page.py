@@ -11,7 +11,7 @@ from studies.paper._experiment import Experiment
 from studies.paper._run import records_of
 from studies.records import Record
 
-__all__ = ["baselines_page", "page"]
+__all__ = ["page"]
 
 _HEAD = """\
 # The paper's experiments
@@ -33,14 +33,6 @@ on the way, which nobody can know without running them all. CPU seconds are thos
 and the largest size, on one thread. A section lists the commits that made its records; where there are
 several, the older records have not been made again yet. The paper's plants are development plants.
 """
-
-
-def baselines_page(folder: Path) -> str:
-    """Return the page of the methods on the same data, which is not in the paper."""
-    records, experiment = records_of("baselines", folder), EXPERIMENTS["baselines"]
-    made = "Made by `python -m studies page baselines` from `results/studies/paper.jsonl`; do not edit."
-    title, *lines = _section(experiment, records, "")
-    return "\n".join([title.removeprefix("#"), "", made, *lines]) + "\n"
 
 
 def page(folder: Path, figures: str) -> str:
