@@ -241,8 +241,8 @@ _REGULATOR = (
     "one row; LocalModel is not stopped.",
     "A full quadratic critic is exact because the truth has that form; the supplement's has no products of "
     "state and action.",
-    "The records of the supplement's settings were made with the 5 and 10 entries of each row of P that it keeps. "
-    "The present version keeps all candidates and would draw these rows anew.",
+    "The records of the supplement's settings were made with the 5 and 10 entries of each row of P that it "
+    "keeps. The present version keeps all candidates and would draw these rows anew.",
 )
 _PORTRAIT = (
     "Ours trains with the defaults; the supplement's settings run for the 300 updates of the figure.",
