@@ -11,7 +11,7 @@ from docs.commands import commands, fault
 from docs.pages import PAGES, ROOT, Code, code, links
 
 SHELL = {"bash", "console"}
-# C and TOML are used by test_export_commands and test_assurance; "" are formulas, drawings and, indented,
+# C and TOML are used by test_export_commands; "" are formulas, drawings and, indented,
 # commands; a fence in braces is a directive of Sphinx.
 LANGUAGES = {"python", "text", "c", "toml", "", "{toctree}", "{eval-rst}"} | SHELL
 

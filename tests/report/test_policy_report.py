@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import warnings
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +19,7 @@ import torch
 import nopg
 from nopg.errors import ArgumentError, DataError, MissingExtraError, SupportWarning
 from nopg.evaluation import Assessment, Errors, Gain, OfflineEvaluator
+from nopg.evaluation._assessment import Verdict
 from nopg.report import PolicyReport, policy_report, write_report
 from nopg.report._fan import Fan, fans_table
 from nopg.report._influential import InfluentialPart
@@ -280,3 +282,31 @@ def test_a_policy_is_called_better_or_worse_beyond_2_5_per_cent(
     some = Assessment(1.0, (0.5, 1.5), Errors(0.2, 0.1), 0.0, 1.0, "ok", (), cast(Any, None))
     said = sentence(some, some, Gain(mean, (low, high)))
     assert said.startswith(f"By the data this policy {words} the logged behaviour:")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "finding"),
+    [
+        (0.0, 0.009, "ok", "kept"),
+        (0.0, 0.009, "weak", "not shown"),
+        (0.0, 0.02, "ok", "not shown"),
+        (0.02, 0.5, "weak", "exceeded"),
+    ],
+)
+def test_a_limit_on_a_risk_is_kept_exceeded_or_not_shown(
+    report: PolicyReport, low: float, high: float, verdict: Verdict, finding: str
+) -> None:
+    (risk,) = report.risks.values()
+    risk = replace(risk, low=low, high=high, verdict=verdict)
+    assert risk.finding(0.01) == finding
+    limited = replace(report, risks={"too full": risk}, most=0.01)
+    assert finding in _risks(limited)
+    assert limited.facts["risks"]["too full"]["finding"] == finding
+    assert "at most 1" in _risks(limited)
+
+
+def test_a_limit_needs_regions_and_is_a_probability(result: TrainingResult) -> None:
+    with pytest.raises(ArgumentError, match="give a probability, and regions"):
+        policy_report(result, most=0.01)
+    with pytest.raises(ArgumentError, match="most is 2"):
+        policy_report(result, regions=["abs(x) > 1"], most=2.0)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nopg.cli._guard import GuardFile, read_guard
-from nopg.cli._hazards import read_hazards
 from nopg.cli._options import AsJson, Column, Hold, Overwrite, Run, beside, held_values, run_name
 from nopg.cli._screen import ERR, print_json, show
-from nopg.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from nopg.report import AssuranceCase
 
 
 def report(
@@ -26,18 +20,9 @@ def report(
             "--out",
             "-o",
             help="The HTML file; a JSON file with the same content is written beside it.",
-            show_default="RUN-report.html, with --assurance RUN-assurance.html",
+            show_default="RUN-report.html",
         ),
     ] = None,
-    assurance: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="TOML file with hazards; the page is then a template of a safety case.",
-            show_default=False,
-        ),
-    ] = None,
-    guard: GuardFile = None,
     region: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,6 +37,15 @@ def report(
             show_default="the horizon of the discount",
         ),
     ] = None,
+    most: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Largest tolerated probability of entering a region, e.g. 0.01.",
+            show_default=False,
+        ),
+    ] = None,
     column: Column = None,
     hold: Hold = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of RUN")] = None,
@@ -60,30 +54,19 @@ def report(
 ) -> None:
     """Write a report on what a controller will do before it runs, as one HTML file.
 
-    The file needs no network. Examples: `nopg report tank --region 'level > 1.5' --steps 50`,
-    `nopg report tank --assurance hazards.toml --guard guard.toml`
+    The file needs no network. Example: `nopg report tank --region 'level > 1.5' --most 0.01 --steps 50`
     """
     from nopg.report import policy_report
     from nopg.report._policy_report import report_files
     from nopg.training import load
 
-    path = out or beside(run, f"-{'report' if assurance is None else 'assurance'}.html")
+    path = out or beside(run, "-report.html")
     report_files(path, overwrite=overwrite)  # before the work, not after it
-    if assurance is not None:
-        if region or column or hold:
-            raise ArgumentError(
-                "--assurance takes the regions of its file; leave --region, --column, --hold out"
-            )
-        case = _assurance_case(run, assurance, guard, steps=steps, title=title)
-        written = [str(file) for file in case.save(path, overwrite=overwrite)]
-        _print_case(case, written, as_json=as_json)
-        return
-    if guard is not None:
-        raise ArgumentError("--guard is for --assurance and for nopg export; leave it out")
     found = policy_report(
         load(run),
         regions=region or (),
         steps=steps,
+        most=most,
         columns=column,
         held=held_values(hold),
         title=title or run_name(run),
@@ -95,32 +78,5 @@ def report(
         return
     show(found.sentence)
     for name, risk in found.risks.items():
-        show(f"{name}: {risk}")
-    show(f"written: {' and '.join(written)}", ERR)
-
-
-def _assurance_case(
-    run: Path, hazards: Path, guard: Path | None, *, steps: int | None, title: str | None
-) -> AssuranceCase:
-    from nopg.report import assurance_case
-    from nopg.training import load
-
-    named, fallback = read_hazards(hazards)
-    return assurance_case(
-        load(run),
-        named,
-        guard=read_guard(run, guard),
-        fallback=fallback,
-        steps=steps,
-        title=title or f"Safety case template: {run_name(run)}",
-    )
-
-
-def _print_case(case: AssuranceCase, written: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"written": written, **case.facts})
-        return
-    for one in case.hazards:
-        show(f"{one.hazard.name}: {one.finding}; {'; '.join(map(str, one.limits))}")
-    show("A template: it claims no compliance with any standard.")
+        show(f"{name}: {risk}" + ("" if most is None else f"; the limit is {risk.finding(most)}"))
     show(f"written: {' and '.join(written)}", ERR)

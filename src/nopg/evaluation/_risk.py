@@ -107,6 +107,15 @@ class Risk:
         why = f": {'; '.join(self.reasons)}" if self.reasons else ""
         return f"between {chance(self.low)} and {chance(self.high)} ({self.verdict}{why})"
 
+    def finding(self, most: float) -> str:
+        """Return what is shown about a limit on this probability: "kept", "exceeded" or "not shown".
+
+        It is kept where the upper end is within the limit and the verdict is `ok`.
+        """
+        if self.low > most:
+            return "exceeded"
+        return "kept" if self.verdict == "ok" and self.high <= most else "not shown"
+
 
 def risk_along(
     paths: Paths, inside: Callable[[torch.Tensor], torch.Tensor], data: Transitions, steps: int

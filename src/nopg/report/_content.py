@@ -29,6 +29,7 @@ class ReportContent:
     gain: Gain
     seen: LoggedReturns | None
     risks: Mapping[str, Risk]
+    most: float | None
     variations: tuple[Variation, ...]
     influential: tuple[InfluentialPart, ...]
     maps: Mapping[str, Picture]

@@ -7,6 +7,7 @@ from typing import Any
 
 from nopg._json import plain_values
 from nopg._version import __version__
+from nopg.evaluation import Risk
 from nopg.report._content import ReportContent
 from nopg.report._page import thinned
 from nopg.report._pictures import Picture
@@ -41,7 +42,10 @@ def facts_of(report: ReportContent) -> dict[str, Any]:
             "reward_is_given": model.reward_function is not None,
             "noise_share": model.noise_share,
         },
-        "risks": {name: {**asdict(risk), "words": str(risk)} for name, risk in report.risks.items()},
+        "risks": {
+            name: {**asdict(risk), "words": str(risk), **_limit(risk, report.most)}
+            for name, risk in report.risks.items()
+        },
         "sensitivity": [asdict(variation) for variation in report.variations],
         "influential": [
             {
@@ -91,3 +95,7 @@ def facts_of(report: ReportContent) -> dict[str, Any]:
 def _numbers(picture: Picture) -> dict[str, list[float]]:
     columns, _ = thinned(picture.table, MOST_CELLS)
     return {name: [float(f"{value:.6g}") for value in column] for name, column in columns.items()}
+
+
+def _limit(risk: Risk, most: float | None) -> dict[str, Any]:
+    return {} if most is None else {"most": most, "finding": risk.finding(most)}

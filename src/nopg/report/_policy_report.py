@@ -40,6 +40,7 @@ class PolicyReport(ReportContent):
         gain: Of the policy over the logged behaviour.
         seen: Returns of the logged episodes, where these are long enough.
         risks: Of entering regions, by name.
+        most: The largest tolerated risk, if one was given.
         variations: The evaluation with this discount, then with others.
         influential: Groups of rows by their influence on the predicted return.
         maps: Training curve and maps by name; see `nopg.report.result_pictures`.
@@ -79,6 +80,7 @@ def policy_report(
     *,
     regions: Sequence[str] | Mapping[str, Region] = (),
     steps: int | None = None,
+    most: float | None = None,
     columns: Sequence[str] | None = None,
     held: Mapping[str, float] | None = None,
     title: str = "What the policy will do",
@@ -93,10 +95,14 @@ def policy_report(
         regions: Regions to avoid, see `OfflineEvaluator.risk`: expressions, or expressions and functions by
             name.
         steps: Steps within which entering counts; by default the length of the predicted paths.
+        most: The largest tolerated probability of entering one of the regions: the report says whether it
+            is kept, exceeded, or not shown by the data.
         columns: State columns of the maps; see `nopg.report.result_pictures`.
         held: Values of the other state columns on the maps.
         title: Title of the page.
     """
+    if most is not None and not (0.0 <= most <= 1.0 and regions):
+        raise ArgumentError(f"most is {most}; give a probability, and regions that it is for")
     data, evaluator = result.data, result.evaluator
     maps = result_pictures(result, data, columns=columns, held=held)
     policy, logged = result.evaluation, evaluator.logged()
@@ -114,6 +120,7 @@ def policy_report(
         gain=gain,
         seen=logged_returns(data, result.discount),
         risks=risks,
+        most=most,
         variations=(Variation.of(result.discount, policy, gain), *vary_discount(result)),
         influential=influential_parts(result),
         maps=maps,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from nopg._version import __version__
 from nopg.data import Schema
+from nopg.evaluation import Risk
 from nopg.inspect import Grade
 from nopg.inspect._columns import Column
 from nopg.inspect._wording import chance, count_of
@@ -266,17 +267,23 @@ def _risks(report: ReportContent) -> str:
         return section("Risks", paragraph(text))
     interval = report.data.schema.interval
     rows = [
-        (name, steps_text(risk.steps, interval), str(risk), f"{risk.rows_inside}")
+        (name, steps_text(risk.steps, interval), str(risk), f"{risk.rows_inside}", *_limit(risk, report.most))
         for name, risk in report.risks.items()
     ]
+    heads = ["region", "within", "probability", "logged states inside"]
+    heads += [] if report.most is None else [f"at most {chance(report.most)}"]
     return section(
         "Risks",
         paragraph(
             "Probability that the policy enters a region from the starts. The upper end counts leaving the "
             "data as entering."
         ),
-        table(("region", "within", "probability", "logged states inside"), rows, numbers=(1, 3), long=2),
+        table(heads, rows, numbers=(1, 3), long=2),
     )
+
+
+def _limit(risk: Risk, most: float | None) -> tuple[str, ...]:
+    return () if most is None else (risk.finding(most),)
 
 
 def _sensitivity(report: ReportContent) -> str:
