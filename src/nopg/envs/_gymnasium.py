@@ -1,4 +1,4 @@
-"""Plants as Gymnasium environments: episodes, spaces, seeds, rendering, and registered ids."""
+"""Plants as Gymnasium environments: episodes, spaces, seeds, frames, and registered ids."""
 
 from typing import Any, ClassVar, Literal
 
@@ -9,7 +9,6 @@ import torch
 from nopg._seeding import generator
 from nopg._typing import as_tensor
 from nopg.envs._cart_pole import CartPole
-from nopg.envs._drawing import drawing_of, frame, require_pygame
 from nopg.envs._environment import Environment
 from nopg.envs._lqr import LQR
 from nopg.envs._mountain_car import MountainCar
@@ -22,7 +21,7 @@ try:
 except ImportError:
     raise MissingExtraError("gymnasium", "gymnasium") from None
 
-RenderMode = Literal["rgb_array", "human"]
+RenderMode = Literal["rgb_array"]
 Vector = npt.NDArray[np.float64]
 
 
@@ -43,7 +42,7 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
 
     Args:
         environment: The plant.
-        render_mode: "rgb_array" for frames from `render`, "human" for a window that shows every step.
+        render_mode: "rgb_array" for frames from `render`: the states of the episode so far.
 
     Example:
         >>> env = GymnasiumEnvironment(Pendulum(start="upright"))
@@ -55,19 +54,15 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
         (False, False, [2.0])
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"], "render_fps": 30}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}  # type: ignore[misc]
 
     def __init__(self, environment: Environment, *, render_mode: RenderMode | None = None) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ArgumentError(f"render_mode must be 'rgb_array' or 'human', got {render_mode!r}")
+            raise ArgumentError(f"render_mode must be 'rgb_array', got {render_mode!r}")
         self.environment = environment
         self.render_mode = render_mode
-        if render_mode is not None:
-            require_pygame()
-            self._drawing = drawing_of(environment)
-        self._window: Any = None
         self._state: torch.Tensor | None = None
-        self._action: torch.Tensor | None = None
+        self._shown: list[torch.Tensor] = []
 
         dimensions = (len(environment.state_names),)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, dimensions, np.float64)
@@ -81,13 +76,12 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
         super().reset(seed=seed)
         rng = generator(int(self.np_random.integers(2**63)), "initial states")
         state, names = (options or {}).get("state"), self.environment.state_names
-        self._action = None
         self._state = (
             self.environment.initial(1, rng=rng)
             if state is None
             else _row(state, names, "the state to start in")
         )
-        self._render_window()
+        self._shown = [self._state[0]]
         return _observation(self._state), {}
 
     def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
@@ -103,44 +97,30 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
         reward = self.environment.reward(s, a, s_next).item()
         terminated = bool(self.environment.terminal(s_next).item())
 
-        self._state, self._action = s_next, a
-        self._render_window()
+        self._state = s_next
+        self._shown.append(s_next[0])
         return _observation(s_next), reward, terminated, False, {"applied_action": a[0].numpy().copy()}
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return the frame (400, 600, 3) with "rgb_array", show it with "human", else do nothing."""
+        """Return a frame (400, 600, 3) with the states of the episode so far; nothing without a mode."""
         if self.render_mode is None:
             return None
         if self._state is None:
             raise gymnasium.error.ResetNeeded("there is nothing to draw yet; call reset() before render()")
-        action = None if self._action is None else self._action[0].tolist()
-        surface = self._drawing(self.environment, self._state[0].tolist(), action).finished()
-        if self.render_mode == "rgb_array":
-            return frame(surface)
-        self._show(surface)
-        return None
-
-    def close(self) -> None:
-        """Close the window, if there is one."""
-        if self._window is not None:
-            require_pygame().display.quit()
-            self._window = None
-
-    def _render_window(self) -> None:
-        if self.render_mode == "human":
-            self.render()
-
-    def _show(self, surface: Any) -> None:
-        pygame = require_pygame()
-        if self._window is None:
-            pygame.display.init()
-            self._window = pygame.display.set_mode(surface.get_size())
-            pygame.display.set_caption(type(self.environment).__name__)
-            self._clock = pygame.time.Clock()
-        self._window.blit(surface, (0, 0))
-        pygame.event.pump()
-        pygame.display.flip()
-        self._clock.tick(self.metadata["render_fps"])
+        try:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise MissingExtraError("matplotlib", "figures") from None
+        names, states = self.environment.state_names, torch.stack(self._shown).numpy()
+        canvas: Any = FigureCanvasAgg(Figure(figsize=(6, 4), dpi=100, layout="constrained"))
+        panels = canvas.figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, name, column in zip(panels, names, states.T, strict=True):
+            axes.plot(column)
+            axes.set_ylabel(name)
+        panels[-1].set_xlabel("step")
+        canvas.draw()
+        return np.asarray(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()
 
 
 def _observation(states: torch.Tensor) -> Vector:
