@@ -14,8 +14,8 @@ import torch
 from nopg.baselines import OFFLINE_METHODS, OfflineMethod, Snapshot, train_offline
 from nopg.baselines._batches import BatchBuffer
 from nopg.baselines._isolation import own_randomness
+from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Transitions
-from nopg.data.io import to_d3rlpy
 from nopg.envs import Pendulum, simulate
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from paper_studies.baseline_cases import (

@@ -90,7 +90,7 @@ def test_a_sheet_of_a_workbook_is_read(folder: Path) -> None:
         (["gone.csv"], "there is no file"),
         (["gone-*.csv"], "no file matches"),
         (["log-9.csv", "a.parquet"], "several kinds (csv, parquet)"),
-        (["a.npz", "b.npz"], "only CSV and Parquet may be several"),
+        (["a.xlsx", "b.xlsx"], "only CSV and Parquet may be several"),
         (["log-9.csv", "--sql", "SELECT 1"], "a query is given"),
         (["log-9.csv", "--separator", ";;"], "give one character"),
     ],
@@ -98,7 +98,7 @@ def test_a_sheet_of_a_workbook_is_read(folder: Path) -> None:
 def test_data_that_cannot_be_read_are_refused_in_one_line(
     folder: Path, data: list[str], expected: str
 ) -> None:
-    for name in ("a.parquet", "a.npz", "b.npz"):
+    for name in ("a.parquet", "a.xlsx", "b.xlsx"):
         (folder / name).write_bytes(b"x")
     code, _, shown = run(*(folder / one if "." in one else one for one in data), *COLUMNS)
     assert code == 1

@@ -1,19 +1,18 @@
-"""Files: what goes through CSV, Parquet, HDF5 and npz comes out to the bit, with the right ends."""
+"""Files: what goes through CSV and Parquet comes out to the bit, with the right ends."""
 
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from data.io_cases import assert_same, grid, walks
-from nopg.data import Transitions, io
-from nopg.data.io import read_csv, read_hdf5, read_parquet, write_csv, write_parquet
+from nopg.data import Transitions
+from nopg.data.io import read_csv, read_parquet, write_csv, write_parquet
 from nopg.errors import DataError
 
 GRID: dict[str, Any] = {
@@ -43,17 +42,6 @@ def test_a_grid_and_walks_come_back_from_csv(tmp_path: Path) -> None:
         assert_same(read_csv(tmp_path / "data.csv", **roles), data)
 
 
-@pytest.mark.parametrize("kind", ["hdf5", "npz"])
-def test_a_grid_and_walks_come_back_from_files_of_arrays(tmp_path: Path, kind: str) -> None:
-    for data, roles in ((grid(), GRID), (walks(), WALKS)):
-        names = {"state_names": roles["states"], "action_names": roles["actions"]}
-        names |= {
-            name: roles[name] for name in ("angles", "units", "bounds", "initial_states") if name in roles
-        }
-        path = write_arrays(tmp_path / f"data.{kind}", arrays_of(data))
-        assert_same(getattr(io, f"read_{kind}")(path, **names), data)
-
-
 def test_what_the_user_says_wins_over_what_a_parquet_file_says(tmp_path: Path) -> None:
     write_parquet(grid(), tmp_path / "data.parquet")
     data = read_parquet(tmp_path / "data.parquet", angles={}, initial_states=[[1.0, 2.0]])
@@ -76,33 +64,9 @@ def logged(rows: int = 4) -> dict[str, Any]:
     }
 
 
-def write_arrays(path: Path, arrays: dict[str, Any]) -> Path:
-    if path.suffix == ".npz":
-        np.savez(path, **arrays)
-        return path
-    with h5py.File(path, "w") as file:
-        for name, values in arrays.items():
-            file[name] = values
-    return path
-
-
-def arrays_of(data: Transitions) -> dict[str, Any]:
-    arrays = {
-        "observations": data.states,
-        "actions": data.actions,
-        "rewards": data.rewards,
-        "next_observations": data.next_states,
-        "terminals": data.terminated,
-        "timeouts": data.truncated,
-    } | ({} if data.episodes is None else {"episodes": data.episodes})
-    return {name: tensor.numpy() for name, tensor in arrays.items()}
-
-
 def through(kind: str, folder: Path, arrays: dict[str, Any]) -> Transitions:
     """Write arrays in a format and read them again."""
     path = folder / f"log.{kind}"
-    if kind in ("hdf5", "npz"):
-        return getattr(io, f"read_{kind}")(write_arrays(path, arrays))  # type: ignore[no-any-return]
     table = pa.table({name: np.ravel(values) for name, values in arrays.items()})
     roles: dict[str, Any] = {"states": ["observations"], "actions": ["actions"], "reward": "rewards"}
     if "next_observations" in arrays:
@@ -114,7 +78,7 @@ def through(kind: str, folder: Path, arrays: dict[str, Any]) -> Transitions:
     return read_parquet(path, **roles)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "hdf5", "npz"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_terminated_and_truncated_differ_in_each_format(tmp_path: Path, kind: str) -> None:
     end = np.array([False, False, False, True])
 
@@ -138,13 +102,13 @@ def test_terminated_and_truncated_differ_in_each_format(tmp_path: Path, kind: st
     assert explicit.truncated.tolist() == end.tolist()
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "hdf5", "npz"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_unconnected_rows_without_next_states_are_refused_with_the_reason(tmp_path: Path, kind: str) -> None:
     with pytest.raises(DataError, match="4 rows are unconnected"):
         through(kind, tmp_path, logged() | {"episode": np.arange(4)})
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "hdf5", "npz"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_lone_done_counts_as_terminated_with_one_warning_in_each_format(
     tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -248,15 +212,3 @@ def test_four_of_forty_columns_of_two_gigabytes_load_within_one(tmp_path: Path) 
 
 
 # HDF5.
-
-
-def test_hdf5_keys_are_free_and_may_lie_in_groups(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "run.h5", "w") as file:
-        file["sensors/level"], file["sensors/flow"] = np.arange(4.0), np.arange(4) * 2
-        file["valve"], file["score"] = np.ones((4, 1)), np.zeros((4, 1))
-        file.create_dataset("packed", data=np.zeros(1000), compression="gzip")
-    data = read_hdf5(
-        tmp_path / "run.h5", states=["sensors/level", "sensors/flow"], actions="valve", reward="score"
-    )
-    assert data.schema.states == ("sensors/level", "sensors/flow")
-    assert data.next_states.tolist() == [[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]

@@ -15,17 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.io_cases import assert_same, grid, walks
+from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Schema, Transitions
 from nopg.data.io import (
     from_dataframe,
-    from_gymnasium,
     read_csv,
-    read_hdf5,
     read_minari,
     read_parquet,
-    to_d3rlpy,
     to_dataframe,
-    write_minari,
     write_parquet,
 )
 from nopg.data.io._shift import shift
@@ -339,10 +336,7 @@ def test_units_and_bounds_belong_to_columns_and_make_sense(change: dict[str, Any
         ("pandas", "pandas", lambda data, path: read_csv(path, **ROLES)),
         ("pyarrow", "parquet", write_parquet),
         ("pyarrow", "parquet", lambda data, path: read_parquet(path, **ROLES)),
-        ("h5py", "hdf5", lambda data, path: read_hdf5(path)),
         ("minari", "minari", lambda data, path: read_minari("a-v0")),
-        ("minari", "minari", lambda data, path: write_minari(data, "a-v0")),
-        ("gymnasium", "gymnasium", lambda data, path: from_gymnasium("A", list, episodes=1, seed=0)),
         ("d3rlpy", "baselines", lambda data, path: to_d3rlpy(data)),
     ],
 )

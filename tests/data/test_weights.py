@@ -5,24 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from data.io_cases import assert_same, bits, grid, walks
-from nopg.data import Transitions, io
+from nopg.baselines._replay_buffer import to_d3rlpy
+from nopg.data import Transitions
 from nopg.data._held_out import duplicate_groups
 from nopg.data.io import (
     from_dataframe,
     read_csv,
-    read_minari,
     read_parquet,
-    to_d3rlpy,
     to_dataframe,
     write_csv,
-    write_minari,
     write_parquet,
 )
 from nopg.errors import DataError
@@ -119,41 +116,6 @@ def test_weights_come_back_from_tables_and_csv_by_name(tmp_path: Path) -> None:
     assert_same_weights(from_dataframe(to_dataframe(data), **WALKS, weight="weight"), data)
     write_csv(data, tmp_path / "data.csv")
     assert_same_weights(read_csv(tmp_path / "data.csv", **WALKS, weight="weight"), data)
-
-
-@pytest.mark.parametrize("kind", ["npz", "hdf5"])
-def test_weights_come_back_from_files_of_arrays_by_name(tmp_path: Path, kind: str) -> None:
-    data = weighted(grid())
-    assert data.weights is not None
-    arrays: dict[str, torch.Tensor] = {
-        "states": data.states,
-        "actions": data.actions,
-        "rewards": data.rewards,
-        "next_states": data.next_states,
-        "terminated": data.terminated,
-        "weights": data.weights,
-    }
-    path = tmp_path / f"data.{kind}"
-    if kind == "npz":
-        plain: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
-        np.savez(path, **plain)
-    else:
-        with h5py.File(path, "w") as file:
-            for name, array in arrays.items():
-                file[name] = array.numpy()
-    read = getattr(io, f"read_{kind}")
-    assert_same_weights(read(path, weight="weights"), data)
-    assert read(path).weights is None
-
-
-@pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
-def test_weights_come_back_from_minari(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_format: Any
-) -> None:
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    data = weighted(walks())
-    written = write_minari(data, "plant/weighted-v0", data_format=data_format)
-    assert_same_weights(read_minari(written), data)
 
 
 def test_a_column_called_weight_may_be_in_kilograms() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from stable_baselines3.common.evaluation import evaluate_policy
 
 import nopg
+from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Schema
-from nopg.data.io import to_d3rlpy
 from nopg.envs import CartPole, Pendulum, collect_grid, simulate
 from nopg.envs._gymnasium import GymnasiumEnvironment
 from nopg.errors import ArgumentError

@@ -15,9 +15,9 @@ from nopg._checks import check_discount
 from nopg._typing import ArrayLike, as_tensor
 from nopg.baselines._action_range import action_range
 from nopg.baselines._isolation import one_thread, own_randomness, quiet_d3rlpy, require_d3rlpy
+from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.baselines._snapshot import Snapshot, check_snapshots
 from nopg.data import Schema, Transitions
-from nopg.data.io import to_d3rlpy
 from nopg.errors import ArgumentError
 
 OfflineMethod = Literal["bc", "ddpg", "td3+bc", "iql", "cql"]

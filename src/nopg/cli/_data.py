@@ -12,7 +12,7 @@ import typer
 
 from nopg._columns import NO_REWARD
 from nopg.cli._derived import derive, exogenous_of, missing_of, uses_derived
-from nopg.cli._sources import kind_of
+from nopg.cli._sources import frame_of, kind_of
 from nopg.cli._toml import read_toml
 from nopg.errors import ArgumentError
 
@@ -58,8 +58,8 @@ class DataOptions:
         list[str],
         typer.Argument(
             metavar="DATA...",
-            help="A CSV, Parquet, Excel, HDF5 or NPZ file; several CSV or Parquet files, a glob or a folder "
-            "of them; a DuckDB or SQLite file with `--sql`; or `minari:ID`.",
+            help="A CSV, Parquet or Excel file; several CSV or Parquet files, a glob or a folder of them;"
+            " a DuckDB or SQLite file with `--sql`; or `minari:ID`.",
             show_default=False,
         ),
     ]
@@ -246,19 +246,14 @@ class DataOptions:
             roles = {"reward": False} | roles
         if kind == "parquet":
             return io.read_parquet(self._paths, **roles, **settings)
-        if kind in ("hdf5", "npz"):
-            read = io.read_hdf5 if kind == "hdf5" else io.read_npz
-            return read(self.data[0], **_keys(roles), **settings)
         return self._read_table(kind, roles | settings)
 
     def _read_table(self, kind: str, roles: dict[str, Any]) -> Transitions:
         from nopg.data import io
 
         self._check_roles(kind, roles)
-        if kind == "sql":
-            return io.from_sql(self.sql or "", self.data[0], **roles)
-        if kind == "excel":
-            return io.read_excel(self.data[0], sheet=self.sheet, **roles)
+        if kind != "csv":
+            return io.from_dataframe(frame_of(self.data[0], sheet=self.sheet, sql=self.sql), **roles)
         return io.read_csv(self._paths, **self._layout, decimal=self.decimal, **roles)
 
     def _check_roles(self, kind: str, roles: dict[str, Any]) -> None:
@@ -282,14 +277,6 @@ class DataOptions:
     def _layout(self) -> dict[str, Any]:
         separator = "\t" if self.separator in {"tab", "\\t"} else self.separator
         return {"separator": separator, "encoding": self.encoding}
-
-
-def _keys(roles: dict[str, Any]) -> dict[str, Any]:
-    """Return roles as the readers of arrays take them: one key alone may be that of a matrix."""
-    return {
-        name: value[0] if isinstance(value, list) and len(value) == 1 else value
-        for name, value in roles.items()
-    }
 
 
 def _angles(texts: Sequence[str]) -> dict[str, float]:

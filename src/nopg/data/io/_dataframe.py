@@ -1,4 +1,4 @@
-"""pandas data frames."""
+"""Data frames: of pandas, or of any library that speaks Arrow."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LISTS = ("states", "actions", "next_states", "exogenous")
 _SINGLE = ("reward", "terminated", "truncated", "episode", "time", "weight", "begins")
 
 
-def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitions:
-    """Read a pandas table, whose columns are named by role.
+def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
+    """Read a table of pandas, or of any library that speaks Arrow (Polars, pyarrow, DuckDB), by role.
 
     Roles that are not given are looked up under their usual names (`next_<state>`, `terminated` or
     `terminals`, `truncated` or `timeouts`, `episode`), which is logged; False means that there is none. A
@@ -89,13 +89,37 @@ def from_dataframe(frame: pd.DataFrame, **columns: Unpack[Columns]) -> Transitio
     """
     pd = extra("pandas")
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"frame is a {type(frame).__name__}; give a pandas DataFrame")
+        if not hasattr(frame, "__arrow_c_stream__"):
+            raise DataError(
+                f"frame is a {type(frame).__name__}; give a table of pandas, Polars, pyarrow or DuckDB "
+                "(a Polars LazyFrame after .collect())"
+            )
+        return _from_arrow(extra("pyarrow").table(frame), columns)
     source, names = "the table", [str(name) for name in frame.columns]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
     given, settings = split_arguments(_by_text(columns, frame.columns), Columns)
     roles = resolve_columns(names, source, **given)
     return to_transitions(record(take_from(table_of(frame, roles), roles), roles, source), **settings)
+
+
+def _from_arrow(table: Any, columns: Mapping[str, Any]) -> Transitions:
+    """Read a table of pyarrow."""
+    from nopg.data.io._parquet import completed, plain_column
+
+    source = "the table"
+    names = [str(name) for name in table.column_names]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
+    given, settings = split_arguments(completed(columns, table.schema.metadata, source), Columns)
+    roles = resolve_columns(names, source, **given)
+    if table.num_rows == 0:
+        raise DataError(f"{source}: there are no rows; give at least one transition")
+    found = {
+        name: np.concatenate([plain_column(chunk, name, source) for chunk in table.column(name).chunks])
+        for name in roles.needed
+    }
+    return to_transitions(record(take_from(found, roles), roles, source), **settings)
 
 
 def to_dataframe(data: Transitions) -> pd.DataFrame:

@@ -18,11 +18,7 @@ _LONGEST_RUNS, _SMALL_TABLE = 1000, 1 << 28
 _EXTRAS = {
     "pandas": "pandas",
     "pyarrow": "parquet",
-    "h5py": "hdf5",
     "d3rlpy": "baselines",
-    "openpyxl": "excel",
-    "duckdb": "duckdb",
-    "rosbags": "rosbags",
 }
 
 

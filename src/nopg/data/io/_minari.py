@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg.data._episodes import contiguous_runs
-from nopg.data._schema import Schema
+from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
-from nopg.data.io._files import check_declared, extra
-from nopg.data.io._gymnasium import flatten, space_columns
-from nopg.data.io._hdf5 import check_dataset, find_datasets
-from nopg.data.io._metadata import KEY, complete, dump, load
+from nopg.data.io._files import check_declared, check_stored, extra
 from nopg.data.io._recording import Recording
 from nopg.data.io._roles import Settings, split_arguments
 from nopg.data.io._transitions import to_transitions
-from nopg.errors import ArgumentError, DataError
-
-_EPISODE, _WEIGHT, _BEGINS = "nopg_episode", "nopg_weight", "nopg_begins"
-_ARROW_BATCH = 131_072  # Minari reads only the first batch of an Arrow episode, which ends here
+from nopg.errors import DataError
 
 
 def read_minari(
@@ -42,78 +35,23 @@ def read_minari(
     Args:
         dataset: A `minari.MinariDataset`, the id of one on this machine, or its folder.
         keys: The parts of a dictionary of observations to use, in order.
-        state_names: Names of the state columns; those stored, else `s0, s1, …` if absent.
-        action_names: Names of the action columns; those stored, else `a0, a1, …` if absent.
+        state_names: Names of the state columns; `s0, s1, …` if absent.
+        action_names: Names of the action columns; `a0, a1, …` if absent.
         settings: `angles`, `units`, `bounds` (those of the spaces if absent), `initial_states`, `missing`
             ("refuse" or "drop"), … as in `from_dataframe`.
     """
     split_arguments(settings, Settings)
     opened, source = _open(dataset)
-    described = opened.storage.metadata.get(KEY)
-    known: dict[str, Any] = {} if described is None else load(described, source)
-    state_names, action_names = state_names or known.get("states"), action_names or known.get("actions")
-    names, bounds = space_columns(opened, state_names, action_names, keys, f"{source}: ")
+    names, bounds = _space_columns(opened, state_names, action_names, keys, f"{source}: ")
     check_declared(source, int(opened.total_steps), 2 * len(names[0]) + len(names[1]) + 1)
 
     parts = list(_episodes(opened, source, keys))
     if not parts:
         raise DataError(f"{source}: there are no episodes; record at least one")
     columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    if not known.get("connected", True):
-        del columns["episodes"]
-    stored = {name: known[name] for name in Settings.__annotations__ if name in known} or {"bounds": bounds}
-    recording = Recording(source=source, names=names, **columns)
-    return to_transitions(recording, **complete(stored, settings))
-
-
-def write_minari(
-    data: Transitions,
-    dataset_id: str,
-    *,
-    data_format: Literal["hdf5", "arrow", "parquet"] = "hdf5",
-    env: Any = None,
-    **description: Any,
-) -> Any:
-    """Write a Minari dataset into Minari's folder, and return it.
-
-    Minari stores T + 1 states for T steps. Rows in which a next state is not the next row's state, and
-    rows without episodes, become episodes of their own; `read_minari` joins them again.
-
-    Args:
-        data: The transitions.
-        dataset_id: For example `plant/pump-v0`.
-        data_format: How the numbers are stored; floats are read back to the bit from each.
-        env: The environment, its id or its spec, where there is one.
-        description: `author`, `algorithm_name`, `description`, … of `minari.create_dataset_from_buffers`.
-    """
-    minari = extra("minari")
-    from gymnasium import spaces
-    from minari.data_collector import EpisodeBuffer
-
-    runs = contiguous_runs(data)
-    longest = max(run.stop - run.start for run in runs)
-    if data_format != "hdf5" and longest >= _ARROW_BATCH:
-        raise DataError(
-            f"an episode of {longest} steps cannot be read back whole from Minari's {data_format} files; "
-            "write data_format='hdf5'"
-        )
-    # Minari warns about fields that only a published dataset needs.
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*(is set to None|env_spec is None).*", UserWarning)
-        try:
-            written = minari.create_dataset_from_buffers(
-                dataset_id,
-                [EpisodeBuffer(**_buffer(data, run)) for run in runs],
-                env=env,
-                observation_space=_box(data.schema, data.schema.states, spaces),
-                action_space=_box(data.schema, data.schema.actions, spaces),
-                data_format=data_format,
-                **description,
-            )
-        except ValueError as error:
-            raise ArgumentError(f"Minari cannot write {dataset_id!r}: {error}") from error
-    written.storage.update_metadata({KEY: dump(data)})
-    return written
+    if settings.get("bounds") is None:
+        settings["bounds"] = bounds
+    return to_transitions(Recording(source=source, names=names, **columns), **settings)
 
 
 def _open(dataset: Any) -> tuple[Any, str]:
@@ -158,9 +96,9 @@ def _check_files(folder: Path, source: str) -> None:
         import h5py
 
         with h5py.File(file, "r") as tree:
-            for key, array in find_datasets(tree, str(file)).items():
+            for key, array in _find_datasets(tree, str(file)).items():
                 # Infos may hold any type, but Minari reads them too.
-                check_dataset(array, f"{file}: {key!r}", numbers=key.count("/") == 1)
+                _check_dataset(array, f"{file}: {key!r}", numbers=key.count("/") == 1)
 
 
 def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[dict[str, npt.NDArray[Any]]]:
@@ -169,7 +107,7 @@ def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[
             # One at a time: Minari would assign the later batches of an Arrow episode to the next one.
             episode = next(iter(opened.storage.get_episodes([index])))
             steps = int(next(iter(opened.storage.get_episode_metadata([index])))["total_steps"])
-            observations, actions = flatten(episode["observations"], keys), flatten(episode["actions"])
+            observations, actions = _flatten(episode["observations"], keys), _flatten(episode["actions"])
             rewards = np.asarray(episode["rewards"], dtype=np.float64).reshape(-1)
         except Exception as error:  # as above
             raise DataError(
@@ -181,45 +119,100 @@ def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[
                 f"{source}: episode {index} declares {steps} steps, but has states for {lengths[0]}, "
                 f"{lengths[1]} actions, {lengths[2]} rewards and {lengths[3]} flags"
             )
-        infos = episode.get("infos") or {}
-        numbers = np.asarray(infos.get(_EPISODE, np.full(steps, index)), dtype=np.int64)[:steps]
-        part = {
+        yield {
             "states": observations[:-1],
             "actions": actions,
             "rewards": rewards,
             "next_states": observations[1:],
             "terminated": np.asarray(episode["terminations"], dtype=np.bool_),
             "truncated": np.asarray(episode["truncations"], dtype=np.bool_),
-            "episodes": numbers,
+            "episodes": np.full(steps, index),
         }
-        if _WEIGHT in infos:
-            part["weights"] = np.asarray(infos[_WEIGHT], dtype=np.float64)[:steps]
-        if _BEGINS in infos:
-            part["begins"] = np.asarray(infos[_BEGINS], dtype=np.bool_)[:steps]
-        yield part
 
 
-def _buffer(data: Transitions, rows: slice) -> dict[str, Any]:
-    """Return one run as a Minari episode: T steps and T + 1 states, and the number of its episode."""
-    steps = rows.stop - rows.start
-    number = 0 if data.episodes is None else int(data.episodes[rows.start])
-    last = slice(rows.stop - 1, rows.stop)
-    # Lists: Minari's Arrow cannot read vectors back.
-    infos: dict[str, list[Any]] = {_EPISODE: [number] * (steps + 1)}
-    if data.weights is not None:
-        infos[_WEIGHT] = [*data.weights[rows].tolist(), 1.0]
-    if data.begins is not None:
-        infos[_BEGINS] = [*map(int, data.begins[rows]), 0]
-    return {
-        "observations": np.concatenate([data.states[rows].numpy(), data.next_states[last].numpy()]),
-        "actions": data.actions[rows].numpy(),
-        "rewards": data.rewards[rows].numpy(),
-        "terminations": data.terminated[rows].numpy(),
-        "truncations": data.truncated[rows].numpy(),
-        "infos": infos,
-    }
+def _space_columns(
+    owner: Any,
+    state_names: Sequence[str] | None,
+    action_names: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    source: str = "",
+) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], dict[str, tuple[float, float]]]:
+    """Return the names and the finite bounds of the columns of the owner's observations and actions."""
+    boxes = (
+        _boxes(owner.observation_space, f"{source}the observation space", keys),
+        _boxes(owner.action_space, f"{source}the action space"),
+    )
+    widths = sum(box.low.size for box in boxes[0]), sum(box.low.size for box in boxes[1])
+    names = name_columns(state_names, action_names, widths, source)
+    both = [*boxes[0], *boxes[1]]
+    low, high = np.concatenate([[box.low.ravel(), box.high.ravel()] for box in both], axis=1).tolist()
+    bounds = zip((*names[0], *names[1]), low, high, strict=True)
+    return names, {name: (a, b) for name, a, b in bounds if -math.inf < a < b < math.inf}
 
 
-def _box(schema: Schema, names: tuple[str, ...], spaces: Any) -> Any:
-    low, high = zip(*(schema.bounds.get(name, (-np.inf, np.inf)) for name in names), strict=True)
-    return spaces.Box(np.array(low), np.array(high), dtype=np.float64)
+def _flatten(value: Any, keys: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
+    """Return rows (n, d) of observations or actions, the chosen parts of a dictionary side by side."""
+    if isinstance(value, Mapping):
+        return np.concatenate([_flatten(value[key]) for key in keys or ()], axis=1)
+    array = np.asarray(value, dtype=np.float64)
+    return array.reshape(len(array), -1)
+
+
+def _boxes(space: Any, what: str, keys: Sequence[str] | None = None) -> list[Any]:
+    """Return the boxes of a space; one that is not made of boxes with one axis is refused."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        if keys is None:
+            raise DataError(f"{what} is a dictionary of {list(space.spaces)}; choose parts with keys=[…]")
+        if missing := [key for key in keys if key not in space.spaces]:
+            raise DataError(f"{what} has no part {missing[0]!r}; it has {list(space.spaces)}")
+        return [box for key in keys for box in _boxes(space.spaces[key], f"{what} {key!r}")]
+    if isinstance(space, spaces.Box) and len(space.shape) <= 1:
+        return [space]
+    raise DataError(
+        f"{what} is {space}; kernels need vectors of real numbers (a Box with one axis). Discrete and image "
+        "spaces cannot be used"
+    )
+
+
+def _find_datasets(tree: Any, source: str) -> dict[str, Any]:
+    """Return every dataset by its path; links are refused, because they may lead to other files."""
+    import h5py
+
+    found: dict[str, Any] = {}
+    pending = [("", tree)]
+    while pending:
+        prefix, group = pending.pop()
+        for name in group:
+            key, link = f"{prefix}{name}", group.get(name, getlink=True)
+            if not isinstance(link, h5py.HardLink):
+                raise DataError(
+                    f"{source}: {key!r} is a link to {getattr(link, 'filename', 'elsewhere')!r}; links are "
+                    "not followed. Copy the data into the file"
+                )
+            item = group[name]
+            if isinstance(item, h5py.Group):
+                # A hard link to a parent group would make the search endless.
+                if key.count("/") > 20:
+                    raise DataError(f"{source}: groups are nested more than 20 deep at {key!r}; flatten them")
+                pending.append((f"{key}/", item))
+            elif isinstance(item, h5py.Dataset):
+                found[key] = item
+    return found
+
+
+def _check_dataset(dataset: Any, source: str, *, numbers: bool = True) -> None:
+    """Refuse an array that lies in another file, holds no numbers, or declares more than it stores."""
+    if dataset.external or dataset.is_virtual:
+        raise DataError(f"{source} lies in another file; copy the data into this one")
+    if numbers and dataset.dtype.kind not in "fiub":
+        raise DataError(f"{source} holds {dataset.dtype}; give real numbers (text and objects are not read)")
+    if not dataset.shape:  # a scalar, or empty
+        if not numbers:
+            return
+        raise DataError(f"{source} is a single value; give one entry per row")
+    columns = int(np.prod(dataset.shape[1:], dtype=object))
+    check_declared(source, dataset.shape[0], columns)
+    filtered = dataset.id.get_create_plist().get_nfilters() > 0
+    check_stored(source, dataset.nbytes, dataset.id.get_storage_size(), compressed=filtered)

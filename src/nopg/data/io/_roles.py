@@ -69,13 +69,6 @@ class Columns(Settings, total=False):
     time_format: str | None
 
 
-class Keys(Columns, total=False):
-    """The arrays of a file by role: the key of a matrix, or keys of vectors; names and settings."""
-
-    state_names: Sequence[str] | None
-    action_names: Sequence[str] | None
-
-
 @dataclass(frozen=True, slots=True)
 class Roles:
     """The columns (or keys) of every role; None where a role is not filled.
@@ -163,32 +156,6 @@ def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Col
     if repeated := sorted({name for name in roles.numbers if roles.numbers.count(name) > 1}):
         raise DataError(f"{source}: {repeated} is given twice; a column has one role")
     return roles
-
-
-def resolve_keys(available: Sequence[str], source: str, **keys: Unpack[Keys]) -> Roles:
-    """Return the roles of the arrays of a file, all of which exist; D4RL's keys are the default."""
-
-    def usual(role: str) -> str:
-        if (found := _usual(role, available)) is None:
-            known, shown = " or ".join(map(repr, _USUAL_NAMES[role])), _shown(available)
-            raise DataError(f"{source}: there is no {known}; give {role}=…. The file has: {shown}")
-        return found
-
-    def listed(role: str, given: str | Sequence[str]) -> tuple[str, ...]:
-        return (given,) if isinstance(given, str) else _listed(role, given, source)
-
-    states, actions = keys.get("states") or usual("states"), keys.get("actions") or usual("actions")
-    has_none = keys.get("reward") is False and _usual("reward", available) is None
-    following = keys.get("next_states") or _usual("next_states", available)
-    names = {
-        "states": listed("states", states),
-        "actions": listed("actions", actions),
-        "reward": NO_REWARD if has_none else keys.get("reward") or usual("reward"),
-        "next_states": None if following in (None, "shift") else listed("next_states", following),
-        "state_names": keys.get("state_names") or (None if isinstance(states, str) else states),
-        "action_names": keys.get("action_names") or (None if isinstance(actions, str) else actions),
-    }
-    return _resolve({**keys, **names}, available, source)
 
 
 def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) -> Roles:

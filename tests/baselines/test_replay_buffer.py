@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from data.io_cases import grid, walks
+from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Transitions
-from nopg.data.io import to_d3rlpy
 
 
 def picked(buffer: Any) -> list[Any]:
