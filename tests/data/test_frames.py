@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from data.io_cases import assert_same, grid, walks
 from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Schema, Transitions
+from nopg.data._repairs import GAPS
 from nopg.data.io import (
     from_dataframe,
     read_csv,
@@ -27,6 +28,7 @@ from nopg.data.io import (
 )
 from nopg.data.io._shift import shift
 from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.inspect import describe
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
 NAN = float("nan")
@@ -192,8 +194,8 @@ def test_a_jump_in_time_truncates_where_next_states_were_logged_too() -> None:
 
 def test_time_that_runs_backwards_is_refused_with_its_row() -> None:
     with pytest.raises(DataError, match=r"time runs backwards at row 2 \(by 5\); sort the rows"):
-        read(log(t=[0.0, 6.0, 1.0, 2.0]), time="t")
-    assert len(read(log(t=[0.0, 6.0, 1.0, 2.0], episode=[0, 0, 1, 1]), time="t")) == 2
+        read(log(t=[5.0, 6.0, 1.0, 2.0]), time="t")
+    assert len(read(log(t=[5.0, 6.0, 1.0, 2.0], episode=[0, 0, 1, 1]), time="t")) == 2
 
 
 def test_a_gap_factor_is_above_one() -> None:
@@ -379,3 +381,29 @@ def test_a_list_of_states_that_names_no_column_is_refused(states: Any) -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0], "u": [1.0, 2.0], "r": [1.0, 2.0]})
     with pytest.raises(DataError, match=r"states is .*give the names of the columns as a list"):
         from_dataframe(frame, states=states, actions=["u"], reward="r")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"next_states": "shift"},
+        {"resample": "hold"},
+        {"resample": "mean"},
+        {"missing": "hold 3"},
+        {"gap_factor": 1.5},
+    ],
+    ids=str,
+)
+def test_a_dropped_sample_is_no_transition_over_two_intervals(settings: dict[str, Any]) -> None:
+    kept = np.sort(np.random.default_rng(0).permutation(2_000)[:1_920])  # 4 % of the samples are missing
+    frame = pd.DataFrame({"x": kept.astype(float), "u": 0.0, "r": 0.0, "t": kept.astype(float)})
+    data = read(frame, time="t", **settings)
+    if "resample" in settings:  # a regular grid, on which missing samples are held and counted
+        assert len(data) == kept[-1] - kept[0]
+        assert sum(data.repairs.counts.values()) > 0
+        return
+    steps = (data.next_states - data.states)[:, 0]  # the state is the time in intervals
+    assert set(steps.tolist()) == {1.0}
+    assert data.repairs.counts[GAPS] == int((np.diff(kept) > 1).sum())
+    assert "of the steps are longer" in " ".join(str(describe(data)).split())

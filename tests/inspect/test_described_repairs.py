@@ -49,7 +49,7 @@ def test_irregular_steps_are_worth_a_look_and_gaps_are_not() -> None:
     assert "a row every 1 min, but 49 % of the steps differ by more than 10 %" in finding.what
     gap = described(log(t=60.0 * np.arange(80) + 3600.0 * (np.arange(80) > 40))).finding("sampling")
     assert gap is not None
-    assert (gap.grade, gap.what) == (Grade.OK, "a row every 1 min; 1 gap cut episodes")
+    assert (gap.grade, gap.what) == (Grade.OK, "a row every 1 min; 1 gap between runs of rows")
 
 
 def test_repaired_and_dropped_values_are_shown_with_their_numbers() -> None:

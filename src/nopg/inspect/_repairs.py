@@ -9,6 +9,8 @@ from nopg.inspect._wording import count_of, duration, listed, share_of
 
 # Beyond this share of repaired values a column says more about the rule than about the plant.
 _MANY_REPAIRED = 0.2
+# Beyond this share of steps that are gaps, samples are missing rather than recordings being apart.
+_MANY_GAPS, _FEW_GAPS = 0.01, 5
 
 
 def repaired_finding(repairs: Repairs, num_rows: int) -> Finding | None:
@@ -42,7 +44,14 @@ def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) ->
             "looks like a stronger action",
         )
     gaps = repairs.counts.get(GAPS, 0)
-    return ok("sampling", every + (f"; {count_of(gaps, 'gap')} cut episodes" if gaps else ""))
+    if gaps > max(_MANY_GAPS * num_rows, _FEW_GAPS):
+        return look(
+            "sampling",
+            f"{every}, but {share_of(gaps / num_rows)} of the steps are longer and end a run of rows",
+            "Find out why samples are missing, or hold values over short gaps with resample='hold' "
+            "(--resample hold)",
+        )
+    return ok("sampling", every + (f"; {count_of(gaps, 'gap')} between runs of rows" if gaps else ""))
 
 
 def sampling_text(repairs: Repairs, interval: float | None) -> str:

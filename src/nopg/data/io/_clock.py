@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 TOLERANCE = 0.1
 """A step that differs by more than this share from the interval is irregular."""
 _FEW_IRREGULAR = 0.05
+# A longer step is no transition of one interval: a sample was dropped, or the log has a gap.
+_LONGEST_STEP = 1.5
 # Beyond this share of rows that contradict another row of the same time, the time stamps are too coarse.
 _MOST_CONTRADICTIONS = 1 / 3
 TIME_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -31,7 +33,7 @@ class Clock:
     Attributes:
         interval: Sampling interval in seconds: as declared, else the median step; None without a time.
         median: Median step of the rows in seconds, None without a time.
-        gaps: True where a gap lies between row i and row i+1, shape (n−1,).
+        gaps: True where a gap lies between row i and row i+1: no transition goes across it, shape (n−1,).
         irregular: Number of steps that differ from the interval by more than a tenth.
         steps: Number of steps that are no gaps.
     """
@@ -43,13 +45,20 @@ class Clock:
     steps: int = 0
 
     @classmethod
-    def of(cls, recording: Recording, declared: float | None, gap_factor: float) -> Clock:
-        """Return the clock of a recording whose times are in seconds; time that runs backwards is refused."""
+    def of(cls, recording: Recording, declared: float | None, gap_factor: float | None = None) -> Clock:
+        """Return the clock of a recording whose times are in seconds; time that runs backwards is refused.
+
+        Args:
+            recording: The rows.
+            declared: Interval in seconds, if it is given.
+            gap_factor: Intervals beyond which a step is a gap; one and a half by default.
+        """
         if declared is not None and not (math.isfinite(declared) and declared > 0):
             raise ArgumentError(f"interval is {declared}; give seconds, e.g. 60")
         same = recording.same_run
         if recording.times is None:
             return cls(declared, None, np.zeros_like(same))
+        gap_factor = _LONGEST_STEP if gap_factor is None else gap_factor
         if not gap_factor > 1:
             raise ArgumentError(
                 f"gap_factor is {gap_factor}; give more than 1, e.g. 5, or math.inf for no gaps"

@@ -65,11 +65,14 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
             - `resample`: None to use the rows as they are, else how they are put on a regular grid of that
               interval: "hold" (the last value), "mean" (of states over the interval before, of actions and
               rewards over the one after), "nearest" (the nearest row).
-            - `gap_factor`: a step longer than this many intervals ends the episode; 5 by default.
+            - `gap_factor`: a step longer than this many intervals ends the run of rows, and no transition
+              goes across it; 1.5 by default, so that a dropped sample is no transition, and 5 with
+              `resample`.
             - `missing`: what to do about missing and infinite values, one rule for all columns or a rule by
               name: "refuse"; "drop" their rows; "hold 5", the last value over up to five successive rows;
               "interpolate 3" between the values around up to three. Without a number as many rows as
-              `gap_factor` times the usual distance of the column's values. Longer stretches end the episode.
+              `gap_factor`, here 5 by default, times the usual distance of the column's values. Longer
+              stretches end the episode.
               By default "hold" with a time column, else "refuse". A controller holds a state for as many
               steps where its rule was declared or used; interpolation needs a later value, so it becomes a
               hold at runtime.

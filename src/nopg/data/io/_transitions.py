@@ -149,7 +149,7 @@ def _logged(recording: Recording, settings: Settings) -> _Assembled:
     terminated, truncated = recording.flags
     parts = {name: part for name, part in recording.per_row.items() if name != "times"}
     order, grouped = recording.group_by_episode() if recording.times is not None else (None, recording)
-    clock = Clock.of(grouped, settings.get("interval"), gap_factor)
+    clock = Clock.of(grouped, settings.get("interval"), settings.get("gap_factor"))
     repairs = clock.repairs(resampled=False, source=recording.source)
     back = slice(None) if order is None else np.argsort(order)
     recorded = grouped.same_run
@@ -234,12 +234,14 @@ def _on_clock(
     periods: tuple[float | None, ...],
 ) -> tuple[Recording, Integers | None, Links, float | None]:
     """Return the recording with one row per time, on a regular grid if that is declared."""
-    method, gap_factor = settings.get("resample"), settings.get("gap_factor", GAP_FACTOR)
+    method = settings.get("resample")
     if method is not None and recording.times is None:
         raise ArgumentError(f"resample is {method!r}, but there is no time column; name it with time=…")
     if recording.times is not None:
         recording, order = merge_repeated(recording, order)
-    clock = Clock.of(recording, settings.get("interval"), gap_factor)
+    # A regular grid bridges gaps that are short enough to hold values over them.
+    longest = settings.get("gap_factor", None if method is None else GAP_FACTOR)
+    clock = Clock.of(recording, settings.get("interval"), longest)
     said = clock.repairs(resampled=method is not None, source=recording.source)
     links = Links(recording.same_run, recording.same_run & ~clock.gaps)
     if method is not None and clock.interval is not None:
