@@ -1,20 +1,16 @@
-"""Files and folders that are whole under their names, whatever kills the process or fills the disk.
+"""Files that are whole under their names, whatever kills the process or fills the disk.
 
 Everything is written under a temporary name beside its target, flushed to the disk, and renamed.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import shutil
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
-
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
@@ -22,7 +18,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
     All of them are on the disk under temporary names before the first one is renamed.
     """
-    unfinished = {path: _temporary(path, "unfinished") for path in files}
+    unfinished = {path: _temporary(path) for path in files}
     try:
         for path, content in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,29 +30,6 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     finally:
         for path in unfinished.values():
             _remove(path)
-
-
-def write_whole(target: Path, write: Callable[[Path], None]) -> None:
-    """Write a folder or a file by a function that takes its temporary path, and put it in place.
-
-    What is at the target is replaced, a folder too: in one step on Linux, elsewhere in two, between which the
-    former one has another name; see `replaced_by`.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.exists() and (former := replaced_by(target)) is not None:
-        former.rename(target)
-    _remove_leftovers(target)
-    unfinished = _temporary(target, "unfinished")
-    try:
-        write(unfinished)
-        _put_in_place(unfinished, target)
-    finally:
-        _remove(unfinished)
-
-
-def replaced_by(target: Path) -> Path | None:
-    """Return what was at a path when a process died that was about to replace it, if nothing is there now."""
-    return next((path for path in _leftovers(target) if path.suffix == ".replaced"), None)
 
 
 def write_new(path: Path, content: bytes) -> None:
@@ -83,32 +56,8 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _put_in_place(unfinished: Path, target: Path) -> None:
-    """Rename to the final name; a folder that is there is exchanged, because it cannot be replaced."""
-    former = _temporary(target, "replaced")
-    if not target.is_dir():
-        unfinished.replace(target)
-    elif not _exchange(unfinished, target):
-        target.rename(former)
-        unfinished.replace(target)
-    flush_folder(target.parent)
-    _remove(former)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two names in one step; return whether the system could."""
-    if sys.platform != "linux":
-        return False
-    try:
-        rename = ctypes.CDLL(None).renameat2
-    except (AttributeError, OSError):  # a C library without it
-        return False
-    names = os.fsencode(one), os.fsencode(other)
-    return bool(rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
-
-
-def _temporary(path: Path, suffix: str) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.{suffix}")
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.unfinished")
 
 
 def _leftovers(path: Path) -> list[Path]:
@@ -116,7 +65,7 @@ def _leftovers(path: Path) -> list[Path]:
 
     A process of the same number as this one has ended: nothing is left of what this one has written.
     """
-    form = re.compile(re.escape(f".{path.name}.") + r"(\d+)\.(unfinished|replaced)")
+    form = re.compile(re.escape(f".{path.name}.") + r"(\d+)\.unfinished")
     if os.name == "nt" or not path.parent.is_dir():  # Windows has no question whether a process is alive
         return []
     named = ((form.fullmatch(one.name), one) for one in path.parent.iterdir())

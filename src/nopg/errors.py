@@ -3,7 +3,6 @@
 NopgError
 ├── DataError (ValueError)       logged data that cannot be used as given
 ├── BundleError (ValueError)     a saved controller that cannot be read
-│   └── SignatureError             one that is not signed, or was changed after it was
 ├── ArgumentError (ValueError)   a setting outside its range
 ├── ObservationError (ValueError)  an observation that no controller may act on
 ├── NoActionError (RuntimeError)   a guarded controller that has no action to give
@@ -28,7 +27,6 @@ __all__ = [
     "NoActionError",
     "NopgError",
     "ObservationError",
-    "SignatureError",
     "SolverError",
     "SupportWarning",
     "TrainingInterrupted",
@@ -45,10 +43,6 @@ class DataError(NopgError, ValueError):
 
 class BundleError(NopgError, ValueError):
     """A saved controller is incomplete, changed, or not one of ours."""
-
-
-class SignatureError(BundleError):
-    """A saved controller is not signed with the key that is asked for, or was changed after it was."""
 
 
 class ArgumentError(NopgError, ValueError):

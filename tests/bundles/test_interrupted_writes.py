@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nopg._files import replaced_by, write_files, write_whole
-from nopg.bundles import open_bundle
-from nopg.errors import BundleError
+from nopg._files import write_files
 
 SCRIPT = Path(__file__).parent / "interrupted.py"
 
@@ -24,11 +22,11 @@ def interrupted(*arguments: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def test_a_folder_that_is_replaced_survives_a_fault_at_every_change() -> None:
+def test_a_controller_that_is_replaced_survives_a_fault_at_every_change() -> None:
     (counted,) = interrupted("--only", "overwrite", "--kills", "2").values()
-    # Three files and a folder are made, one name is exchanged, and the former folder is removed.
-    assert counted["kill"] >= 6
-    assert counted["full"] >= 4
+    # A file is written under another name, and renamed.
+    assert counted["kill"] >= 2
+    assert counted["full"] >= 1
     assert counted["full within a file"] > 0
 
 
@@ -40,7 +38,7 @@ def test_every_kind_of_write_survives_a_fault_at_every_change_and_many_kills(
     counted = interrupted("--kills", "40")
     with capsys.disabled():
         sys.stdout.write(f"\n{counted}\n")
-    assert sum(one["kill"] + one.get("random kills", 0) for one in counted.values()) >= 245
+    assert sum(one["kill"] + one.get("random kills", 0) for one in counted.values()) >= 120
 
 
 def ended_process() -> int:
@@ -54,26 +52,9 @@ def test_what_a_dead_process_left_is_removed_and_that_of_a_living_one_is_not(tmp
     dead, alive = (tmp_path / f".tank.{pid}.unfinished" for pid in (ended_process(), os.getppid()))
     other = tmp_path / f".tank-2.{ended_process()}.unfinished"
     for path in (dead, alive, other):
-        path.mkdir()
-    write_whole(tmp_path / "tank", Path.mkdir)
+        path.touch()
+    write_files({tmp_path / "tank": b"new"})
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["tank", alive.name, other.name])
-
-
-def test_a_folder_that_a_dead_process_was_replacing_is_named_and_brought_back(tmp_path: Path) -> None:
-    former = tmp_path / f".tank.{ended_process()}.replaced"
-    former.mkdir()
-    (former / "precious").touch()
-    assert replaced_by(tmp_path / "tank") == former
-    with pytest.raises(BundleError, match=r"a process that was replacing one has died; it is in .*replaced"):
-        open_bundle(tmp_path / "tank")
-
-    def fails(path: Path) -> None:
-        raise OSError("no space")
-
-    with pytest.raises(OSError, match="no space"):
-        write_whole(tmp_path / "tank", fails)
-    assert (tmp_path / "tank" / "precious").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["tank"]
 
 
 def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be_written(tmp_path: Path) -> None:

@@ -129,9 +129,6 @@ def of_runs(rng: random.Random, folder: Path, run: Path) -> str:
         ["monitor", rng.choice(wrong), str(folder / "new.csv")],
         ["monitor", str(run), str(folder / "new.csv"), "--false-alarms", value],
         ["monitor", str(run), str(folder / "new.csv")],
-        ["verify", target, "--key", rng.choice((*wrong, value))],
-        ["sign", target, "--key", rng.choice((*wrong, value))],
-        ["sign", "--new-key", rng.choice((str(folder / "empty"), str(folder / "no" / "key"), "", "\x00"))],
         ["fit", rng.choice((*wrong, str(folder / "new.csv"))), *NAMED, "--discount", value, "--out", str(folder / "out")],
         [value, target],
     )  # fmt: skip

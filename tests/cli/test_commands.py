@@ -102,9 +102,9 @@ def test_describe_ends_with_its_own_code_where_data_must_be_corrected(tmp_path: 
 
 
 def test_fit_writes_a_controller_and_says_what_matters(tank: Path, tmp_path: Path) -> None:
-    code, out, document = run("fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "tank.zip", "--unit", "level=m")
+    code, out, document = run("fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "tank", "--unit", "level=m")
     assert code == 0
-    result = load(tmp_path / "tank.zip")
+    result = load(tmp_path / "tank")
     assert result.interval is not None
     assert f"{result.expected_return:.5g}, 95 % interval [{result.interval[0]:.5g}" in out
     for word in ("verdict", "leaves the data", "held-out R²", "local polynomials", "3 updates"):
@@ -115,7 +115,7 @@ def test_fit_writes_a_controller_and_says_what_matters(tank: Path, tmp_path: Pat
     assert " ".join(out.split()).count(result.notes[0]) == 1
     assert "next: nopg plot" in document
     assert result.policy.schema.units == {"level": "m"}
-    assert [path.name for path in tmp_path.iterdir()] == ["tank.zip"]  # nothing unfinished is left
+    assert [path.name for path in tmp_path.iterdir()] == ["tank"]  # nothing unfinished is left
 
 
 def test_fit_speaks_json_alone_and_logs_updates(tank: Path, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path,
         (["fit", "TANK", *COLUMNS, "--discount", "1.5", "-o", "x"], "it must lie in [0, 1)"),
         (["fit", "TANK", *COLUMNS, *BRIEF, "-o", "TANK"], "exists already"),
         (["fit", "TANK", *COLUMNS, *BRIEF, "-o", "x", "--start", "1,2"], "is not 1 numbers (level)"),
-        (["evaluate", "TANK", "--env", "nopg/Pendulum-v0"], "is not a readable zip"),
+        (["evaluate", "TANK", "--env", "nopg/Pendulum-v0"], "is no saved controller"),
         (["evaluate", "FITTED", "--env", "nopg/Pendulums-v0"], "of ours there are nopg/"),
         (["evaluate", "FITTED", "--env", "nopg/Pendulum-v0"], "an observation has 1 numbers (level)"),
         (["plot", "FITTED", "--column", "depth"], "depth"),

@@ -36,7 +36,7 @@ def test_numpy_and_torch_agree_at_ten_thousand_states(
     kind: str, angles: bool, bounds: bool, tmp_path: Path
 ) -> None:
     one = controller(kind, angles=angles, bounds=bounds)
-    robot = runtime.load(one.save(tmp_path / "one.zip", data=False))
+    robot = runtime.load(one.save(tmp_path / "one", data=False))
     states = many_states(one)
     actions, unknown = torch_answers(one, states)
     assert np.abs(robot(states) - actions).max() < TOLERANCE

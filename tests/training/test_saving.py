@@ -1,7 +1,6 @@
 """Results on disk and back: the same controller, the same numbers, the same answers anywhere."""
 
 import json
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import torch
 import nopg
 from flat_settings import configured
 from nopg._columns import Columns
+from nopg.bundles import open_bundle
 from nopg.data import Transitions
 from nopg.envs import Pendulum, UniformAgent, collect, collect_grid
 from nopg.errors import ArgumentError, BundleError, DataError
@@ -83,7 +83,7 @@ def test_every_model_and_policy_comes_back(
     model: str, policy: str, settings: dict[str, object], tmp_path: Path
 ) -> None:
     one = trained(model, policy, **settings)
-    assert_same(one, nopg.load(one.save(tmp_path / "one.zip")))
+    assert_same(one, nopg.load(one.save(tmp_path / "one")))
 
 
 def test_random_actions_of_a_policy_come_back_too(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_without_its_data_a_result_still_acts_and_tells_its_numbers(
     result: TrainingResult, tmp_path: Path
 ) -> None:
     other = nopg.load(result.save(tmp_path / "bare", data=False))
-    assert not (tmp_path / "bare" / "data.safetensors").exists()
+    assert not open_bundle(tmp_path / "bare").has("data")
     assert np.array_equal(other.policy(ASKED), result.policy(ASKED))
     assert other.summary() == result.summary()
     assert np.array_equal(other.unknown_at(ASKED), result.unknown_at(ASKED))
@@ -138,10 +138,8 @@ def test_without_its_data_a_result_still_acts_and_tells_its_numbers(
 
 
 def test_a_loaded_result_can_be_saved_again(saved: Path, tmp_path: Path) -> None:
-    again = nopg.load(nopg.load(saved).save(tmp_path / "again.zip"))
+    again = nopg.load(nopg.load(saved).save(tmp_path / "again"))
     assert_same(nopg.load(saved), again)
-    with zipfile.ZipFile(tmp_path / "again.zip") as archive:
-        assert all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
 
 
 def test_nothing_is_overwritten_unless_asked(result: TrainingResult, tmp_path: Path) -> None:
@@ -150,18 +148,17 @@ def test_nothing_is_overwritten_unless_asked(result: TrainingResult, tmp_path: P
         result.save(path)
     result.save(path, overwrite=True)
     (tmp_path / "papers").mkdir()
-    (tmp_path / "papers" / "thesis.tex").write_text("mine")
-    with pytest.raises(ArgumentError, match="something else"):
+    with pytest.raises(ArgumentError, match="names no file"):
         result.save(tmp_path / "papers", overwrite=True)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["one", "papers"]
 
 
 def test_a_manifest_says_what_made_it(saved: Path, result: TrainingResult) -> None:
-    manifest = json.loads((saved / "manifest.json").read_text())
-    assert manifest["format"] == 2
+    manifest = open_bundle(saved).manifest.values
+    assert manifest["format"] == 3
     assert manifest["data"]["rows"] == len(result.data)
     assert manifest["versions"]["nopg"] == nopg.__version__
-    assert set(manifest["members"]) == {file.name for file in saved.iterdir()} - {"manifest.json"}
+    assert set(manifest["sha256"]) == {"controller", "result", "data"}
 
 
 def test_a_solution_that_is_not_one_is_found_out(tmp_path: Path) -> None:
@@ -222,7 +219,7 @@ def test_parameters_that_do_not_fit_are_refused() -> None:
 
 
 def test_a_certificate_is_written_down_number_by_number(saved: Path, result: TrainingResult) -> None:
-    output = json.loads((saved / "result.json").read_text())["answer"]["certificate"]
+    output = json.loads(open_bundle(saved).header["result"])["answer"]["certificate"]
     assert output == asdict(result.certificate)
 
 

@@ -1,9 +1,8 @@
 """Controllers by structure: their columns, the logged gains, their training, saving and report."""
 
-import hashlib
-import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 import nopg
+from bundles.forge import forge
 from nopg import TrainingConfig, Transitions, deploy
 from nopg.cli._app import app
 from nopg.errors import ArgumentError, BundleError
@@ -144,14 +144,12 @@ def test_a_saved_controller_is_the_same_and_a_wrong_formula_in_it_is_refused(tmp
 
 
 def _change(saved: Path, policy: dict[str, object]) -> None:
-    """Put another description of the policy into a bundle, with the right hash."""
-    path, manifest = saved / "controller.json", saved / "manifest.json"
-    document, listed = json.loads(path.read_text()), json.loads(manifest.read_text())
-    content = json.dumps({**document, "policy": {"kind": "formula", **policy}}).encode()
-    path.write_bytes(content)
-    digest = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    listed["members"]["controller.json"] = digest
-    manifest.write_text(json.dumps(listed))
+    """Put another description of the policy into a saved controller, with hashes that fit."""
+
+    def change(documents: dict[str, Any]) -> None:
+        documents["controller"]["policy"] = {"kind": "formula", **policy}
+
+    forge(saved, saved, documents=change)
 
 
 @pytest.mark.slow

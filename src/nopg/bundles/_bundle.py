@@ -1,140 +1,193 @@
-"""A saved controller on disk: a manifest and the members that it lists."""
+"""A saved controller: one safetensors file with JSON in its header, read as untrusted input.
+
+Arrays are named `GROUP/NAME`. The header holds a JSON document of a group, and a manifest with the format,
+the versions that wrote it, and a hash of every group: what was changed or cut is refused. No pickle is read.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg.bundles._container import Container, open_container
+from nopg._files import write_files
 from nopg.bundles._fields import Fields
-from nopg.bundles._keys import SIGNATURE_BYTES, KeyFile, is_signature
-from nopg.errors import BundleError, SignatureError
+from nopg.errors import ArgumentError, BundleError
 
-FORMAT, KIND, MANIFEST, SIGNATURE = 2, "nopg controller", "manifest.json", "manifest.sig"
+FORMAT, KIND, MANIFEST = 3, "nopg controller", "manifest"
 _DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
-_LARGEST_MANIFEST, _LARGEST_JSON, _LARGEST_TENSORS = 1 << 20, 1 << 26, 1 << 40
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A saved controller; each member is read, and checked against the manifest, on request.
+    """A saved controller; each group is read, and checked against the manifest, on request.
 
     Attributes:
-        container: The folder or zip.
-        manifest: The list of members, and the versions that wrote them.
-        content: The manifest as it was written.
+        path: The file.
+        manifest: Format, versions and hashes.
+        header: JSON documents by name.
     """
 
-    container: Container
+    path: Path
     manifest: Fields
-    content: bytes
+    header: Mapping[str, str]
 
-    @property
-    def path(self) -> Path:
-        """The path of the folder or zip."""
-        return self.container.path
-
-    @property
+    @cached_property
     def sha256(self) -> str:
-        """Hash of the manifest, which has the hashes of all members: it identifies one saved controller."""
-        return hashlib.sha256(self.content).hexdigest()
+        """Hash of the file, as `sha256sum` prints it: it identifies one saved controller."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
-    def has(self, name: str) -> bool:
-        """Return whether the manifest lists a member."""
-        return self.manifest.object("members").has(name)
+    def has(self, group: str) -> bool:
+        """Return whether there is a group of this name."""
+        return self.manifest.object("sha256").has(group)
 
-    def document(self, name: str) -> Fields:
-        """Return a JSON member."""
-        return Fields.parse(self._content(name, _LARGEST_JSON), f"{self.path}: {name}")
+    def document(self, group: str) -> Fields:
+        """Return the JSON document of a group."""
+        text = self.header.get(group, "").encode()
+        self._check(group, "document", hashlib.sha256(text))
+        return Fields.parse(text, f"{self.path}: {group}")
 
-    def arrays(self, name: str) -> dict[str, Array]:
-        """Return a safetensors member."""
-        from safetensors.numpy import load
+    def arrays(self, group: str) -> dict[str, Array]:
+        """Return the arrays of a group."""
+        found = dict(self._read(group))
+        self._check(group, "arrays", _hash(found))
+        return found
 
-        content = self._content(name, _LARGEST_TENSORS)
+    def refuse(self, group: str, why: str) -> BundleError:
+        """Return the error for a group."""
+        return BundleError(f"{self.path}: {group} {why}; save the controller again, or take another copy")
+
+    def _read(self, group: str) -> Iterator[tuple[str, Array]]:
+        from safetensors import safe_open
+
         try:
-            found: Mapping[str, Array] = load(content)
+            with safe_open(self.path, framework="numpy") as file:
+                for name in file.keys():  # noqa: SIM118  no mapping
+                    if name.startswith(f"{group}/"):
+                        yield name.removeprefix(f"{group}/"), np.asarray(file.get_tensor(name))
         except Exception as error:  # a hostile header can raise any exception
-            raise self.container.refuse(name, f"holds no arrays ({error})") from None
-        if strange := [key for key, array in found.items() if array.dtype.name not in _DTYPES]:
-            raise self.container.refuse(name, f"holds {strange[0]} as {found[strange[0]].dtype}")
-        return {key: np.asarray(array) for key, array in found.items()}
+            raise self.refuse(group, f"holds no arrays ({error})") from None
 
-    def members(self) -> dict[str, bytes]:
-        """Return all members in the order of the manifest, each as it was saved; refuse files beside them."""
-        listed = self.manifest.object("members").names
-        if others := [one for one in self.container.names() if one not in {MANIFEST, SIGNATURE, *listed}]:
-            raise self.container.refuse(others[0], "is not listed in the manifest")
-        return {name: self._content(name, _LARGEST_TENSORS) for name in listed}
-
-    def _content(self, name: str, most: int) -> bytes:
-        """Return the bytes of a member if size and hash are those of the manifest."""
-        if not self.has(name):
-            raise self.container.refuse(name, "is not listed in the manifest")
-        listed = self.manifest.object("members").object(name)
-        size, digest = listed.integer("bytes"), listed.text("sha256")
-        content = self.container.read(name, min(size + 1, most))
-        if len(content) != size or hashlib.sha256(content).hexdigest() != digest:
-            raise self.container.refuse(name, "is not what was saved: it was changed or cut")
-        return content
+    def _check(self, group: str, part: str, found: Any) -> None:
+        """Refuse a part whose hash is not that of the manifest."""
+        if not self.has(group):
+            raise self.refuse(group, "is not listed in the manifest")
+        listed = self.manifest.object("sha256").object(group)
+        if not listed.has(part) or listed.text(part) != found.hexdigest():
+            raise self.refuse(group, "is not what was saved: it was changed or cut")
 
 
-def open_bundle(path: str | os.PathLike[str], *, key: KeyFile | None = None) -> Bundle:
-    """Return the saved controller in a folder or zip, with its manifest read.
+def open_bundle(path: str | os.PathLike[str]) -> Bundle:
+    """Return the saved controller in a file, with its manifest read."""
+    from safetensors import safe_open
 
-    Args:
-        path: The folder or zip.
-        key: File of a public key. If given, a bundle is refused with `SignatureError` unless `sign_bundle`
-            signed it with the private key of the same pair, and if any of its files has changed since.
-    """
-    container = open_container(Path(path))
-    content = container.read(MANIFEST, _LARGEST_MANIFEST)
-    if key is not None:
-        _check_signature(container, content, key)
-    manifest = Fields.parse(content, f"{container.path}: {MANIFEST}")
+    file = Path(path)
+    if not file.exists():
+        raise BundleError(f"there is no saved controller at {file}; give a file that save() wrote")
+    if file.is_dir():
+        raise BundleError(f"{file} is a folder, as controllers were before format {FORMAT}; train again")
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise BundleError(f"{file} is not a regular file")
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            header: dict[str, str] = opened.metadata() or {}
+            strange = [name for name in opened.keys() if _dtype(opened, name) not in _DTYPES]  # noqa: SIM118
+    except Exception as error:  # as above
+        raise BundleError(
+            f"{file} is no saved controller ({error}); a zip of an earlier version has to be trained again"
+        ) from None
+    if MANIFEST not in header:
+        raise BundleError(f"{file} is a safetensors file, but no {KIND}")
+    manifest = Fields.parse(header[MANIFEST].encode(), f"{file}: {MANIFEST}")
     if manifest.text("kind") != KIND:
-        raise BundleError(f"{container.path} holds {manifest.text('kind')!r}, not a {KIND}")
+        raise BundleError(f"{file} holds {manifest.text('kind')!r}, not a {KIND}")
     found = manifest.integer("format", least=1)
     if found > FORMAT:
         raise BundleError(
             f"{manifest.place}: format {found} is newer than this nopg, which reads up to {FORMAT}; "
             "try: pip install --upgrade nopg"
         )
-    bundle = Bundle(container, manifest, content)
-    if key is not None:
-        _check_members(bundle)
-    return bundle
+    if strange:
+        raise BundleError(f"{file}: {strange[0]} has a type that no controller has")
+    return Bundle(file, manifest, header)
 
 
-def _check_signature(container: Container, manifest: bytes, key: KeyFile) -> None:
-    if SIGNATURE not in container.names():
-        raise SignatureError(f"{container.path} is not signed; sign it with `nopg sign`, or give no key")
-    signature = container.read(SIGNATURE, SIGNATURE_BYTES + 1)
-    if len(signature) != SIGNATURE_BYTES or not is_signature(signature, manifest, key):
-        raise SignatureError(
-            f"{container.path}: the signature does not fit the manifest under {os.fspath(key)}; the bundle "
-            "was changed after it was signed, or signed with another key"
-        )
+def write_bundle(
+    path: str | os.PathLike[str],
+    *,
+    documents: Mapping[str, Mapping[str, Any]],
+    arrays: Mapping[str, Mapping[str, Array]],
+    about: Mapping[str, Any],
+    overwrite: bool = False,
+) -> Path:
+    """Write a controller to a file, and return its path; it is never incomplete under its name.
+
+    Args:
+        path: Must not exist, unless it may be overwritten.
+        documents: JSON documents by the name of their group.
+        arrays: Arrays by name, by the name of their group.
+        about: Further fields of the manifest.
+        overwrite: Whether an existing file is replaced.
+    """
+    from safetensors.numpy import save
+
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise ArgumentError(f"{str(target)!r} names no file; give one, such as 'pump-controller'")
+    if target.exists() and not overwrite:
+        raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
+    texts = {name: _json(document) for name, document in documents.items()}
+    groups = {
+        group: {name: np.asarray(array, order="C") for name, array in part.items()}
+        for group, part in arrays.items()
+    }
+    hashes: dict[str, dict[str, str]] = {name: {} for name in (*texts, *groups)}
+    for name, text in texts.items():
+        hashes[name]["document"] = hashlib.sha256(text.encode()).hexdigest()
+    for name, part in groups.items():
+        hashes[name]["arrays"] = _hash(part).hexdigest()
+    manifest = _json({"format": FORMAT, "kind": KIND, **about, "sha256": hashes})
+    tensors = {f"{group}/{name}": array for group, part in groups.items() for name, array in part.items()}
+    write_files({target: save(tensors, metadata={MANIFEST: manifest, **texts})})
+    return target
 
 
-def _check_members(bundle: Bundle) -> None:
-    """Refuse a signed bundle of which any byte has changed."""
-    container = bundle.container
-    try:
-        members = bundle.members()
-        signature = container.read(SIGNATURE, SIGNATURE_BYTES)
-    except BundleError as error:
-        raise SignatureError(f"{container.path} was changed after it was signed: {error}") from None
-    if not container.is_as_written({MANIFEST: bundle.content, **members, SIGNATURE: signature}):
-        raise SignatureError(
-            f"{container.path} was signed, but another program packed or changed the zip; sign it again"
-        )
+def _hash(arrays: Mapping[str, Array]) -> Any:
+    """Return the hash of names, types, shapes and numbers."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found
+
+
+def _dtype(opened: Any, name: str) -> str:
+    kind = opened.get_slice(name).get_dtype()
+    named = {"BOOL": "bool", "U": "uint", "I": "int", "F": "float"}
+    return named["BOOL"] if kind == "BOOL" else named.get(kind[:1], kind) + kind[1:]
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """Return plain JSON values; a number that is not finite becomes text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

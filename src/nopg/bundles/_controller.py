@@ -15,8 +15,8 @@ from nopg.bundles._fields import Fields
 from nopg.bundles._support import read_support
 from nopg.errors import ArgumentError, BundleError, DataError
 
-CONTROLLER, WEIGHTS = "controller.json", "controller.safetensors"
-"""Its members."""
+CONTROLLER = "controller"
+"""The name of its group."""
 
 # Share of the logged range that may lie outside the bounds.
 _ROUNDING = 1e-6
@@ -34,7 +34,7 @@ class SavedController:
         parameters: The parameters of the policy by name, finite numbers of any shape.
         support: Where the data are.
         place: The name of the document, for messages.
-        bundle: SHA-256 of the manifest it was read with; None if it was read from none, or changed since.
+        bundle: SHA-256 of the file it was read from; None if it was read from none, or changed since.
     """
 
     columns: Columns
@@ -51,7 +51,7 @@ def read_controller(bundle: Bundle) -> SavedController:
     Columns and support are checked against each other, as are declared bounds and logged actions; the
     parameters are checked when the policy is built.
     """
-    fields, arrays = bundle.document(CONTROLLER), bundle.arrays(WEIGHTS)
+    fields, arrays = bundle.document(CONTROLLER), bundle.arrays(CONTROLLER)
     columns, parameters = _columns(fields.object("schema")), _parameters(arrays, bundle)
     logged = _optional(fields, "logged", Fields.interval) or _range_of(parameters, columns.actions)
     policy = fields.object("policy")
@@ -61,7 +61,7 @@ def read_controller(bundle: Bundle) -> SavedController:
         columns,
         policy.values,
         parameters,
-        read_support(fields.object("support"), arrays, columns, bundle, WEIGHTS),
+        read_support(fields.object("support"), arrays, columns, bundle, CONTROLLER),
         f"{bundle.path}: {CONTROLLER}",
         bundle.sha256,
     )
@@ -108,7 +108,7 @@ def _parameters(arrays: Mapping[str, Array], bundle: Bundle) -> dict[str, Array]
     found = {name[7:]: value for name, value in arrays.items() if name.startswith("policy.")}
     for name, value in found.items():
         if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
-            raise bundle.container.refuse(WEIGHTS, f"holds numbers that are not finite in policy.{name}")
+            raise bundle.refuse(CONTROLLER, f"holds numbers that are not finite in policy.{name}")
     return found
 
 

@@ -92,7 +92,7 @@ class _Reader:
         self._size = len(names)
 
     def refuse(self, what: str) -> BundleError:
-        return self._bundle.container.refuse(self._member, f"holds {what}")
+        return self._bundle.refuse(self._member, f"holds {what}")
 
     def limits(self, name: str) -> Numbers:
         """Return one number per input, which may be infinite."""

@@ -19,7 +19,6 @@ from nopg.cli._monitor import monitor
 from nopg.cli._options import expand_options
 from nopg.cli._plot import plot
 from nopg.cli._report import report
-from nopg.cli._sign import sign, verify
 from nopg.cli._summarize import summarize
 
 app = typer.Typer(
@@ -43,8 +42,6 @@ for command in (
     plot,
     report,
     export,
-    sign,
-    verify,
     monitor,
     info,
 ):

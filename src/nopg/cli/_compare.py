@@ -33,8 +33,8 @@ def compare(
         typer.Option(
             "--with",
             help="Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
-            "an object with such a call, without memory; [bold]the file is executed[/bold]. A folder or zip: "
-            "another RUN. `lqr`, `mpc`, `cloning`, `simc`, `neural`: a baseline made of the same log; "
+            "an object with such a call, without memory; [bold]the file is executed[/bold]. Another RUN. "
+            "`lqr`, `mpc`, `cloning`, `simc`, `neural`: a baseline made of the same log; "
             "`td3bc`, `iql`, `cql`: one by d3rlpy, in minutes. `logged`: the logged behaviour, always shown.",
             show_default=False,
         ),

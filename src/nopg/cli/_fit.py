@@ -162,9 +162,7 @@ def fit(
     discount: Annotated[
         float, typer.Option("--discount", "-g", help="Discount factor γ, e.g. 0.97.", show_default=False)
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where the controller is saved: a folder, or a .zip file.")
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file in which the controller is saved.")],
     training: TrainingOptions,
     without_data: Annotated[
         bool,
@@ -191,7 +189,7 @@ def fit(
     from nopg.training._saved import save_result
 
     if not out.name:
-        raise ArgumentError(f"--out is {str(out)!r}, which names no folder; give a name, such as tank")
+        raise ArgumentError(f"--out is {str(out)!r}, which names no file; give a name, such as tank")
     if out.exists() and not overwrite:
         raise ArgumentError(f"{out} exists already; give another name, or --overwrite")
     began = time.perf_counter()

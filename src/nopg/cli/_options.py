@@ -17,9 +17,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 Run = Annotated[
     Path,
-    typer.Argument(
-        metavar="RUN", help="A controller saved by `nopg fit`: a folder or a zip file.", show_default=False
-    ),
+    typer.Argument(metavar="RUN", help="A controller saved by `nopg fit`.", show_default=False),
 ]
 Log = Annotated[
     str | None,

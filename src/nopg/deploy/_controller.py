@@ -16,17 +16,16 @@ from nopg.deploy._policies import DeviationPolicy, policy_of
 from nopg.errors import ArgumentError, ObservationError
 
 
-def load(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> RuntimeController:
-    """Return the controller in the folder or zip that `TrainingResult.save` wrote.
+def load(path: str | os.PathLike[str]) -> RuntimeController:
+    """Return the controller in the file that `TrainingResult.save` wrote.
 
     It needs numpy and safetensors only; data and solution are not read. An incomplete, changed or
     inconsistent bundle raises `BundleError`, as do declared bounds that exclude logged actions.
 
     Args:
-        path: The folder or zip.
-        key: File of a public key; see `nopg.bundles.open_bundle`.
+        path: The file.
     """
-    return RuntimeController(read_controller(open_bundle(path, key=key)))
+    return RuntimeController(read_controller(open_bundle(path)))
 
 
 class RuntimeController(Streaming):

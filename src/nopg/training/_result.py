@@ -217,7 +217,7 @@ class TrainingResult:
         }
 
     def save(self, path: str | os.PathLike[str], *, data: bool = True, overwrite: bool = False) -> Path:
-        """Write the result to a folder, or to one file if the path ends in `.zip`; `nopg.load` reads it.
+        """Write the result to a file; `nopg.load` reads it.
 
         It holds JSON and safetensors, never a pickle. It appears under its name whole or not at all.
 

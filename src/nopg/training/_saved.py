@@ -21,10 +21,10 @@ from nopg._provenance import fingerprint, provenance
 from nopg.bellman import Certificate, ControlProblem, Solution
 from nopg.bellman._problem import float_array, whole_array
 from nopg.bundles import Bundle, open_bundle, read_controller
-from nopg.bundles._controller import CONTROLLER, WEIGHTS
+from nopg.bundles._bundle import write_bundle
+from nopg.bundles._controller import CONTROLLER
 from nopg.bundles._fields import Fields
 from nopg.bundles._support import support_arrays, support_document
-from nopg.bundles._writing import write_bundle
 from nopg.data import Schema, Transitions
 from nopg.data._bounds import action_ranges, check_bounds
 from nopg.data._magnitudes import check_magnitudes
@@ -38,9 +38,9 @@ from nopg.training._reports import Update
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport
 
-RESULT, NUMBERS = "result.json", "result.safetensors"
+RESULT = "result"
 """What is known of the controller: settings, answer, history, solution."""
-DATA = "data.safetensors"
+DATA = "data"
 """The transitions, if they were to be saved."""
 
 Tensors = Mapping[str, torch.Tensor]
@@ -75,8 +75,8 @@ def save_result(
     solution = {f"solution.{name}": part for name, part in result.solution.arrays().items()}
     parameters = {f"policy.{name}": value for name, value in result.policy.policy.state_dict().items()}
     arrays = {
-        WEIGHTS: {**_arrays(parameters), **support_arrays(result.support)},
-        NUMBERS: _arrays({**_history(result.history), **solution, **starts}),
+        CONTROLLER: {**_arrays(parameters), **support_arrays(result.support)},
+        RESULT: _arrays({**_history(result.history), **solution, **starts}),
     }
     return write_bundle(
         path,
@@ -137,17 +137,16 @@ def _arrays(tensors: Mapping[str, torch.Tensor | None]) -> dict[str, np.ndarray[
     }
 
 
-def load(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> TrainingResult:
-    """Return the result that `TrainingResult.save` wrote to a folder or zip.
+def load(path: str | os.PathLike[str]) -> TrainingResult:
+    """Return the result that `TrainingResult.save` wrote.
 
     Controller and numbers are read at once. The model is built again from the saved data when something of
     it is first asked for.
 
     Args:
-        path: The folder or zip.
-        key: File of a public key; see `nopg.bundles.open_bundle`.
+        path: The file.
     """
-    bundle = open_bundle(path, key=key)
+    bundle = open_bundle(path)
     try:
         return _load(bundle)
     except (ArgumentError, DataError) as error:  # what our own checks say of what was read
@@ -158,7 +157,7 @@ def _load(bundle: Bundle) -> TrainingResult:
     saved, document, numbers = (
         read_controller(bundle),
         bundle.document(RESULT),
-        _tensors(bundle.arrays(NUMBERS)),
+        _tensors(bundle.arrays(RESULT)),
     )
     columns = saved.columns
     schema = Schema(*(getattr(columns, field.name) for field in fields(Columns)))
@@ -186,7 +185,7 @@ def _solution(bundle: Bundle, policy: Policy, schema: Schema) -> Solution:
             f"{bundle.path} was saved without its data, and the model rests on them; save with data=True, or "
             "train again"
         )
-    document, numbers = bundle.document(RESULT), _tensors(bundle.arrays(NUMBERS))
+    document, numbers = bundle.document(RESULT), _tensors(bundle.arrays(RESULT))
     arrays = part_of("solution", numbers)
     settings, gamma = document.object("model"), document.object("answer").number("discount")
     try:
