@@ -82,3 +82,10 @@ def test_settings_reach_the_model() -> None:
     assert problem.model.prior_mass == 0.0
     assert len(problem.model.next_states) == 2 * len(data)
     assert problem.model.bandwidths is h
+
+
+def test_many_rows_are_said_to_be_meant_for_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_case(66).problem()
+    assert "local" not in problem.note
+    monkeypatch.setattr("nopg.paper._problem._MANY_ROWS", 10)
+    assert "model='local' is meant for so many rows" in problem.note

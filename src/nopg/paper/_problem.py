@@ -29,6 +29,9 @@ from nopg.paper._solver import Solver
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
 
+# Above this many rows an update takes seconds and gigabytes.
+_MANY_ROWS = 20_000
+
 
 class PaperProblem(ControlProblem, model=PaperModelConfig):
     """The paper's model and all of its equation that does not depend on the policy.
@@ -121,8 +124,10 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
 
     @property
     def note(self) -> str:
-        """The number of candidates."""
-        return f"{len(self.model.next_states)} next states, {self._candidates} each"
+        """The number of candidates, and what is meant for many rows."""
+        text = f"{len(self.model.next_states)} next states, {self._candidates} each"
+        slow = "; an update takes seconds, model='local' is meant for so many rows"
+        return text + (slow if len(self.model) > _MANY_ROWS else "")
 
     @property
     def _candidates(self) -> str:
