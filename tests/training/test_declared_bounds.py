@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 import pytest
 
 import nopg
+from bundles.forge import forge
 from nopg import TrainingConfig, Transitions
-from nopg.bundles import _writing
 from nopg.data._bounds import check_bounds
 from nopg.deploy import load
 from nopg.errors import BundleError, DataError
@@ -86,21 +85,14 @@ def test_bounds_that_are_narrowed_after_training_are_not_saved(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("logged", [True, False])
-def test_a_bundle_whose_bounds_exclude_logged_actions_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: bool
-) -> None:
-    # As an older version wrote them: with narrow bounds, and perhaps without the logged range.
-    written = _writing._json
+def test_a_bundle_whose_bounds_exclude_logged_actions_is_not_loaded(tmp_path: Path, logged: bool) -> None:
+    def narrow(documents: dict[str, Any]) -> None:
+        documents["controller"]["schema"]["bounds"] = {"valve": [-1.0, 0.5]}
+        if not logged:
+            del documents["controller"]["logged"]
 
-    def narrow(value: Mapping[str, Any]) -> bytes:
-        if "schema" in value:
-            value = {**value, "schema": {**value["schema"], "bounds": {"valve": [-1.0, 0.5]}}}
-            value = value if logged else {name: part for name, part in value.items() if name != "logged"}
-        return written(value)
-
-    monkeypatch.setattr(_writing, "_json", narrow)
-    path = trained(tank({})).save(tmp_path / "old")
-    monkeypatch.undo()
+    saved = trained(tank({})).save(tmp_path / "saved")
+    path = forge(saved, tmp_path / "narrow", documents=narrow)
     for read in (load, nopg.load):
         with pytest.raises(BundleError, match=r"\[-1, 0.5\], but logged actions lie between .* 0.5 outside"):
             read(path)

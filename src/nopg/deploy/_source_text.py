@@ -44,7 +44,7 @@ def column_lines(program: ControlProgram) -> Iterator[str]:
     """Yield what the elements of inputs and outputs are, and the saved controller, for comments."""
     columns = program.columns
     if program.bundle is not None:
-        yield f"manifest.json of the saved controller has the SHA-256 {program.bundle}"
+        yield f"the saved controller has the SHA-256 {program.bundle}"
     for what, names in (("measured", columns.measured), ("actions", columns.actions)):
         for k, one in enumerate(names):
             unit = f" [{columns.units[one]}]" if one in columns.units else ""
