@@ -176,7 +176,6 @@ def test_every_warning_is_shown_by_default_and_is_no_error_of_ours(warning: type
         (errors.DataError, ValueError),
         (errors.ArgumentError, ValueError),
         (errors.SolverError, RuntimeError),
-        (errors.MemoryBudgetError, MemoryError),
         (errors.BundleError, ValueError),
         (errors.ObservationError, ValueError),
         (errors.NoActionError, RuntimeError),

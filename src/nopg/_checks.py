@@ -1,7 +1,5 @@
 """Checks of settings that several packages share."""
 
-import torch
-
 from nopg._numbers import is_number
 from nopg.errors import ArgumentError
 
@@ -14,18 +12,3 @@ def check_discount(discount: float) -> float:
             "Try 0.97, or 0.99 for slower systems"
         )
     return float(discount)
-
-
-def check_device(device: torch.device | str | None) -> torch.device:
-    """Return the device with its number, by default the CPU; raise if it cannot be used.
-
-    Example:
-        >>> check_device(None)
-        device(type='cpu')
-    """
-    try:
-        found = torch.empty(0, device="cpu" if device is None else device).device
-    except (AssertionError, NotImplementedError, RuntimeError) as error:
-        reason = str(error).splitlines()[0].split(". ", 1)[0]
-        raise ArgumentError(f"device {str(device)!r} cannot be used here ({reason}); try 'cpu'") from error
-    return found

@@ -1,14 +1,11 @@
-"""JSON files: plain values, and atomic writes."""
+"""Plain values, and the content of JSON files."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-from nopg._files import write_files
 
 
 def plain_values(value: Any) -> Any:
@@ -18,11 +15,6 @@ def plain_values(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain_values(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a file atomically."""
-    write_files({path: json_content(value)})
 
 
 def json_content(value: Mapping[str, Any]) -> bytes:

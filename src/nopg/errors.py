@@ -8,7 +8,6 @@ NopgError
 ├── NoActionError (RuntimeError)   a guarded controller that has no action to give
 ├── ExportError (RuntimeError)   an exported controller that does not act as the one it comes from
 ├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
-├── MemoryBudgetError (MemoryError)  what was asked does not fit the budget
 ├── TrainingInterrupted (KeyboardInterrupt)  stopped by Ctrl-C, with a checkpoint to go on from
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 
@@ -22,7 +21,6 @@ __all__ = [
     "ConstraintWarning",
     "DataError",
     "ExportError",
-    "MemoryBudgetError",
     "MissingExtraError",
     "NoActionError",
     "NopgError",
@@ -63,10 +61,6 @@ class ExportError(NopgError, RuntimeError):
 
 class SolverError(NopgError, RuntimeError):
     """A solver is not valid for an equation, or did not reach its tolerance."""
-
-
-class MemoryBudgetError(NopgError, MemoryError):
-    """What was asked for does not fit the memory budget."""
 
 
 class TrainingInterrupted(NopgError, KeyboardInterrupt):  # noqa: N818 (nothing went wrong)

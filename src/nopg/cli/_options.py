@@ -54,14 +54,13 @@ def held_values(texts: Sequence[str] | None) -> dict[str, float]:
 
 
 def run_name(run: Path) -> str:
-    """Return the name of a saved controller without `.zip`; `.` is the folder that it stands for."""
-    named = run if run.name else run.resolve()
-    return named.stem if named.suffix == ".zip" else named.name
+    """Return the name of a saved controller without its ending."""
+    return run.stem
 
 
 def beside(run: Path, ending: str) -> Path:
     """Return the path beside a saved controller that has its name and this ending."""
-    return (run if run.name else run.resolve()).with_name(f"{run_name(run)}{ending}")
+    return run.with_name(f"{run_name(run)}{ending}")
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -104,11 +104,6 @@ def section(title: str, *parts: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
 
 
-def subsection(title: str, *parts: str) -> str:
-    """Return parts below a heading of a section."""
-    return f"<h3>{escape(title)}</h3>\n" + "\n".join(parts)
-
-
 def bullets(texts: Iterable[str]) -> str:
     """Return a list."""
     return "\n".join(("<ul>", *(f"<li>{paragraph(text)}</li>" for text in texts), "</ul>"))
@@ -151,14 +146,6 @@ def table(
         f'<div class="wide"><table>\n<thead><tr>{row(head, "th")}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
-
-
-def fact_table(rows: Iterable[tuple[str, str]]) -> str:
-    """Return names and texts, one pair per row."""
-    body = "\n".join(
-        f'<tr><td>{escape(name)}</td><td class="long">{escape(text)}</td></tr>' for name, text in rows
-    )
-    return f'<div class="wide"><table class="facts">\n<tbody>\n{body}\n</tbody></table></div>'
 
 
 def figures(parts: Iterable[str]) -> str:

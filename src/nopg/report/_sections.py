@@ -121,7 +121,7 @@ def _data(report: ReportContent) -> str:
     if not any(column.unit for column in found.columns):
         head, columns = (*head[:2], *head[3:]), [(*row[:2], *row[3:]) for row in columns]
     return section(
-        "Data and coverage",
+        "Data",
         paragraph(f"{count_of(found.num_rows, 'row')}. Episodes: {found.episodes}."),
         table(head, columns, numbers=range(len(head) - 3, len(head))),
         table(("", "topic", "what was found"), findings, long=2),
