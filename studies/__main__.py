@@ -17,7 +17,7 @@ from studies.measurements import MEASUREMENTS, measure
 from studies.page_writer import PAGES, benchmark_records, write_page
 from studies.plan import METHODS, STUDIES, jobs
 from studies.plants import BENCHMARKS, DEMONSTRATIONS
-from studies.printing import note, say
+from studies.printing import exit_code, say
 from studies.records import FOLDER, Record
 from studies.run import missing, run_all
 from studies.seeds import seeds_of
@@ -26,12 +26,7 @@ from studies.seeds import seeds_of
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     given = _parser().parse_args(arguments)
-    try:
-        given.command(given)
-    except NopgError as error:
-        note(str(error))
-        return 1
-    return 0
+    return exit_code(lambda: given.command(given))
 
 
 def _run(given: argparse.Namespace) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 
 from nopg import Transitions
 from nopg.errors import MissingExtraError, NopgError
+from studies.job_runner import in_processes
 from studies.ours import Outcome, train_nopg
 from studies.plan import Job
 from studies.plants import BENCHMARKS, Returns
@@ -57,7 +58,7 @@ def run_all(
         options: Arguments of `nopg.optimize` that are not the default.
         folder: Where the records go.
     """
-    for record in _results(jobs, workers, options):
+    for record in in_processes(jobs, partial(run_one, options=options), workers):
         if record is not None:
             append(record, folder)
             yield record
@@ -90,15 +91,6 @@ def _train(job: Job, data: Transitions, discount: float, options: Mapping[str, A
     if job.method == "nopg":
         return train_nopg(data, discount, job.seed, options)
     return Outcome(RIVALS[job.method](data, discount, job.seed), {}, ())
-
-
-def _results(jobs: Sequence[Job], workers: int, options: Mapping[str, Any] | None) -> Iterator[Record | None]:
-    if workers == 1:
-        yield from (run_one(job, options) for job in jobs)
-        return
-    with ProcessPoolExecutor(max_workers=workers) as pool:
-        for done in as_completed([pool.submit(run_one, job, options) for job in jobs]):
-            yield done.result()
 
 
 def _record(

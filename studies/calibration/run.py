@@ -6,7 +6,6 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +17,8 @@ from nopg.errors import NopgError
 from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.evaluation._behavior import logged_returns
 from studies.calibration.cells import CELLS, Cell, Role
-from studies.records import FOLDER, Record, append, code_version, read
+from studies.job_runner import recorded
+from studies.records import FOLDER, Record, code_version, read
 
 __all__ = ["STUDY", "Job", "Policies", "jobs", "missing", "run_all", "run_one"]
 
@@ -64,10 +64,7 @@ def missing(wanted: Sequence[Job], folder: Path = FOLDER) -> list[Job]:
 
 def run_all(todo: Sequence[Job], *, workers: int = 1, folder: Path = FOLDER) -> Iterator[Record]:
     """Make runs and yield their records, each already written to the file of the study."""
-    for records in _results(todo, workers):
-        for record in records:
-            append(record, folder)
-            yield record
+    yield from recorded(todo, run_one, workers, folder)
 
 
 def run_one(job: Job) -> list[Record]:
@@ -157,12 +154,3 @@ def _record(job: Job, name: str, **values: Any) -> Record:
         },
         **values,
     )
-
-
-def _results(todo: Sequence[Job], workers: int) -> Iterator[list[Record]]:
-    if workers == 1:
-        yield from map(run_one, todo)
-        return
-    with ProcessPoolExecutor(max_workers=workers) as pool:
-        for done in as_completed([pool.submit(run_one, job) for job in todo]):
-            yield done.result()

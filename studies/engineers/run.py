@@ -6,8 +6,8 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from nopg.errors import NopgError
 from studies.engineers import DEVELOPMENT, TASKS, Task
 from studies.engineers.best import QuadraticLaw, search
 from studies.engineers.methods import CHEAP, METHODS, applies, judge, train
+from studies.job_runner import in_processes
 from studies.records import FOLDER, Record, append, code_version, read
 
 __all__ = ["REFERENCES", "SEARCH", "SIZES", "STUDY", "Job", "jobs", "missing", "run_all", "run_one"]
@@ -91,14 +92,10 @@ def missing(wanted: Sequence[Job], folder: Path = FOLDER) -> list[Job]:
 def run_all(todo: Sequence[Job], *, workers: int = 1, folder: Path = FOLDER) -> Iterator[Record]:
     """Make runs and yield their records, each already written to the file of the study."""
     searches = [job for job in todo if job.method == SEARCH]
-    if workers == 1:
-        for job in todo:
-            yield _written(run_one(job, folder), folder)
-        return
-    with ProcessPoolExecutor(max_workers=workers) as pool:
-        for batch in (searches, [job for job in todo if job.method != SEARCH]):
-            for done in as_completed([pool.submit(run_one, job, folder) for job in batch]):
-                yield _written(done.result(), folder)
+    others = [job for job in todo if job.method != SEARCH]
+    for batch in [todo] if workers == 1 else [searches, others]:
+        for record in in_processes(batch, partial(run_one, folder=folder), workers):
+            yield _written(record, folder)
 
 
 def run_one(job: Job, folder: Path = FOLDER) -> Record:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from nopg.errors import NopgError
-from studies.printing import note, say
+from studies.printing import exit_code, say
 from studies.records import FOLDER, Record, read
 from studies.trust.case import PATTERNS, Case
 from studies.trust.faults import FAULTS
@@ -20,12 +19,7 @@ from studies.trust.table import inside, tables
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     given = _parser().parse_args(arguments)
-    try:
-        given.command(given)
-    except NopgError as error:
-        note(str(error))
-        return 1
-    return 0
+    return exit_code(lambda: given.command(given))
 
 
 def _run(given: argparse.Namespace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -13,7 +12,8 @@ import torch
 
 from nopg.baselines import baseline
 from nopg.errors import NopgError
-from studies.records import FOLDER, Record, append, code_version, read
+from studies.job_runner import recorded
+from studies.records import FOLDER, Record, code_version, read
 from studies.trust.assess import LOGGED, assess_all, train
 from studies.trust.case import Case, random_generator
 from studies.trust.controllers import given_laws
@@ -56,10 +56,7 @@ def missing(wanted: Sequence[Job], folder: Path = FOLDER) -> list[Job]:
 
 def run_all(todo: Sequence[Job], *, workers: int = 1, folder: Path = FOLDER) -> Iterator[Record]:
     """Make runs and yield their records, each already written to the file of the study."""
-    for records in _results(todo, workers):
-        for record in records:
-            append(record, folder)
-            yield record
+    yield from recorded(todo, run_one, workers, folder)
 
 
 def run_one(job: Job) -> list[Record]:
@@ -155,12 +152,3 @@ def _record(job: Job, name: str, **values: Any) -> Record:
 
 def _place(record: Record) -> tuple[Any, ...]:
     return record.seed, record.commit, *record.key[5:6]
-
-
-def _results(todo: Sequence[Job], workers: int) -> Iterator[list[Record]]:
-    if workers == 1:
-        yield from map(run_one, todo)
-        return
-    with ProcessPoolExecutor(max_workers=workers) as pool:
-        for done in as_completed([pool.submit(run_one, job) for job in todo]):
-            yield done.result()

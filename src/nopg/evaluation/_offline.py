@@ -137,7 +137,7 @@ class OfflineEvaluator:
         The state at the start and the one in which a task ends count.
 
         Args:
-            policy: See `evaluate`.
+            policy: See `assess`.
             region: Such as `"position > 0.3 or abs(angle) > 0.05"`: names of states, numbers, + - * /, abs,
                 comparisons, and, or, not. Or a function of raw states (m, d_s).
             steps: Number of steps.

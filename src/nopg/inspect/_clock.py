@@ -8,13 +8,12 @@ import numpy as np
 import torch
 
 from nopg._typing import ArrayLike, FloatArray
+from nopg.data.io._clock import LONGEST_STEP
 from nopg.errors import DataError
 from nopg.inspect._episodes import Recording
 from nopg.inspect._findings import Finding, graded, look, ok, stop
 from nopg.inspect._wording import count_of, duration, listed, share_of
 
-# Longer than this many intervals, and at least one sample is missing.
-_GAP = 1.5
 # A transition that spans more intervals than this is wrong about the plant.
 _JUMP = 10.0
 _MANY_GAPS = 0.01
@@ -58,8 +57,8 @@ class Clock:
             return None
 
         interval = float(np.median(forward))
-        gap = steps > _GAP * interval
-        low, high = np.quantile(forward[forward <= _GAP * interval], [0.05, 0.95])
+        gap = steps > LONGEST_STEP * interval
+        low, high = np.quantile(forward[forward <= LONGEST_STEP * interval], [0.05, 0.95])
         spans = recording.continued[recording.linked].numpy()
         return cls(
             interval=interval,

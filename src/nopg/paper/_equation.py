@@ -55,13 +55,12 @@ class Equation:
                 f"the policy has {policy.num_actions} actions, the data have {model.actions.shape[1]}"
             )
         self.problem, self.policy = problem, policy
-        tapes = [
+        self._tapes = [
             ActionTape(policy, states.features, policy.noise(len(states), rng))
             for states in (model.next_states, initial)
         ]
-        self._tapes = dict(zip(("next", "initial"), tapes, strict=True))
-        self._weights = model.next_states.weights(tapes[0].actions)
-        self._initial_weights = initial.weights(tapes[1].actions)
+        self._weights = model.next_states.weights(self._tapes[0].actions)
+        self._initial_weights = initial.weights(self._tapes[1].actions)
         self.P = model.transition_matrix(self._weights.mean)
         self.unknown = model.average(self._weights.unknown.mean(axis=0))
         self.targets = model.rewards + problem.discount * self.unknown * problem.unknown_value
@@ -102,17 +101,16 @@ class Equation:
         """
         problem, model, v = self.problem, self.problem.model, self.problem.unknown_value
         visits = problem.discount * mu * model.continues / model.num_samples
-        share = {
-            "next": np.repeat(visits, model.num_samples),
-            "initial": np.full(len(problem.initial), 1.0 / len(problem.initial)),
-        }
-        states = {"next": model.next_states, "initial": problem.initial}
-        weights = {"next": self._weights, "initial": self._initial_weights}
+        n_0 = len(problem.initial)
+        terms = (
+            (model.next_states, self._weights, np.repeat(visits, model.num_samples)),
+            (problem.initial, self._initial_weights, np.full(n_0, 1.0 / n_0)),
+        )
         parts = []
-        for name, tape in self._tapes.items():
-            by_action = states[name].action_gradient(tape.actions, weights[name], q, v)
-            parts.append(tape.gradient(torch.as_tensor(by_action * share[name][:, None])))
-        return tuple(next_ + initial for next_, initial in zip(*parts, strict=True))
+        for tape, (states, weights, share) in zip(self._tapes, terms, strict=True):
+            by_action = states.action_gradient(tape.actions, weights, q, v)
+            parts.append(tape.gradient(torch.as_tensor(by_action * share[:, None])))
+        return tuple(later + initial for later, initial in zip(*parts, strict=True))
 
     def lost(self) -> tuple[FloatArray, float]:
         """Return bounds on the share of the weights left out: of each row of P (n,), and of ε₀."""
@@ -188,7 +186,7 @@ class PaperSolution(Solution):
         x, Lambda = gamma * delta, equation.resolvent
         deepest = float(x.max()) * Lambda.inverse_bound
         if deepest > _SMALL:
-            d, _ = Solver().solve_both(Lambda, x, equation.eps_0, tolerance=1e-2)
+            d = Solver().iterate(Lambda, x, tolerance=1e-2)
             deepest = min(deepest, float(d.value.max()) + d.error_bound)
         lost = float("inf")
         if deepest < 1:

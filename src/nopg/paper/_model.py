@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -184,7 +185,6 @@ class PaperModel:
         self._log_weights = None if data.weights is None else data.weights.log().numpy()
         self._places = data.features.numpy() / self.widths
         self._tree = cKDTree(self._places)
-        self._with_actions: cKDTree | None = None
         self.next_states = States(self, data.schema.encode(self._next_states()))
 
     def __len__(self) -> int:
@@ -204,13 +204,13 @@ class PaperModel:
         mean: FloatArray = values.reshape(len(self), self.num_samples).mean(axis=1)
         return self.continues * mean
 
-    def transition_matrix(self, weights: FloatArray | sparse.csr_array) -> sparse.csr_array:
+    def transition_matrix(self, weights: sparse.csr_array) -> sparse.csr_array:
         """Return P (n, n) from ε at the next states: their mean, and empty rows after a terminal."""
         n, g = len(self), self.num_samples
-        ones = np.repeat(self.continues / g, g)
-        mean = sparse.csr_array((ones, np.arange(n * g), np.arange(0, n * g + 1, g)), shape=(n, n * g))
         if g == 1 and bool((self.continues == 1.0).all()):
             return weights
+        ones = np.repeat(self.continues / g, g)
+        mean = sparse.csr_array((ones, np.arange(n * g), np.arange(0, n * g + 1, g)), shape=(n, n * g))
         return (mean @ weights).tocsr()
 
     def default_unknown_value(self, discount: float) -> float:
@@ -246,9 +246,6 @@ class PaperModel:
 
     def near_in_action(self, places: FloatArray) -> Candidates:
         """Return the candidates at states and actions (m, d_f + d_a), in bandwidths: by ψφ."""
-        points = np.hstack([self._places, self.actions])
-        if self._with_actions is None:
-            self._with_actions = cKDTree(points)
         k = min(_NEAR_IN_ACTION + 1, len(self))
         distances, samples = self._with_actions.query(places, k=k)
         squared, edge = np.square(distances), np.square(distances[:, -1])
@@ -281,6 +278,10 @@ class PaperModel:
         values *= (expit(log_odds) / total)[near.rows]
         eps = sparse.csr_array((values, near.samples, near.first), shape=(len(starts), len(self)))
         return eps, expit(-log_odds), expit(near.log_dropped - np.logaddexp(log_mass, log_beta))
+
+    @cached_property
+    def _with_actions(self) -> cKDTree:
+        return cKDTree(np.hstack([self._places, self.actions]))
 
     def _found(
         self, first: IntArray, samples: IntArray, squared: FloatArray, log_dropped: FloatArray

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -153,26 +154,12 @@ class Solver:
             tolerance: Residual to reach, relative to the right-hand side.
             guesses: x and y of a nearby equation.
         """
-        systems, sides = (system, system.T), (b, c)
+        sides = zip((system, system.T), (b, c), guesses or (None, None), strict=True)
         if len(b) <= _DENSE_UP_TO:
             factors = linalg.lu_factor(np.eye(len(b)) - system.discount * system.P.toarray())
-            found = [
-                # Over its largest entry, so that nothing overflows or is denormal on the way.
-                one.certify(
-                    linalg.lu_solve(factors, side / size, trans=one.transposed) * size,
-                    side,
-                    num_steps=0,
-                    tolerance=tolerance,
-                )
-                for one, side in zip(systems, sides, strict=True)
-                for size in [float(np.abs(side).max()) or 1.0]
-            ]
+            found = [_direct(factors, one, side, tolerance) for one, side, _ in sides]
         else:
-            starts = guesses or (None, None)
-            found = [
-                self._iterate(one, side, tolerance, start)
-                for one, side, start in zip(systems, sides, starts, strict=True)
-            ]
+            found = [self.iterate(one, side, tolerance, guess) for one, side, guess in sides]
         for name, solution in zip(("q", "μ"), found, strict=True):
             if not solution.converged:
                 raise SolverError(
@@ -182,9 +169,10 @@ class Solver:
                 )
         return found[0], found[1]
 
-    def _iterate(
-        self, system: Resolvent, b: FloatArray, tolerance: float, guess: FloatArray | None
+    def iterate(
+        self, system: Resolvent, b: FloatArray, tolerance: float, guess: FloatArray | None = None
     ) -> SolvedSystem:
+        """Return the solution of one system, certified whether or not it has reached the tolerance."""
         size = float(np.abs(b).max(initial=0.0))
         if size == 0.0:
             return system.certify(np.zeros_like(b), b, num_steps=0, tolerance=tolerance)
@@ -219,6 +207,14 @@ class Solver:
         if self._more_steps > _MORE_STEPS:
             self._factors = None
         return found
+
+
+def _direct(factors: Any, system: Resolvent, b: FloatArray, tolerance: float) -> SolvedSystem:
+    """Return the solution by dense factors of Λ."""
+    # Over its largest entry, so that nothing overflows or is denormal on the way.
+    size = float(np.abs(b).max()) or 1.0
+    x = linalg.lu_solve(factors, b / size, trans=system.transposed) * size
+    return system.certify(x, b, num_steps=0, tolerance=tolerance)
 
 
 def _factors(system: Resolvent) -> SuperLU:

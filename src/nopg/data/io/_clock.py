@@ -20,7 +20,7 @@ TOLERANCE = 0.1
 """A step that differs by more than this share from the interval is irregular."""
 _FEW_IRREGULAR = 0.05
 # A longer step is no transition of one interval: a sample was dropped, or the log has a gap.
-_LONGEST_STEP = 1.5
+LONGEST_STEP = 1.5
 # Beyond this share of rows that contradict another row of the same time, the time stamps are too coarse.
 _MOST_CONTRADICTIONS = 1 / 3
 TIME_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -58,7 +58,7 @@ class Clock:
         same = recording.same_run
         if recording.times is None:
             return cls(declared, None, np.zeros_like(same))
-        gap_factor = _LONGEST_STEP if gap_factor is None else gap_factor
+        gap_factor = LONGEST_STEP if gap_factor is None else gap_factor
         if not gap_factor > 1:
             raise ArgumentError(
                 f"gap_factor is {gap_factor}; give more than 1, e.g. 5, or math.inf for no gaps"
