@@ -333,9 +333,6 @@ def test_units_and_bounds_belong_to_columns_and_make_sense(change: dict[str, Any
 @pytest.mark.parametrize(
     ("package", "extra", "call"),
     [
-        ("pandas", "pandas", lambda data, path: to_dataframe(data)),
-        ("pandas", "pandas", lambda data, path: from_dataframe(data, **ROLES)),
-        ("pandas", "pandas", lambda data, path: read_csv(path, **ROLES)),
         ("pyarrow", "parquet", write_parquet),
         ("pyarrow", "parquet", lambda data, path: read_parquet(path, **ROLES)),
         ("minari", "minari", lambda data, path: read_minari("a-v0")),

@@ -17,7 +17,6 @@ from nopg.data.io._cells import CellFormat, listed
 from nopg.data.io._clock import TIME_UNITS
 from nopg.data.io._columns import Counts, Table, record, take_from
 from nopg.data.io._dataframe import table_of, to_dataframe
-from nopg.data.io._files import extra
 from nopg.data.io._heading import Heading, find_decimal, find_units, read_heading
 from nopg.data.io._paths import Paths, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
@@ -58,7 +57,6 @@ def read_csv(
         encoding: Such as "utf-8" or "cp1252".
         columns: As in `from_dataframe`.
     """
-    extra("pandas")
     if decimal is not None and decimal not in (".", ","):
         raise ArgumentError(f"decimal is {decimal!r}; give '.' or ','")
     files = find_files(path, CSV_SUFFIXES)

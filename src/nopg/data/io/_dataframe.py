@@ -90,7 +90,8 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
         Transitions(2 rows: 1 state column, 1 action column; 0 terminated, 1 truncated, 1 episode;
           level ∈ [1, 2], valve ∈ [0.1, 0.2], reward ∈ [0, 1])
     """
-    pd = extra("pandas")
+    import pandas as pd
+
     if not isinstance(frame, pd.DataFrame):
         if not hasattr(frame, "__arrow_c_stream__"):
             raise DataError(
@@ -127,7 +128,9 @@ def _from_arrow(table: Any, columns: Mapping[str, Any]) -> Transitions:
 
 def to_dataframe(data: Transitions) -> pd.DataFrame:
     """Return a pandas table: columns by name, `reward`, `next_…`, flags, `episode`, `weight`, `begins`."""
-    frame: pd.DataFrame = extra("pandas").DataFrame(named_columns(data))
+    import pandas as pd
+
+    frame: pd.DataFrame = pd.DataFrame(named_columns(data))
     return frame
 
 

@@ -16,7 +16,6 @@ _ALWAYS_FINE = 1 << 20
 # table of fewer bytes may have more.
 _LONGEST_RUNS, _SMALL_TABLE = 1000, 1 << 28
 _EXTRAS = {
-    "pandas": "pandas",
     "pyarrow": "parquet",
     "d3rlpy": "baselines",
 }

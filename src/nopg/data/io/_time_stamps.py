@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data.io._cells import CellFormat, shown
-from nopg.data.io._files import extra
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
@@ -54,7 +53,8 @@ def parse_times(
         return np.array([cells.number(text) for text in texts]), ()
     if (usual := _by_usual_format(texts)) is not None:
         return usual
-    pd = extra("pandas")
+    import pandas as pd
+
     dates = pd.to_datetime(pd.Series(texts, dtype=object), errors="coerce", utc=True, format="ISO8601")
     if not bool(dates.isna().any()):
         offsets = [found.group(1) if (found := _OFFSET.search(text)) else "" for text in texts]
@@ -73,7 +73,8 @@ def _from_datetimes(values: _Times, where: str) -> tuple[_Times, tuple[str, ...]
 
 
 def _by_format(texts: Sequence[str], where: str, time_format: str) -> _Times:
-    pd = extra("pandas")
+    import pandas as pd
+
     try:
         dates = pd.to_datetime(pd.Series(texts, dtype=object), format=time_format, errors="coerce", utc=True)
     except ValueError as error:
@@ -90,7 +91,8 @@ def _by_usual_format(texts: Sequence[str]) -> tuple[_Times, tuple[str, ...]] | N
     found = re.fullmatch(_FORMS["year last"] + _CLOCK, texts[0])
     if found is None or found["half"] or found["offset"] or len(found["year"]) != 4:
         return None
-    pd = extra("pandas")
+    import pandas as pd
+
     clock = "" if not found["hour"] else " %H:%M" + (":%S" if found["second"] else "")
     clock += ".%f" if found["fraction"] else ""
     mark, series = found["mark"], pd.Series(texts, dtype=object)
@@ -108,7 +110,8 @@ def _by_form(
     texts: Sequence[str], where: str, *, iso: npt.NDArray[np.bool_]
 ) -> tuple[_Times, tuple[str, ...]]:
     """Return dates of the form of the first row."""
-    pd = extra("pandas")
+    import pandas as pd
+
     series = pd.Series(texts, dtype=object)
     form = next((name for name, one in _FORMS.items() if re.fullmatch(one + _CLOCK, texts[0])), None)
     if form is None:
@@ -154,7 +157,8 @@ def _day_and_month(
 
 def _assemble(fields: pd.DataFrame, day: Any, month: Any) -> pd.Series[Any]:
     """Return dates in UTC from their parts; NaT where there is no such date."""
-    pd = extra("pandas")
+    import pandas as pd
+
     year = fields["year"].astype(int)
     year = year.where(year >= 100, year + 2000)
     frame = pd.DataFrame({"year": year, "month": month, "day": day})
