@@ -22,7 +22,7 @@ from nopg.evaluation._held_out import HeldOutErrors
 from nopg.evaluation._paths import Paths, StartReturns, _end_rewards
 from nopg.evaluation._risk import risk_along, share_along
 from nopg.evaluation._verdict import doubts_of_log, lost_starts, verdict_of
-from nopg.inspect._findings import Finding, look, stop
+from nopg.inspect._findings import Finding, error, warning
 from nopg.models import ColumnFit
 from nopg.models._noise import Noise
 
@@ -305,13 +305,13 @@ def test_a_log_is_doubted_for_jumps_poor_fits_and_few_moves() -> None:
     assert "R²: x 0.40" in doubted(poor_fits=[ColumnFit("x", ("x",), 0.4, 0.8, 0.8, 1)])[0]
 
 
-def test_no_verdict_stands_above_a_stop_of_describe() -> None:
-    assert doubted(findings=[stop("far values", "a spike", "Drop it")]) == ("a spike (drop it)",)
+def test_no_verdict_stands_above_an_error_of_describe() -> None:
+    assert doubted(findings=[error("far values", "a spike", "Drop it")]) == ("a spike (drop it)",)
     assert verdict_of(0.0, 0.0, 100.0, doubts=("a spike",)) == ("weak", ("a spike",))
 
 
 def test_what_a_log_cannot_tell_explains_the_unknown_mass() -> None:
-    finding = look("excitation", "the valve mostly followed the level", "Add steps")
+    finding = warning("excitation", "the valve mostly followed the level", "Add steps")
     assert verdict_of(0.0, 0.0, 100.0, findings=[finding]) == ("ok", ())
     assert finding.what in verdict_of(0.1, 0.0, 100.0, findings=[finding])[1]
 

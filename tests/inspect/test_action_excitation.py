@@ -35,13 +35,13 @@ def tank_log(steps_of: float, *, rows: int = 400, noise: float = 0.1) -> Transit
 def test_a_valve_that_always_follows_the_level_stops_and_says_so() -> None:
     finding = describe(tank_log(0.0)).finding("excitation")
     assert finding is not None
-    assert finding.grade is Grade.STOP
+    assert finding.grade is Grade.ERROR
     assert "in this log valve always followed level" in finding.what
     assert "what another valve does to" in finding.what
     assert "cannot be seen" in finding.what
 
 
-@pytest.mark.parametrize(("steps", "grade"), [(0.02, Grade.STOP), (0.3, Grade.LOOK), (2.0, Grade.OK)])
+@pytest.mark.parametrize(("steps", "grade"), [(0.02, Grade.ERROR), (0.3, Grade.WARNING), (2.0, Grade.OK)])
 def test_the_grade_follows_the_size_of_the_steps(steps: float, grade: Grade) -> None:
     finding = excitation_finding(ActionExcitation.of(tank_log(steps)))
     assert finding is not None
@@ -85,7 +85,7 @@ def test_bounds_of_an_action_are_no_excitation_at_other_places() -> None:
     assert found.own < 1e-9
     finding = excitation_finding((found,))
     assert finding is not None
-    assert finding.grade is Grade.STOP
+    assert finding.grade is Grade.ERROR
 
 
 def test_a_log_without_a_moving_action_has_no_excitation() -> None:

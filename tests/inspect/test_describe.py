@@ -12,12 +12,11 @@ import torch
 
 from nopg.data import Transitions, start_note
 from nopg.envs import Pendulum, collect_grid
-from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.errors import ArgumentError, MissingExtraError
 from nopg.inspect import Description, Finding, Grade, describe
 
 EPISODES, LENGTH = 8, 50
 ROWS = EPISODES * LENGTH
-TIME = 60.0 * np.arange(ROWS)
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,7 +76,7 @@ def with_column(k: int, change: Any) -> dict[str, Floats]:
 
 @pytest.fixture(scope="module")
 def clean() -> Description:
-    return describe(tank(), time=TIME)
+    return describe(tank())
 
 
 def test_a_clean_recording_has_nothing_to_mend(clean: Description) -> None:
@@ -94,11 +93,9 @@ def test_every_topic_of_a_recording_is_judged_once(clean: Description) -> None:
         "ends",
         "excitation",
         "far values",
-        "memory",
         "order",
         "reward",
         "rows",
-        "sampling",
         "stuck sensor",
     ]
 
@@ -112,7 +109,7 @@ def test_findings_are_numbered_from_the_gravest_down_and_each_says_what_to_do() 
     assert [finding.number for finding in findings] == list(range(1, len(findings) + 1))
     grades = [list(Grade).index(finding.grade) for finding in findings]
     assert grades == sorted(grades, reverse=True)
-    assert {Grade.STOP, Grade.LOOK, Grade.OK} <= {finding.grade for finding in findings}
+    assert {Grade.ERROR, Grade.WARNING, Grade.OK} <= {finding.grade for finding in findings}
     assert all(finding.what and finding.advice for finding in findings)
 
 
@@ -128,15 +125,15 @@ def test_the_pendulum_grid_is_clean_but_for_the_rows_at_both_ends_of_the_circle(
 
 def test_few_rows_are_worth_a_look() -> None:
     finding = on("rows", tank().take(torch.arange(30)))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "30 distinct rows for 3 inputs" in finding.what
 
 
 def test_a_single_row_stops() -> None:
-    assert on("rows", tank().take(torch.tensor([0]))).grade == Grade.STOP
+    assert on("rows", tank().take(torch.tensor([0]))).grade == Grade.ERROR
 
 
-@pytest.mark.parametrize(("dropped", "grade"), [(0, "ok"), (3, "ok"), (40, "look"), (200, "stop")])
+@pytest.mark.parametrize(("dropped", "grade"), [(0, "ok"), (3, "ok"), (40, "warning"), (200, "error")])
 def test_dropped_rows_are_judged_by_their_share(dropped: int, grade: str) -> None:
     finding = on("invalid rows", tank(), num_dropped=dropped)
     assert finding.grade == grade
@@ -148,7 +145,7 @@ def test_dropped_rows_are_not_mentioned_where_nobody_knows(clean: Description) -
     assert "Dropped" not in str(clean)
 
 
-@pytest.mark.parametrize(("copied", "grade"), [(2, "ok"), (20, "look"), (ROWS + 10, "stop")])
+@pytest.mark.parametrize(("copied", "grade"), [(2, "ok"), (20, "warning"), (ROWS + 10, "error")])
 def test_duplicates_are_judged_by_their_share(copied: int, grade: str) -> None:
     rows = torch.cat([torch.arange(ROWS), torch.arange(copied) % ROWS])
     finding = on("duplicates", tank().take(rows))
@@ -161,22 +158,22 @@ def test_a_constant_state_stops_and_the_rest_is_measured_without_it() -> None:
     description = describe(data)
     finding = description.finding("constant columns")
     assert finding is not None
-    assert (finding.grade, finding.what) == (Grade.STOP, "level = 0.7 in every row")
+    assert (finding.grade, finding.what) == (Grade.ERROR, "level = 0.7 in every row")
 
 
 def test_an_action_that_never_changes_stops() -> None:
     finding = on("constant columns", tank(actions=np.full(ROWS, 0.3)))
-    assert finding.grade == Grade.STOP
+    assert finding.grade == Grade.ERROR
     assert "the action heater never changes" in finding.what
 
 
 def test_a_column_that_hardly_varies_is_worth_a_look() -> None:
     finding = on("constant columns", tank(actions=np.where(np.arange(ROWS) < 4, 1.0, 0.25)))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "heater = 0.25 in 99 % of the rows" in finding.what
 
     finding = on("constant columns", tank(**with_column(1, lambda column: 1e5 + 1e-3 * column)))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "level varies by" in finding.what
 
 
@@ -184,7 +181,7 @@ def test_an_error_code_among_the_values_stops() -> None:
     states = arrays()["states"]
     states[123, 0] = -999.0
     finding = on("far values", tank(states=states))
-    assert finding.grade == Grade.STOP
+    assert finding.grade == Grade.ERROR
     assert "temperature has 1 value far from all others (row 123; range -999" in finding.what
 
 
@@ -192,7 +189,7 @@ def test_an_angle_that_nobody_declared_is_worth_a_look_and_a_declared_one_is_not
     turning = np.cumsum(np.full((EPISODES, LENGTH + 1), 20.0), axis=1) % 360
     columns = with_column(0, lambda _: turning)
     finding = on("angles", tank(**columns))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "temperature crosses its whole range in one step" in finding.what
     assert "angles={'temperature': 340}" in finding.advice
 
@@ -213,7 +210,7 @@ def test_a_switch_and_a_spike_are_not_angles() -> None:
 
 def test_a_constant_reward_stops_unless_something_terminates() -> None:
     constant = tank(rewards=np.full(ROWS, -1.0))
-    assert on("reward", constant).grade == Grade.STOP
+    assert on("reward", constant).grade == Grade.ERROR
     ends = torch.zeros(ROWS, dtype=torch.bool)
     ends[-1] = True
     assert on("reward", replace(constant, terminated=ends)).grade == Grade.OK
@@ -221,13 +218,13 @@ def test_a_constant_reward_stops_unless_something_terminates() -> None:
 
 def test_episodes_without_a_flag_are_worth_a_look() -> None:
     finding = on("ends", tank(truncated=None))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "8 of 8 episodes end without a flag" in finding.what
 
 
 def test_a_time_limit_flagged_as_terminated_is_worth_a_look() -> None:
     finding = on("ends", tank(terminated=arrays()["truncated"], truncated=None))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "8 of 8 episodes are terminated after exactly 50 rows" in finding.what
 
 
@@ -235,7 +232,7 @@ def test_an_episode_that_goes_on_after_its_end_stops() -> None:
     ends = np.zeros(ROWS)
     ends[[17, 80]] = 1
     finding = on("ends", tank(terminated=ends))
-    assert finding.grade == Grade.STOP
+    assert finding.grade == Grade.ERROR
     assert "2 rows (17, 80) are terminated" in finding.what
 
 
@@ -259,13 +256,13 @@ def test_interleaved_episodes_are_put_in_order_first() -> None:
 def test_rows_out_of_order_are_worth_a_look() -> None:
     shuffled = tank().take(torch.randperm(ROWS, generator=torch.Generator().manual_seed(0)))
     finding = on("order", shuffled)
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "do not begin where the row before arrived" in finding.what
 
 
 def test_a_recording_without_episodes_is_worth_a_look() -> None:
     finding = on("order", tank(episodes=None, truncated=None))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "episodes=" in finding.advice
 
 
@@ -280,7 +277,7 @@ def hold(column: Floats, first: int, last: int) -> Floats:
 def test_a_stuck_sensor_is_found_with_its_name_and_rows() -> None:
     data = tank(**with_column(0, lambda column: hold(column, 10, 39)))
     finding = on("stuck sensor", data)
-    assert finding.grade == Grade.STOP
+    assert finding.grade == Grade.ERROR
     assert "temperature reads exactly" in finding.what
     assert "rows 110 to 139, 7.5 % of the data" in finding.what
 
@@ -290,7 +287,7 @@ def test_a_stuck_sensor_is_found_with_its_name_and_rows() -> None:
 
 def test_a_short_fault_is_worth_a_look() -> None:
     finding = on("stuck sensor", tank(**with_column(1, lambda column: hold(column, 10, 21))))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "level reads exactly" in finding.what
 
 
@@ -308,7 +305,7 @@ def test_a_column_held_at_the_end_of_its_range_is_worth_a_look() -> None:
         return column
 
     finding = on("stuck sensor", tank(**with_column(1, saturate)))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "the end of its range" in finding.what
 
 
@@ -325,7 +322,7 @@ def test_a_plant_at_rest_is_told_from_a_stuck_sensor() -> None:
     actions = arrays()["actions"]
     actions[110:140] = 0.5
     finding = on("stuck sensor", tank(**columns, actions=actions))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "nothing moves in rows 110 to" in finding.what
 
 
@@ -338,90 +335,12 @@ def test_the_rows_of_a_grid_have_no_order_to_be_stuck_in() -> None:
 # Time.
 
 
-def test_an_even_clock_is_read_with_its_interval(clean: Description) -> None:
-    assert clean.clock is not None
-    assert clean.clock.interval == 60.0
-    finding = clean.finding("sampling")
-    assert finding is not None
-    assert finding.what == "a row every 1 min, evenly"
-
-
-def test_a_clock_jump_inside_an_episode_stops() -> None:
-    time = TIME + np.where(np.arange(ROWS) >= 130, 7200.0, 0.0)
-    finding = on("sampling", tank(), time=time)
-    assert finding.grade == Grade.STOP
-    assert "1 transition (row 129) spans a gap: 2.02 h instead of 1 min" in finding.what
-
-
-@pytest.mark.parametrize(("intervals", "grade"), [(9.0, Grade.LOOK), (11.0, Grade.STOP)])
-def test_a_gap_of_more_than_ten_intervals_stops(intervals: float, grade: Grade) -> None:
-    time = TIME + np.where(np.arange(ROWS) >= 130, 60.0 * (intervals - 1), 0.0)
-    assert on("sampling", tank(), time=time).grade == grade
-
-
-@pytest.mark.parametrize(("share", "grade"), [(0.008, Grade.LOOK), (0.02, Grade.STOP)])
-def test_gaps_in_more_than_one_step_of_a_hundred_stop(share: float, grade: Grade) -> None:
-    gaps = np.zeros(ROWS)
-    gaps[np.linspace(5, ROWS - 5, max(round(share * ROWS), 1)).astype(int)] = 60.0
-    assert on("sampling", tank(), time=TIME + gaps.cumsum()).grade == grade
-
-
-def test_a_missing_sample_is_worth_a_look() -> None:
-    time = TIME + np.where(np.arange(ROWS) >= 130, 60.0, 0.0)
-    assert on("sampling", tank(), time=time).grade == Grade.LOOK
-
-
-def test_a_gap_between_episodes_or_outside_any_transition_is_fine() -> None:
-    time = TIME + np.where(np.arange(ROWS) >= 150, 7200.0, 0.0)
-    assert on("sampling", tank(), time=time).grade == Grade.OK
-
-    arrived = arrays()["next_states"]
-    arrived[129] += 0.01
-    time = TIME + np.where(np.arange(ROWS) >= 130, 7200.0, 0.0)
-    finding = on("sampling", tank(next_states=arrived), time=time)
-    assert finding.grade == Grade.OK
-    assert "1 gap, none of them inside a transition" in finding.what
-
-
-def test_a_clock_that_goes_back_stops() -> None:
-    time = TIME - np.where(np.arange(ROWS) >= 130, 3600.0, 0.0)
-    finding = on("sampling", tank(), time=time)
-    assert finding.grade == Grade.STOP
-    assert "goes back after 1 row (129)" in finding.what
-
-
-def test_repeated_time_stamps_are_worth_a_look() -> None:
-    finding = on("sampling", tank(), time=np.floor(TIME / 120))
-    assert finding.grade == Grade.LOOK
-    assert "200 rows (0, 2, 4, 6 and 196 more) share the time stamp of the next row" in finding.what
-
-
-def test_an_uneven_clock_is_worth_a_look() -> None:
-    uneven = TIME + 15 * (np.arange(ROWS) % 2)
-    finding = on("sampling", tank(), time=uneven)
-    assert finding.grade == Grade.LOOK
-    assert "the interval of 1.25 min varies by 40 %" in finding.what
-
-
-@pytest.mark.parametrize(
-    ("time", "message"),
-    [
-        (np.zeros(3), r"shape \(3,\); give one number per row, shape \(400,\)"),
-        (np.full(ROWS, np.nan), "400 NaN or infinite values"),
-        (np.zeros(ROWS, dtype="datetime64[s]"), "give seconds as numbers"),
-    ],
-)
-def test_a_time_vector_that_cannot_be_read_is_refused(time: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        describe(tank(), time=time)
-
-
 # Actions.
 
 
 def test_a_saturated_action_is_worth_a_look() -> None:
     finding = on("actions at bounds", tank(actions=np.clip(3 * arrays()["actions"] - 1, 0, 1)))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "heater is at 0 in" in finding.what
 
 
@@ -434,11 +353,11 @@ def test_an_action_beyond_its_declared_bounds_stops_and_a_state_is_worth_a_look(
     data = tank()
     tight = replace(data, schema=replace(data.schema, bounds={"heater": (0.0, 0.9)}))
     finding = on("declared bounds", tight)
-    assert finding.grade == Grade.STOP
+    assert finding.grade == Grade.ERROR
     assert "heater leaves [0, 0.9] in" in finding.what
 
     low = replace(data, schema=replace(data.schema, bounds={"level": (1.0, 9.0)}))
-    assert on("declared bounds", low).grade == Grade.LOOK
+    assert on("declared bounds", low).grade == Grade.WARNING
     wide = replace(data, schema=replace(data.schema, bounds={"heater": (-1.0, 2.0)}))
     assert on("declared bounds", wide).grade == Grade.OK
 
@@ -461,7 +380,7 @@ def test_one_recording_may_start_anywhere_and_needs_no_look() -> None:
 
 def test_single_transitions_without_declared_starts_are_worth_a_look() -> None:
     finding = on("initial states", tank(initial_states=None, episodes=None, truncated=None))
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "starting_at" in finding.advice
 
 
@@ -474,7 +393,7 @@ def test_a_negative_count_is_refused() -> None:
 
 
 def test_the_same_data_give_the_same_text(clean: Description) -> None:
-    assert str(describe(tank(), time=TIME)) == str(clean)
+    assert str(describe(tank())) == str(clean)
 
 
 def test_the_text_fits_a_terminal_and_names_every_column(clean: Description) -> None:
@@ -492,7 +411,7 @@ def test_long_names_units_and_large_numbers_still_fit_a_terminal() -> None:
         actions=1e70 * arrays()["actions"],
     )
     schema = replace(data.schema, units={"level": "m", "heater": "kW"})
-    text = str(describe(replace(data, schema=schema), time=TIME))
+    text = str(describe(replace(data, schema=schema)))
     assert max(map(len, text.splitlines())) <= 100
     assert "…" in text
     assert "kW" in text
@@ -508,13 +427,13 @@ def test_three_rows_are_enough_for_a_description_and_a_figure() -> None:
 
 
 def test_a_description_tells_its_grades_in_its_repr(clean: Description) -> None:
-    assert repr(clean) == "Description(400 rows: 0 stop, 0 look, 13 ok)"
+    assert repr(clean) == "Description(400 rows: 0 error, 0 warning, 11 ok)"
 
 
 def test_the_figure_shows_every_column_and_every_measure_without_a_warning() -> None:
     data = tank(**with_column(0, lambda column: hold(column, 10, 39)))
     data = replace(data, schema=replace(data.schema, units={"level": "m"}))
-    figure = describe(data, time=TIME).figure()
+    figure = describe(data).figure()
     figure.canvas.draw()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [
@@ -524,7 +443,6 @@ def test_the_figure_shows_every_column_and_every_measure_without_a_warning() -> 
         "reward",
         "actions at their bounds",
         "ends of 8 episodes",
-        "sampling interval",
         "temperature: stuck",
     ]
     assert figure.axes[1].get_xlabel() == "state in m"

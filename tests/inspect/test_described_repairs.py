@@ -45,7 +45,7 @@ def test_irregular_steps_are_worth_a_look_and_gaps_are_not() -> None:
     times = 60.0 * np.arange(80) + np.where(np.arange(80) % 4 == 0, 20.0, 0.0)
     finding = described(log(t=times)).finding("sampling")
     assert finding is not None
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING
     assert "a row every 1 min, but 49 % of the steps differ by more than 10 %" in finding.what
     gap = described(log(t=60.0 * np.arange(80) + 3600.0 * (np.arange(80) > 40))).finding("sampling")
     assert gap is not None
@@ -72,4 +72,4 @@ def test_a_column_that_is_mostly_held_is_worth_a_look() -> None:
     slow = np.where(np.arange(80) % 4 == 0, np.random.default_rng(1).normal(size=80), NAN)
     finding = described(log(x=slow)).finding("missing values")
     assert finding is not None
-    assert finding.grade == Grade.LOOK
+    assert finding.grade == Grade.WARNING

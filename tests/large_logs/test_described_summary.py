@@ -70,7 +70,7 @@ def test_a_code_that_the_sample_misses_is_named(tmp_path: Path, monkeypatch: pyt
     write_parquet(replace(data, rewards=rewards), tmp_path / "log.parquet")
     found = nopg.describe(summarize(tmp_path, workers=1, progress=False)).finding("sample")
     assert found is not None
-    assert found.grade == Grade.LOOK
+    assert found.grade == Grade.WARNING
     assert "reward reaches from -9999" in found.what
 
 

@@ -43,5 +43,5 @@ def describe(
     if figure is not None:
         found.figure().savefig(figure, dpi=150)
         show(f"figure: {figure}", ERR)
-    if strict and found.grade == Grade.STOP:
+    if strict and found.grade == Grade.ERROR:
         raise typer.Exit(FLAWED)

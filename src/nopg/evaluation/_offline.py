@@ -21,7 +21,7 @@ from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._paths import Paths, follow
 from nopg.evaluation._risk import Risk, region_of, risk_along, share_along
 from nopg.evaluation._verdict import doubts_of_log, lost_starts, rare_events, verdict_of
-from nopg.inspect._describe import quick_findings
+from nopg.inspect import describe
 from nopg.inspect._findings import Finding
 from nopg.inspect._wording import count_of
 from nopg.models import LocalModel
@@ -168,7 +168,7 @@ class OfflineEvaluator:
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
-        return quick_findings(self.data)
+        return describe(self.data).findings
 
     @cached_property
     def _rare(self) -> RareRows | None:

@@ -29,7 +29,7 @@ def doubts_of_log(model: LocalModel, findings: Sequence[Finding]) -> tuple[str, 
 
     Args:
         model: Fitted to the log.
-        findings: Of `describe`. None may say `stop` beside an `ok`.
+        findings: Of `describe`. None may be an `error` beside an `ok`.
     """
     found = [*_poor_fits(model.poor_fits)]
     if model.noise.jumps:
@@ -38,7 +38,7 @@ def doubts_of_log(model: LocalModel, findings: Sequence[Finding]) -> tuple[str, 
             "jumps (leave these rows out if the controller stays away from there)"
         )
     found += [*_few_moves(model.exogenous_moves)]
-    advised = [(one.what, one.advice) for one in findings if one.grade is Grade.STOP]
+    advised = [(one.what, one.advice) for one in findings if one.grade is Grade.ERROR]
     advised += meanings(model.memory)
     return (*found, *(f"{what} ({advice[0].lower()}{advice[1:]})" for what, advice in advised))
 
@@ -117,7 +117,7 @@ def verdict_of(
     found = [without_error] if without_error else []
     if unknown > WEAK_UNKNOWN:
         found.append(f"{unknown:.0%} of the return's weight lies outside the data")
-        found += [one.what for one in findings if one.topic == "excitation" and one.grade is Grade.LOOK]
+        found += [one.what for one in findings if one.topic == "excitation" and one.grade is Grade.WARNING]
     if relative > _WEAK_ERROR:
         found.append(
             f"the standard error is {relative:.0%} of the range of returns that logged rewards allow"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nopg._columns import NO_REWARD
 from nopg.inspect._columns import FEW_LEVELS, NEAR_CONSTANT, Column
-from nopg.inspect._findings import Finding, graded, look, ok, stop
+from nopg.inspect._findings import Finding, error, graded, ok, warning
 from nopg.inspect._wording import count_of, listed, share_of
 
 
@@ -40,16 +40,16 @@ def _constant(inputs: Sequence[Column]) -> Finding:
     topic = "constant columns"
     constant = [column for column in inputs if column.constant]
     if actions := [column.name for column in constant if column.role == "action"]:
-        return stop(
+        return error(
             topic,
             f"the action {listed(actions)} never changes",
             "Vary it in the plant, or leave it out: the effect of a constant action cannot be learned",
         )
     if constant:
         shown = listed([f"{column.name} = {column.low:.6g}" for column in constant])
-        return stop(topic, f"{shown} in every row", "Leave it out of the states: it carries no information")
+        return error(topic, f"{shown} in every row", "Leave it out of the states: it carries no information")
     if near := [_hardly(column) for column in inputs if column.near_constant]:
-        return look(
+        return warning(
             topic,
             listed(near),
             "Leave it out if it does not matter; if it does, record more rows in which it varies",
@@ -72,7 +72,7 @@ def _far(columns: Sequence[Column]) -> Finding:
     )
     if not shown:
         return ok("far values", "no value lies far from all others")
-    return stop(
+    return error(
         "far values", shown, "Drop these rows if they are error codes or spikes: they widen the range"
     )
 
@@ -89,18 +89,20 @@ def _angles(columns: Sequence[Column]) -> Finding:
     )
     first = wrapped[0]
     period = f"angles={{'{first.name}': {first.high - first.low:.3g}}}"
-    return look(topic, shown, f"If it is an angle, declare it with its period: {period}")
+    return warning(topic, shown, f"If it is an angle, declare it with its period: {period}")
 
 
 def _reward(reward: Column, num_terminated: int, formula: str | None) -> Finding:
     topic = "reward"
     if formula == NO_REWARD:
-        return look(topic, "no reward is given", "Say what is good: --reward '-(level - 1)**2', or a column")
+        return warning(
+            topic, "no reward is given", "State the objective: --cost '(level - 1)**2', or a column"
+        )
     if not reward.constant:
         return ok(topic, f"between {reward.low:.4g} and {reward.high:.4g}")
     if num_terminated:
         return ok(topic, f"{reward.low:.4g} in every row; the task ends at different times")
-    return stop(
+    return error(
         topic,
         f"the reward is {reward.low:.4g} in every row and nothing terminates",
         "Check the reward column or the terminated flags: all policies have the same return",
@@ -116,7 +118,7 @@ def _at_bounds(actions: Sequence[Column]) -> Finding:
         if column.saturated
     )
     if shown:
-        return look(
+        return warning(
             topic,
             shown,
             "Check that the action is stored as applied, after clipping; no policy will exceed these bounds",
@@ -134,7 +136,7 @@ def _levels(actions: Sequence[Column], declared: Mapping[str, tuple[float, ...]]
         return ok(topic, f"declared: {listed(kept)}") if kept else None
     shown = "; ".join(f"{column.name} takes {_spelled(column.values)} only" for column in found)
     first = found[0]
-    return look(
+    return warning(
         topic,
         f"{shown}; actions between are assumed to be possible",
         f"If they are not, declare levels={{'{first.name}': ({_spelled(first.values)})}}, or --levels "

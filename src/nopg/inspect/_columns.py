@@ -13,7 +13,7 @@ import torch
 from nopg._typing import FloatArray
 from nopg.data import Schema, Transitions
 from nopg.data._column_counts import ColumnCounts
-from nopg.inspect._findings import Finding, graded, look
+from nopg.inspect._findings import Finding, graded, warning
 from nopg.inspect._wording import share_of
 
 FEW_LEVELS = 10
@@ -135,7 +135,7 @@ def sample_finding(counted: ColumnCounts, schema: Schema, num_rows: int) -> Find
         k = names.index(far[0])
         ends = f"{counted.low[k]:.4g} to {counted.high[k]:.4g}"
         what = f"{far[0]} reaches from {ends}, far from where most rows are"
-        return look("sample", what, "Check whether these are codes or spikes, and declare them as missing")
+        return warning("sample", what, "Check whether these are codes or spikes, and declare them as missing")
     share = beyond[worst] / num_rows
     what = f"{share_of(share)} of all rows lie beyond those of the sample in {names[worst]}"
     return graded("sample", what, "Charts end where the sample does", grave=False, minor=share <= _UNSEEN)

@@ -5,26 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from nopg._typing import ArrayLike
 from nopg.data import Repairs, Transitions, start_note
 from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
 from nopg.errors import ArgumentError
-from nopg.inspect._clock import Clock, as_seconds, clock_finding
 from nopg.inspect._column_findings import column_findings
 from nopg.inspect._columns import Column, measure_columns, sample_finding, with_counts
 from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_finding
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._figure import draw, panels
-from nopg.inspect._findings import Finding, Grade, graded, look, numbered, ok
-from nopg.inspect._memory import memory_finding, memory_model
+from nopg.inspect._findings import Finding, Grade, graded, numbered, ok, warning
 from nopg.inspect._repairs import repaired_finding, sampling_finding, sampling_text
 from nopg.inspect._stuck import Run, find_runs, stuck_finding
 from nopg.inspect._table import columns_text, facts_text, findings_text, headline, repairs_text
 from nopg.inspect._wording import count_of, share_of
-from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
 
 if TYPE_CHECKING:
@@ -46,7 +40,6 @@ class Description:
         columns: States, actions, the reward.
         episodes: How many, how long, how they end.
         runs: State columns that repeat one value surprisingly long.
-        clock: The sampling, where time stamps were given.
         excitation: Whether the log tells what each action does.
         interval: Time between two rows in seconds, where it is known.
         repairs: What the reader repaired.
@@ -62,7 +55,6 @@ class Description:
     columns: tuple[Column, ...]
     episodes: Episodes
     runs: tuple[Run, ...]
-    clock: Clock | None
     excitation: tuple[ActionExcitation, ...]
     interval: float | None
     repairs: Repairs
@@ -86,7 +78,7 @@ class Description:
             self.num_rows,
             self.columns,
             self.findings,
-            panels(self.columns, self.episodes, self.clock, self.runs),
+            panels(self.columns, self.episodes, self.runs),
         )
 
     def to_text(self, width: int = 100) -> str:
@@ -94,11 +86,10 @@ class Description:
         width = min(max(width, 40), 100)
         looked_at = self.num_rows if self.sampled is None else self.sampled
         copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / looked_at)}"
-        clock = str(self.clock or sampling_text(self.repairs, self.interval))
         facts = {
             "Episodes": str(self.episodes),
             "Starts": self.starts,
-            "Sampling": clock,
+            "Sampling": sampling_text(self.repairs, self.interval),
             "Duplicates": copies,
         }
         if self.sampled is not None:
@@ -147,73 +138,33 @@ class Description:
         return sum(finding.grade == grade for finding in self.findings)
 
 
-def describe(
-    data: Transitions | LogSummary,
-    *,
-    time: ArrayLike | None = None,
-    num_dropped: int | None = None,
-    model: LocalModel | None = None,
-) -> Description:
+def describe(data: Transitions | LogSummary, *, num_dropped: int | None = None) -> Description:
     """Check a dataset before training on it.
-
-    Ranges, copies, flags, runs and time are read from all rows, memory from at most 20 000, the same ones
-    every time. Most of the time goes into fitting a model.
 
     Args:
         data: The transitions; or the summary of a log, whose ranges, medians and repairs are those of all
             rows, while everything else is read from its sample.
-        time: When each row was recorded, in seconds, shape (n,).
         num_dropped: How many rows were dropped for NaN or infinities when the data were read; as the reader
             counted by default.
-        model: Of these data, whose errors on held-out rows tell whether states depend on more than the row;
-            fitted by default.
 
     Example:
-        >>> from nopg.envs import Pendulum
-        >>> from nopg.envs import collect_grid
+        >>> from nopg.envs import Pendulum, collect_grid
         >>> description = describe(collect_grid(Pendulum(), (15, 15, 2)))
         >>> description
-        Description(450 rows: 0 stop, 2 look, ... ok)
+        Description(450 rows: 0 error, 2 warning, ... ok)
         >>> print(description.findings[0])
-        1 [look] duplicates: 30 rows (6.67 %) repeat another row. Drop them unless...
+        1 [warning] duplicates: 30 rows (6.67 %) repeat another row. Drop them unless...
     """
     if num_dropped is not None and num_dropped < 0:
         raise ArgumentError(f"num_dropped is {num_dropped}; give how many rows were dropped, or None")
     summary = data if isinstance(data, LogSummary) else None
     data = data.sample if isinstance(data, LogSummary) else data
-    seconds = None if time is None else as_seconds(time, len(data))
-    if model is None and (summary is None or summary.own_rows is None):  # a sample of one plant
-        model = memory_model(data)
-    return _description(
-        data,
-        seconds,
-        memory=memory_finding(model),
-        num_dropped=num_dropped,
-        summary=summary,
-    )
-
-
-def quick_findings(data: Transitions) -> tuple[Finding, ...]:
-    """Return the findings of `describe`, numbered, without that about memory."""
-    return _description(data, None).findings
-
-
-def _description(
-    data: Transitions,
-    seconds: torch.Tensor | None,
-    *,
-    memory: Finding | None = None,
-    num_dropped: int | None = None,
-    summary: LogSummary | None = None,
-) -> Description:
-    """Return the description."""
     n, recording = len(data), Recording.of(data)
     total, counted = (n, None) if summary is None else (summary.num_rows, summary.columns)
     num_dropped = num_dropped if num_dropped is not None else data.repairs.counts.get(LEFT_OUT)
     columns, episodes = measure_columns(data), Episodes.of(data, recording)
     columns = columns if counted is None else with_counts(columns, counted, data.schema)
     runs = find_runs(data, recording)
-    clock = None if seconds is None else Clock.of(seconds, recording)
     copies = n - int(duplicate_groups(data).max()) - 1
     excitation = ActionExcitation.of(data)
     findings = [
@@ -225,12 +176,9 @@ def _description(
         ends_finding(episodes),
         order_finding(episodes),
         stuck_finding(runs, n) if bool(recording.connected.any()) else None,
-        sampling_finding(data.repairs, data.schema.interval, total)
-        if clock is None
-        else clock_finding(clock),
+        sampling_finding(data.repairs, data.schema.interval, total),
         repaired_finding(data.repairs, total),
         excitation_finding(excitation),
-        memory,
         _starts(data),
     ]
     return Description(
@@ -240,7 +188,6 @@ def _description(
         columns=columns,
         episodes=episodes,
         runs=runs,
-        clock=clock,
         excitation=excitation,
         interval=data.schema.interval,
         repairs=data.repairs,
@@ -294,7 +241,7 @@ def _starts(data: Transitions) -> Finding | None:
     """Return the finding that nothing says where the task starts."""
     if data.initial_states is not None or data.begins is not None or data.episodes is not None:
         return None
-    return look(
+    return warning(
         "initial states",
         "none are declared, and without episodes every row counts as one",
         "Declare where the controller will start: data.starting_at(…), or --start",

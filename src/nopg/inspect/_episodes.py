@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from nopg.data import Transitions
-from nopg.inspect._findings import Finding, look, ok, stop
+from nopg.inspect._findings import Finding, error, ok, warning
 from nopg.inspect._wording import count_of, duration, listed, share_of
 
 END_NAMES = ("terminated", "truncated", "no flag")
@@ -123,7 +123,7 @@ def ends_finding(episodes: Episodes) -> Finding:
     if not count:
         return ok(topic, f"rows are unconnected; {episodes.num_terminated} of them are terminated")
     if episodes.early:
-        return stop(
+        return error(
             topic,
             f"{count_of(len(episodes.early), 'row')} ({listed(episodes.early)}) are terminated, "
             "but their episodes go on",
@@ -135,13 +135,13 @@ def ends_finding(episodes: Episodes) -> Finding:
         for length, end in zip(episodes.lengths, episodes.ends, strict=True)
     )
     if at_limit >= _SUSPICIOUS and 2 * at_limit >= count and longest > 1:
-        return look(
+        return warning(
             topic,
             f"{at_limit} of {count} episodes are terminated after exactly {longest} rows, the most there are",
             "If that is a time limit, flag it as truncated: after terminated the value is 0",
         )
     if open_ends := episodes.ends.count("no flag"):
-        return look(
+        return warning(
             topic,
             f"{open_ends} of {count_of(count, 'episode')} end without a flag; they count as truncated",
             "Flag true ends as terminated, ends of the recording as truncated",
@@ -160,14 +160,14 @@ def order_finding(episodes: Episodes) -> Finding | None:
     if not episodes.lengths:
         if share < _A_RECORDING:
             return None
-        return look(
+        return warning(
             topic,
             f"{share_of(share)} of the rows begin where the row before arrived, but no episodes are given",
             "Pass episodes=…, so that rows are not predicted from their neighbours in time",
         )
     if share == 1.0:
         return ok(topic, "within episodes every row begins where the row before arrived")
-    return look(
+    return warning(
         topic,
         f"within episodes {share_of(1 - share)} of the rows do not begin where the row before arrived",
         "Sort the rows by time and end the episode where rows are missing; "

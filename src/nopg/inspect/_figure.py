@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nopg.errors import MissingExtraError
-from nopg.inspect._clock import Clock
 from nopg.inspect._columns import Column
 from nopg.inspect._episodes import END_NAMES, Episodes
 from nopg.inspect._findings import Finding, Grade
@@ -28,7 +27,7 @@ _MOST_STATES, _MOST_BARS, _MOST_RUNS = 20, 10, 4
 _COLORS = {"state": "#3b6ea5", "action": "#c8752d", "reward": "#5f7f4f"}
 _ENDS = dict(zip(END_NAMES, ("#a5423b", "#3b6ea5", "#9a9a9a"), strict=True))
 _WARNING = "#a5423b"
-_GRADES = {Grade.OK: "#3f7d3f", Grade.LOOK: "#b5761b", Grade.STOP: "#a5423b"}
+_GRADES = {Grade.OK: "#3f7d3f", Grade.WARNING: "#b5761b", Grade.ERROR: "#a5423b"}
 _LABEL = 22
 
 
@@ -57,7 +56,7 @@ def _title(num_rows: int, columns: Sequence[Column], findings: Sequence[Finding]
     text, states = count_of(num_rows, "transition"), sum(column.role == "state" for column in columns)
     if states > _MOST_STATES:
         text += f" (the first {_MOST_STATES} of {states} state columns)"
-    for grade in (Grade.STOP, Grade.LOOK):
+    for grade in (Grade.ERROR, Grade.WARNING):
         if topics := [finding.topic for finding in findings if finding.grade == grade]:
             text += f"\n{grade}: {', '.join(topics)}"
     return text if "\n" in text else text + "\nnothing to correct"
@@ -66,7 +65,6 @@ def _title(num_rows: int, columns: Sequence[Column], findings: Sequence[Finding]
 def panels(
     columns: Sequence[Column],
     episodes: Episodes,
-    clock: Clock | None,
     runs: Sequence[Run],
 ) -> list[Panel]:
     """Return the panels of the figure; of the state columns the first 20."""
@@ -76,8 +74,6 @@ def panels(
     found.append(partial(_actions_at_bounds, [column for column in columns if column.role == "action"]))
     if episodes.lengths:
         found.append(partial(_lengths, episodes))
-    if clock is not None:
-        found.append(partial(_intervals, clock))
     return [*found, *(partial(_run, run) for run in runs[:_MOST_RUNS])]
 
 
@@ -136,17 +132,6 @@ def _lengths(episodes: Episodes, axes: Axes) -> None:
     axes.set_ylim(top=1.35 * axes.get_ylim()[1])
     axes.legend(fontsize=7, loc="upper right", ncols=2, frameon=False)
     _head(axes, f"ends of {count_of(len(episodes.lengths), 'episode')}", "rows in the episode", "episodes")
-
-
-def _intervals(clock: Clock, axes: Axes) -> None:
-    places, seconds = clock.trace
-    axes.plot(places, seconds, color=_COLORS["state"], linewidth=0.8, marker=".", markersize=3)
-    if seconds.min() > 0 and seconds.max() > 20 * clock.interval:
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(min(0.0, 1.1 * float(seconds.min())), 1.5 * max(float(seconds.max()), clock.interval))
-    axes.locator_params(axis="x", nbins=5)
-    _head(axes, "sampling interval", "place in the recording", "seconds")
 
 
 def _run(run: Run, axes: Axes) -> None:

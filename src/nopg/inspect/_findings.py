@@ -11,8 +11,8 @@ class Grade(StrEnum):
     """How grave a finding is, from the lightest to the gravest."""
 
     OK = "ok"
-    LOOK = "look"
-    STOP = "stop"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Finding:
 
     Attributes:
         topic: What it is about, such as `stuck sensor`; every topic has at most one finding.
-        grade: `ok`: nothing to do; `look`: probably worth correcting; `stop`: correct it before training.
+        grade: `ok`: nothing to do; `warning`: probably worth correcting; `error`: correct it before training.
         what: What was found, with the names of the columns.
         advice: What to do about it.
         number: 1 for the first; the gravest come first.
@@ -42,21 +42,21 @@ def ok(topic: str, what: str) -> Finding:
     return Finding(topic, Grade.OK, what, "Nothing to do")
 
 
-def look(topic: str, what: str, advice: str) -> Finding:
+def warning(topic: str, what: str, advice: str) -> Finding:
     """Return a finding that is probably worth correcting."""
-    return Finding(topic, Grade.LOOK, what, advice)
+    return Finding(topic, Grade.WARNING, what, advice)
 
 
-def stop(topic: str, what: str, advice: str) -> Finding:
+def error(topic: str, what: str, advice: str) -> Finding:
     """Return a finding to correct before training."""
-    return Finding(topic, Grade.STOP, what, advice)
+    return Finding(topic, Grade.ERROR, what, advice)
 
 
 def graded(topic: str, what: str, advice: str, *, grave: bool, minor: bool = False) -> Finding:
-    """Return a finding that is `stop` if grave, `ok` if minor, else `look`."""
+    """Return a finding that is `error` if grave, `ok` if minor, else `warning`."""
     if grave:
-        return stop(topic, what, advice)
-    return ok(topic, what) if minor else look(topic, what, advice)
+        return error(topic, what, advice)
+    return ok(topic, what) if minor else warning(topic, what, advice)
 
 
 def numbered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:

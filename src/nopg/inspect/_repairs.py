@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nopg.data import Repairs
 from nopg.data._repairs import GAPS, IRREGULAR, repaired_values
-from nopg.inspect._findings import Finding, graded, look, ok
+from nopg.inspect._findings import Finding, graded, ok, warning
 from nopg.inspect._wording import count_of, duration, listed, share_of
 
 # Beyond this share of repaired values a column says more about the rule than about the plant.
@@ -37,7 +37,7 @@ def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) ->
     every = f"a row every {duration(interval)}"
     if odd := repairs.counts.get(IRREGULAR, 0):
         share = round(min(odd / num_rows, 1.0), 2)
-        return look(
+        return warning(
             "sampling",
             f"{every}, but {share_of(share)} of the steps differ by more than 10 %",
             "Put the rows on a regular grid with resample='hold' or 'mean' (--resample hold): a longer step "
@@ -45,7 +45,7 @@ def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) ->
         )
     gaps = repairs.counts.get(GAPS, 0)
     if gaps > max(_MANY_GAPS * num_rows, _FEW_GAPS):
-        return look(
+        return warning(
             "sampling",
             f"{every}, but {share_of(gaps / num_rows)} of the steps are longer and end a run of rows",
             "Find out why samples are missing, or hold values over short gaps with resample='hold' "
@@ -57,7 +57,7 @@ def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) ->
 def sampling_text(repairs: Repairs, interval: float | None) -> str:
     """Return the interval, and how many steps differ from it."""
     if interval is None:
-        return "not known; name the time column, or give describe(…, time=…) in seconds"
+        return "not known; name the time column when reading the log"
     text = f"every {duration(interval)}, {count_of(repairs.counts.get(GAPS, 0), 'gap')}"
     odd = repairs.counts.get(IRREGULAR, 0)
     return f"{text}, {count_of(odd, 'irregular step')}" if odd else text

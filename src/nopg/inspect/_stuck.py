@@ -11,7 +11,7 @@ import numpy as np
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.inspect._episodes import Recording
-from nopg.inspect._findings import Finding, graded, look, ok
+from nopg.inspect._findings import Finding, graded, ok, warning
 from nopg.inspect._wording import count_of, listed, share_of
 
 # Shorter runs are left alone, whatever the column.
@@ -111,14 +111,14 @@ def stuck_finding(runs: tuple[Run, ...], num_rows: int) -> Finding:
             grave=worst >= _GRAVE_SHARE,
         )
     if limits := [run for run in runs if run.kind == "limit"]:
-        return look(
+        return warning(
             topic,
             f"{'; '.join(map(str, limits))}, the end of its range",
             "Keep them if a mechanical stop holds it there; drop them if the sensor is out of its range",
         )
     if runs:
         rows = max(runs, key=lambda run: run.length)
-        return look(
+        return warning(
             topic,
             f"nothing moves in rows {rows.first} to {rows.last} ({listed([run.column for run in runs])})",
             f"Cut the {count_of(rows.length, 'row')} if the plant was off or the recording was frozen",

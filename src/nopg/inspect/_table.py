@@ -30,7 +30,7 @@ def findings_text(findings: Sequence[Finding], width: int) -> str:
     topic = max(len(finding.topic) for finding in findings)
     lines = ["Findings"]
     for finding in findings:
-        head = f"{_INDENT}{finding.number:>2}  {finding.grade:<4}  {finding.topic:<{topic}}  "
+        head = f"{_INDENT}{finding.number:>2}  {finding.grade:<7}  {finding.topic:<{topic}}  "
         lines += _wrapped(head, finding.what, width)
         if finding.grade != Grade.OK:
             lines += _wrapped(" " * (len(head) - 2) + "→ ", finding.advice, width)

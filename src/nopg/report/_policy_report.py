@@ -114,7 +114,7 @@ def policy_report(
         title=title,
         result=result,
         data=data,
-        description=describe(data, model=evaluator.model),
+        description=describe(data),
         policy=policy,
         logged=logged,
         gain=gain,
