@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from nopg.cli._log import check_schema, has_data, read_log
+from nopg.cli._log import has_data, read_log
 from nopg.cli._options import AsJson, Log, Run, run_name
 from nopg.cli._screen import OUT, print_json, show
 from nopg.errors import ArgumentError
@@ -61,7 +61,7 @@ def compare(
         if text in BASELINES:
             baselines.append(text)
         elif text != "logged":
-            policies[text] = _policy(text, result.policy.schema, run)
+            policies[text] = _policy(text, result.policy.schema)
     if log is not None:
         evaluator = OfflineEvaluator(read_log(log, run, result), result.discount)
     elif has_data(run):
@@ -84,8 +84,9 @@ def compare(
     )
 
 
-def _policy(text: str, schema: Schema, run: Path) -> Any:
+def _policy(text: str, schema: Schema) -> Any:
     """Return the controller that a text names: a function of a file, or that of another saved controller."""
+    from nopg.evaluation._other_log import check_columns
     from nopg.training import load
 
     if text.endswith(".py"):
@@ -94,7 +95,7 @@ def _policy(text: str, schema: Schema, run: Path) -> Any:
     if file.endswith(".py"):
         return _checked(_execute(Path(file), name), text, schema)
     policy = load(text).policy
-    check_schema(policy.schema, schema, text, run)
+    check_columns(policy.schema, schema, text)
     return policy
 
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nopg.cli._log import has_data, read_log
+from nopg.cli._log import read_log
 from nopg.cli._options import AsJson, Log, Run
 from nopg.cli._screen import in_interval, predicted, print_json, print_rows, verdict
 from nopg.errors import ArgumentError, MissingExtraError
 
 if TYPE_CHECKING:
-    import torch
-
-    from nopg.data import Transitions
-    from nopg.evaluation import Assessment, Evaluation
+    from nopg.evaluation import Evaluation
+    from nopg.evaluation._other_log import Realised
     from nopg.training import TrainingResult
-
-# A log is the controller's own if so many of its actions differ by at most this share of their range.
-_OWN_ROWS, _SAME_ACTION = 0.95, 0.01
-# Fewer episodes do not tell how much their returns vary.
-_FEWEST_EPISODES = 3
 
 
 def evaluate(
@@ -57,137 +49,39 @@ def evaluate(
 
 
 def _judge(run: Path, result: TrainingResult, log: str, as_json: bool) -> None:
-    """Judge a controller from another log."""
-    from nopg.evaluation import OfflineEvaluator
+    """Show a controller by another log."""
+    from nopg.evaluation import evaluate_on_log
 
-    data = read_log(log, run, result)
-    here = _promise(run, result, data.starts)
-    promise = here or result  # as saved, which holds for the starts of RUN alone
-    starts = data.starts if here else result.start_support.states
-    evaluator = OfflineEvaluator(data.with_starts(starts), result.discount)
-    found = evaluator.assess(result.policy)
-    # Both returns are from these starts, which are no sample in a comparison.
-    exact = OfflineEvaluator(data.starting_at(starts), result.discount, model=evaluator.model)
-    from_these = exact.assess(result.policy).interval
-    own = _own_share(result, data)
-    realised = _realised(run, result, data) if own >= _OWN_ROWS else None
-    against = _against(from_these, promise) if found.verdict != "not identifiable" else None
+    found = evaluate_on_log(result, read_log(log, run, result))
+    predicted_return, promised = found.assessment, found.promised
     if as_json:
-        print_json(
-            {
-                "log": log,
-                "rows": len(data),
-                "starts": {"of": "log" if here else "run", "number": len(starts)},
-                "discount": result.discount,
-                "predicted": found.to_dict(),
-                "promised": {
-                    name: getattr(promise, name) for name in ("expected_return", "interval", "verdict")
-                },
-                "against_promise": against,
-                "own_actions": own,
-                "realised": realised,
-            }
-        )
+        print_json({"log": log, "discount": result.discount, **found.to_dict()})
         return
-    rows = {"predicted return": predicted(found, result.discount)}
-    rows["verdict"] = verdict(found.verdict, found.reasons)
-    rows["notes"] = "\n".join(found.notes)
-    rows["starts"] = f"{len(starts)}, of {log if here else f'the log of {run}'}"
-    rows["leaves the data"] = f"{100 * found.unknown_mass:.2f} % of the time, discounted"
-    rows["promised"] = in_interval(promise.expected_return, promise.interval)
-    rows["this log says"] = against or "nothing certain"
-    rows["this log says"] += ", a rough answer" if against and found.verdict == "weak" else ""
-    rows["recorded under"] = "this controller" if realised else "another controller"
-    rows["recorded under"] += f": {100 * own:.0f} % of the actions are its own"
-    if realised:
-        rows["realised return"] = _realised_text(realised)
+    rows = {"predicted return": predicted(predicted_return, result.discount)}
+    rows["verdict"] = verdict(predicted_return.verdict, predicted_return.reasons)
+    rows["notes"] = "\n".join(predicted_return.notes)
+    rows["starts"] = f"{found.starts}, of {log if found.of_this_log else f'the log of {run}'}"
+    rows["leaves the data"] = f"{100 * predicted_return.unknown_mass:.2f} % of the time, discounted"
+    rows["promised"] = in_interval(promised.expected_return, promised.interval)
+    rows["this log says"] = found.against_promise or "nothing certain"
+    if found.against_promise and predicted_return.verdict == "weak":
+        rows["this log says"] += ", a rough answer"
+    rows["recorded under"] = "this controller" if found.realised else "another controller"
+    rows["recorded under"] += f": {100 * found.own_actions:.0f} % of the actions are its own"
+    if found.realised:
+        rows["realised return"] = _realised(found.realised)
     print_rows(rows)
 
 
-def _promise(run: Path, result: TrainingResult, starts: torch.Tensor) -> Assessment | None:
-    """Return what the model of the training predicts from other starts; None if it was not saved."""
-    from nopg.evaluation import OfflineEvaluator
-
-    if not has_data(run):
-        return None
-    problem = result.problem.multistep
-    v, data = problem.unknown_value, problem.data.with_starts(starts)
-    model = OfflineEvaluator(data, result.discount, model=problem.model, unknown_value=v)
-    return model.assess(result.policy)
-
-
-def _own_share(result: TrainingResult, data: Transitions) -> float:
-    """Return the share of rows whose actions are those of the controller."""
-    import torch
-
-    from nopg.evaluation._control_law import PolicyLaw
-
-    own = PolicyLaw.of(result.policy, data.schema).mode(data.features)
-    both = torch.cat([own, data.actions])
-    tolerance = _SAME_ACTION * (both.amax(dim=0) - both.amin(dim=0))
-    return float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean())
-
-
-def _realised(run: Path, result: TrainingResult, data: Transitions) -> dict[str, Any]:
-    """Return what the episodes of a log under the controller earned, and how that compares with the promise.
-
-    Where the model of the training was saved, every episode is compared with the promise from its own start,
-    so that the spread of the starts does not count as chance.
-    """
-    import torch
-
-    from nopg.evaluation._assessment import DEVIATIONS
-    from nopg.evaluation._behavior import UNSEEN, episode_returns
-
-    starts, returns = episode_returns(data, result.discount, continued=True)
-    count = len(returns)
-    if count == 0:
-        needed = math.ceil(math.log(UNSEEN) / math.log(result.discount))
-        return {"episodes": 0, "steps_needed": needed}
-    chance, apart, promise = 0.0, returns, _promise(run, result, starts)
-    if promise:
-        paths = promise.paths.returns[0].view(promise.paths.repeats, -1)
-        chance = float(paths.var(dim=0).mean().sqrt()) if len(paths) > 1 else 0.0
-        own = {tuple(state): k for k, state in enumerate(promise.paths.by_start.starts.states.tolist())}
-        predicted = promise.paths.by_start.returns
-        apart = torch.stack(  # the model may have been asked about some of many starts
-            [
-                one - predicted[own[start]]
-                for one, start in zip(returns, map(tuple, starts.tolist()), strict=True)
-                if start in own
-            ]
-        )
-    spread = max(chance, float(apart.std()) if len(apart) >= _FEWEST_EPISODES else 0.0)
-    mean, half = float(returns.mean()), DEVIATIONS * spread / len(apart) ** 0.5
-    known = promise is not None or count >= _FEWEST_EPISODES
-    return {
-        "mean": mean,
-        "interval": (mean - half, mean + half) if known else None,
-        "episodes": count,
-        "returns": returns.tolist(),
-        "promised": promise.expected_return if promise else None,
-        "against_promise": _against((mean - half, mean + half), promise) if promise else None,
-    }
-
-
-def _realised_text(realised: dict[str, Any]) -> str:
-    count = realised["episodes"]
-    if not count:
-        return f"unknown: no episode has the {realised['steps_needed']} steps that the discount needs"
+def _realised(found: Realised) -> str:
+    count = len(found.returns)
+    if found.mean is None:
+        return f"unknown: no episode has the {found.steps_needed} steps that the discount needs"
     over = f"over {count} episode{'s' if count > 1 else ''}"
-    if realised["promised"] is None:
-        return f"{in_interval(realised['mean'], realised['interval'])}, {over}"
-    against = realised["against_promise"] or "promised without certainty"
-    return f"{realised['mean']:.5g} {over}, {against} ({realised['promised']:.5g})"
-
-
-def _against(interval: tuple[float, float], promise: TrainingResult | Assessment) -> str | None:
-    """Return on which side of a promised interval another lies; None if nothing certain was promised."""
-    if promise.interval is None or promise.verdict == "not identifiable":
-        return None
-    if interval[1] < promise.interval[0]:
-        return "less than promised"
-    return "more than promised" if interval[0] > promise.interval[1] else "as promised"
+    if found.promised is None:
+        return f"{in_interval(found.mean, found.interval)}, {over}"
+    against = found.against_promise or "promised without certainty"
+    return f"{found.mean:.5g} {over}, {against} ({found.promised:.5g})"
 
 
 def _simulate(result: TrainingResult, env: str, settings: dict[str, int], as_json: bool) -> None:

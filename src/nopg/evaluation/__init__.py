@@ -5,6 +5,7 @@ from nopg.evaluation._comparison import Comparison, choose
 from nopg.evaluation._control_law import control_law
 from nopg.evaluation._evaluate import Evaluation, evaluate
 from nopg.evaluation._offline import OfflineEvaluator, compare, evaluate_offline
+from nopg.evaluation._other_log import LogEvaluation, evaluate_on_log, match_log
 from nopg.evaluation._risk import Risk
 from nopg.evaluation._state_map import StateMap, map_states
 
@@ -14,6 +15,7 @@ __all__ = [
     "Errors",
     "Evaluation",
     "Gain",
+    "LogEvaluation",
     "OfflineEvaluator",
     "Risk",
     "StateMap",
@@ -23,5 +25,7 @@ __all__ = [
     "control_law",
     "evaluate",
     "evaluate_offline",
+    "evaluate_on_log",
     "map_states",
+    "match_log",
 ]

@@ -1,0 +1,288 @@
+"""Another log of the same plant: whether it fits a controller, and whether it bears out what was promised."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, Protocol
+
+import torch
+
+from nopg.data import Schema, Transitions
+from nopg.errors import DataError
+from nopg.evaluation._assessment import DEVIATIONS, Assessment, Verdict
+from nopg.evaluation._behavior import UNSEEN, episode_returns
+from nopg.evaluation._control_law import PolicyLaw
+from nopg.evaluation._offline import OfflineEvaluator
+
+# A log is the controller's own if so many of its actions differ by at most this share of their range.
+_OWN_ROWS, _SAME_ACTION = 0.95, 0.01
+# Fewer episodes do not tell how much their returns vary.
+_FEWEST_EPISODES = 3
+# Steps in time that differ by more than this share are other steps.
+_SAME_INTERVAL = 0.1
+# Both halves of a log, to which models are fitted, need twice the rows of a linear law's coefficients.
+_ROWS_PER_COEFFICIENT = 4
+
+AgainstPromise = Literal["less than promised", "as promised", "more than promised"]
+
+
+class Trained(Protocol):
+    """What is asked of a trained controller: see `nopg.training.TrainingResult`."""
+
+    @property
+    def policy(self) -> Any: ...
+    @property
+    def discount(self) -> float: ...
+    @property
+    def expected_return(self) -> float: ...
+    @property
+    def interval(self) -> tuple[float, float] | None: ...
+    @property
+    def verdict(self) -> Verdict | None: ...
+    @property
+    def support(self) -> Any: ...
+    @property
+    def start_support(self) -> Any: ...
+    @property
+    def data(self) -> Transitions: ...
+    @property
+    def evaluator(self) -> OfflineEvaluator: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the training predicted of a controller."""
+
+    expected_return: float
+    interval: tuple[float, float] | None
+    verdict: Verdict | None
+
+    def against(self, interval: tuple[float, float]) -> AgainstPromise | None:
+        """Return on which side of the promise another interval lies; None if nothing certain was promised."""
+        if self.interval is None or self.verdict == "not identifiable":
+            return None
+        if interval[1] < self.interval[0]:
+            return "less than promised"
+        return "more than promised" if interval[0] > self.interval[1] else "as promised"
+
+
+@dataclass(frozen=True, slots=True)
+class Realised:
+    """What the episodes of a log under the controller earned.
+
+    After a truncation the mean reward of the last fifth of an episode continues.
+
+    Attributes:
+        returns: Of the episodes that terminated or have `steps_needed` steps, which the discount needs.
+        steps_needed: See `returns`.
+        mean: Of the returns; None if there are none.
+        interval: Of the mean, 95 %; None where nothing tells how much returns vary.
+        promised: Mean of what was promised from the starts of these episodes; None without the saved model.
+        against_promise: Each return compared with the promise from its own start.
+    """
+
+    returns: tuple[float, ...]
+    steps_needed: int
+    mean: float | None = None
+    interval: tuple[float, float] | None = None
+    promised: float | None = None
+    against_promise: AgainstPromise | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvaluation:
+    """A controller by another log of its plant, beside what was promised of it.
+
+    Attributes:
+        assessment: What a model of this log alone predicts.
+        promised: What the model of the training predicts from the same starts.
+        starts: Number of these starts.
+        of_this_log: Whether the starts are those of this log; of the training if that was saved without its
+            data.
+        against_promise: Whether the two intervals from exactly these starts overlap; None if a verdict is
+            `not identifiable` or nothing was promised with an interval.
+        own_actions: Share of the logged actions that differ from the controller's by 1 % of their range at
+            most.
+        realised: What the log earned, if at least 95 % of its actions are the controller's own.
+    """
+
+    assessment: Assessment
+    promised: Promise
+    starts: int
+    of_this_log: bool
+    against_promise: AgainstPromise | None
+    own_actions: float
+    realised: Realised | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain values."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        values |= {"assessment": self.assessment.to_dict(), "promised": asdict(self.promised)}
+        return values | {"realised": None if self.realised is None else asdict(self.realised)}
+
+
+def evaluate_on_log(result: Trained, data: Transitions) -> LogEvaluation:
+    """Evaluate a trained controller by another log of the same plant.
+
+    A model of this log alone predicts the return; beside it stands the return that was promised. If the log
+    was recorded under the controller, what its episodes earned is compared with the promise too.
+
+    Args:
+        result: A trained controller.
+        data: Another log, with the columns of the first one; see `match_log`.
+    """
+    data = match_log(result, data)
+    here = _promise(result, data.starts)
+    promised = here or result  # as saved, which holds for the starts of the training alone
+    promise = Promise(promised.expected_return, promised.interval, promised.verdict)
+    starts = data.starts if here else result.start_support.states
+    evaluator = OfflineEvaluator(data.with_starts(starts), result.discount)
+    found = evaluator.assess(result.policy)
+    # Both returns are from these starts, which are no sample in a comparison.
+    exact = OfflineEvaluator(data.starting_at(starts), result.discount, model=evaluator.model)
+    certain = found.verdict != "not identifiable"
+    own = own_share(result, data)
+    return LogEvaluation(
+        assessment=found,
+        promised=promise,
+        starts=len(starts),
+        of_this_log=here is not None,
+        against_promise=promise.against(exact.assess(result.policy).interval) if certain else None,
+        own_actions=own,
+        realised=_realised(result, data) if own >= _OWN_ROWS else None,
+    )
+
+
+def match_log(result: Trained, data: Transitions, *, name: str = "the log") -> Transitions:
+    """Return another log with the columns of a controller; refuse one that cannot be of the same plant.
+
+    It is refused if its columns, its interval or declared units are others, if most values of a column lie
+    more than a range away from the range in the first log, as in other units, or if it has too few rows.
+
+    Args:
+        result: A trained controller.
+        data: The log; derived columns are added.
+        name: Of the log, for messages.
+    """
+    schema = result.policy.schema
+    data = data.derive(formulas=schema.derived)
+    check_columns(data.schema, schema, name)
+    check_length(data, name)
+    _check_ranges(result, data, name)
+    return replace(data, schema=schema)
+
+
+def check_columns(schema: Schema, wanted: Schema, name: str) -> None:
+    """Refuse other columns than a controller's, another interval, or other units where both are declared."""
+    for kind in ("states", "actions"):
+        found, columns = (", ".join(getattr(one, kind)) for one in (schema, wanted))
+        if found != columns:
+            raise DataError(f"the {kind} of {name} are {found}, those of the controller are {columns}")
+    steps = schema.interval, wanted.interval
+    if steps[0] and steps[1] and abs(steps[0] - steps[1]) > _SAME_INTERVAL * steps[1]:
+        raise DataError(
+            f"the rows of {name} are {steps[0]:g} s apart, those of the controller {steps[1]:g} s; "
+            "resample the log"
+        )
+    for kind, what in (("units", "unit"), ("angles", "period")):
+        here, there = getattr(schema, kind), getattr(wanted, kind)
+        for column in sorted(here.keys() & there.keys()):
+            if here[column] != there[column]:
+                raise DataError(
+                    f"the {what} of {column} is {here[column]} in {name}, {there[column]} in the "
+                    "controller; convert"
+                )
+
+
+def check_length(data: Transitions, name: str) -> None:
+    """Refuse a log that is too short for models of its halves."""
+    fewest = _ROWS_PER_COEFFICIENT * (1 + len(data.schema.states) + len(data.schema.actions))
+    if len(data) < fewest:
+        raise DataError(f"{name} is too short: it has {len(data)} transitions; give at least {fewest}")
+
+
+def own_share(result: Trained, data: Transitions) -> float:
+    """Return the share of rows whose actions are those of the controller."""
+    own = PolicyLaw.of(result.policy, data.schema).mode(data.features)
+    both = torch.cat([own, data.actions])
+    tolerance = _SAME_ACTION * (both.amax(dim=0) - both.amin(dim=0))
+    return float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean())
+
+
+def _check_ranges(result: Trained, data: Transitions, name: str) -> None:
+    """Refuse a column most of whose values lie more than a range away from its range in the first log.
+
+    A controller may lead the plant beyond what was logged, but hardly that far: such a column is in other
+    units. Angles are left out, as they may count turns.
+    """
+    schema = result.policy.schema
+    for columns, kind in ((schema.states, "states"), (schema.actions, "actions"), (("reward",), "rewards")):
+        known, values = _known(result, kind), getattr(data, kind).reshape(-1, len(columns))
+        for k, column in enumerate(columns if known is not None else ()):
+            old, new = known[:, k], values[:, k]
+            low, high = float(old.min()), float(old.max())
+            far = float(((new < 2 * low - high) | (new > 2 * high - low)).double().mean())
+            if column not in (*schema.angles, *schema.derived) and high > low and far > 0.5:
+                raise DataError(
+                    f"{name}: {column} lies between {float(new.min()):.4g} and {float(new.max()):.4g}, in "
+                    f"the log of the controller between {low:.4g} and {high:.4g}; are the units others? "
+                    "Convert it"
+                )
+
+
+def _known(result: Trained, kind: str) -> Any:
+    """Return columns (n, d) with the range of the first log; None if nothing is known of them."""
+    try:
+        found = getattr(result.data, kind)
+        return found.reshape(len(found), -1)
+    except DataError:  # saved without its data
+        d_s = len(result.policy.schema.states)
+        ends = torch.stack([torch.as_tensor(result.support.low), torch.as_tensor(result.support.high)])
+        return {"states": ends[:, :d_s], "actions": ends[:, d_s:]}.get(kind)
+
+
+def _promise(result: Trained, starts: torch.Tensor) -> Assessment | None:
+    """Return what the model of the training predicts from other starts; None if it was not saved."""
+    try:
+        evaluator = result.evaluator
+    except DataError:
+        return None
+    problem, data = evaluator.problem, evaluator.data.with_starts(starts)
+    v = problem.unknown_value
+    return OfflineEvaluator(data, result.discount, model=problem.model, unknown_value=v).assess(result.policy)
+
+
+def _realised(result: Trained, data: Transitions) -> Realised:
+    """Return what the episodes of a log under the controller earned, and how that compares with the promise.
+
+    Where the model of the training was saved, every episode is compared with the promise from its own start,
+    so that the spread of the starts does not count as chance.
+    """
+    gamma = result.discount
+    needed = math.ceil(math.log(UNSEEN) / math.log(gamma)) if gamma > 0 else 1
+    starts, returns = episode_returns(data, gamma, continued=True)
+    count = len(returns)
+    if count == 0:
+        return Realised((), needed)
+    chance, apart, found = 0.0, returns, _promise(result, starts)
+    if found:
+        paths = found.paths.returns[0].view(found.paths.repeats, -1)
+        chance = float(paths.var(dim=0).mean().sqrt()) if len(paths) > 1 else 0.0
+        rows = {tuple(state): k for k, state in enumerate(found.paths.by_start.starts.states.tolist())}
+        own = [rows.get(tuple(start), -1) for start in starts.tolist()]
+        kept = torch.tensor(own) >= 0  # the model may have been asked about some of many starts
+        apart = returns[kept] - found.paths.by_start.returns[torch.tensor(own)[kept]]
+    spread = max(chance, float(apart.std()) if len(apart) >= _FEWEST_EPISODES else 0.0)
+    mean, half = float(returns.mean()), DEVIATIONS * spread / len(apart) ** 0.5
+    known = found is not None or count >= _FEWEST_EPISODES
+    between = (mean - half, mean + half)
+    promise = Promise(found.expected_return, found.interval, found.verdict) if found else None
+    return Realised(
+        returns=tuple(returns.tolist()),
+        steps_needed=needed,
+        mean=mean,
+        interval=between if known else None,
+        promised=found.expected_return if found else None,
+        against_promise=promise.against(between) if promise else None,
+    )

@@ -1,0 +1,198 @@
+"""A trained controller by another log of its plant: same units, own actions, as promised."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nopg
+from nopg.data import Transitions
+from nopg.data.io import from_dataframe
+from nopg.errors import DataError
+from nopg.evaluation import evaluate_on_log, match_log
+from nopg.evaluation._other_log import own_share
+from nopg.training import TrainingResult
+
+GAMMA = 0.9
+Law = Callable[[float, np.random.Generator], float]
+
+
+def clumsy(level: float, rng: np.random.Generator) -> float:
+    return 0.35 + 0.3 * (1.2 - level) + 0.1 * rng.standard_normal()
+
+
+def cost_of(level: float, valve: float) -> float:
+    return (level - 1) ** 2 + 0.05 * (valve - 0.35) ** 2
+
+
+def tank_log(law: Law, *, runs: int = 8, steps: int = 40, seed: int = 0, flow: float = 0.3) -> pd.DataFrame:
+    """Return a log of a tank whose level should be 1."""
+    rng, rows = np.random.default_rng(seed), []
+    for number in range(runs):
+        level = rng.uniform(0.5, 1.5)
+        for t in range(steps):
+            valve = min(max(law(level, rng), 0.0), 1.0)
+            rows.append((number, t, level, valve, -cost_of(level, valve)))
+            level += flow * (valve - 0.35 * math.sqrt(level)) + 0.002 * rng.standard_normal()
+    return pd.DataFrame(rows, columns=["run", "t", "level", "valve", "reward"])
+
+
+def read(frame: pd.DataFrame, **changed: Any) -> Transitions:
+    roles: dict[str, Any] = {"states": ["level"], "actions": ["valve"], "reward": "reward"}
+    return from_dataframe(frame, **{**roles, "episode": "run", "time": "t", **changed})
+
+
+@pytest.fixture(scope="module")
+def result() -> TrainingResult:
+    config = nopg.TrainingConfig(updates=2, progress=False)
+    return nopg.optimize(read(tank_log(clumsy)), GAMMA, config=config)
+
+
+@pytest.fixture(scope="module")
+def bare(result: TrainingResult, tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
+    """Return the controller as saved without its data."""
+    return nopg.load(result.save(tmp_path_factory.mktemp("bare") / "tank", data=False))
+
+
+@pytest.fixture(scope="module")
+def own(result: TrainingResult) -> Law:
+    return lambda level, _: float(result.policy(np.array([level]))[0])
+
+
+def test_another_log_predicts_a_return_that_holds_and_agrees_with_the_promise(
+    result: TrainingResult, own: Law
+) -> None:
+    data = read(tank_log(clumsy, seed=1, runs=10))
+    found = evaluate_on_log(result, data)
+    truth = np.mean([_return_from(start, own) for start in data.starts[:, 0].tolist()])
+    assert found.assessment.interval[0] < truth < found.assessment.interval[1]
+    assert (found.assessment.verdict, found.against_promise) == ("ok", "as promised")
+    assert (found.starts, found.of_this_log) == (10, True)
+    assert found.own_actions < 0.5
+    assert found.realised is None
+
+
+def _return_from(level: float, law: Law, steps: int = 200) -> float:
+    found, rng = 0.0, np.random.default_rng(0)
+    for t in range(steps):
+        valve = min(max(law(level, rng), 0.0), 1.0)
+        found -= GAMMA**t * cost_of(level, valve)
+        level += 0.3 * (valve - 0.35 * math.sqrt(level))
+    return found
+
+
+def test_a_log_under_the_controller_shows_what_its_runs_earned(result: TrainingResult, own: Law) -> None:
+    data = read(tank_log(own, seed=2))
+    found = evaluate_on_log(result, data)
+    assert found.own_actions == 1
+    assert found.realised is not None
+    assert len(found.realised.returns) == 8
+    # 39 transitions of the first run; after them the mean of the last fifth continues: 7 rows.
+    rewards = data.rewards[:39].numpy()
+    expected = GAMMA ** np.arange(39) @ rewards + GAMMA**39 / (1 - GAMMA) * rewards[-7:].mean()
+    assert found.realised.returns[0] == pytest.approx(expected, rel=1e-12)
+    assert found.realised.mean == pytest.approx(np.mean(found.realised.returns), rel=1e-12)
+    assert found.realised.against_promise == "as promised"
+
+
+def test_a_plant_that_has_worn_earns_less_than_promised(result: TrainingResult, own: Law) -> None:
+    found = evaluate_on_log(result, read(tank_log(own, seed=2, flow=0.1)))
+    assert found.against_promise == "less than promised"
+    assert found.realised is not None
+    # By the promise from every start: the returns themselves vary too much to tell.
+    assert found.realised.against_promise == "less than promised"
+    spread = 1.96 * np.std(found.realised.returns, ddof=1) / 8**0.5
+    assert found.realised.mean is not None
+    assert found.promised.interval is not None
+    assert found.realised.mean + spread > found.promised.interval[0]
+
+
+def test_runs_too_short_for_the_discount_have_no_realised_return(result: TrainingResult, own: Law) -> None:
+    realised = evaluate_on_log(result, read(tank_log(own, steps=29))).realised  # 28 < log .05/log .9 <= 29
+    assert realised is not None
+    assert (realised.returns, realised.steps_needed, realised.mean) == ((), 29, None)
+
+
+def test_without_its_data_the_promise_holds_for_the_starts_of_the_training(
+    bare: TrainingResult, own: Law
+) -> None:
+    found = evaluate_on_log(bare, read(tank_log(own, seed=2, runs=2)))
+    assert found.promised.expected_return == bare.expected_return
+    assert (found.starts, found.of_this_log) == (8, False)
+    assert found.realised is not None
+    assert found.realised.promised is None
+    assert found.realised.interval is None  # two returns do not tell how much they vary
+    three = evaluate_on_log(bare, read(tank_log(own, seed=2, runs=3))).realised
+    assert three is not None
+    assert three.interval is not None
+
+
+@pytest.mark.parametrize(("wrong", "is_own"), [(16, True), (17, False)])
+def test_a_log_is_the_controllers_own_if_nineteen_of_twenty_actions_are(
+    wrong: int, is_own: bool, result: TrainingResult, own: Law
+) -> None:
+    data = read(tank_log(own, steps=41))
+    actions = data.actions.clone()
+    actions[: 2 * wrong : 2] = actions[: 2 * wrong : 2] / 2 + 0.4
+    found = evaluate_on_log(result, replace(data, actions=actions))
+    assert found.own_actions == pytest.approx(1 - wrong / 320)
+    assert (found.realised is not None) == is_own
+
+
+@pytest.mark.parametrize(("share", "same"), [(0.009, 1.0), (0.011, 0.0)])
+def test_an_action_is_the_controllers_within_a_hundredth_of_the_range(
+    share: float, same: float, result: TrainingResult, own: Law
+) -> None:
+    data = read(tank_log(own))
+    # All actions move by the same, so the range of both together is 1 + share of their own.
+    moved = data.actions + share / (1 - share) * (data.actions.max() - data.actions.min())
+    assert own_share(result, replace(data, actions=moved)) == same
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"states": ["t"], "time": None}, "the states of may.csv are t, those of the controller are level"),
+        ({"units": {"t": "min"}}, "the rows of may.csv are 60 s apart, those of the controller 1 s"),
+    ],
+)
+def test_a_log_needs_the_columns_and_the_interval_of_the_controller(
+    changed: dict[str, Any], words: str, result: TrainingResult
+) -> None:
+    with pytest.raises(DataError, match=words):
+        match_log(result, read(tank_log(clumsy), **changed), name="may.csv")
+
+
+def test_declared_units_must_be_those_of_the_controller(result: TrainingResult) -> None:
+    policy = replace(result.policy, schema=replace(result.policy.schema, units={"level": "m"}))
+    declared = replace(result, policy=policy)
+    match_log(declared, read(tank_log(clumsy), units={"level": "m"}))
+    with pytest.raises(DataError, match="the unit of level is cm in the log, m in the controller; convert"):
+        match_log(declared, read(tank_log(clumsy), units={"level": "cm"}))
+
+
+@pytest.mark.parametrize(("widths", "refused"), [(0.99, False), (1.01, True)])
+def test_a_column_is_refused_once_most_of_it_lies_a_range_away(
+    widths: float, refused: bool, result: TrainingResult, bare: TrainingResult
+) -> None:
+    levels = result.data.states[:, 0]
+    far = float(levels.max() + widths * (levels.max() - levels.min()))
+    for count, most in ((51, True), (49, False)):
+        rows = [(0, t, far if t < count else 1.0, 0.3, -0.1) for t in range(101)]
+        data = read(pd.DataFrame(rows, columns=["run", "t", "level", "valve", "reward"]))
+        for trained in (result, bare):
+            if refused and most:
+                with pytest.raises(DataError, match=r"level lies between .* are the units others"):
+                    match_log(trained, data)
+            else:
+                assert len(match_log(trained, data)) == 100
+
+
+def test_a_log_needs_four_rows_for_each_coefficient(result: TrainingResult) -> None:
+    with pytest.raises(DataError, match="too short: it has 11 transitions; give at least 12"):
+        match_log(result, read(tank_log(clumsy, runs=1, steps=12)))
+    assert len(match_log(result, read(tank_log(clumsy, runs=1, steps=13)))) == 12
