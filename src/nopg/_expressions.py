@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from keyword import iskeyword
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -47,7 +48,7 @@ _COMPARED = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE})
 # A margin of 0 that counts as inside.
 _AT_EDGE = 1e-30
 _MOST_NODES = 200
-_QUOTED = re.compile(r"`([^`]*)`")
+_NAME = re.compile(r"`([^`]*)`|([^\W\d]\w*)")
 _PLACE = re.compile(r"\b__(\d+)\b")
 _UNDERSTOOD = "numbers, + - * / **, abs, min, max, sqrt, exp, log, sin, cos, tanh, comparisons, and, or, not"
 
@@ -105,8 +106,15 @@ class Expression:
     _quoted: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        quoted = tuple(dict.fromkeys(_QUOTED.findall(self.text)))
-        plain = _QUOTED.sub(lambda found: f"__{quoted.index(found.group(1))}", self.text.strip())
+        quoted: dict[str, int] = {}
+
+        def place(found: re.Match[str]) -> str:
+            name = found[1] if found[2] is None else found[2]
+            if found[2] is not None and name.isascii():
+                return name
+            return f"__{quoted.setdefault(name, len(quoted))}"  # Python would read µ as μ, and m³ not at all
+
+        plain = _NAME.sub(place, self.text.strip())
         try:
             tree = ast.parse(plain, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -115,7 +123,7 @@ class Expression:
         if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
             raise ArgumentError(f"{self.what} is too long an expression; give a function instead")
         object.__setattr__(self, "_tree", tree)
-        object.__setattr__(self, "_quoted", quoted)
+        object.__setattr__(self, "_quoted", tuple(quoted))
         object.__setattr__(self, "names", tuple(dict.fromkeys(self._columns(tree))))
 
     def value(self, columns: Mapping[str, Array]) -> Array | Condition:
@@ -175,7 +183,7 @@ class Expression:
             case ast.Compare(left=left, ops=ops, comparators=others) if {type(op) for op in ops} <= _COMPARED:
                 terms = [self._number(part, columns) for part in (left, *others)]
                 if all(term.ndim == 0 for term in terms):
-                    raise ArgumentError(f"{ast.unparse(node)!r} compares numbers alone")
+                    raise ArgumentError(f"{self.part(node)!r} compares numbers alone")
                 pairs = zip(ops, terms, terms[1:], strict=False)
                 return reduce(operator.and_, [Condition.compared(op, one, other) for op, one, other in pairs])
         return self._computed(node, columns)
@@ -197,7 +205,7 @@ class Expression:
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
                 return self._call(name, [self._number(part, columns) for part in arguments])
         raise ArgumentError(
-            f"{ast.unparse(node)!r} is not understood in {self.what}; use names of columns, {_UNDERSTOOD}; "
+            f"{self.part(node)!r} is not understood in {self.what}; use names of columns, {_UNDERSTOOD}; "
             "or give a function"
         )
 
@@ -207,7 +215,7 @@ class Expression:
     def _condition(self, node: ast.AST, columns: Mapping[str, Array]) -> Condition:
         found = self._value(node, columns)
         if not isinstance(found, Condition):
-            raise ArgumentError(f"{ast.unparse(node)!r} is no condition; compare it with something")
+            raise ArgumentError(f"{self.part(node)!r} is no condition; compare it with something")
         return found
 
     def _constant(self, given: float, columns: Mapping[str, Array]) -> Array:
@@ -230,7 +238,7 @@ class Expression:
 
 def quoted(name: str) -> str:
     """Return the name of a column as it stands in a formula, in backquotes where it is no word."""
-    return name if name.isidentifier() else f"`{name}`"
+    return name if name.isidentifier() and not iskeyword(name) else f"`{name}`"
 
 
 def _as_number(value: Array | Condition) -> Array:

@@ -63,7 +63,7 @@ def test_what_was_found_and_counted_is_shown(folder: Path) -> None:
 def test_a_date_that_may_be_either_needs_its_format(folder: Path) -> None:
     code, _, shown = run(folder / "log-9.csv", *COLUMNS, "--time", "time")
     assert code == 1
-    assert "is the day; say how to read it with time_format=… (--time-format)" in shown
+    assert "is the day; say how to read it by a time format" in shown
     file = folder / "log-9.csv"
     assert rows(file, "--time", "time", "--time-format", "%d/%m/%Y %H:%M") == 39
     # Read as months, both changes of day are gaps, and the last row stands alone.

@@ -102,7 +102,7 @@ def test_a_row_without_an_action_is_the_final_state_with_or_without_episodes(fla
 
 
 def test_a_missing_action_in_the_middle_is_a_fault_and_not_an_end() -> None:
-    with pytest.raises(DataError, match=r"action column 'u' has 1 missing or infinite value \(rows 2\)"):
+    with pytest.raises(DataError, match=r"action column 'u' has 1 missing or infinite value \(row 2\)"):
         read(log(5, u=[20, 21, NAN, 23, 24]))
 
 
@@ -123,12 +123,14 @@ def test_episodes_may_be_interleaved_and_have_names() -> None:
 
 
 def test_faults_are_named_by_the_row_of_the_table_even_if_episodes_are_interleaved() -> None:
-    with pytest.raises(DataError, match=r"the reward has 1 missing or infinite value \(rows 3\)"):
+    with pytest.raises(DataError, match=r"the reward has 1 missing or infinite value \(row 3\)"):
         read(log(6, r=[30, 31, 32, NAN, 34, 35], run=["b", "a"] * 3), episode="run")
 
 
 def test_unconnected_rows_are_refused_with_the_reason() -> None:
-    with pytest.raises(DataError, match=r"no row has a next state: 4 rows are unconnected.*next_states=…"):
+    with pytest.raises(
+        DataError, match=r"no row has a next state: 4 rows are unconnected.*columns of the next states"
+    ):
         read(log(episode=[0, 1, 2, 3]))
 
 
@@ -404,3 +406,51 @@ def test_a_dropped_sample_is_no_transition_over_two_intervals(settings: dict[str
     assert set(steps.tolist()) == {1.0}
     assert data.repairs.counts[GAPS] == int((np.diff(kept) > 1).sum())
     assert "of the steps are longer" in " ".join(str(describe(data)).split())
+
+
+def test_a_column_may_have_a_name_of_ones_own_in_formulas_rules_and_units() -> None:
+    frame = pd.DataFrame({"TIC4711.PV [°C]": [1.0, NAN, 3.0, 4.0], "PY 5 %": [0.0, 1.0, 2.0, 3.0], "SP": 2.0})
+    data = from_dataframe(
+        frame,
+        states=["T=TIC4711.PV [°C]", "goal=SP"],
+        actions=["valve = PY 5 %"],
+        exogenous=["goal"],
+        reward="-(T - goal)**2 - diff(valve)**2",
+        units={"T": "°C", "goal": "°C"},
+        missing={"T": "hold 2"},
+    )
+    assert data.schema.states == ("T", "goal", "valve_lag1")
+    assert data.schema.exogenous == {"goal": "log"}
+    assert data.schema.hold == {"T": 2}
+    assert data.rewards.tolist() == [-2.0, -2.0]
+    with pytest.raises(DataError, match=r"no column 'TIC4711.P \[°C\]'; did you mean 'TIC4711.PV \[°C\]'"):
+        from_dataframe(frame, states=["T=TIC4711.P [°C]"], actions=["SP"], reward="-T")
+    equal = from_dataframe(
+        frame.rename(columns={"SP": "a=b"}), states=["a=b"], actions=["PY 5 %"], reward=False
+    )
+    assert equal.schema.states == ("a=b",)  # a column of that name comes first
+
+
+@pytest.mark.parametrize("name", ["a`b", "a\nb", "a\x01b", "a\u2028b"])
+def test_names_that_no_formula_or_file_can_hold_are_refused_unless_they_get_another(name: str) -> None:
+    frame = log().rename(columns={"x": name})
+    with pytest.raises(DataError, match=r"the column name .* holds .*as in 'T=TIC4711\.PV'"):
+        from_dataframe(frame, states=[name], actions=["u"], reward="r")
+    assert from_dataframe(frame, states=[f"T={name}"], actions=["u"], reward="r").schema.states == ("T",)
+    for own in (name, "a\ud800"):  # half a character, which pandas has no columns of
+        with pytest.raises(DataError, match=r"the column name .* holds"):
+            Transitions.from_arrays([0.0], [0.0], [0.0], [0.0], state_names=[own])
+
+
+@pytest.mark.parametrize("name", ["m³/h", "m³", "µ", "°C", "100 %", "lambda", 'a"b', "*/", "<script>", "ﬁx"])
+def test_names_as_plants_write_them_are_known_to_formulas_and_derived_columns(name: str) -> None:
+    frame = pd.DataFrame({name: np.arange(6.0), f"{name} 2": np.arange(6.0) ** 2})
+    roles: dict[str, Any] = {"states": [name], "actions": [f"{name} 2"]}
+    data = from_dataframe(frame, **roles, reward=f"-diff(`{name}`) - diff(`{name} 2`)**2")
+    assert data.derive(lags={name: 2}, integrals={"sum": f"`{name}`"}).states[-1].tolist() == [
+        4,
+        9,
+        3,
+        2,
+        6.0,
+    ]

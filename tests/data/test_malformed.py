@@ -20,7 +20,6 @@ from minari.data_collector import EpisodeBuffer
 from nopg.data import io as data_io
 from nopg.data.io import (
     from_dataframe,
-    read_csv,
     read_minari,
     read_parquet,
 )
@@ -31,7 +30,6 @@ resource = pytest.importorskip("resource")
 
 SECONDS, MEBIBYTES = 5.0, 512
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
-GOOD_CSV = "x,u,r,next_x\n1,2,3,4\n5,6,7,8\n"
 
 
 @pytest.fixture(autouse=True)
@@ -58,53 +56,6 @@ def refused(read: Callable[[], Any], *patterns: str) -> None:
     assert time.perf_counter() - start < SECONDS
     for pattern in patterns:
         assert re.search(pattern, str(caught.value)), (pattern, str(caught.value))
-
-
-# CSV.
-
-CSV_CASES: dict[str, tuple[str | bytes, dict[str, Any], tuple[str, ...]]] = {
-    "wrong column": (GOOD_CSV, {"states": ["xx"]}, ("no column 'xx'", "did you mean 'x'", "x, u, r, next_x")),
-    "text in numbers": (
-        "x,u,r\n1,2,3\n4,cold,6\n",
-        {},
-        ("column 'u'", "'cold' at row 1", "number is needed"),
-    ),
-    "a missing value": (
-        "x,u,r\n1,2,3\n4,5,\n6,7,8\n9,9,9\n",
-        {},
-        ("reward has 1 missing or infinite value", "rows 1", "drop"),
-    ),
-    "an infinity": (GOOD_CSV.replace("8", "inf"), {}, ("next state of 'x'", "rows 1", "drop")),
-    "empty file": ("", {}, ("bad.csv is empty",)),
-    "header only": ("x,u,r\n", {}, ("no rows after the header",)),
-    "one row": ("x,u,r\n1,2,3\n", {}, ("no row has a next state", "next_states=…")),
-    "a longer line": ("x,u,r\n1,2,3\n1,2,3,4\n", {}, ("header has 3 fields, line 3 has 4",)),
-    "a longer first line": ("x,u,r\n1,2,3,4\n1,2,3\n", {}, ("header has 3 fields, line 2 has 4",)),
-    "a shorter line": ("x,u,r\n1,2,3\n1,2\n", {}, ("header has 3 fields, line 3 has 2",)),
-    "another separator": (GOOD_CSV.replace(",", ";"), {"separator": ","}, ("no column 'x'",)),
-    "a column twice": ("x,u,r,x\n1,2,3,4\n", {}, (r"columns \['x'\] appear twice",)),
-    "not text": (b"x,u,r\n\xff\xfe\x00\x01,2,3\n", {}, ("bad.csv", "NUL byte in line 2", "no text")),
-    "a flag of two": ("x,u,r,done\n1,2,3,0\n4,5,6,2\n", {"terminated": "done"}, ("'done' holds 2 at row 1",)),
-    "a flag of words": (
-        "x,u,r,end\n1,2,3,no\n4,5,6,perhaps\n",
-        {"terminated": "end"},
-        ("'perhaps' at row 1",),
-    ),
-    "no date": (
-        "x,u,r,t\n1,2,3,2024-01-01\n4,5,6,soon\n",
-        {"time": "t"},
-        ("'t' holds 'soon' at row 1", "date"),
-    ),
-    "half an episode": ("x,u,r,episode\n1,2,3,0.5\n4,5,6,1\n", {}, ("'episode' holds 0.5 at row 0",)),
-}
-
-
-@pytest.mark.parametrize("case", CSV_CASES)
-def test_a_malformed_csv_is_refused(tmp_path: Path, case: str) -> None:
-    content, roles, patterns = CSV_CASES[case]
-    path = tmp_path / "bad.csv"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    refused(lambda: read_csv(path, **ROLES | roles), *patterns, re.escape("bad.csv"))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nopg.data import Transitions
 from nopg.data._repairs import LEFT_OUT
+from nopg.data._validation import Source
 from nopg.data.io import from_dataframe
 from nopg.data.io._missing import Rule, Rules, repair_missing
 from nopg.data.io._recording import Recording
@@ -33,7 +34,7 @@ def pairs(data: Transitions) -> list[tuple[float, float]]:
 
 
 def test_without_times_missing_values_are_refused_with_column_and_rows() -> None:
-    with pytest.raises(DataError, match=r"state column 'x' has 1 missing .*\(rows 2\).*'hold 5'"):
+    with pytest.raises(DataError, match=r"state column 'x' has 1 missing .*\(row 2\).*'hold 5'"):
         read(log([10, 11, NAN, 13]))
 
 
@@ -132,7 +133,9 @@ def test_a_repair_invents_no_value_and_is_counted(
 ) -> None:
     n = len(values)
     before, runs = np.array(values), ~np.array(cuts[: n - 1], dtype=bool)
-    recording = Recording("log", before[:, None].copy(), np.zeros((n, 1)), np.zeros(n), (("x",), ("u",)))
+    recording = Recording(
+        Source("log"), before[:, None].copy(), np.zeros((n, 1)), np.zeros(n), (("x",), ("u",))
+    )
     rules = Rules.of({"x": f"{kind} {most}"}, recording)
     found = repair_missing(recording, rules, runs, gap_factor=5.0, periods=(None,))
     after = found.recording.states[:, 0]

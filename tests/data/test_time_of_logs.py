@@ -195,7 +195,7 @@ def test_a_slow_column_is_held_between_its_values() -> None:
 
 
 def test_what_cannot_be_resampled_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="there is no time column"):
+    with pytest.raises(ArgumentError, match="without a time column"):
         read(log([0.0, 1.0, 2.0]), time=None, resample="hold")
     with pytest.raises(ArgumentError, match="rows with next states of their own"):
         read(log([0.0, 1.0, 2.0], next_x=0.0), resample="hold")

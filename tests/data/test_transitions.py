@@ -53,7 +53,7 @@ def test_what_is_not_finite_is_named_by_column_and_row(
     changed = with_entry(name, place, value)
     with pytest.raises(DataError) as caught:
         Transitions.from_arrays(**changed, state_names=["angle", "speed"], action_names=["torque"])
-    assert f"{label} has 1 missing or infinite value (rows 2)" in str(caught.value)
+    assert f"{label} has 1 missing or infinite value (row 2)" in str(caught.value)
     assert "invalid='drop'" in str(caught.value)
 
 
@@ -61,7 +61,7 @@ def test_every_column_with_a_fault_is_named_at_once() -> None:
     changed = with_entry("states", (0, 0), math.nan)
     changed["rewards"][3] = math.inf
     with pytest.raises(
-        DataError, match=r"state column 's0' has 1 .* \(rows 0\); the reward has 1 .* \(rows 3\)"
+        DataError, match=r"state column 's0' has 1 .* \(row 0\); the reward has 1 .* \(row 3\)"
     ):
         Transitions.from_arrays(**changed)
 
@@ -104,14 +104,14 @@ def test_an_unknown_way_to_treat_faulty_rows_is_refused() -> None:
 
 def test_masked_values_count_as_missing() -> None:
     masked = np.ma.MaskedArray(arrays()["rewards"], mask=[False, True, False, False])
-    with pytest.raises(DataError, match=r"the reward has 1 missing or infinite value \(rows 1\)"):
+    with pytest.raises(DataError, match=r"the reward has 1 missing or infinite value \(row 1\)"):
         dataset(rewards=masked)
     assert len(dataset(rewards=masked, invalid="drop")) == 3
 
 
 def test_masked_values_in_a_list_of_rows_count_as_missing() -> None:
     masked = np.ma.MaskedArray(arrays()["states"], mask=[[False, True]] + [[False, False]] * 3)
-    with pytest.raises(DataError, match=r"state column 's1' has 1 missing or infinite value \(rows 0\)"):
+    with pytest.raises(DataError, match=r"state column 's1' has 1 missing or infinite value \(row 0\)"):
         dataset(states=list(masked))
 
 

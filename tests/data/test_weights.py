@@ -80,7 +80,7 @@ def test_weights_have_one_number_per_row() -> None:
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf])
 def test_a_weight_that_is_no_number_is_refused_or_dropped_with_its_row(weight: float) -> None:
-    with pytest.raises(DataError, match=r"the weight has 1 .* \(rows 1\)"):
+    with pytest.raises(DataError, match=r"the weight has 1 .* \(row 1\)"):
         rows(weights=[1.0, weight, 3.0])
     left = rows(weights=[1.0, weight, 3.0], invalid="drop")
     assert left.weights is not None
@@ -144,7 +144,7 @@ def test_a_weight_in_a_table_that_is_not_positive_is_named_by_its_row() -> None:
     with pytest.raises(DataError, match="row 5 has the weight 0; weights must be positive"):
         from_dataframe(frame, **WALKS, weight="weight")
     frame.loc[5, "weight"] = math.nan
-    with pytest.raises(DataError, match=r"the weight has 1 missing or infinite value \(rows 5\)"):
+    with pytest.raises(DataError, match=r"the weight has 1 missing or infinite value \(row 5\)"):
         from_dataframe(frame, **WALKS, weight="weight")
     assert len(from_dataframe(frame, **WALKS, weight="weight", missing="drop")) == 11
 

@@ -8,15 +8,26 @@ from contextlib import closing
 from glob import has_magic
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from nopg.errors import ArgumentError, DataError
 
 _SEVERAL = ("csv", "parquet")
 
 
+# More XML than this takes minutes to read; compressed, equal rows take nearly no place.
+_LARGEST_SHEETS = 1 << 28
+
+
 def _excel(path: str, sheet: str | None, _: str | None) -> Any:
     import pandas
 
+    with ZipFile(path) as archive:
+        if (size := sum(member.file_size for member in archive.infolist())) > _LARGEST_SHEETS:
+            raise DataError(
+                f"{path} holds {size >> 20} MiB of sheets, more than {_LARGEST_SHEETS >> 20}; export it "
+                "as CSV or Parquet"
+            )
     return pandas.read_excel(path, sheet_name=sheet or 0)
 
 
@@ -73,8 +84,13 @@ def kind_of(data: Sequence[str], *, sql: str | None = None) -> str:
 
 def frame_of(path: str, *, sheet: str | None, sql: str | None) -> Any:
     """Return an Excel sheet or the rows of a query as a data frame."""
+    from nopg.data.io._files import existing_file
+
+    existing_file(path)
     try:
         return _FRAMES[Path(path).suffix.lower()](path, sheet, sql)
+    except DataError:
+        raise
     except ImportError as error:
         raise DataError(f"{path} needs a package that is not installed ({error}); pip install it") from None
     except Exception as error:  # of each library its own kinds

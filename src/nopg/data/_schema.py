@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -136,6 +137,27 @@ def exogenous_kinds(exogenous: Mapping[str, Exogenous] | Sequence[str] | None) -
     return dict.fromkeys(names, "log")
 
 
+def check_names(names: Iterable[str], source: str = "") -> None:
+    """Refuse names that no formula, file or page can hold.
+
+    Example:
+        >>> check_names(["TIC4711.PV [°C]", "m³/h"])
+        >>> check_names(["a`b"])
+        Traceback (most recent call last):
+        ...
+        nopg.errors.DataError: the column name 'a`b' holds a backquote, ...
+    """
+    for name in names:
+        kinds = {unicodedata.category(letter) for letter in name} & {"Cc", "Cs", "Cn", "Zl", "Zp"}
+        what = "a backquote, which stands around names in formulas" if "`" in name else ""
+        what = "characters that cannot be shown" if kinds else what
+        if what:
+            raise DataError(
+                f"{source}the column name {name!r} holds {what}; rename it, or give the column of a table a "
+                "name of your own, as in 'T=TIC4711.PV'"
+            )
+
+
 def name_columns(
     state_names: Sequence[str] | None,
     action_names: Sequence[str] | None,
@@ -150,6 +172,7 @@ def name_columns(
             raise DataError(
                 f"{source}{what} is {names!r}, but there are {count} columns; give one name per column"
             )
+        check_names(map(str, names), source)
         if len(set(map(str, names))) != count:
             raise DataError(f"{source}{what} {list(names)} holds a name twice; make them distinct")
         named.append(tuple(map(str, names)))

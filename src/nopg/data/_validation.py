@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +17,51 @@ from nopg.errors import ArgumentError, DataError
 
 Invalid = Literal["raise", "drop"]
 _ROWS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The name of a log in errors, and how its rows are counted there.
+
+    Attributes:
+        name: A file, "the table".
+        lines: File and lines of the rows, for each file of text; else rows are counted from 0.
+
+    Example:
+        >>> Source("log.csv", (("log.csv", np.array([2, 3, 5])),)).rows([0, 2])
+        'lines 2, 5'
+        >>> Source("the table").rows([7])
+        'row 7'
+    """
+
+    name: str = ""
+    lines: tuple[tuple[str, npt.NDArray[np.int64]], ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def prefix(self) -> str:
+        """What an error about the log begins with."""
+        return f"{self.name}: " if self.name else ""
+
+    def rows(self, numbers: Sequence[int] | npt.NDArray[Any]) -> str:
+        """Return rows of the log in words, the first few of many."""
+        shown = [int(number) for number in numbers[:_ROWS_SHOWN]]
+        more, plural = ", …" if len(numbers) > len(shown) else "", "s" if len(numbers) > 1 else ""
+        if not self.lines:
+            return f"row{plural} {', '.join(map(str, shown))}{more}"
+        ends = np.cumsum([len(lines) for _, lines in self.lines])
+        places = []
+        for number in shown:
+            file = int(np.searchsorted(ends, number, side="right"))
+            name, lines = self.lines[file]
+            line = lines[number - int(ends[file]) + len(lines)]
+            places.append(str(line) if len(self.lines) == 1 else f"{line} of {name}")
+        return f"line{plural} {', '.join(places)}{more}"
+
+
+_ARRAYS = Source()
 
 
 def as_matrix(name: str, array: ArrayLike) -> torch.Tensor:
@@ -88,20 +134,22 @@ def as_starts(initial_states: ArrayLike, schema: Schema) -> torch.Tensor:
     return starts
 
 
-def check_rows(arrays: Mapping[str, Any], source: str = "") -> None:
+def check_rows(arrays: Mapping[str, Any], source: Source = _ARRAYS) -> None:
     """Refuse arrays of unequal rows, no rows, next states of other columns, and weights of 0 or less."""
     rows = {name: len(array) for name, array in arrays.items()}
     if len(set(rows.values())) > 1:
         counts = ", ".join(f"{name} {count}" for name, count in rows.items())
-        raise DataError(f"{source}unequal numbers of rows: {counts}; every row needs all of them")
+        raise DataError(f"{source.prefix}unequal numbers of rows: {counts}; every row needs all of them")
     if rows["states"] == 0:
-        raise DataError(f"{source}there are no rows; give at least one transition")
+        raise DataError(f"{source.prefix}there are no rows; give at least one transition")
     columns = arrays["states"].shape[1]
     if "next_states" in arrays and (following := arrays["next_states"].shape[1]) != columns:
-        raise DataError(f"{source}states have {columns} columns, next_states {following}; give the same")
+        raise DataError(
+            f"{source.prefix}states have {columns} columns, next_states {following}; give the same"
+        )
     if len(wrong := np.flatnonzero(np.asarray(arrays.get("weights", ())) <= 0)):
-        shown = f"row {wrong[0]} has the weight {arrays['weights'][wrong[0]]:g}"
-        raise DataError(f"{source}{shown}; weights must be positive. Leave out rows that count for nothing")
+        shown = f"{source.rows(wrong[:1])} has the weight {arrays['weights'][wrong[0]]:g}"
+        raise DataError(f"{source.prefix}{shown}; weights must be positive. Leave out the other rows")
 
 
 def finite_rows(
@@ -111,7 +159,7 @@ def finite_rows(
     *,
     kept: npt.NDArray[np.bool_] | None = None,
     order: npt.NDArray[np.int64] | None = None,
-    source: str = "",
+    source: Source = _ARRAYS,
     reward: str = "reward",
     advice: str = "leave them out with invalid='drop'",
 ) -> npt.NDArray[np.bool_]:
@@ -133,15 +181,15 @@ def finite_rows(
         if not bool(finite.all()):
             usable &= finite
             wrong = np.sort(rows[~finite])
-            shown = ", ".join(map(str, wrong[:_ROWS_SHOWN])) + (", …" if len(wrong) > _ROWS_SHOWN else "")
             plural = "s" if len(wrong) > 1 else ""
-            findings.append(f"{label} has {len(wrong)} missing or infinite value{plural} (rows {shown})")
+            shown = f"{label} has {len(wrong)} missing or infinite value{plural} ({source.rows(wrong)})"
+            findings.append(shown)
             may_drop = invalid == "drop" if isinstance(invalid, str) else name in invalid
             refused += [] if may_drop else findings[-1:]
     if refused:
-        raise DataError(f"{source}{'; '.join(refused)}; repair them, or {advice}")
+        raise DataError(f"{source.prefix}{'; '.join(refused)}; repair them, or {advice}")
     if not bool(usable.any()):
-        raise DataError(f"{source}every row is faulty, nothing is left; {'; '.join(findings)}")
+        raise DataError(f"{source.prefix}every row is faulty, nothing is left; {'; '.join(findings)}")
     return usable
 
 

@@ -13,7 +13,7 @@ from typing import Literal, Unpack
 import torch
 
 from nopg.data import Transitions
-from nopg.data.io._paths import Paths
+from nopg.data.io._files import Paths
 from nopg.data.io._roles import Columns
 from nopg.errors import ArgumentError
 from nopg.large_logs._fleet import Fleet

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nopg.data._repairs import GAPS, IRREGULAR, REPEATED, Repairs
+from nopg.data._validation import Source
 from nopg.data.io._recording import Flags, Floats, Integers, Recording
 from nopg.errors import ArgumentError, DataError
 
@@ -91,14 +92,14 @@ class Clock:
         if abs(self.interval - self.median) > TOLERANCE * self.median:
             raise ArgumentError(
                 f"interval is {self.interval:g} s, but the rows of {source} are {self.median:g} s apart; "
-                "give resample='mean' or 'hold' too, or leave the interval out"
+                "resample them by mean or hold, or leave the interval out"
             )
         share = self.irregular / self.steps
         note = (
             f"{100 * share:.3g} % of the steps in time differ from the interval of {self.interval:g} s by "
             f"more than {100 * TOLERANCE:g} %; rows are used as they are"
         )
-        _log.info("%s: %s; resample='hold' puts them on a regular grid", source, note)
+        _log.info("%s: %s; resampling by hold puts them on a regular grid", source, note)
         return Repairs(counts | {IRREGULAR: self.irregular}, (note,))
 
 
@@ -165,12 +166,12 @@ def last_values(values: Floats, last: Integers, first: Integers) -> Floats:
     return found.reshape(len(last), *values.shape[1:])
 
 
-def _check_forward(same: Flags, steps: Floats, source: str) -> None:
+def _check_forward(same: Flags, steps: Floats, source: Source) -> None:
     if bool((backwards := same & (steps < 0)).any()):
         row = int(np.flatnonzero(backwards)[0]) + 1
         forward = steps[same & (steps > 0)]
         raise DataError(
-            f"{source}: time runs backwards at row {row} (by {-steps[row - 1]:g}); "
+            f"{source}: time runs backwards at {source.rows([row])} (by {-steps[row - 1]:g}); "
             + _advice(-steps[row - 1], forward)
         )
 
@@ -180,7 +181,7 @@ def _advice(back: float, forward: Floats) -> str:
     step = float(np.median(forward)) if len(forward) else 0.0
     if abs(back + step - 3600.0) <= step:
         return "is it local time at the end of daylight saving? Export it in UTC or with its offset (+02:00)"
-    return "sort the rows by time or, if they are several runs, name the column of the run with episode=…"
+    return "sort the rows by time or, if they are several runs, name the column of the run as the episode"
 
 
 def _check_contradictions(contradicts: Flags, recording: Recording) -> None:
@@ -188,7 +189,7 @@ def _check_contradictions(contradicts: Flags, recording: Recording) -> None:
     if share > _MOST_CONTRADICTIONS:
         raise DataError(
             f"{recording.source}: {100 * share:.3g} % of the rows have the time stamp of another row but "
-            "other values; log finer time stamps, or leave the time column out and give interval=… in seconds"
+            "other values; log finer time stamps, or leave the time out and give the interval in seconds"
         )
 
 

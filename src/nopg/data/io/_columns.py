@@ -14,10 +14,11 @@ import numpy.typing as npt
 from nopg.data._repairs import Repairs
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
-from nopg.data.io._cells import CellFormat
+from nopg.data._validation import Source
+from nopg.data.io._cells import CellFormat, episode_column, flag_column, number_column
 from nopg.data.io._recording import Flags, Floats, Recording
 from nopg.data.io._roles import Roles
-from nopg.data.io._values import as_episode_numbers, as_flag_column, as_times, number_column
+from nopg.data.io._time_stamps import time_column
 from nopg.errors import DataError
 
 _log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ _BEYOND_GIVEN_NUMBERS = 1 << 62
 def record(
     read: Callable[[str], npt.NDArray[Any]],
     roles: Roles,
-    source: str,
+    source: Source,
     *,
     file_starts: tuple[int, ...] = (),
     part_start: int | None = None,
@@ -52,7 +53,7 @@ def record(
     episodes, new_episodes_from = None, part_start or 0
     if roles.episode is not None:
         values = columns.column(roles.episode)
-        episodes = as_episode_numbers(values, roles.episode, source)
+        episodes = episode_column(values, roles.episode, source)
         if values.dtype.kind not in "iubf":
             episodes += new_episodes_from  # names are numbered in order of appearance
         elif part_start is not None:
@@ -60,7 +61,7 @@ def record(
     times, has_dates = None, False
     read_as: tuple[str, ...] = ()
     if roles.time is not None:
-        times, has_dates, found = as_times(columns.column(roles.time), roles.time, source, roles.cells)
+        times, has_dates, found = time_column(columns.column(roles.time), roles.time, source, roles.cells)
         read_as = tuple(f"{roles.time}: {note}" for note in found)
     states, actions = columns.matrix(roles.states), columns.matrix(roles.actions)
     widths = states.shape[1], actions.shape[1]
@@ -69,7 +70,7 @@ def record(
         states=states,
         actions=actions,
         rewards=np.zeros(len(states)) if roles.reward is None else columns.numbers(roles.reward),
-        names=name_columns(roles.state_names, roles.action_names, widths, f"{source}: "),
+        names=name_columns(roles.state_names, roles.action_names, widths, source.prefix),
         next_states=None if roles.next_states is None else columns.matrix(roles.next_states),
         terminated=terminated,
         truncated=truncated,
@@ -117,7 +118,7 @@ class _Columns:
     """Columns by name, converted to the type that a role needs."""
 
     read: Callable[[str], npt.NDArray[Any]]
-    source: str
+    source: Source
     cells: CellFormat
     counts: Counts
     whole: bool
@@ -144,7 +145,7 @@ class _Columns:
         return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
     def flags(self, name: str | None) -> Flags | None:
-        return None if name is None else as_flag_column(self.column(name), name, self.source)
+        return None if name is None else flag_column(self.column(name), name, self.source)
 
     def numbers(self, name: str) -> Floats:
         # A copy: the table may change later.

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data._transitions import Transitions
+from nopg.data._validation import Source
 from nopg.data.io._columns import Table, named_columns, record, take_from
 from nopg.data.io._files import extra
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
@@ -99,11 +100,11 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
                 "(a Polars LazyFrame after .collect())"
             )
         return _from_arrow(extra("pyarrow").table(frame), columns)
-    source, names = "the table", [str(name) for name in frame.columns]
+    source, names = Source("the table"), [str(name) for name in frame.columns]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
     given, settings = split_arguments(_by_text(columns, frame.columns), Columns)
-    roles = resolve_columns(names, source, **given)
+    roles = resolve_columns(names, str(source), **given)
     return to_transitions(record(take_from(table_of(frame, roles), roles), roles, source), **settings)
 
 
@@ -111,16 +112,16 @@ def _from_arrow(table: Any, columns: Mapping[str, Any]) -> Transitions:
     """Read a table of pyarrow."""
     from nopg.data.io._parquet import completed, plain_column
 
-    source = "the table"
+    source = Source("the table")
     names = [str(name) for name in table.column_names]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
-    given, settings = split_arguments(completed(columns, table.schema.metadata, source), Columns)
-    roles = resolve_columns(names, source, **given)
+    given, settings = split_arguments(completed(columns, table.schema.metadata, str(source)), Columns)
+    roles = resolve_columns(names, str(source), **given)
     if table.num_rows == 0:
         raise DataError(f"{source}: there are no rows; give at least one transition")
     found = {
-        name: np.concatenate([plain_column(chunk, name, source) for chunk in table.column(name).chunks])
+        name: np.concatenate([plain_column(chunk, name, str(source)) for chunk in table.column(name).chunks])
         for name in roles.needed
     }
     return to_transitions(record(take_from(found, roles), roles, source), **settings)
@@ -155,10 +156,10 @@ def _by_text(columns: Mapping[str, Any], labels: Iterable[Hashable]) -> dict[str
 def table_of(frame: pd.DataFrame, roles: Roles) -> Table:
     """Return the needed columns of a frame."""
     names = [str(name) for name in frame.columns]
-    return {name: _values(frame.iloc[:, names.index(name)]) for name in roles.needed}
+    return {name: plain_values(frame.iloc[:, names.index(name)]) for name in roles.needed}
 
 
-def _values(column: pd.Series[Any]) -> npt.NDArray[Any]:
+def plain_values(column: pd.Series[Any]) -> npt.NDArray[Any]:
     """Return a column as plain numpy, dates in UTC, missing values as NaN, NaT or None."""
     kind = getattr(column.dtype, "kind", "O")
     if kind == "M" and getattr(column.dtype, "tz", None) is not None:

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data._transitions import Transitions
+from nopg.data._validation import Source
 from nopg.data.io._columns import Table, named_columns, record, take_from
-from nopg.data.io._files import check_declared, check_runs, extra
+from nopg.data.io._files import Paths, check_declared, check_runs, extra, find_files, source_name
 from nopg.data.io._metadata import KEY, complete, dump, load
-from nopg.data.io._paths import Paths, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
@@ -47,7 +47,9 @@ def read_parquet(
     found = _load(path, part, columns)
     start = None if part is None else found.part.first
     read = take_from(found.table, found.roles)
-    recording = record(read, found.roles, found.source, file_starts=found.part.file_starts, part_start=start)
+    recording = record(
+        read, found.roles, Source(found.source), file_starts=found.part.file_starts, part_start=start
+    )
     return to_transitions(recording, **found.settings)
 
 
@@ -72,7 +74,7 @@ def read_parquet_by(
         recording = record(
             take_from(table, found.roles),
             found.roles,
-            f"{found.source}, {by} {names[k]}",
+            Source(f"{found.source}, {by} {names[k]}"),
             file_starts=tuple(sorted(starts)),
             part_start=start,
         )

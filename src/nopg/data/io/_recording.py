@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg.data._repairs import Repairs
-from nopg.data._validation import check_rows
+from nopg.data._validation import Source, check_rows
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -47,7 +47,7 @@ class Recording:
         reward_name: Name of the column of the rewards.
     """
 
-    source: str
+    source: Source
     states: Floats
     actions: Floats
     rewards: Floats
@@ -68,7 +68,7 @@ class Recording:
     reward_name: str = "reward"
 
     def __post_init__(self) -> None:
-        check_rows(self.per_row, f"{self.source}: ")
+        check_rows(self.per_row, self.source)
 
     @property
     def per_row(self) -> dict[str, npt.NDArray[Any]]:

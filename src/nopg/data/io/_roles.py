@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from nopg._columns import NO_REWARD, Derived, Exogenous
 from nopg._typing import ArrayLike
-from nopg.data._schema import exogenous_kinds
-from nopg.data.io._cells import CellFormat
+from nopg.data._schema import check_names, exogenous_kinds
+from nopg.data.io._cells import CellFormat, listed
 from nopg.data.io._missing import Missing
 from nopg.data.io._resample import Resample
 from nopg.errors import DataError
@@ -32,6 +32,9 @@ _USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "episode": ("episode", "episodes", "episode_id"),
     "done": ("done", "dones"),
 }
+
+
+_SINGLE = ("terminated", "truncated", "episode", "time", "weight", "begins")
 
 
 class Settings(TypedDict, total=False):
@@ -74,8 +77,8 @@ class Roles:
     """The columns (or keys) of every role; None where a role is not filled.
 
     `done` is a column that says "ended" without saying how. A reward that is no column is a formula. Without
-    next states, rows are shifted. Without names, the columns of a matrix get the default ones. `cells` is how
-    their cells are written.
+    next states, rows are shifted. `state_names` and `action_names` are what the columns are called from then
+    on. `cells` is how their cells are written.
     """
 
     states: tuple[str, ...]
@@ -90,8 +93,8 @@ class Roles:
     time: str | None
     weight: str | None
     begins: str | None
-    state_names: Sequence[str] | None
-    action_names: Sequence[str] | None
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
     cells: CellFormat = field(default_factory=CellFormat)
 
     @property
@@ -105,6 +108,14 @@ class Roles:
         """The columns of flags, episodes and times."""
         names = (self.terminated, self.truncated, self.done, self.begins, self.episode, self.time)
         return tuple(name for name in names if name is not None)
+
+    def units_of(self, units: Mapping[str, str], of_time: Collection[str]) -> dict[str, str]:
+        """Return units of columns by what these are called; that of the time if it is one of times."""
+        names = dict(zip((*self.states, *self.actions), (*self.state_names, *self.action_names), strict=True))
+        names |= {} if self.reward is None else {self.reward: "reward"}
+        if self.time is not None and self.time not in names and units.get(self.time) in of_time:
+            names[self.time] = self.time
+        return {names[name]: unit for name, unit in units.items() if name in names}
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -124,24 +135,47 @@ def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, An
     roles = {name: value for name, value in given.items() if name not in settings}
     states, kinds = roles.get("states"), exogenous_kinds(given.get("exogenous"))
     if kinds and states is not None and not isinstance(states, str):
-        roles["states"] = [*states, *(name for name in kinds if name not in states)]
+        listed = {name for text in states for name in (text, str(text).partition("=")[0].strip())}
+        roles["states"] = [*states, *(name for name in kinds if name not in listed)]
     return roles, cast(Settings, settings)
+
+
+def named_in(given: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the columns that the arguments of a reader name, each with what it may be called in a table.
+
+    Example:
+        >>> named_in({"states": ["T=TIC4711.PV"], "next_states": "shift", "time": "t"})
+        [('T=TIC4711.PV', 'TIC4711.PV'), ('t',)]
+    """
+    found: list[tuple[str, ...]] = []
+    for role in ("states", "actions", "next_states", *_SINGLE):
+        value = given.get(role)
+        names = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else []
+        for name in names:
+            if isinstance(name, str) and (role, name) != ("next_states", "shift"):
+                column = name.partition("=")[2].strip()
+                found.append((name, column) if column and role in ("states", "actions") else (name,))
+    return found
 
 
 def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Columns]) -> Roles:
     """Return the roles of the columns of a table, all of which exist.
 
-    Roles that are not given are looked up: `next_<state>` for every state, and the usual names of the flags
-    and the episode.
+    States and actions may be called otherwise than their columns: `T=TIC4711.PV [°C]`. Roles that are not
+    given are looked up: `next_<column>` for every state, and the usual names of the flags and the episode. A
+    lone `done` does not say how an episode ended; it counts as terminated, with a warning. Next to a
+    truncated flag, `done` is terminated where that flag is not set.
     """
-    states = _listed("states", columns.get("states"), source)
-    actions = _listed("actions", columns.get("actions"), source)
+    known = set(available)
+    state_names, states = _aliases(_listed("states", columns.get("states"), source), known)
+    action_names, actions = _aliases(_listed("actions", columns.get("actions"), source), known)
+    check_names((*state_names, *action_names), f"{source}: ")
     reward = NO_REWARD if columns.get("reward") is False else columns.get("reward")
     if not isinstance(reward, str):
-        raise DataError(f"{source}: reward is {reward!r}; name the column that holds it, or give a formula")
-    following = columns.get("next_states")
-    usual = [f"next_{name}" for name in states]
-    if following is None and set(usual) <= {*available} - {*actions, reward, columns.get("weight")}:
+        raise DataError(f"{source}: the reward is {reward!r}; name its column, or give a formula")
+    weight, begins = columns.get("weight"), columns.get("begins")
+    following, usual = columns.get("next_states"), [f"next_{name}" for name in states]
+    if following is None and set(usual) <= known - {*actions, reward, weight}:
         _log.info("%s: columns %s are taken as next states", source, usual)
         following = usual
     next_states = None if following in (None, "shift") else _listed("next_states", following, source)
@@ -150,57 +184,59 @@ def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Col
             f"{source}: {len(states)} state columns but {len(next_states)} next-state columns "
             f"{list(next_states)}; give one for each, in the same order, or 'shift'"
         )
-    names = {"states": states, "actions": actions, "next_states": next_states, "reward": reward}
-    names |= {"state_names": states, "action_names": actions}
-    roles = _resolve({**columns, **names}, available, source)
+    free = known - {*states, *actions, reward, weight, begins}
+    found: dict[str, Any] = {"done": None}
+    for role in ("terminated", "truncated", "episode"):
+        name = cast(Any, columns).get(role)
+        if name is None and (name := _usual(role, free)) is not None:
+            _log.info("%s: column %r is taken as %s", source, name, role)
+        found[role] = name or None
+    if found["terminated"] is None and columns.get("terminated") is None:
+        found["done"] = _usual("done", free)
+        if found["done"] is not None and found["truncated"] is None:
+            hint = "if time limits set it too, name the columns of terminations and truncations"
+            _log.warning("%s: column %r is taken as terminated; %s", source, found["done"], hint)
+    is_column = reward in known or reward.isidentifier()
+    roles = Roles(
+        states=states,
+        actions=actions,
+        reward=reward if is_column else None,
+        formula=None if is_column else reward,
+        next_states=next_states,
+        time=columns.get("time"),
+        weight=weight,
+        begins=begins,
+        state_names=state_names,
+        action_names=action_names,
+        cells=CellFormat.of(columns),
+        **found,
+    )
+    if missing := [name for name in roles.needed if name not in known]:
+        close = difflib.get_close_matches(missing[0], available, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        raise DataError(
+            f"{source}: there is no column {missing[0]!r}{hint} The columns are: {listed(available)}"
+        )
     if repeated := sorted({name for name in roles.numbers if roles.numbers.count(name) > 1}):
         raise DataError(f"{source}: {repeated} is given twice; a column has one role")
     return roles
 
 
-def _resolve(given: Mapping[str, Any], available: Sequence[str], source: str) -> Roles:
-    """Return the roles, with flags and episode under their usual names; every column exists.
-
-    A lone `done` does not say how an episode ended; it counts as terminated, with a warning. Next to a
-    truncated flag, `done` is terminated where that flag is not set.
-    """
-    taken = {*given["states"], *given["actions"], given["reward"], given.get("weight"), given.get("begins")}
-    free = [name for name in available if name not in taken]
-    found: dict[str, Any] = {"done": None}
-    for role in ("terminated", "truncated", "episode"):
-        name = given.get(role)
-        if name is None and (name := _usual(role, free)) is not None:
-            _log.info("%s: column %r is taken as %s", source, name, role)
-        found[role] = name or None
-    if found["terminated"] is None and given.get("terminated") is None:
-        found["done"] = _usual("done", free)
-        if found["done"] is not None and found["truncated"] is None:
-            hint = "if time limits set it too, give terminated=… and truncated=…"
-            _log.warning("%s: column %r is taken as terminated; %s", source, found["done"], hint)
-    lists = ("states", "actions", "next_states", "time", "weight", "begins", "state_names", "action_names")
-    reward = given["reward"]
-    is_column = reward in available or reward.isidentifier()
-    found |= {"reward": reward if is_column else None, "formula": None if is_column else reward}
-    values: dict[str, Any] = {name: given.get(name) for name in lists}
-    roles = Roles(**values, **found, cells=CellFormat.of(given))
-    if missing := [name for name in roles.needed if name not in available]:
-        close = difflib.get_close_matches(missing[0], available, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
-        shown = _shown(available)
-        raise DataError(f"{source}: there is no column {missing[0]!r}{hint} The columns are: {shown}")
-    return roles
+def _aliases(texts: Sequence[str], known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what columns are called, and their names in the table, of `name` or `alias=name`."""
+    pairs = []
+    for text in texts:
+        alias, equals, column = (part.strip() for part in text.partition("="))
+        pairs.append((alias, column) if text not in known and alias and equals and column else (text, text))
+    return tuple(alias for alias, _ in pairs), tuple(column for _, column in pairs)
 
 
-def _usual(role: str, available: Sequence[str]) -> str | None:
+def _usual(role: str, available: Collection[str]) -> str | None:
     return next((name for name in _USUAL_NAMES[role] if name in available), None)
 
 
-def _listed(role: str, names: Sequence[str] | None, source: str) -> tuple[str, ...]:
-    listed = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else ()
-    if not listed or not all(isinstance(name, str) for name in listed):
+def _listed(role: str, names: Any, source: str) -> tuple[str, ...]:
+    found = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else ()
+    if not found or not all(isinstance(name, str) for name in found):
         raise DataError(f"{source}: {role} is {names!r}; give the names of the columns as a list")
-    return listed
-
-
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "") if names else "nothing"
+    return found

@@ -29,7 +29,7 @@ from nopg.errors import ArgumentError, DataError
 
 _log = logging.getLogger(__name__)
 _CHUNK = 1 << 16
-_ADVICE = "state a rule for them with missing=…: 'drop', 'hold 5' or 'interpolate 3'"
+_ADVICE = "state a rule for missing values: 'drop', 'hold 5' or 'interpolate 3'"
 _TAKEN_OVER = "one long recording: the task may start in any row, unless starts='episodes' says otherwise"
 _Parts = dict[str, npt.NDArray[Any]]
 
@@ -143,14 +143,14 @@ def _logged(recording: Recording, settings: Settings) -> _Assembled:
     """Return the parts of a dataset whose next states were logged."""
     if settings.get("resample") is not None:
         raise ArgumentError(
-            "rows with next states of their own cannot be resampled; give next_states='shift'"
+            "rows with next states of their own cannot be resampled; take those of the next rows: 'shift'"
         )
     rules, gap_factor = Rules.of(settings.get("missing"), recording), settings.get("gap_factor", GAP_FACTOR)
     terminated, truncated = recording.flags
     parts = {name: part for name, part in recording.per_row.items() if name != "times"}
     order, grouped = recording.group_by_episode() if recording.times is not None else (None, recording)
     clock = Clock.of(grouped, settings.get("interval"), settings.get("gap_factor"))
-    repairs = clock.repairs(resampled=False, source=recording.source)
+    repairs = clock.repairs(resampled=False, source=str(recording.source))
     back = slice(None) if order is None else np.argsort(order)
     recorded = grouped.same_run
     connected = recorded & ~clock.gaps
@@ -163,9 +163,13 @@ def _logged(recording: Recording, settings: Settings) -> _Assembled:
         found = flagged_episodes(recording.states, recording.next_states, terminated | truncated, recorded)
         parts |= {} if found is None else {"episodes": recording.new_episodes_from + found}
     parts |= {"terminated": terminated, "truncated": truncated & ~terminated}
-    source = f"{recording.source}: "
     usable = finite_rows(
-        parts, recording.names, rules.dropped, source=source, reward=recording.reward_name, advice=_ADVICE
+        parts,
+        recording.names,
+        rules.dropped,
+        source=recording.source,
+        reward=recording.reward_name,
+        advice=_ADVICE,
     )
     if lost := int((~usable).sum()):
         repairs += Repairs({LEFT_OUT: lost})
@@ -198,8 +202,8 @@ def _shifted(recording: Recording, settings: Settings, angles: Mapping[str, floa
     if not bool(kept.any()):
         count = f"{len(states)} rows are" if len(states) > 1 else "the only row is"
         raise DataError(
-            f"{source}: no row has a next state: {count} unconnected. Name the columns of the "
-            "next state with next_states=…, or the column of the episode with episode=…"
+            f"{source}: no row has a next state: {count} unconnected. Name the columns of the next states, "
+            "or the column of the episode"
         )
     if unused := int((~kept).sum()):
         _log.info("%s: %d of %d rows have no next row and are no transitions", source, unused, len(states))
@@ -211,7 +215,7 @@ def _shifted(recording: Recording, settings: Settings, angles: Mapping[str, floa
         rules.dropped,
         kept=kept,
         order=order,
-        source=f"{source}: ",
+        source=source,
         reward=recording.reward_name,
         advice=_ADVICE,
     )
@@ -236,13 +240,13 @@ def _on_clock(
     """Return the recording with one row per time, on a regular grid if that is declared."""
     method = settings.get("resample")
     if method is not None and recording.times is None:
-        raise ArgumentError(f"resample is {method!r}, but there is no time column; name it with time=…")
+        raise ArgumentError(f"the rows cannot be resampled by {method!r} without a time column; name it")
     if recording.times is not None:
         recording, order = merge_repeated(recording, order)
     # A regular grid bridges gaps that are short enough to hold values over them.
     longest = settings.get("gap_factor", None if method is None else GAP_FACTOR)
     clock = Clock.of(recording, settings.get("interval"), longest)
-    said = clock.repairs(resampled=method is not None, source=recording.source)
+    said = clock.repairs(resampled=method is not None, source=str(recording.source))
     links = Links(recording.same_run, recording.same_run & ~clock.gaps)
     if method is not None and clock.interval is not None:
         recording, links = resample(recording, links, method=method, interval=clock.interval, periods=periods)

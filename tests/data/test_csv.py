@@ -1,7 +1,9 @@
-"""Logs as plants write them: read with a stated, counted repair, or refused by an error that helps."""
+"""CSV files as plants write them: read with a stated, counted repair, or refused by an error that helps."""
 
 import logging
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,43 +33,47 @@ REFUSED: dict[str, tuple[str | bytes, dict[str, Any], tuple[str, ...]]] = {
     "ragged row": (HEAD + ROWS + "1,2\n", {}, ("header has 3 fields, line 5 has 2", "repair it")),
     "duplicate header": ("level,valve,cost,level\n1,2,3,4\n", {}, (r"\['level'\] appear twice", "rename")),
     "no header": (ROWS, {}, ("first line holds numbers", "write the names there")),
-    "one column": ("level\n1\n2\n", {}, ("no separator is found in 'level'", "--separator")),
-    "space as separator": ("level valve cost\n1 2 3\n1 2 3\n", {}, ("no separator is found", "--separator")),
-    "a trailing field that holds something": (HEAD + "1,2,3,\n1,2,3,4\n", {}, ("line 2 has 4",)),
+    "one column": ("level\n1\n2\n", {}, ("no separator is found in 'level'", "Name the separator")),
+    "space as separator": (
+        "level valve cost\n1 2 3\n1 2 3\n",
+        {},
+        ("no separator is found", "Name the separator"),
+    ),
+    "a trailing field that holds something": (HEAD + "1,2,3,\n1,2,3,4\n", {}, ("line 3 has 4",)),
     "thousands separators": (
         "level;valve;cost\n1.234,5;0,1;2\n1.334,5;0,2;3\n",
         {},
-        ("'1.234,5' at row 0", "thousands separators"),
+        ("'1.234,5' at line 2", "thousands separators"),
     ),
     "quoted thousands separators": (
         HEAD + '"1,234.5",1,2\n"1,334.5",1,2\n',
         {},
-        ("'1,234.5' at row 0", "thousands separators"),
+        ("'1,234.5' at line 2", "thousands separators"),
     ),
     "a comma that may be either": (
         "level;valve;cost\n1,234;1;1\n2,345;1;1\n",
         {},
-        ("'1,234' may have a decimal or a thousands comma", "--decimal"),
+        ("'1,234' may have a decimal or a thousands comma", "name the decimal mark"),
     ),
     "both decimal marks": (
         "level;valve;cost\n1,5;0.1;1\n1,6;0.2;1\n",
         {},
-        ("may be ',' as in '1,5' or '.' as in '0.1'", "--decimal"),
+        ("may be ',' as in '1,5' or '.' as in '0.1'", "name the decimal mark"),
     ),
     "another decimal mark further down": (
         "level;valve;cost\n" + "1.5;0.1;2\n" * 300 + "1,5;0.1;2\n",
         {},
-        ("'1,5' at row 300", "decimal mark"),
+        ("'1,5' at line 302", "decimal mark"),
     ),
     "two lines of text after the header": (
         HEAD + "Tank level,Valve,Costs\nm,%,EUR\n" + ROWS,
         {},
-        ("column 'level' holds 'Tank level' at row 0", "one line of names"),
+        ("column 'level' holds 'Tank level' at line 2", "one line of names"),
     ),
     "mixed date formats": (
         dated("31.03.2024 12:00", "2024-03-31 13:00"),
         TIMED,
-        ("'2024-03-31 13:00' at row 1", "no date like '31.03.2024 12:00'", "--time-format"),
+        ("'2024-03-31 13:00' at line 3", "no date like '31.03.2024 12:00'", "by a time format"),
     ),
     "day first and month first": (
         dated("31/03/2024", "04/25/2024"),
@@ -77,63 +83,83 @@ REFUSED: dict[str, tuple[str | bytes, dict[str, Any], tuple[str, ...]]] = {
     "day or month": (
         dated("03/04/2024 12:00 PM", "03/04/2024 01:00 PM"),
         TIMED,
-        ("which number of '03/04/2024 12:00 PM' is the day", "--time-format"),
+        ("which number of '03/04/2024 12:00 PM' is the day", "by a time format"),
     ),
-    "no such day": (dated("30.02.2024", "01.03.2024"), TIMED, ("'30.02.2024' at row 0", "no date")),
-    "25 o'clock": (dated("01.03.2024 25:00", "02.03.2024 01:00"), TIMED, ("25:00' at row 0", "no date")),
+    "no such day": (dated("30.02.2024", "01.03.2024"), TIMED, ("'30.02.2024' at line 2", "no date")),
+    "25 o'clock": (dated("01.03.2024 25:00", "02.03.2024 01:00"), TIMED, ("25:00' at line 2", "no date")),
     "another time format": (
         dated("31.03.2024", "01.04.2024"),
         TIMED | {"time_format": "%Y-%m-%d"},
-        ("'31.03.2024' at row 0", "not written as '%Y-%m-%d'"),
+        ("'31.03.2024' at line 2", "not written as '%Y-%m-%d'"),
     ),
-    "a missing time": (dated("2024-01-01", "", "2024-01-03"), TIMED, ("no time at row 1", "leave that row")),
-    "a time word": (dated("0", "Bad", "2"), TIMED, ("no time at row 1",)),
+    "a missing time": (dated("2024-01-01", "", "2024-01-03"), TIMED, ("no time at line 3", "leave that row")),
+    "a time word": (dated("0", "Bad", "2"), TIMED, ("no time at line 3",)),
     "offsets in some rows": (
         dated("2024-01-01T00:00+01:00", "2024-01-01T01:00"),
         TIMED,
-        ("row 0 and '2024-01-01T01:00' at row 1", "offset from UTC"),
+        ("line 2 and '2024-01-01T01:00' at line 3", "offset from UTC"),
     ),
     "end of daylight saving": (
         dated("2024-10-27 02:30", "2024-10-27 02:45", "2024-10-27 02:00", "2024-10-27 02:15"),
         TIMED,
-        ("backwards at row 2", "daylight saving", "UTC"),
+        ("backwards at line 4", "daylight saving", "UTC"),
     ),
-    "time backwards": (dated("0", "10", "5", "6"), TIMED, ("backwards at row 2 \\(by 5\\)", "sort the rows")),
+    "time backwards": (
+        dated("0", "10", "5", "6"),
+        TIMED,
+        ("backwards at line 4 \\(by 5\\)", "sort the rows"),
+    ),
     "NUL bytes": (HEAD.encode() + b"1,2,3\n\0\0\0\0,2,3\n", {}, ("NUL byte in line 3", "cut off")),
     "UTF-16 without a mark": ((HEAD + ROWS).encode("utf-16-le"), {}, ("NUL byte", "utf-16-le")),
     "half a UTF-16 letter": ((HEAD + ROWS).encode("utf-16") + b"x", {}, ("not text in utf-16", "UTF-8")),
-    "neither UTF-8 nor cp1252": (HEAD.encode() + b"1,2,3\n1,2,\x81\n", {}, ("line 3", "encoding=…")),
+    "neither UTF-8 nor cp1252": (HEAD.encode() + b"1,2,3\n1,2,\x81\n", {}, ("line 3", "name its encoding")),
     "empty": ("", {}, ("is empty",)),
     "blank lines only": ("\n\n", {}, ("no line with names",)),
     "header only": (HEAD, {}, ("no rows after the header",)),
-    "header and units only": (HEAD + "m,%,EUR\n", {}, ("'m' at row 0",)),
+    "header and units only": (HEAD + "m,%,EUR\n", {}, ("'m' at line 2",)),
     "one row": (HEAD + "1,2,3\n", {}, ("no row has a next state",)),
     "all-missing column": (
         HEAD + "Bad,1,2\nBad,1,2\nBad,1,2\n",
         DROP,
         ("'level' holds no number at all", "3 × missing word 'Bad'"),
     ),
-    "text in a number column": (HEAD + ROWS + "cold,1,2\n", {}, ("column 'level' holds 'cold' at row 3",)),
+    "text in a number column": (HEAD + ROWS + "cold,1,2\n", {}, ("column 'level' holds 'cold' at line 5",)),
     "a word for missing": (
         HEAD + ROWS + "Bad,1,2\n1,2,3\n",
         {},
-        ("'level' has 1 missing", "rows 3", "missing=….*'drop'"),
+        ("'level' has 1 missing", "line 5", "state a rule.*'drop'"),
     ),
     "inf": (HEAD + ROWS + "inf,1,2\n1,2,3\n", {}, ("'level' has 1 missing or infinite value",)),
     "1e400": (HEAD + ROWS + "1e400,1,2\n1,2,3\n", {}, ("'level' has 1 missing or infinite value",)),
-    "1_000": (HEAD + ROWS + "1_000,1,2\n", {}, ("'1_000' at row 3",)),
+    "1_000": (HEAD + ROWS + "1_000,1,2\n", {}, ("'1_000' at line 5",)),
     "huge episode numbers": (
         "level,valve,cost,episode\n1,2,3,18446744073709551615\n1,2,3,18446744073709551615\n",
         {},
         ("beyond 2⁶³",),
     ),
+    "half an episode": (
+        "level,valve,cost,episode\n1,2,3,0.5\n4,5,6,1\n",
+        {},
+        ("'episode' holds 0.5 at line 2",),
+    ),
+    "a flag of words": (
+        "level,valve,cost,end\n1,2,3,no\n4,5,6,perhaps\n",
+        {"terminated": "end"},
+        ("'perhaps' at line 3",),
+    ),
+    "a flag of two": (
+        "level,valve,cost,done\n1,2,3,0\n4,5,6,2\n",
+        {"terminated": "done"},
+        ("'done' holds 2 at line 3", "done > 0.5"),
+    ),
+    "a wrong name": (HEAD + ROWS, {"states": ["levl"]}, ("no column 'levl'", "did you mean 'level'")),
     "a missing episode": ("level,valve,cost,episode\n1,2,3,a\n1,2,3,NA\n", {}, ("'NA', a missing value,",)),
-    "true among numbers": (HEAD + "1,2,3\n1,true,3\n", {}, ("'true' at row 1",)),
+    "true among numbers": (HEAD + "1,2,3\n1,true,3\n", {}, ("'true' at line 3",)),
     "unknown encoding": (HEAD + ROWS, {"encoding": "utf-7000"}, ("encoding is 'utf-7000'",)),
     "a separator of two characters": (HEAD + ROWS, {"separator": ", "}, ("give one character",)),
     "a decimal letter": (HEAD + ROWS, {"decimal": "x"}, ("give '.' or ','",)),
     "a column in two roles": (HEAD + ROWS, {"actions": ["level"]}, ("'level'.*given twice",)),
-    "one word as na": (HEAD + ROWS, {"na": "Bad"}, ("list of words",)),
+    "one word as na": (HEAD + ROWS, {"na": "Bad"}, ("list them",)),
 }
 
 
@@ -328,6 +354,152 @@ def test_dashes_are_no_units(tmp_path: Path) -> None:
     assert data.schema.units == {"level": "m"}
 
 
+# Exports of plants: 60 rows, every 10 s, of a level and a valve.
+
+EVERY_10_S = [f"2025-03-01 06:{k // 6:02}:{k % 6 * 10:02}" for k in range(60)]
+LEVELS, VALVES = [1.5 + 0.01 * k for k in range(60)], [0.1 * (k % 7) for k in range(60)]
+GERMAN = [f"{t[8:10]}.{t[5:7]}.{t[:4]} {t[11:]}" for t in EVERY_10_S]
+
+
+def export(
+    head: str, times: list[str] = EVERY_10_S, mark: str = ",", *, end: str = "", comma: bool = False
+) -> str:
+    rows = [
+        [time, *(f"{value:.3f}".replace(".", "," if comma else ".") for value in values)]
+        for time, *values in zip(times, LEVELS, VALVES, strict=True)
+    ]
+    return head + "\n" + "".join(mark.join(row) + end + "\n" for row in rows)
+
+
+PLANT: dict[str, Any] = {"states": ["level"], "actions": ["valve"], "reward": "-level", "time": "time"}
+ZEIT = {"states": ["Stand"], "actions": ["Ventil"], "reward": "-Stand", "time": "Zeit"}
+US = [f"{t[5:7]}/{t[8:10]}/{t[:4]} {t[11:]}" for t in EVERY_10_S]
+# Content, further arguments, and the units or the pattern of the error.
+EXPORTS: dict[str, tuple[str | bytes, dict[str, Any], dict[str, str] | str]] = {
+    "plain": (export("time,level,valve"), {}, {}),
+    "cp1252 with commas": (
+        export("Zeit;Füllstand;Ventil", GERMAN, ";", comma=True).encode("cp1252"),
+        ZEIT | {"states": ["Füllstand"], "reward": "-Füllstand"},
+        {},
+    ),
+    "preamble": (export("Exported by Historian 4.2\nPlant: tank 3\n\ntime,level,valve"), {}, {}),
+    "preamble with separators": (export("Exported, by, Historian\nsite,tank\ntime,level,valve"), {}, {}),
+    "units": (export("time,level,valve\n,m,%"), {}, {"level": "m", "valve": "%"}),
+    "UTF-16 with tabs": (export("time\tlevel\tvalve", mark="\t").encode("utf-16"), {}, {}),
+    "padded preamble, units, commas": (
+        export(
+            "Anlage Nord;;\nBericht vom 1.3.2025;;\nZeit;Stand;Ventil\n;m;%", GERMAN, ";", comma=True
+        ).encode("cp1252"),
+        ZEIT,
+        {"Stand": "m", "Ventil": "%"},
+    ),
+    "trailing separators": (export("time,level,valve", end=","), {}, {}),
+    "month or day first": (
+        export("time,level,valve", US),
+        {},
+        "which number of '03/01/2025 06:00:00' is the day; .*time format",
+    ),
+    "month first, as stated": (export("time,level,valve", US), {"time_format": "%m/%d/%Y %H:%M:%S"}, {}),
+    # Ten of our own.
+    "a padded preamble with a title of numbers": (
+        export("Report;2025;3\n;;\nZeit;Stand;Ventil", GERMAN, ";", comma=True),
+        ZEIT,
+        {},
+    ),
+    "a name in two lines": (
+        export('time;"level\n[m]";valve', mark=";"),
+        {"states": ["level=level [m]"]},
+        {},
+    ),
+    "tags behind a name of one's own": (
+        export("time;TIC4711.PV [°C];Ventil %", mark=";").encode("cp1252"),
+        {"states": ["level=TIC4711.PV [°C]"], "actions": ["valve = Ventil %"]},
+        {},
+    ),
+    "quoted line breaks in remarks": (
+        export('time,level,valve,"a, b"', end=',"first\nsecond; ""third"""'),
+        {},
+        {},
+    ),
+    "units in brackets after a preamble, trailing separators": (
+        export("Plant 3;;;\ntime;level;valve;\n[s];[m];[%];", mark=";", end=";"),
+        {},
+        {"level": "m", "valve": "%"},
+    ),
+    "a preamble that holds more fields than the table": (
+        export("a,b,c,d,e,f\n1,2,3,4,5,6\ntime,level,valve"),
+        {},
+        {},
+    ),
+    "two columns of the same name that nobody needs": (export("time,level,valve,ok,ok", end=",1,1"), {}, {}),
+    "UTF-8 with a mark, bars, blank lines": (
+        export("\ufefftime|level|valve\n\n", mark="|").replace("\n", "\n\n"),
+        {},
+        {},
+    ),
+    "thousands": (
+        export("time;level;valve", mark=";").replace("1.500", "1.234,500", 1),
+        {"decimal": ","},
+        "'1.234,500' at line 2.*thousands separators",
+    ),
+    "a total at the end": (export("time,level,valve") + "Total,,\n", {}, "'time' holds 'Total' at line 62"),
+    "a line cut short": (
+        export("time,level,valve") + "2025-03-01 06:10:00,1.",
+        {},
+        "line 62 has 2; repair it",
+    ),
+    "m³/h and others": (
+        export("time,Zufluss m³/h,µ").replace(",", ";"),
+        {"states": ["Zufluss m³/h"], "actions": ["µ"], "reward": "-`Zufluss m³/h` - (µ - 1)**2"},
+        {},
+    ),
+    "a backquote": (
+        export("time,lev`el,valve"),
+        {"states": ["lev`el"], "reward": "-valve"},
+        "backquote.*'T=TIC4711.PV'",
+    ),
+    "a control character": (
+        export("time,lev\x07el,valve"),
+        {"states": ["lev\x07el"], "reward": "-valve"},
+        "cannot be shown",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EXPORTS)
+def test_an_export_of_a_plant_is_read_right_or_refused_with_what_to_write(tmp_path: Path, case: str) -> None:
+    content, arguments, expected = EXPORTS[case]
+    path = write(tmp_path / "plant.csv", content)
+    if isinstance(expected, str):
+        with pytest.raises(DataError, match=expected):
+            read_csv(path, **PLANT | arguments)
+        return
+    data = read_csv(path, **PLANT | arguments)
+    assert data.states[:, 0].tolist() == [float(f"{level:.3f}") for level in LEVELS[:-1]]
+    assert data.actions[:, 0].tolist() == [float(f"{valve:.3f}") for valve in VALVES[:-1]]
+    assert data.schema.interval == 10.0
+    assert data.schema.units == expected
+
+
+def test_a_wide_header_takes_a_time_linear_in_its_columns(tmp_path: Path) -> None:
+    def seconds(columns: int) -> float:
+        head = ",".join(["level", "valve", *(f"TIC{k}.PV" for k in range(columns))])
+        path = write(tmp_path / "wide.csv", f"{head}\n" + (",".join(["1.5"] * (columns + 2)) + "\n") * 3)
+        start = time.perf_counter()
+        read_csv(path, states=["level"], actions=["valve"], reward="-level")
+        return time.perf_counter() - start
+
+    seconds(10)
+    few, many = (min(seconds(columns) for _ in range(3)) for columns in (4_000, 16_000))
+    assert many < 8 * few  # four times as many columns; 16 times if each were looked for among all
+
+
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.csv")
+    with pytest.raises(DataError, match="a pipe or a device, not a file"):
+        read_csv(tmp_path / "log.csv", **ROLES)
+
+
 # Several files.
 
 
@@ -394,7 +566,7 @@ SEVERAL: dict[str, tuple[dict[str, str], Any, tuple[str, ...]]] = {
     "text in the second file": (
         {"a.csv": HEAD + ROWS, "b.csv": HEAD + "cold,1,2\n1,1,1\n"},
         ".",
-        ("b.csv: column 'level' holds 'cold' at row 0",),
+        ("b.csv: column 'level' holds 'cold' at line 2",),
     ),
     "an empty folder": ({}, ".", ("folder without .csv or .tsv files; it holds nothing",)),
     "a folder of others": ({"notes.txt": "x"}, ".", ("it holds notes.txt",)),
