@@ -13,10 +13,11 @@ from typing import Any
 from nopg.errors import NopgError
 from studies.benchmark_page import tables
 from studies.check import differences, drawn, run_again
+from studies.demonstrations import DEMONSTRATIONS
 from studies.measurements import MEASUREMENTS, measure
 from studies.page_writer import PAGES, benchmark_records, write_page
 from studies.plan import METHODS, STUDIES, jobs
-from studies.plants import BENCHMARKS, DEMONSTRATIONS
+from studies.plants import BENCHMARKS
 from studies.printing import exit_code, say
 from studies.records import FOLDER, Record
 from studies.run import missing, run_all
@@ -103,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
 
     check = commands.add_parser("check", help="make some recorded runs again and compare to the bit")
-    check.add_argument("study", nargs="?", default="paper", choices=("paper", "paper-quick", *STUDIES))
+    check.add_argument("study", nargs="?", default="paper", choices=("paper", *STUDIES))
     check.add_argument("--number", default=10, type=int, help="number of runs")
     check.add_argument("--seed", default=0, type=int, help="random seed of the choice")
     check.add_argument("--demonstrations", type=Path, help="recorded drives of the mountain car, a CSV file")

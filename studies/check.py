@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nopg.errors import ArgumentError, SupportWarning
-from studies.paper._catalogue import EXPERIMENTS
-from studies.paper._experiment import Trial
+from studies.demonstrations import DEMONSTRATIONS
+from studies.paper import EXPERIMENTS
 from studies.plan import STUDIES, Job
 from studies.records import FOLDER, Record, last_of_each, plain, read
 from studies.run import run_one
@@ -28,7 +29,7 @@ _COMPARED = ("undiscounted", "discounted", "standard_error", "episodes", "warnin
 def drawn(study: str, number: int, seed: int, folder: Path = FOLDER) -> list[Record]:
     """Return stored records of a study, drawn at random without replacement; the last one of each run."""
     known = last_of_each(read(folder, study))
-    if study not in {"paper", "paper-quick", *STUDIES} or not known:
+    if study not in {"paper", *STUDIES} or not known:
         raise ArgumentError(f"there is no record of a run of {study!r} that could be made again")
     return random.Random(seed).sample(known, min(number, len(known)))
 
@@ -44,9 +45,13 @@ def run_again(record: Record, demonstrations: Path | None = None) -> Record | No
     if record.study in STUDIES:
         job = Job(**{f.name: getattr(record, f.name) for f in fields(Job)})
         return run_one(job, record.options)
-    trial = Trial.of(record, demonstrations)
+    name = record.options.get("demonstrations")
+    if name is not None and (demonstrations is None or demonstrations.name != name):
+        raise ArgumentError(f"this run learned from {name}; give the file with --demonstrations")
+    if demonstrations is not None:
+        os.environ[DEMONSTRATIONS] = str(demonstrations)
     warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the studies
-    return trial.record(results=EXPERIMENTS[trial.experiment].measure(trial).results)
+    return replace(record, results=EXPERIMENTS[record.benchmark].measure(record).results)
 
 
 def differences(stored: Record, again: Record | None) -> list[str]:

@@ -98,10 +98,10 @@ def _engineers(folder: Path, *, draws: bool) -> str:
 
 
 def _reproduction(folder: Path) -> str:
-    from studies.paper import EXPERIMENTS, page, records_of
-    from studies.paper.figures import draw
+    from studies.paper import EXPERIMENTS, page
+    from studies.paper._run import records_of
 
-    for experiment in EXPERIMENTS.values():
-        if figure := draw(records_of(experiment.name, folder), experiment):
-            save(figure, _FIGURES / experiment.name)
+    for name, experiment in EXPERIMENTS.items():
+        if experiment.has_figure and (records := records_of(name, folder)):
+            save(experiment.draw(records), _FIGURES / name)
     return page(folder, "../../docs/figures")

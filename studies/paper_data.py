@@ -13,9 +13,6 @@ import torch
 from nopg._typing import as_tensor
 from nopg.envs import ControlLaw, UniformAgent
 from nopg.envs._agents import RandomAgent
-from nopg.errors import ArgumentError
-
-__all__ = ["PENDULUM_GRIDS", "MixtureOfGaussians", "log_density", "log_normal"]
 
 PENDULUM_GRIDS: Mapping[int, tuple[int, int, int]] = MappingProxyType(
     {2 * n * n: (n, n, 2) for n in (10, 15, 20, 25, 30, 40)}
@@ -47,20 +44,6 @@ class MixtureOfGaussians(RandomAgent):
     means: Sequence[Sequence[float]] = ((-2.0,), (0.0,), (2.0,))
     standard_deviations: Sequence[Sequence[float]] = ((2 / 3,), (2 / 3,), (2 / 3,))
     weights: Sequence[float] = (1.0, 1.0, 1.0)
-
-    def __post_init__(self) -> None:
-        means, sigmas, weights = self.tensors()
-        if means.ndim != 2 or means.numel() == 0 or sigmas.shape != means.shape:
-            raise ArgumentError(
-                f"means have shape {tuple(means.shape)}, standard_deviations {tuple(sigmas.shape)}; "
-                "give one row of numbers per component in both, such as ((-1.0,), (1.0,))"
-            )
-        if weights.shape != means.shape[:1]:
-            raise ArgumentError(f"weights is {self.weights}; give one number for each of {len(means)} means")
-        if not bool(means.isfinite().all() and (sigmas.isfinite() & (sigmas >= 0)).all()):
-            raise ArgumentError("means must be finite, standard_deviations finite and not negative")
-        if not bool((weights.isfinite() & (weights > 0)).all()):
-            raise ArgumentError(f"weights is {self.weights}; give positive numbers")
 
     def controller(self, rng: torch.Generator) -> ControlLaw:
         """Return a controller that draws a component and an action at every step."""

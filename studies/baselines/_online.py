@@ -4,36 +4,31 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from nopg._checks import check_discount
 from nopg._typing import as_tensor
 from nopg.baselines._isolation import own_randomness
 from nopg.baselines._snapshot import Snapshot, check_snapshots
 from nopg.data import Schema
 from nopg.envs import ControlLaw, Environment
-from nopg.errors import ArgumentError, MissingExtraError
+from nopg.errors import MissingExtraError
 
-__all__ = ["train_online_ddpg"]
-
-# Random actions before the first update; Stable-Baselines3's default.
-_WARM_UP = 100
+# Random actions before the first update, Stable-Baselines3's default; the supplement's units of its networks;
+# noise added to actions in ±1, of which the supplement says nothing and the library's default is none.
+_WARM_UP, _HIDDEN_UNITS, _NOISE = 100, 50, 0.1
 
 
 def train_online_ddpg(
     environment: Environment,
     *,
     discount: float,
-    steps: int = 300_000,
+    steps: int,
     episode_steps: int = 1_000,
     snapshots: int = 10,
     seed: int = 0,
-    hidden_units: Sequence[int] = (50,),
-    noise: float = 0.1,
 ) -> list[Snapshot]:
     """Train DDPG of Stable-Baselines3 by acting in an environment, with the settings of the supplement.
 
@@ -44,22 +39,12 @@ def train_online_ddpg(
     Args:
         environment: Where to act.
         discount: γ in [0, 1).
-        steps: Actions taken in all; the supplement has 3·10⁵ updates for the pendulum and 2·10⁵ for the
-            cart-pole. A multiple of `snapshots`.
+        steps: Actions taken in all, a multiple of `snapshots`; the supplement has 2 and 3·10⁵ updates.
         episode_steps: After how many steps an episode is cut off; 1 000 in the supplement.
-        snapshots: How many controllers to keep, evenly over the steps; the last is the result.
+        snapshots: How many controllers to return, evenly over the steps, oldest first.
         seed: The same seed gives the same controllers.
-        hidden_units: Of actor and critic, layer by layer; one layer of 50 in the supplement.
-        noise: Standard deviation of the Gaussian noise added to actions while training, where actions range
-            over ±1. The supplement gives none, and the library's default would be not to explore.
-
-    Returns:
-        The snapshots, oldest first.
     """
-    gamma = check_discount(discount)
     interval = check_snapshots("steps", steps, snapshots)
-    if episode_steps < 1:
-        raise ArgumentError(f"episode_steps must be at least 1, got {episode_steps}")
     try:
         from stable_baselines3 import DDPG
         from stable_baselines3.common.logger import Logger
@@ -70,17 +55,17 @@ def train_online_ddpg(
     view = _View(environment)
     taken, seconds = [], 0.0
     with own_randomness(seed):
-        spread = np.full(len(environment.action_names), noise)
+        spread = np.full(len(environment.action_names), _NOISE)
         learner = DDPG(
             "MlpPolicy",
             view.episodes(episode_steps),
-            gamma=gamma,
+            gamma=discount,
             learning_rate=1e-3,
             tau=1e-3,
             buffer_size=min(steps, 1_000_000),
             learning_starts=_WARM_UP,
             action_noise=NormalActionNoise(np.zeros_like(spread), spread),
-            policy_kwargs={"net_arch": [*hidden_units]},
+            policy_kwargs={"net_arch": [_HIDDEN_UNITS]},
             seed=seed,
             device="cpu",
         )

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, get_args, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
-from nopg._checks import check_discount
-from nopg._typing import ArrayLike, as_tensor
 from nopg.bellman import GradientEstimate
-from nopg.errors import ArgumentError, SolverError
+from nopg.data import Transitions
+from nopg.data._episodes import contiguous_runs
+from nopg.errors import ArgumentError, DataError, SolverError
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
-from studies.baselines._logged_episodes import LoggedEpisodes
 from studies.paper_data import log_normal
 
-__all__ = ["PWIS", "Gaussian", "Weights"]
-
-Weights = Literal["plain", "per-decision", "self-normalised"]
-"""How returns are weighed: by the whole path, by the path so far, or by that divided by its mean."""
+Weights = Literal["per-decision", "self-normalised"]
+"""How returns are weighed: by the path so far, or by that divided by its mean."""
 
 
 @runtime_checkable
@@ -30,15 +29,70 @@ class Gaussian(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LoggedEpisodes:
+    """Whole episodes, in order, each row with the density of its action under the behaviour.
+
+    Build it with `from_transitions`, which refuses data that importance sampling cannot use.
+
+    Attributes:
+        data: The transitions, episode after episode.
+        episode: The number of the episode of each row, from 0, shape (n,).
+        time: The number of the step of each row in its episode, from 0, shape (n,).
+        log_behavior: log π_β(a | s) of each row, shape (n,).
+    """
+
+    data: Transitions
+    episode: torch.Tensor
+    time: torch.Tensor
+    log_behavior: torch.Tensor
+
+    @classmethod
+    def from_transitions(
+        cls, data: Transitions, log_density: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    ) -> LoggedEpisodes:
+        """Bind the density of the behaviour to episodes.
+
+        Args:
+            data: Transitions in unbroken episodes.
+            log_density: log π_β(a | s), shape (n,), of raw states (n, d_s) and actions (n, d_a).
+        """
+        if data.episodes is None:
+            raise DataError(
+                "importance sampling weighs whole trajectories, and these transitions belong to none; "
+                "give episodes, or use NOPG, which needs no trajectories"
+            )
+        runs, count = contiguous_runs(data), len(set(data.episodes.tolist()))
+        if len(runs) != count:
+            raise DataError(
+                f"the {count} episodes fall into {len(runs)} unbroken stretches; importance sampling cannot "
+                "bridge a gap"
+            )
+        log_behavior = log_density(data.states, data.actions)
+        if impossible := int((~log_behavior.isfinite()).sum()):
+            raise DataError(
+                f"{impossible} of {len(data)} logged actions have density 0, infinite or NaN under the "
+                "behaviour; a deterministic behaviour has no density, or this is not the one that acted"
+            )
+        lengths = torch.tensor([run.stop - run.start for run in runs])
+        episode = torch.repeat_interleave(torch.arange(len(runs)), lengths)
+        first = torch.tensor([run.start for run in runs])
+        return cls(data, episode, torch.arange(len(data)) - first[episode], log_behavior)
+
+    def grid(self, values: torch.Tensor) -> torch.Tensor:
+        """Return one number per row (n,) as one per episode and time (N, T), 0 where there is none."""
+        table = values.new_zeros(int(self.episode[-1]) + 1, int(self.time.max()) + 1)
+        return table.index_put((self.episode, self.time), values)
+
+
 class PWIS:
     """The gradient of the return of logged episodes, re-weighted as if the policy had acted in them.
 
     With ρₜ = Πₛ≤ₜ π(aₛ|sₛ)/π_β(aₛ|sₛ), the product over the steps of an episode so far, the return is
     estimated, and differentiated, as
 
-    - plain: the mean over episodes of ρ_T Σₜ γᵗrₜ, every reward with the weight of the whole episode;
     - per-decision: the mean over episodes of Σₜ γᵗρₜrₜ, which is G(PO)MDP: no reward is weighed by what came
-      after it. Both are unbiased, for the horizon of the data;
+      after it. It is unbiased, for the horizon of the data;
     - self-normalised: Σₜ γᵗ Σᵢρᵢₜrᵢₜ/Σᵢρᵢₜ, biased but bounded, over the episodes known at time t.
 
     An episode that terminated goes on with reward 0 and its last ρ; one that was cut off ends there.
@@ -46,7 +100,7 @@ class PWIS:
     Args:
         episodes: Whole episodes with the density of the behaviour.
         discount: γ.
-        weights: Which of the three.
+        weights: Which of the two.
         low: The lower corner (d_a,) of the box that applied actions were clipped to, if they were: then an
             action at a bound has the probability of all that lies beyond it, as for the behaviour.
         high: The upper corner.
@@ -58,27 +112,17 @@ class PWIS:
         discount: float,
         *,
         weights: Weights = "per-decision",
-        low: ArrayLike | None = None,
-        high: ArrayLike | None = None,
+        low: torch.Tensor | None = None,
+        high: torch.Tensor | None = None,
     ) -> None:
-        if weights not in get_args(Weights):
-            raise ArgumentError(f"there are no weights {weights!r}; choose one of {list(get_args(Weights))}")
-        if not isinstance(episodes, LoggedEpisodes):
-            raise ArgumentError(
-                f"PWIS needs LoggedEpisodes, got {type(episodes).__name__}: trajectories, and the density of "
-                "the behaviour; see LoggedEpisodes.from_transitions"
-            )
-        self.episodes, self.weights, self.discount = episodes, weights, check_discount(discount)
-        self._low = None if low is None else as_tensor(low)
-        self._high = None if high is None else as_tensor(high)
+        self.episodes, self.weights, self._low, self._high = episodes, weights, low, high
         data = episodes.data
-        self._features = data.features
         self._log_behavior = episodes.grid(episodes.log_behavior)
-        self._rewards = episodes.grid(data.rewards)
         taken = episodes.grid(torch.ones(len(data), dtype=torch.float64)) > 0
         ended = episodes.grid(data.terminated.double()).any(dim=1)
         self._taken, self._known = taken, taken | ended[:, None]
-        self._discounts = self.discount ** torch.arange(episodes.horizon, dtype=torch.float64)
+        discounts = discount ** torch.arange(taken.shape[1], dtype=torch.float64)
+        self._discounted = discounts * episodes.grid(data.rewards)
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at this policy; it is the same for every generator."""
@@ -88,12 +132,11 @@ class PWIS:
                 "importance sampling needs a stochastic policy: a deterministic one gives logged actions no "
                 "density; use a Gaussian policy, or NOPG"
             )
-        parameters = trainable(policy)
         with torch.enable_grad():
             log_rho = self._log_weights(policy)
             expected_return = self._return(log_rho)
             direction = torch.autograd.grad(
-                expected_return, parameters, allow_unused=True, materialize_grads=True
+                expected_return, trainable(policy), allow_unused=True, materialize_grads=True
             )
         if not all(bool(part.isfinite().all()) for part in (expected_return, *direction)):
             raise SolverError(
@@ -102,27 +145,19 @@ class PWIS:
                 "episodes, or NOPG"
             )
         whole = torch.softmax(log_rho.detach()[:, -1], dim=0)
-        return GradientEstimate(
-            direction=direction,
-            expected_return=expected_return.item(),
-            diagnostics={
-                "effective_sample_size": float(1 / whole.square().sum()),
-                "largest_weight": float(whole.max()),
-            },
-        )
+        size = float(1 / whole.square().sum())
+        return GradientEstimate(direction, expected_return.item(), {"effective_sample_size": size})
 
     def _log_weights(self, policy: Gaussian) -> torch.Tensor:
         """Return log ρₜ of every episode and time (N, T); after the end of an episode its last."""
-        episodes, (mean, std) = self.episodes, policy.moments(self._features)
-        actions = episodes.data.actions
-        log_pi = log_normal(actions, mean, std, low=self._low, high=self._high).sum(dim=1)
-        return (episodes.grid(log_pi) - self._log_behavior).cumsum(dim=1)
+        data = self.episodes.data
+        mean, std = policy.moments(data.features)
+        log_pi = log_normal(data.actions, mean, std, low=self._low, high=self._high).sum(dim=1)
+        return (self.episodes.grid(log_pi) - self._log_behavior).cumsum(dim=1)
 
     def _return(self, log_rho: torch.Tensor) -> torch.Tensor:
-        discounted = self._discounts * self._rewards
-        if self.weights == "plain":
-            return (log_rho[:, -1].exp() * discounted.sum(dim=1)).mean()
         if self.weights == "per-decision":
-            return (torch.where(self._taken, log_rho, -torch.inf).exp() * discounted).sum(dim=1).mean()
+            rho = torch.where(self._taken, log_rho, -torch.inf).exp()
+            return (rho * self._discounted).sum(dim=1).mean()
         share = torch.where(self._known, log_rho, -torch.inf).softmax(dim=0)
-        return (share * discounted).sum()
+        return (share * self._discounted).sum()

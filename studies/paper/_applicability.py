@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
+from nopg import PaperModel, TrainingConfig
 from nopg._seeding import generator
+from nopg.baselines import train_offline
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import NopgError
-from nopg.policies import MLPPolicy
+from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
+from nopg.training import optimize
 from studies.baselines import PWIS
 from studies.markdown import table
-from studies.paper._experiment import Choice, Experiment, Finding, Measurement, Trial
-from studies.paper._methods import METHODS
-from studies.paper._tasks import MOUNTAIN_CAR, TASKS
+from studies.paper._experiment import Experiment, Finding, Measurement
+from studies.paper._methods import LABELS
+from studies.paper._tasks import TASKS, Task
 from studies.records import Record
 
-__all__ = ["ApplicabilityStudy"]
-
 _UPDATES, _ROWS = 10, 300
-_PAPER: Mapping[str, dict[str, bool]] = MappingProxyType(
-    {
-        "ddpg-offline": {"demonstrations": True, "unstructured": True, "deterministic": True},
-        "pwis": {"demonstrations": False, "unstructured": False, "deterministic": False},
-        "nopg-d": {"demonstrations": True, "unstructured": True, "deterministic": True},
-        "nopg-s": {"demonstrations": True, "unstructured": True, "deterministic": True},
-    }
-)
+_RANDOM = TASKS["pendulum-random"]
+_METHODS = ("ddpg-offline", "pwis", "nopg-d", "nopg-s")
 _HEADINGS = {
     "demonstrations": "demonstrations by a person",
     "unstructured": "unconnected transitions",
@@ -41,32 +35,30 @@ _HEADINGS = {
 class ApplicabilityStudy(Experiment):
     """Each method is tried on each kind of data; what it says when it refuses is kept."""
 
-    def plan(self, choice: Choice) -> list[Trial]:
-        """Return one trial per method."""
-        methods = self.chosen_methods(choice, list(_PAPER))
-        return [Trial(self.name, "ours", method, _ROWS, 0, choice.quick) for method in methods]
+    def plan(self) -> list[Record]:
+        """Return one run per method."""
+        return [self.run(method, _ROWS, 0) for method in _METHODS]
 
-    def measure(self, trial: Trial) -> Measurement:
+    def measure(self, run: Record) -> Measurement:
         """Try a method on all."""
+        car, method = TASKS["mountain-car"], run.method
         attempts: dict[str, Callable[[], object]] = {
-            "demonstrations": lambda: _train(trial.method, MOUNTAIN_CAR.data(1, 0), MOUNTAIN_CAR),
-            "unstructured": lambda: _train(
-                trial.method, collect_grid(Pendulum(), (5, 5, 2)), TASKS["pendulum-random"]
-            ),
-            "deterministic": lambda: _deterministic(trial.method),
+            "demonstrations": lambda: _try(method, car, car.data(1, 0)),
+            "unstructured": lambda: _try(method, _RANDOM, collect_grid(Pendulum(), (5, 5, 2))),
+            "deterministic": lambda: _try(method, _RANDOM, _RANDOM.data(_ROWS, 0), deterministic=True),
         }
-        results = {name: _tried(attempt) for name, attempt in attempts.items()}
+        results = {name: _outcome(attempt) for name, attempt in attempts.items()}
         return Measurement(results, None, {"updates": _UPDATES})
 
     def tables(self, records: Sequence[Record]) -> list[str]:
         """Return the paper's table, with what a refusal says."""
         if not records:
             return []
+        by_method = {record.method: record.results for record in records}
         rows = [
-            (METHODS[method].label, *(_cell(record.results[name]) for name in _HEADINGS))
-            for method in _PAPER
-            for record in records
-            if record.method == method
+            (LABELS[method], *(_cell(by_method[method][name]) for name in _HEADINGS))
+            for method in _METHODS
+            if method in by_method
         ]
         return [
             *table(("method", *_HEADINGS.values()), rows),
@@ -76,35 +68,36 @@ class ApplicabilityStudy(Experiment):
         ]
 
     def findings(self, records: Sequence[Record]) -> list[Finding]:
-        """Return whether every cell is as in the paper."""
+        """Return whether every cell is as in the paper: PWIS applies to none, the others to all."""
         claim = "Every cell as in the paper, by trying"
-        found = {r.method: r.results for r in records}
-        if set(found) != set(_PAPER):
+        cells = [r.results[name]["applies"] == (r.method != "pwis") for r in records for name in _HEADINGS]
+        if {r.method for r in records} != set(_METHODS):
             return [Finding(claim, "not run", "not run in full")]
-        cells = [
-            found[method][name]["applies"] == applies
-            for method, row in _PAPER.items()
-            for name, applies in row.items()
-        ]
         verdict = "reproduced" if all(cells) else "not reproduced"
         return [Finding(claim, f"{sum(cells)} of {len(cells)}", verdict)]
 
 
-def _train(method: str, data: Transitions, task: Any) -> object:
-    return METHODS[method].train(task, data, 0, _UPDATES)
+def _try(method: str, task: Task, data: Transitions, *, deterministic: bool = False) -> None:
+    """Train for some updates, or raise what the method says."""
+    rng, config = generator(0, "policy"), TrainingConfig(updates=_UPDATES, progress=False)
+    if method == "ddpg-offline":
+        train_offline("ddpg", data, discount=task.discount, updates=_UPDATES, snapshots=1)
+    elif method == "pwis":
+        kind = MLPPolicy if deterministic else GaussianMLPPolicy
+        policy: Policy = kind.from_data(data.features, data.actions, rng=rng)
+        PWIS(task.logged(data), task.discount).estimate(policy, rng=rng)
+    else:
+        gaussian = method == "nopg-s" and not deterministic
+        optimize(
+            data,
+            task.discount,
+            policy="gaussian" if gaussian else "deterministic",
+            model=PaperModel.Config(),
+            config=config,
+        )
 
 
-def _deterministic(method: str) -> object:
-    """Ask a method for a gradient of a deterministic policy; those without gradients of ours train one."""
-    task = TASKS["pendulum-random"]
-    data = task.data(_ROWS, seed=0)
-    if method != "pwis":
-        return _train("nopg-d" if method == "nopg-s" else method, data, task)
-    policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
-    return PWIS(task.logged(data), task.discount).estimate(policy, rng=generator(0, "none"))
-
-
-def _tried(attempt: Callable[[], object]) -> dict[str, Any]:
+def _outcome(attempt: Callable[[], object]) -> dict[str, Any]:
     try:
         attempt()
     except NopgError as error:
@@ -112,5 +105,5 @@ def _tried(attempt: Callable[[], object]) -> dict[str, Any]:
     return {"applies": True, "says": None}
 
 
-def _cell(tried: Mapping[str, Any]) -> str:
+def _cell(tried: dict[str, Any]) -> str:
     return "yes" if tried["applies"] else f"no: {tried['says']}"

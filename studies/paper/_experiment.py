@@ -1,29 +1,15 @@
-"""What every experiment is: a plan of trials, a measurement for each, and what the records of all say."""
+"""What every experiment is: runs to make, a measurement of each, and what the records of all say."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
 from nopg.data import Transitions
-from nopg.errors import ArgumentError
 from studies.records import Record
-
-__all__ = [
-    "MODES",
-    "MODE_WORDS",
-    "Choice",
-    "Experiment",
-    "Finding",
-    "Measurement",
-    "Mode",
-    "Trial",
-    "mode_of",
-]
 
 Mode = Literal["ours", "paper", "faithful"]
 """The default model, nothing set; the paper's model, nothing set; the same with the supplement's settings."""
@@ -41,89 +27,8 @@ def mode_of(record: Record) -> Mode:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """One trial: one measurement, one record.
-
-    Attributes:
-        experiment: Name of the experiment.
-        mode: Whose settings.
-        method: Which method.
-        size: Size of the data: transitions, or demonstrations; steps of an online method.
-        seed: Random seed.
-        quick: Whether it is cut short, to see that it runs.
-        demonstrations: A file of demonstrations instead of the package's own.
-    """
-
-    experiment: str
-    mode: Mode
-    method: str
-    size: int
-    seed: int
-    quick: bool = False
-    demonstrations: str | None = None
-
-    @classmethod
-    def of(cls, record: Record, demonstrations: Path | None = None) -> Trial:
-        """Return the trial of a record; one on a file of demonstrations needs that file."""
-        name = record.options.get("demonstrations")
-        if name is not None and (demonstrations is None or demonstrations.name != name):
-            raise ArgumentError(f"this trial learned from {name}; give the file with --demonstrations")
-        return cls(
-            record.benchmark,
-            mode_of(record),
-            record.method,
-            record.rows,
-            record.seed,
-            quick=record.study == "paper-quick",
-            demonstrations=None if name is None else str(demonstrations),
-        )
-
-    @property
-    def study(self) -> str:
-        """The study, whose file keeps the record; short trials have their own."""
-        return "paper-quick" if self.quick else "paper"
-
-    def record(self, *, commit: str = "", **values: Any) -> Record:
-        """Return the record of this trial."""
-        options: dict[str, str] = {} if self.mode == "ours" else {"mode": self.mode}
-        if self.demonstrations is not None:
-            options["demonstrations"] = Path(self.demonstrations).name
-        return Record(
-            study=self.study,
-            benchmark=self.experiment,
-            method=self.method,
-            rows=self.size,
-            seed=self.seed,
-            options=options,
-            commit=commit,
-            **values,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which trials are asked for; None is the experiment's own choice.
-
-    Attributes:
-        modes: Whose settings.
-        trials: Number of seeds.
-        sizes: Sizes of the data.
-        methods: Names of methods.
-        quick: Whether to cut every trial short.
-        demonstrations: A file, for the experiment that learns from demonstrations.
-    """
-
-    modes: tuple[Mode, ...] = ("ours",)
-    trials: int | None = None
-    sizes: tuple[int, ...] | None = None
-    methods: tuple[str, ...] | None = None
-    quick: bool = False
-    demonstrations: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a trial found.
+    """What a run found.
 
     Attributes:
         results: Plain values for the record.
@@ -143,7 +48,7 @@ class Finding:
     Attributes:
         claim: What must be.
         found: What came out, in figures.
-        verdict: In a word: 'reproduced', 'beaten', 'kept', 'missed', 'not reproduced', or 'not run'.
+        verdict: In a word: 'reproduced', 'beaten', 'kept', 'missed', 'not reproduced', or 'not run in full'.
     """
 
     claim: str
@@ -158,7 +63,7 @@ class Experiment(ABC):
     Attributes:
         name: Name on the command line.
         title: Heading.
-        place: Place in the paper; empty for a comparison that is not in it.
+        place: Place in the paper.
         claim: What the paper claims.
         deviations: Where ours differs from the paper's set-up, and why.
         has_figure: Whether it has a figure.
@@ -171,21 +76,26 @@ class Experiment(ABC):
     deviations: tuple[str, ...] = ()
     has_figure: bool = True
 
-    def chosen_methods(self, choice: Choice, known: Sequence[str]) -> tuple[str, ...]:
-        """Return the methods asked for, all if none was; an unknown one is refused."""
-        if choice.methods is None:
-            return tuple(known)
-        if unknown := sorted(set(choice.methods) - set(known)):
-            raise ArgumentError(f"{self.name} has no method {unknown}; it has {list(known)}")
-        return choice.methods
+    def run(self, method: str, rows: int, seed: int, mode: Mode = "ours", **options: str) -> Record:
+        """Return a run that has not been made: a record without results."""
+        settings = options if mode == "ours" else {"mode": mode, **options}
+        return Record(
+            study="paper",
+            benchmark=self.name,
+            method=method,
+            rows=rows,
+            seed=seed,
+            options=settings,
+            commit="",
+        )
 
     @abstractmethod
-    def plan(self, choice: Choice) -> list[Trial]:
-        """Return the trials of a choice, in the order in which they should run."""
+    def plan(self) -> list[Record]:
+        """Return all runs, in the order in which they should be made."""
 
     @abstractmethod
-    def measure(self, trial: Trial) -> Measurement:
-        """Run one trial."""
+    def measure(self, run: Record) -> Measurement:
+        """Make one run."""
 
     @abstractmethod
     def tables(self, records: Sequence[Record]) -> list[str]:
@@ -194,3 +104,8 @@ class Experiment(ABC):
     @abstractmethod
     def findings(self, records: Sequence[Record]) -> list[Finding]:
         """Return what the records say of each claim."""
+
+    def draw(self, records: Sequence[Record]) -> Any:
+        """Return the figure of the records, if it has one; there are records."""
+        del records
+        raise NotImplementedError(f"{self.name} has no figure")

@@ -1,39 +1,33 @@
-"""Learning studies: methods on data of growing size, ten trials each, run on the true plant."""
+"""Learning studies: methods on data of growing size, run on the true plant."""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import torch
+
+from nopg._seeding import generator
+from nopg.data import Transitions
 from nopg.envs import simulate
 from nopg.errors import ArgumentError
-from nopg.evaluation import Evaluation, control_law
+from nopg.evaluation import control_law
 from nopg.training import TrainingResult
 from studies.markdown import table
-from studies.paper._experiment import (
-    MODE_WORDS,
-    MODES,
-    Choice,
-    Experiment,
-    Finding,
-    Measurement,
-    Mode,
-    Trial,
-    mode_of,
-)
-from studies.paper._methods import FAITHFUL, METHODS, PAPER, Method
-from studies.paper._scores import summarize
-from studies.paper._tasks import DemonstrationTask, Task
+from studies.paper._experiment import MODE_WORDS, MODES, Experiment, Finding, Measurement, Mode, mode_of
+from studies.paper._methods import LABELS, train
+from studies.paper._tasks import TASKS, DemonstrationTask, Task
 from studies.records import Record
 
-__all__ = ["BY_BEST", "Curve", "LearningStudy", "last_return", "score_of"]
-
-# As in the paper: of NOPG the last controller counts.
 BY_BEST = ("pwis", "ddpg-offline", "ddpg-online")
-_QUICK_UPDATES, _QUICK_STEPS = 20, 1_000
+"""Methods that count by their best controller on the way, as in the paper; NOPG counts by its last."""
+
+_RESAMPLES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,68 +49,55 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningStudy(Experiment):
-    """Methods on one task.
+    """Methods on the task of the same name.
 
     Attributes:
-        task: The task.
         curves: What is run.
-        quick_size: Of the data, when cut short.
-        paper: The paper's mean returns by method and size, where it prints them.
         to_findings: Turns records into findings.
+        paper: The paper's mean returns by method and size, where it prints them.
         unit: What sizes count.
-        by_best: Methods that count by their best controller on the way, as in the paper; others by the last.
     """
 
-    task: Task
     curves: tuple[Curve, ...]
-    quick_size: int
     to_findings: Callable[[LearningStudy, Sequence[Record]], list[Finding]]
     paper: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     unit: str = "transitions"
-    by_best: tuple[str, ...] = BY_BEST
 
-    def plan(self, choice: Choice) -> list[Trial]:
-        """Return the trials, small data first."""
-        task = self._task(choice.demonstrations)
-        source = None
-        if isinstance(task, DemonstrationTask):
-            source = task.demonstrations
-            task.all_demonstrations()  # a file that cannot be read is better known now
-        mine = [curve for curve in self.curves if curve.mode in choice.modes]
-        methods = self.chosen_methods(choice, sorted({curve.method for curve in self.curves}))
-        mine = [curve for curve in mine if curve.method in methods]
-        if choice.quick:
-            mine = [replace(curve, sizes=(self._quick_size(curve),), trials=1) for curve in mine]
-        trials = [
-            Trial(self.name, curve.mode, curve.method, size, seed, choice.quick, source)
-            for curve in mine
-            for size in (curve.sizes if choice.sizes is None else choice.sizes)
-            for seed in range(curve.trials if choice.trials is None else choice.trials)
+    @property
+    def task(self) -> Task:
+        """The task."""
+        return TASKS[self.name]
+
+    def plan(self) -> list[Record]:
+        """Return the runs, small data first."""
+        runs = [
+            self.run(curve.method, size, seed, curve.mode)
+            for curve in self.curves
+            for size in curve.sizes
+            for seed in range(curve.trials)
         ]
-        return sorted(trials, key=lambda trial: (trial.size, trial.seed))
+        return sorted(runs, key=lambda run: (run.rows, run.seed))
 
-    def measure(self, trial: Trial) -> Measurement:
+    def measure(self, run: Record) -> Measurement:
         """Train, and run the controller at every snapshot of its training."""
-        task, method = self._task(trial.demonstrations), self._method(trial)
-        online = method.needs == "simulator"
-        updates = task.recipe.updates if trial.mode == "faithful" else method.updates
-        if trial.quick:
-            updates = _QUICK_UPDATES
-        if online:
-            updates = trial.size
-        data = task.data(self.quick_size if online else trial.size, trial.seed)
-        snapshots = method.train(task, data, trial.seed, updates)
-        runs = [task.evaluate(snapshot.controller, trial.seed) for snapshot in snapshots]
-        evaluations = [
-            {
-                "updates": snapshot.updates,
-                "transitions": snapshot.transitions,
-                "seconds": round(snapshot.seconds, 3),
-                "return": run.mean,
-            }
-            for snapshot, run in zip(snapshots, runs, strict=True)
-        ]
-        results: dict[str, Any] = {"evaluations": evaluations, **_last_run(runs[-1], task)}
+        task, recorded = self.task, "demonstrations" in run.options
+        online = run.method == "ddpg-online"
+        data = task.data(min(self.curves[0].sizes) if online else run.rows, run.seed, recorded=recorded)
+        snapshots = train(run, task, data)
+        evaluations = [task.evaluate(snapshot.controller, run.seed) for snapshot in snapshots]
+        results: dict[str, Any] = {
+            "evaluations": [
+                {
+                    "updates": snapshot.updates,
+                    "transitions": snapshot.transitions,
+                    "seconds": round(snapshot.seconds, 3),
+                    "return": evaluation.mean,
+                }
+                for snapshot, evaluation in zip(snapshots, evaluations, strict=True)
+            ],
+            "returns": evaluations[-1].returns.tolist(),
+            "discounted": evaluations[-1].discounted(task.discount),
+        }
         result = snapshots[-1].model
         if isinstance(result, TrainingResult):
             results |= {
@@ -128,38 +109,56 @@ class LearningStudy(Experiment):
                 "verdict": result.verdict,
             }
         if isinstance(task, DemonstrationTask):
-            results |= self._demonstrator_results(task, trial, data, snapshots[-1].controller)
-        return Measurement(results, None if online else data, self._config(task, method, updates))
+            assert data.episodes is not None
+            lengths = data.episodes.unique(return_counts=True)[1].double()
+            results["demonstrator"] = -float(lengths.mean())
+            if not recorded and run.seed == 0:
+                results["drives"] = _drives(task, data, snapshots[-1].controller)
+        config = {
+            "task": self.name,
+            "discount": task.discount,
+            "steps": task.steps,
+            "episodes": task.episodes,
+        }
+        config["recipe"] = dataclasses.asdict(task.recipe)
+        return Measurement(results, None if online else data, config)
 
     def tables(self, records: Sequence[Record]) -> list[str]:
         """Return a table per source of data: a row per method and settings, a column per size."""
         lines: list[str] = []
-        for source, title in self._sources(records):
+        for source in sorted({_source(r) for r in records}):
             mine = [r for r in records if _source(r) == source]
+            whose = f", demonstrations `{source}`" if source else ""
             nopg, rivals = ([r for r in mine if r.method.startswith("nopg") is own] for own in (True, False))
             for some in (nopg, rivals):
                 if some:
-                    lines += ["", f"Mean return by {self.unit}{title}.", "", *self._table(some)]
+                    lines += ["", f"Mean return by {self.unit}{whose}.", "", *self._table(some)]
         return lines
 
     def findings(self, records: Sequence[Record]) -> list[Finding]:
         """Return what the records say."""
         return self.to_findings(self, records)
 
+    def draw(self, records: Sequence[Record]) -> Any:
+        """Return the learning curves."""
+        from studies.paper._learning_figure import draw_learning_curves
+
+        return draw_learning_curves(records, self)
+
     def _table(self, records: Sequence[Record]) -> list[str]:
         sizes = sorted({r.rows for r in records})
         rows = []
-        for method in METHODS:
+        for method, label in LABELS.items():
             for mode in MODES:
                 if mine := [r for r in records if r.method == method and mode_of(r) == mode]:
                     by_size = [[r for r in mine if r.rows == size] for size in sizes]
                     seconds = [statistics.fmean(r.cpu_seconds for r in some) for some in by_size if some]
                     spent = " to ".join(dict.fromkeys(f"{x:.0f}" for x in (seconds[0], seconds[-1])))
-                    words = METHODS[method].label + (_BEST if method in BY_BEST else f", {MODE_WORDS[mode]}")
-                    rows.append((words, *(self._cell(some) for some in by_size), spent))
+                    words = " (best on the way)" if method in BY_BEST else f", {MODE_WORDS[mode]}"
+                    rows.append((label + words, *(self._cell(some) for some in by_size), spent))
             if papers := self.paper.get(method):
                 known = [f"{papers[size]:.0f}" if size in papers else "" for size in sizes]
-                rows.append((f"{METHODS[method].label}, the paper", *known, ""))
+                rows.append((f"{label}, the paper", *known, ""))
         return table(["", *(f"{size}" for size in sizes), "CPU s"], rows)
 
     def _cell(self, records: Sequence[Record]) -> str:
@@ -167,81 +166,61 @@ class LearningStudy(Experiment):
         if not records:
             return ""
         returns = [score_of(r) for r in records]
-        low, high = summarize(returns).mean_interval
+        low, high = mean_interval(returns)
         solved = sum(x >= self.task.solved for x in returns)
         return f"{statistics.fmean(returns):.0f}±{(high - low) / 2:.0f} ({solved}/{len(returns)})"
-
-    def _sources(self, records: Sequence[Record]) -> list[tuple[str | None, str]]:
-        found = sorted({_source(r) for r in records}, key=lambda name: (name is not None, name))
-        return [(name, "" if name is None else f", demonstrations `{name}`") for name in found]
-
-    def _quick_size(self, curve: Curve) -> int:
-        return _QUICK_STEPS if METHODS[curve.method].needs == "simulator" else self.quick_size
-
-    def _method(self, trial: Trial) -> Method:
-        return {"ours": METHODS, "paper": PAPER, "faithful": FAITHFUL}[trial.mode][trial.method]
-
-    def _task(self, demonstrations: str | None) -> Task:
-        if demonstrations is None:
-            return self.task
-        if not isinstance(self.task, DemonstrationTask):
-            raise ArgumentError(f"{self.name} does not learn from demonstrations; leave the file out")
-        return replace(self.task, demonstrations=demonstrations)
-
-    def _config(self, task: Task, method: Method, updates: int) -> dict[str, Any]:
-        source = task.demonstrations if isinstance(task, DemonstrationTask) else None
-        return {
-            "task": task.name,
-            "discount": task.discount,
-            "steps": task.steps,
-            "episodes": task.episodes,
-            "updates": updates,
-            "settings": method.source,
-            "recipe": dataclasses.asdict(task.recipe),
-            "demonstrations": None if source is None else source.rsplit("/", 1)[-1],
-        }
-
-    def _demonstrator_results(
-        self, task: DemonstrationTask, trial: Trial, data: Any, controller: Any
-    ) -> dict[str, Any]:
-        """Return what the demonstrations returned, and of our own ones a drive beside theirs."""
-        lengths = data.episodes.unique(return_counts=True)[1].double()
-        results: dict[str, Any] = {"demonstrator": -float(lengths.mean())}
-        if task.demonstrations is None and trial.seed == 0:
-            first = data.episodes == data.episodes[0]
-            law = control_law(controller, data.schema)
-            run = simulate(task.plant, law, steps=task.steps, initial_states=data.states[first][:1])
-            alive = int(run.alive[:, 0].sum())
-            results["drives"] = {
-                "demonstrated": _rounded(data.states[first].tolist()),
-                "learned": _rounded(run.states[: alive + 1, 0].tolist()),
-            }
-        return results
-
-
-_BEST = " (best on the way)"
-
-
-def last_return(record: Record) -> float:
-    """Return what the last controller returned: what a user gets."""
-    value: float = record.results["evaluations"][-1]["return"]
-    return value
 
 
 def score_of(record: Record) -> float:
     """Return the score by the paper's rule: the last evaluation of NOPG, the best one of its rivals."""
-    if record.method in BY_BEST:
-        return float(max(evaluation["return"] for evaluation in record.results["evaluations"]))
-    return last_return(record)
+    returns = [float(evaluation["return"]) for evaluation in record.results["evaluations"]]
+    return max(returns) if record.method in BY_BEST else returns[-1]
 
 
-def _last_run(run: Evaluation, task: Task) -> dict[str, Any]:
-    return {"returns": run.returns.tolist(), "discounted": run.discounted(task.discount)}
+def own_or_recorded(
+    records: Sequence[Record], mode: Mode, method: str, *, recorded: bool = False
+) -> list[Record]:
+    """Return the records of a mode and method; by default those on data of our own."""
+    return [r for r in records if mode_of(r) == mode and r.method == method and bool(_source(r)) == recorded]
 
 
-def _source(record: Record) -> str | None:
-    return record.options.get("demonstrations")
+def means_of(records: Sequence[Record]) -> dict[int, float]:
+    """Return size → mean score."""
+    return {
+        size: statistics.fmean(score_of(r) for r in records if r.rows == size)
+        for size in sorted({r.rows for r in records})
+    }
 
 
-def _rounded(path: list[list[float]]) -> list[list[float]]:
-    return [[round(number, 5) for number in point] for point in path]
+def fewest_trials(records: Sequence[Record]) -> int:
+    """Return the number of trials at the size that has the fewest; 0 without records."""
+    return min(Counter(r.rows for r in records).values(), default=0)
+
+
+def mean_interval(scores: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % percentile bootstrap interval of the mean."""
+    x = np.asarray(scores, dtype=np.float64)
+    if len(x) == 0 or not np.isfinite(x).all():
+        raise ArgumentError(f"scores are {list(scores)}; give finite numbers, at least one")
+    draws = torch.randint(len(x), (_RESAMPLES, len(x)), generator=generator(0, "bootstrap"))
+    low, high = np.percentile(x[draws.numpy()].mean(axis=1), (2.5, 97.5))
+    return float(low), float(high)
+
+
+def _source(record: Record) -> str:
+    """Return the file of demonstrations, empty for data of our own."""
+    return str(record.options.get("demonstrations", ""))
+
+
+def _drives(task: Task, data: Transitions, controller: Any) -> dict[str, list[list[float]]]:
+    """Return a demonstration, and what was learned from it, from the same start."""
+    assert data.episodes is not None
+    first = data.states[data.episodes == data.episodes[0]]
+    run = simulate(
+        task.plant, control_law(controller, data.schema), steps=task.steps, initial_states=first[:1]
+    )
+    learned = run.states[: int(run.alive[:, 0].sum()) + 1, 0]
+    return {
+        name: [[round(number, 5) for number in point] for point in path.tolist()]
+        for name, path in (("demonstrated", first), ("learned", learned))
+    }

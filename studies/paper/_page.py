@@ -11,14 +11,12 @@ from studies.paper._experiment import Experiment
 from studies.paper._run import records_of
 from studies.records import Record
 
-__all__ = ["page"]
-
 _HEAD = """\
 # The paper's experiments
 
 Made by `python -m studies page reproduction` from `results/studies/paper.jsonl`; do not edit. Every
-experiment is one command: it runs the trials that have no record yet, draws the figure, and prints the
-findings. NOPG-D trains a deterministic, NOPG-S a Gaussian policy, in three ways:
+experiment is one command, which makes the runs that have no record yet and prints what all records say.
+NOPG-D trains a deterministic, NOPG-S a Gaussian policy, in three ways:
 
 - **default model** (`--mode ours`): `optimize(data, discount)`, local polynomials and a multi-step equation;
 - **paper's model** (`--mode paper`): `optimize(data, discount, model="paper")`, nothing else set;
@@ -42,22 +40,20 @@ def page(folder: Path, figures: str) -> str:
         folder: Folder of the records.
         figures: Where the figures are, as seen from the page.
     """
-    experiments = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.place}
-    records = {name: records_of(name, folder) for name in experiments}
+    records = {name: records_of(name, folder) for name in EXPERIMENTS}
     overview = [
         (f"[{name}](#{_anchor(experiment)})", finding.claim, finding.found, _emphasised(finding.verdict))
-        for name, experiment in experiments.items()
+        for name, experiment in EXPERIMENTS.items()
         for finding in experiment.findings(records[name])
     ]
     lines = [_HEAD, "## In short", "", *table(("experiment", "must be", "found", "verdict"), overview)]
-    for name, experiment in experiments.items():
+    for name, experiment in EXPERIMENTS.items():
         lines += ["", *_section(experiment, records[name], figures)]
     return "\n".join(lines) + "\n"
 
 
 def _section(experiment: Experiment, records: list[Record], figures: str) -> list[str]:
-    place = f"{experiment.place} of the paper. " if experiment.place else ""
-    lines = [f"## {experiment.title}", "", f"{place}*{experiment.claim}*", ""]
+    lines = [f"## {experiment.title}", "", f"{experiment.place} of the paper. *{experiment.claim}*", ""]
     lines += [f"`python -m studies.paper {experiment.name}`{_cost(records)}", ""]
     if records and experiment.has_figure:
         lines += [f"![{experiment.title}]({figures}/{experiment.name}.png)", ""]

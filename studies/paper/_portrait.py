@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,78 +23,64 @@ from nopg._seeding import generator
 from nopg.bellman import Solution
 from nopg.data import Transitions
 from nopg.envs import Pendulum, Trajectories, collect_grid, simulate
-from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
 from nopg.policies import MLPPolicy, Policy
-from nopg.training import TrainingResult, optimize
+from nopg.training import optimize
 from studies.markdown import table
-from studies.paper._experiment import MODES, Choice, Experiment, Finding, Measurement, Mode, Trial, mode_of
+from studies.paper._experiment import MODES, Experiment, Finding, Measurement, Mode, mode_of
 from studies.paper.bandwidths import released_bandwidths
 from studies.paper_data import PENDULUM_GRIDS
 from studies.records import Record
 
-__all__ = ["PortraitStudy", "Visits", "measure_portrait", "portrait_summary", "total_variation"]
+UPRIGHT = 0.5
+"""A pendulum within this angle of upright, in rad, counts as upright."""
 
-_DISCOUNT = 0.97
+_DISCOUNT, _SIZE, _TRIALS = 0.97, 1_800, 3
 _CELLS, _LATTICE = 20, 33
-_UPRIGHT = 0.5  # rad
 _STEPS, _PATH_STEPS = 500, 200
-_FAITHFUL_UPDATES, _QUICK_UPDATES, _QUICK_SIZE = 300, 30, 450
+_FAITHFUL_UPDATES = 300
+_HEADS = (
+    "mode",
+    "size",
+    "seed",
+    "upright, before → after",
+    "ratio",
+    "upright in truth",
+    "TV before, after",
+    "Ĵ / true return, before",
+    "after",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Visits:
-    """A distribution over states of the pendulum as points with shares.
+def cells_of(states: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    """Return the share of every cell, shape (20, 20), by angle and velocity.
 
-    Attributes:
+    Args:
         states: Angle and velocity of each point, shape (m, 2).
-        shares: Of each point, shape (m,), summing to 1.
+        shares: Of each point, which is split among the four nearest cells, shape (m,).
     """
+    low, high = Pendulum().state_low, Pendulum().state_high
+    x, y = ((states - low) / (high - low) * _CELLS - 0.5).unbind(1)  # from centre to centre
+    y = y.clamp(0, _CELLS - 1)
+    left, below = x.floor(), y.floor()
+    cells = shares.new_zeros(_CELLS, _CELLS)
+    for right, along in ((0, left + 1 - x), (1, x - left)):
+        for up, across in ((0, below + 1 - y), (1, y - below)):
+            at = (left.long() + right) % _CELLS, (below.long() + up).clamp(max=_CELLS - 1)
+            cells.index_put_(at, shares * along * across, accumulate=True)
+    return cells
 
-    states: torch.Tensor
-    shares: torch.Tensor
 
-    @classmethod
-    def of_model(cls, solution: Solution) -> Visits:
-        """Return the discounted visits that the data let us expect."""
-        return cls(*solution.visited())
+def upright_share(states: torch.Tensor, shares: torch.Tensor) -> float:
+    """Return the share within .5 rad of upright, whatever the velocity."""
+    return float(shares[_wrapped(states[:, 0]).abs() <= UPRIGHT].sum())
 
-    @classmethod
-    def of_paths(cls, states: torch.Tensor, discount: float) -> Visits:
-        """Return the discounted visits along paths (T, m, 2); their end takes nothing away."""
-        T, m, _ = states.shape
-        shares = discount ** torch.arange(T, dtype=torch.float64)
-        each = (shares / (m * shares.sum()))[:, None].expand(T, m)
-        return cls(states.reshape(-1, 2), each.reshape(-1))
 
-    @property
-    def upright(self) -> float:
-        """The share within .5 rad of upright, whatever the velocity."""
-        return float(self.shares[_wrapped(self.states[:, 0]).abs() <= _UPRIGHT].sum())
-
-    def in_cells(self) -> torch.Tensor:
-        """Return the share of every cell, shape (20, 20), by angle and velocity, each point in one cell."""
-        x, y = self._in_units_of_cells()
-        shares = self.shares.new_zeros(_CELLS, _CELLS)
-        at = x.floor().long() % _CELLS, y.floor().long().clamp(0, _CELLS - 1)
-        return shares.index_put_(at, self.shares, accumulate=True)
-
-    def shared_out(self) -> torch.Tensor:
-        """Return the share of every cell, shape (20, 20), each point split among the four nearest ones."""
-        x, y = self._in_units_of_cells()
-        x, y = x - 0.5, (y - 0.5).clamp(0, _CELLS - 1)  # from centre to centre
-        left, low = x.floor(), y.floor()
-        shares = self.shares.new_zeros(_CELLS, _CELLS)
-        for right, along in ((0, left + 1 - x), (1, x - left)):
-            for up, across in ((0, low + 1 - y), (1, y - low)):
-                at = (left.long() + right) % _CELLS, (low.long() + up).clamp(max=_CELLS - 1)
-                shares.index_put_(at, self.shares * along * across, accumulate=True)
-        return shares
-
-    def _in_units_of_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
-        low, high = Pendulum().state_low, Pendulum().state_high
-        x, y = ((self.states - low) / (high - low) * _CELLS).unbind(1)
-        return x, y
+def visits_of_paths(states: torch.Tensor, discount: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return states (T·m, 2) of paths (T, m, 2) and their discounted shares; an end takes nothing away."""
+    T, m, _ = states.shape
+    shares = discount ** torch.arange(T, dtype=torch.float64)
+    return states.reshape(-1, 2), (shares / (m * shares.sum())).repeat_interleave(m)
 
 
 def total_variation(first: torch.Tensor, second: torch.Tensor) -> float:
@@ -108,120 +94,85 @@ def total_variation(first: torch.Tensor, second: torch.Tensor) -> float:
 
 
 def measure_portrait(
-    size: int, seed: int, *, mode: Mode, quick: bool = False
+    size: int, seed: int, mode: Mode, *, config: TrainingConfig | None = None
 ) -> tuple[dict[str, Any], Transitions]:
     """Train on a grid of the pendulum, and return the portraits before and after with the data.
 
     Args:
         size: Of the grid, one of `PENDULUM_GRIDS`.
-        seed: Of the training.
+        seed: Of the first weights.
         mode: 'ours' and 'paper' set nothing; 'faithful' is the paper's recipe and its 300 updates.
-        quick: A grid of 450 and few updates: seconds.
+        config: Of the training, if not that of the mode.
     """
-    if mode not in MODES or size not in PENDULUM_GRIDS:
-        raise ArgumentError(
-            f"there is no portrait {mode!r} of {size}; give one of {', '.join(MODES)}, and one of "
-            f"{', '.join(str(known) for known in PENDULUM_GRIDS)}"
+    data = collect_grid(Pendulum(), PENDULUM_GRIDS[size])
+    first = MLPPolicy.from_data(data.features, data.actions, rng=generator(seed, "policy"))
+    if mode == "faithful":
+        h = released_bandwidths(data, action_factor=50.0)
+        config = config or TrainingConfig(
+            updates=_FAITHFUL_UPDATES, seed=seed, start="given", stop=lambda _: False, progress=False
         )
-    plant = Pendulum()
-    data = collect_grid(plant, PENDULUM_GRIDS[_QUICK_SIZE if quick else size])
-    fresh = MLPPolicy.from_data(data.features, data.actions, rng=generator(seed, "policy"))
-    result = _train(data, seed, mode, quick)
-    before = result.problem.solve(fresh, seed=seed)
-    results: dict[str, Any] = {"before": _portrait(before, data), "after": _portrait(result.solution, data)}
+        model = PaperModel.Config(bandwidths=h, prior_mass=0.0)
+        result = optimize(data, _DISCOUNT, model=model, config=config)
+    else:
+        config = config or TrainingConfig(seed=seed, progress=False)
+        result = optimize(data, _DISCOUNT, model="local" if mode == "ours" else "paper", config=config)
+    before = result.problem.solve(first, seed=seed)
     path = _paths(result.policy.policy, data).states[:_PATH_STEPS, 0]
-    results["path"] = _rounded(torch.stack([_wrapped(path[:, 0]), path[:, 1]], dim=1), 4)
-    results["updates"] = len(result.history)
-    return results, data
+    return {
+        "before": _portrait(before, data),
+        "after": _portrait(result.solution, data),
+        "path": _rounded(torch.stack([_wrapped(path[:, 0]), path[:, 1]], dim=1), 4),
+        "updates": len(result.history),
+    }, data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortraitStudy(Experiment):
-    """The portraits of a few trainings, and their distance from the truth.
+    """The portraits of a few trainings, and their distance from the truth."""
 
-    Attributes:
-        sizes: Of the grids.
-        trials: Seeds.
-    """
+    def plan(self) -> list[Record]:
+        """Return the runs."""
+        return [self.run("nopg-d", _SIZE, seed, mode) for seed in range(_TRIALS) for mode in MODES]
 
-    sizes: tuple[int, ...] = (1_800,)
-    trials: int = 3
-
-    def plan(self, choice: Choice) -> list[Trial]:
-        """Return the trials."""
-        sizes, trials = choice.sizes or self.sizes, choice.trials or self.trials
-        if choice.quick:
-            sizes, trials = (_QUICK_SIZE,), 1
-        return [
-            Trial(self.name, mode, method, size, seed, choice.quick)
-            for method in self.chosen_methods(choice, ["nopg-d"])
-            for size in sizes
-            for seed in range(trials)
-            for mode in choice.modes
-        ]
-
-    def measure(self, trial: Trial) -> Measurement:
+    def measure(self, run: Record) -> Measurement:
         """Train, and draw up the portraits."""
-        results, data = measure_portrait(trial.size, trial.seed, mode=trial.mode, quick=trial.quick)
+        results, data = measure_portrait(run.rows, run.seed, mode_of(run))
         return Measurement(results, data, {"discount": _DISCOUNT, "cells": _CELLS})
 
     def tables(self, records: Sequence[Record]) -> list[str]:
         """Return one row per record."""
-        if not records:
-            return []
-        heading, *rows = portrait_summary(records)
-        return table(heading, rows)
+        return table(_HEADS, [_row(record) for record in records]) if records else []
 
     def findings(self, records: Sequence[Record]) -> list[Finding]:
         """Return whether the upright is foreseen, and how near the truth μ̃ is."""
-        claims = (
-            "After training, μ̃ within .5 rad of upright is ten times what it was",
-            "μ̃ after training within .1 of the truth in total variation",
-        )
         mine = [r.results for r in records if mode_of(r) == "ours"]
-        if not mine:
-            return [Finding(claim, "not run", "not run in full") for claim in claims]
-        before, after = ([part[when]["upright_mass"] for part in mine] for when in ("before", "after"))
-        risen = all(y >= 10 * x for x, y in zip(before, after, strict=True))
-        apart = [part["after"]["total_variation"] for part in mine]
-        return [
-            Finding(
-                claims[0],
-                ", ".join(f"{x:.2g} → {y:.2g}" for x, y in zip(before, after, strict=True)),
-                "kept" if risen else "missed",
+        masses = [(r["before"]["upright_mass"], r["after"]["upright_mass"]) for r in mine]
+        apart = [r["after"]["total_variation"] for r in mine]
+        found = (
+            (
+                "After training, μ̃ within .5 rad of upright is ten times what it was",
+                ", ".join(f"{x:.2g} → {y:.2g}" for x, y in masses),
+                all(y >= 10 * x for x, y in masses),
             ),
-            Finding(
-                claims[1],
+            (
+                "μ̃ after training within .1 of the truth in total variation",
                 ", ".join(f"{x:.3f}" for x in apart),
-                "kept" if max(apart) <= 0.1 else "missed",
+                max(apart, default=1.0) <= 0.1,
             ),
-        ]
+        )
+        if not mine:
+            return [Finding(claim, "not run", "not run in full") for claim, _, _ in found]
+        return [Finding(claim, shown, "kept" if kept else "missed") for claim, shown, kept in found]
+
+    def draw(self, records: Sequence[Record]) -> Any:
+        """Return the portraits of the first run."""
+        from studies.paper._portrait_figure import draw_portrait
+
+        return draw_portrait(records)
 
 
-def portrait_summary(records: Sequence[Record]) -> list[list[str]]:
-    """Return the rows of a table, the heading first: one row per record."""
-    heading = [
-        "mode",
-        "size",
-        "seed",
-        "upright, before → after",
-        "ratio",
-        "upright in truth",
-        "TV before, after",
-        "in whole cells",
-        "Ĵ / true return, before",
-        "after",
-    ]
-    return [heading, *(_summary_row(record) for record in records)]
-
-
-def _summary_row(record: Record) -> list[str]:
-    results = record.results
-    before, after = results["before"], results["after"]
-
-    def both(name: str) -> str:
-        return f"{before[name]:.2f}, {after[name]:.2f}"
-
+def _row(record: Record) -> list[str]:
+    before, after = record.results["before"], record.results["after"]
     ratio = after["upright_mass"] / before["upright_mass"] if before["upright_mass"] > 0 else math.inf
     return [
         mode_of(record),
@@ -230,57 +181,32 @@ def _summary_row(record: Record) -> list[str]:
         f"{before['upright_mass']:.2g} → {after['upright_mass']:.2g}",
         f"{ratio:.3g}",
         f"{before['upright_mass_truth']:.2g} → {after['upright_mass_truth']:.2g}",
-        both("total_variation"),
-        both("total_variation_cells"),
+        f"{before['total_variation']:.2f}, {after['total_variation']:.2f}",
         *(f"{part['expected_return']:.1f} / {part['discounted_truth']:.1f}" for part in (before, after)),
     ]
-
-
-def _train(data: Transitions, seed: int, mode: Mode, quick: bool) -> TrainingResult:
-    if mode != "faithful":
-        config = TrainingConfig(seed=seed, progress=False)
-        if quick:
-            config = replace(config, updates=3, start="given")
-        return optimize(data, _DISCOUNT, model="local" if mode == "ours" else "paper", config=config)
-    return optimize(
-        data,
-        _DISCOUNT,
-        model=PaperModel.Config(bandwidths=released_bandwidths(data, action_factor=50.0), prior_mass=0.0),
-        config=TrainingConfig(
-            updates=_QUICK_UPDATES if quick else _FAITHFUL_UPDATES,
-            seed=seed,
-            start="given",
-            stop=lambda update: False,
-            progress=False,
-        ),
-    )
 
 
 def _portrait(solution: Solution, data: Transitions) -> dict[str, Any]:
     """Return what one policy looks like in the model and in truth."""
     runs = _paths(solution.policy, data)
-    model, truth = Visits.of_model(solution), Visits.of_paths(runs.states[:-1], _DISCOUNT)
-    at = solution.at(data.schema.encode(_lattice()))
+    model, truth = solution.visited(), visits_of_paths(runs.states[:-1], _DISCOUNT)
+    at, (there, then) = solution.at(data.schema.encode(_lattice())), (cells_of(*model), cells_of(*truth))
     return {
-        "visitation": _rounded(model.shared_out(), 4),
-        "truth": _rounded(truth.shared_out(), 4),
+        "visitation": _rounded(there, 4),
+        "truth": _rounded(then, 4),
         "value": _rounded(at.value.reshape(_LATTICE, _LATTICE), 4),
         "unknown": _rounded(at.unknown.reshape(_LATTICE, _LATTICE), 2),
-        "upright_mass": _number(model.upright),
-        "upright_mass_truth": _number(truth.upright),
-        "total_variation": _number(total_variation(model.shared_out(), truth.shared_out())),
-        "total_variation_cells": _number(total_variation(model.in_cells(), truth.in_cells())),
-        "unknown_mass": _number(solution.unknown_mass),
+        "upright_mass": _number(upright_share(*model)),
+        "upright_mass_truth": _number(upright_share(*truth)),
+        "total_variation": _number(total_variation(there, then)),
         "expected_return": _number(solution.expected_return),
         "discounted_truth": _number(runs.discounted_returns(_DISCOUNT).item()),
-        "return": _number(runs.returns.item()),
     }
 
 
 def _paths(policy: Policy, data: Transitions) -> Trajectories:
     """Return what the true pendulum does from the start; nothing is drawn, so one path is all there is."""
-    law = control_law(policy, data.schema)
-    return simulate(Pendulum(), law, steps=_STEPS, initial_states=data.starts)
+    return simulate(Pendulum(), control_law(policy, data.schema), steps=_STEPS, initial_states=data.starts)
 
 
 def _lattice() -> torch.Tensor:

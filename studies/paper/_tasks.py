@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import torch
@@ -25,10 +25,8 @@ from nopg.envs import (
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import Evaluation, evaluate
 from studies.baselines import LoggedEpisodes
-from studies.paper._demonstrations import read_demonstrations
+from studies.demonstrations import recorded_demonstrations, some_of
 from studies.paper_data import PENDULUM_GRIDS, MixtureOfGaussians, log_density
-
-__all__ = ["TASKS", "DemonstrationTask", "GridTask", "PaperRecipe", "RandomTask", "Task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,6 @@ class Task(ABC):
     """Data, and the protocol that evaluates controllers.
 
     Attributes:
-        name: As on the command line.
         plant: The plant on which controllers are evaluated; its starts may differ from those of the data.
         discount: γ.
         steps: Length of an evaluated episode.
@@ -70,7 +67,6 @@ class Task(ABC):
         recipe: The supplement's settings.
     """
 
-    name: str
     plant: Environment
     discount: float
     steps: int
@@ -79,13 +75,12 @@ class Task(ABC):
     recipe: PaperRecipe
 
     @abstractmethod
-    def data(self, size: int, seed: int) -> Transitions:
-        """Return the dataset of a trial."""
+    def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
+        """Return the dataset of a trial; `recorded` takes the drives of a person."""
 
     def logged(self, data: Transitions) -> LoggedEpisodes:
         """Return the data with the density of the behaviour, for importance sampling."""
-        del data
-        raise DataError(f"nobody knows the behaviour behind {self.name}; importance sampling does not apply")
+        raise DataError("nobody knows the density of this behaviour; importance sampling does not apply")
 
     def evaluate(self, policy: object, seed: int) -> Evaluation:
         """Run a controller by the task's protocol."""
@@ -96,9 +91,8 @@ class Task(ABC):
 class GridTask(Task):
     """Single experiments on a grid over states and actions; trials differ in the policy's first weights."""
 
-    def data(self, size: int, seed: int) -> Transitions:
+    def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
         """Return the grid of this size."""
-        del seed
         if size not in PENDULUM_GRIDS:
             raise ArgumentError(f"there is no grid of {size} samples; choose from {sorted(PENDULUM_GRIDS)}")
         return collect_grid(self.plant, PENDULUM_GRIDS[size])
@@ -109,31 +103,31 @@ class RandomTask(Task):
     """A behaviour logs the plant episode by episode.
 
     Attributes:
-        recorded: The plant as it was logged.
+        logged_plant: The plant as it was logged.
         agent: The behaviour, whose density is known.
         episode_steps: Length of a logged episode.
         num_starts: Number of initial states that the data declare.
     """
 
-    recorded: Environment
+    logged_plant: Environment
     agent: UniformAgent | MixtureOfGaussians
     episode_steps: int
     num_starts: int = 1
 
-    def data(self, size: int, seed: int) -> Transitions:
+    def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
         """Return this number of logged transitions, the last episode cut to fit."""
-        episodes = math.ceil(size / self.episode_steps)
-        while True:
-            whole = collect(self.recorded, self.agent, episodes=episodes, steps=self.episode_steps, seed=seed)
-            if len(whole) >= size:
-                break
-            episodes *= 2  # episodes of this plant end early
+        episodes, rows = math.ceil(size / self.episode_steps), 0
+        while rows < size:  # episodes of a plant may end early
+            whole = collect(
+                self.logged_plant, self.agent, episodes=episodes, steps=self.episode_steps, seed=seed
+            )
+            episodes, rows = 2 * episodes, len(whole)
         starts = self.plant.initial(self.num_starts, rng=generator(seed, "starts of the task"))
         return whole.take(torch.arange(size)).starting_at(starts)
 
     def logged(self, data: Transitions) -> LoggedEpisodes:
         """Return the data with the density of the behaviour, for importance sampling."""
-        low, high = self.recorded.action_low, self.recorded.action_high
+        low, high = self.logged_plant.action_low, self.logged_plant.action_high
         return LoggedEpisodes.from_transitions(
             data, lambda _, actions: log_density(self.agent, actions, low=low, high=high)
         )
@@ -141,83 +135,58 @@ class RandomTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemonstrationTask(Task):
-    """A few demonstrations, drawn without repetition from those there are.
+    """A few demonstrations, drawn without repetition from the package's synthetic or from recorded ones."""
 
-    Attributes:
-        demonstrations: Where they are recorded; the package's synthetic ones if None.
-    """
-
-    demonstrations: str | None = None
-
-    def all_demonstrations(self) -> Transitions:
-        """Return all that there are."""
-        if self.demonstrations is None:
-            return synthetic_demonstrations()
-        return read_demonstrations(self.demonstrations)
-
-    def data(self, size: int, seed: int) -> Transitions:
-        """Return this number of demonstrations; their starts are those of the task."""
-        whole = self.all_demonstrations()
-        assert whole.episodes is not None
-        numbers = torch.unique(whole.episodes)
-        if not 1 <= size <= len(numbers):
-            raise ArgumentError(f"there are {len(numbers)} demonstrations; {size} cannot be drawn from them")
-        drawn = numbers[torch.randperm(len(numbers), generator=generator(seed, "demonstrations"))[:size]]
-        return replace(whole.take(torch.isin(whole.episodes, drawn)), initial_states=None)
-
-
-def _by_name(*tasks: RandomTask) -> Mapping[str, RandomTask]:
-    return MappingProxyType({task.name: task for task in tasks})
+    def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
+        """Return this number of demonstrations."""
+        return some_of(recorded_demonstrations() if recorded else synthetic_demonstrations(), size, seed)
 
 
 _CART = CartPole(rate=50, angle_limit=0.25, start_angle=0.1, max_voltage=5)
 
-PENDULUM_GRID = GridTask(
-    name="pendulum-grid",
-    plant=Pendulum(),
-    discount=0.97,
-    steps=500,
-    episodes=1,
-    solved=-500.0,
-    recipe=PaperRecipe(updates=1_500, num_action_samples=15, action_factor=50.0),
+TASKS: Mapping[str, Task] = MappingProxyType(
+    {
+        "pendulum-grid": GridTask(
+            plant=Pendulum(),
+            discount=0.97,
+            steps=500,
+            episodes=1,
+            solved=-500.0,
+            recipe=PaperRecipe(updates=1_500, num_action_samples=15, action_factor=50.0),
+        ),
+        "pendulum-random": RandomTask(
+            logged_plant=Pendulum(start="upright"),
+            plant=Pendulum(),
+            agent=MixtureOfGaussians(),
+            episode_steps=500,
+            discount=0.97,
+            steps=500,
+            episodes=1,
+            solved=-500.0,
+            recipe=PaperRecipe(updates=2_000, num_action_samples=10, action_factor=25.0),
+        ),
+        "cart-pole": RandomTask(
+            logged_plant=_CART,
+            plant=_CART,
+            agent=UniformAgent(),
+            episode_steps=1_000,
+            discount=0.99,
+            steps=10_000,
+            episodes=10,
+            solved=9_900.0,
+            num_starts=15,
+            recipe=PaperRecipe(
+                updates=2_000, num_action_samples=10, action_factor=20.0, pwis_learning_rate=1e-3
+            ),
+        ),
+        "mountain-car": DemonstrationTask(
+            plant=MountainCar(),
+            discount=0.99,
+            steps=500,
+            episodes=20,
+            solved=-110.0,
+            recipe=PaperRecipe(updates=1_500, num_action_samples=15, action_factor=50.0),
+        ),
+    }
 )
-MOUNTAIN_CAR = DemonstrationTask(
-    name="mountain-car",
-    plant=MountainCar(),
-    discount=0.99,
-    steps=500,
-    episodes=20,
-    solved=-110.0,
-    recipe=PaperRecipe(updates=1_500, num_action_samples=15, action_factor=50.0),
-)
-TASKS: Mapping[str, RandomTask] = _by_name(
-    RandomTask(
-        name="pendulum-random",
-        recorded=Pendulum(start="upright"),
-        plant=Pendulum(),
-        agent=MixtureOfGaussians(),
-        episode_steps=500,
-        discount=0.97,
-        steps=500,
-        episodes=1,
-        solved=-500.0,
-        recipe=PaperRecipe(updates=2_000, num_action_samples=10, action_factor=25.0),
-    ),
-    RandomTask(
-        name="cart-pole",
-        recorded=_CART,
-        plant=_CART,
-        agent=UniformAgent(),
-        episode_steps=1_000,
-        discount=0.99,
-        steps=10_000,
-        episodes=10,
-        solved=9_900.0,
-        num_starts=15,
-        recipe=PaperRecipe(updates=2_000, num_action_samples=10, action_factor=20.0, pwis_learning_rate=1e-3),
-    ),
-)
-"""Those on which behaviours with a density were logged, by name.
-
-Pendulum: logged from upright, evaluated for 500 steps from hanging. Cart-pole: 10⁴ steps.
-"""
+"""By the name of the experiment."""

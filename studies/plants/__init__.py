@@ -9,12 +9,12 @@ from studies.plants.cart_pole import CART_POLES
 from studies.plants.four_tanks import FOUR_TANKS
 from studies.plants.inverted_pendulum import INVERTED_PENDULUM
 from studies.plants.motor import MOTOR
-from studies.plants.mountain_car import DEMONSTRATIONS, MOUNTAIN_CAR
+from studies.plants.mountain_car import MOUNTAIN_CAR
 from studies.plants.pendulum import PENDULUMS
 from studies.plants.reactor import REACTOR
 from studies.plants.regulation import REGULATOR, TWO_TANKS
 
-__all__ = ["BENCHMARKS", "DEMONSTRATIONS", "Benchmark", "Controller", "Returns", "Role"]
+__all__ = ["BENCHMARKS", "Benchmark", "Controller", "Returns", "Role"]
 
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 
 from nopg import Transitions
-from nopg._seeding import generator
 from nopg.envs import MountainCar
-from nopg.errors import ArgumentError
+from studies.demonstrations import recorded_demonstrations, some_of
 from studies.plants.benchmark import Benchmark, Returns
 
-__all__ = ["DEMONSTRATIONS", "MOUNTAIN_CAR"]
-
-DEMONSTRATIONS = "NOPG_DEMONSTRATIONS"
-"""Environment variable that holds the path of the recorded drives."""
+__all__ = ["MOUNTAIN_CAR"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,20 +21,12 @@ class Demonstrations(Benchmark):
 
     def data(self, rows: int, seed: int) -> Transitions:
         """Return this many demonstrations; their first states are the starts of the task."""
-        whole = self._recording()
-        assert whole.episodes is not None
-        numbers = torch.unique(whole.episodes)
-        if not 1 <= rows <= len(numbers):
-            raise ArgumentError(
-                f"there are {len(numbers)} demonstrations, got rows={rows}; give at most that"
-            )
-        drawn = numbers[torch.randperm(len(numbers), generator=generator(seed, "demonstrations"))[:rows]]
-        return replace(whole.take(torch.isin(whole.episodes, drawn)), initial_states=None)
+        return some_of(recorded_demonstrations(), rows, seed)
 
     def behaviour_returns(self, seed: int) -> Returns:
         """Return what the recorded drives returned; the seed changes nothing."""
         del seed
-        whole = self._recording()
+        whole = recorded_demonstrations()
         assert whole.episodes is not None
         drives = [whole.rewards[whole.episodes == number] for number in torch.unique(whole.episodes)]
         discounted = torch.stack(
@@ -49,17 +35,6 @@ class Demonstrations(Benchmark):
         error = float(discounted.std()) / math.sqrt(len(drives))
         undiscounted = sum(float(drive.sum()) for drive in drives) / len(drives)
         return Returns(undiscounted, float(discounted.mean()), error, len(drives))
-
-    def _recording(self) -> Transitions:
-        path = os.environ.get(DEMONSTRATIONS)
-        if not path:
-            raise ArgumentError(
-                f"{self.name} needs the recorded drives, got no path; "
-                f"give --demonstrations or set {DEMONSTRATIONS}"
-            )
-        from studies.paper import read_demonstrations
-
-        return read_demonstrations(Path(path))
 
 
 MOUNTAIN_CAR = Demonstrations(

@@ -102,14 +102,3 @@ def test_a_third_of_the_default_mixture_lies_beyond_the_torque_bound_of_the_pend
 def test_an_impossible_box_is_refused(low: tuple[float, ...], high: tuple[float, ...]) -> None:
     with pytest.raises(ArgumentError, match="low is"):
         UniformAgent(low=low, high=high)
-
-
-def test_an_impossible_mixture_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="one row of numbers per component"):
-        MixtureOfGaussians(means=((0.0,),))
-    with pytest.raises(ArgumentError, match="one number for each of 3"):
-        MixtureOfGaussians(weights=(1.0,))
-    with pytest.raises(ArgumentError, match="not negative"):
-        MixtureOfGaussians(standard_deviations=((1.0,), (-1.0,), (1.0,)))
-    with pytest.raises(ArgumentError, match="positive"):
-        MixtureOfGaussians(weights=(1.0, 0.0, 1.0))

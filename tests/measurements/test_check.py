@@ -8,26 +8,24 @@ import pytest
 from nopg.errors import ArgumentError
 from studies.__main__ import main
 from studies.check import differences, drawn, run_again
-from studies.paper import Trial, run_trials
-from studies.records import Record, append, read
+from studies.paper import EXPERIMENTS
+from studies.paper._run import made
+from studies.records import Record, append
 
 
 def test_a_run_made_again_is_equal_to_the_bit_and_a_changed_record_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trial = Trial("pendulum-grid", "faithful", "nopg-d", 200, 0, quick=True)
-    (record,) = run_trials([trial], tmp_path, workers=1)
-    (stored,) = read(tmp_path, "paper-quick")
-    again = run_again(stored)
+    (record,) = made(EXPERIMENTS["applicability"].run("nopg-d", 300, 0))
+    again = run_again(record)
     assert again is not None
     assert again.run == record.run
-    assert differences(stored, again) == []
+    assert differences(record, again) == []
 
-    last = [*stored.results["evaluations"][:-1], stored.results["evaluations"][-1] | {"return": -1.0}]
-    append(replace(stored, results={**stored.results, "evaluations": last}), tmp_path)
-    assert main(["check", "paper-quick", "--results", str(tmp_path)]) == 1
+    append(replace(record, results={**record.results, "unstructured": "no"}), tmp_path)
+    assert main(["check", "paper", "--results", str(tmp_path)]) == 1
     shown = capsys.readouterr()
-    assert f"results.evaluations[{len(last) - 1}].return: -1.0 stored" in shown.out
+    assert "results.unstructured: no stored" in shown.out
     assert "1 of 1 runs differ" in shown.err
 
 
@@ -52,9 +50,8 @@ def test_the_draw_follows_its_seed_and_has_each_run_once(tmp_path: Path) -> None
         drawn("latency", 10, 0, tmp_path)
 
 
-def test_a_trial_on_other_demonstrations_asks_for_their_file(tmp_path: Path) -> None:
+def test_a_run_on_other_demonstrations_asks_for_their_file() -> None:
     theirs = {"demonstrations": "theirs.csv"}
     record = Record(study="paper", benchmark="mountain-car", commit="c", options=theirs)
     with pytest.raises(ArgumentError, match=r"learned from theirs\.csv; give the file"):
         run_again(record)
-    assert Trial.of(record, tmp_path / "theirs.csv").demonstrations == str(tmp_path / "theirs.csv")

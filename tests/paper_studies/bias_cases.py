@@ -7,18 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from studies.paper.bias import printed_value_bias_bound, value_bias_bound
-
-__all__ = [
-    "LinearWorld",
-    "Ridges",
-    "WorldSolution",
-    "corrected_value_bound",
-    "printed_value_bound",
-    "regression_bias",
-    "steep_world",
-    "steep_world_value_at_zero",
-]
+from studies.paper.bias import value_bias_bound
 
 Array = npt.NDArray[np.float64]
 
@@ -206,8 +195,8 @@ def steep_world_value_at_zero(*, next_state_bandwidth: float = 0.0) -> float:
     return -math.sqrt(2 / math.pi) * (h + gamma / (1 - gamma) * later)
 
 
-def corrected_value_bound(world: LinearWorld, solution: WorldSolution) -> float:
-    """Return our bound on the bias of the value in a world."""
+def value_bound(world: LinearWorld, solution: WorldSolution, *, printed: bool = False) -> float:
+    """Return our bound on the bias of the value in a world, or the paper's."""
     *state_action, next_state = world.bandwidths
     return value_bias_bound(
         discount=world.discount,
@@ -217,19 +206,7 @@ def corrected_value_bound(world: LinearWorld, solution: WorldSolution) -> float:
         log_lipschitz=world.log_lipschitz,
         state_action_bandwidth=state_action,
         next_state_bandwidth=[next_state],
-    )
-
-
-def printed_value_bound(world: LinearWorld, solution: WorldSolution) -> float:
-    """Return the bound that the paper prints for a world."""
-    *state_action, next_state = world.bandwidths
-    return printed_value_bias_bound(
-        discount=world.discount,
-        reward_lipschitz=world.reward_lipschitz,
-        value_lipschitz=solution.value_lipschitz,
-        log_lipschitz=world.log_lipschitz,
-        state_action_bandwidth=state_action,
-        next_state_bandwidth=[next_state],
+        printed=printed,
     )
 
 

@@ -1,8 +1,10 @@
 """Hand-made records of learning studies."""
 
+from dataclasses import replace
 from typing import Any
 
 from studies.paper import EXPERIMENTS, LearningStudy
+from studies.paper._experiment import Mode
 from studies.records import Record
 
 
@@ -18,7 +20,7 @@ def learning_record(
     size: int,
     seed: int,
     *returns: float,
-    mode: str = "ours",
+    mode: Mode = "ours",
     demonstrations: str | None = None,
     transitions: tuple[int, ...] | None = None,
     **results: Any,
@@ -29,16 +31,9 @@ def learning_record(
         {"updates": k, "transitions": seen[k], "seconds": float(k), "return": value}
         for k, value in enumerate(returns)
     ]
-    options = {} if mode == "ours" else {"mode": mode}
-    if demonstrations is not None:
-        options["demonstrations"] = demonstrations
-    return Record(
-        study="paper",
-        benchmark=experiment,
-        method=method,
-        rows=size,
-        seed=seed,
-        options=options,
+    file = {} if demonstrations is None else {"demonstrations": demonstrations}
+    return replace(
+        EXPERIMENTS[experiment].run(method, size, seed, mode, **file),
         commit="0123456",
         cpu_seconds=1.0,
         wall_seconds=2.0,

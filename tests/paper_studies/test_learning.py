@@ -1,77 +1,69 @@
 """Learning studies: what is planned, what is counted, and how claims are judged."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nopg.envs import MountainCar
 from nopg.errors import ArgumentError, DataError, SolverError
 from paper_studies.study_records import learning_record, study
 from studies.baselines import PWIS
-from studies.paper import EXPERIMENTS, Choice, Trial, run_trial
-from studies.paper._demonstrations import read_demonstrations
-from studies.paper._learning import score_of
-from studies.paper._methods import METHODS
-from studies.paper._tasks import MOUNTAIN_CAR, PENDULUM_GRID, TASKS
+from studies.demonstrations import DEMONSTRATIONS, read_demonstrations
+from studies.paper import TASKS, LearningStudy, PaperRecipe, Task
+from studies.paper import _learning as learning
+from studies.paper._experiment import Mode, mode_of
+from studies.paper._learning import mean_interval, score_of
+from studies.paper._methods import train
 
 # Plans
 
 
 def test_the_plan_is_the_supplements_sizes_ten_times_small_ones_first() -> None:
-    plan = study("pendulum-grid").plan(Choice())
-    assert [trial.size for trial in plan] == sorted(trial.size for trial in plan)
-    assert {trial.size for trial in plan} == {200, 450, 800, 1250, 1800, 3200}
+    plan = study("pendulum-grid").plan()
+    assert [run.rows for run in plan] == sorted(run.rows for run in plan)
+    assert {run.rows for run in plan} == {200, 450, 800, 1250, 1800, 3200}
     for method in ("nopg-d", "nopg-s"):
-        assert sum(trial.method == method and trial.size == 450 for trial in plan) == 10
-
-
-def test_a_choice_narrows_the_plan() -> None:
-    choice = Choice(modes=("faithful",), trials=2, sizes=(450,), methods=("nopg-s",))
-    plan = study("pendulum-grid").plan(choice)
-    assert plan == [Trial("pendulum-grid", "faithful", "nopg-s", 450, seed) for seed in (0, 1)]
-
-
-def test_every_trial_has_its_own_record_and_quick_ones_their_own_file() -> None:
-    choices = [Choice(modes=("ours", "faithful")), Choice(modes=("ours", "faithful"), quick=True)]
-    trials = [t for e in EXPERIMENTS.values() for choice in choices for t in e.plan(choice)]
-    assert len({trial.record().run for trial in trials}) == len(trials)
-    assert all((trial.record().study == "paper-quick") == trial.quick for trial in trials)
-
-
-def test_demonstrations_are_refused_by_experiments_without_any() -> None:
-    with pytest.raises(ArgumentError, match="does not learn from demonstrations"):
-        study("cart-pole").plan(Choice(demonstrations="drives.csv"))
+        mine = [run for run in plan if run.method == method and mode_of(run) == "faithful"]
+        assert sum(run.rows == 450 for run in mine) == 10
 
 
 # Data
 
 
 def test_grids_are_those_of_the_supplement() -> None:
-    assert len(PENDULUM_GRID.data(450, 0)) == 450
+    assert len(TASKS["pendulum-grid"].data(450, 0)) == 450
     with pytest.raises(ArgumentError, match="no grid of 451"):
-        PENDULUM_GRID.data(451, 0)
+        TASKS["pendulum-grid"].data(451, 0)
 
 
 def test_demonstrations_are_drawn_without_repetition() -> None:
-    some = MOUNTAIN_CAR.data(3, seed=1)
+    car = TASKS["mountain-car"]
+    some = car.data(3, seed=1)
     assert some.episodes is not None
     assert len(torch.unique(some.episodes)) == 3
     assert len(some.starts) == 3
-    assert len(MOUNTAIN_CAR.data(10, seed=1)) == len(MOUNTAIN_CAR.data(10, seed=2))
-    assert len({len(MOUNTAIN_CAR.data(1, seed)) for seed in range(10)}) > 1
+    assert len(car.data(10, seed=1)) == len(car.data(10, seed=2))
+    assert len({len(car.data(1, seed)) for seed in range(10)}) > 1
     with pytest.raises(ArgumentError, match="11 cannot be drawn"):
-        MOUNTAIN_CAR.data(11, seed=0)
+        car.data(11, seed=0)
 
 
 def test_importance_sampling_does_not_apply_to_demonstrations() -> None:
-    with pytest.raises(DataError, match="nobody knows the behaviour"):
-        MOUNTAIN_CAR.logged(MOUNTAIN_CAR.data(1, seed=0))
+    car = TASKS["mountain-car"]
+    with pytest.raises(DataError, match="nobody knows the density"):
+        car.logged(car.data(1, seed=0))
 
 
-def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(tmp_path: Path) -> None:
+def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "drives.csv"
     path.write_text(
         "traj,pos,vel,action,reward_gym,next_pos,next_vel,done\n"
@@ -85,6 +77,8 @@ def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(tmp_path: 
     assert data.truncated.tolist() == [False, False, True]
     assert data.actions[0].item() == 1.0  # as the car applies it
     assert data.schema.states == MountainCar.state_names
+    monkeypatch.setenv(DEMONSTRATIONS, str(path))
+    assert len(TASKS["mountain-car"].data(2, 0, recorded=True)) == 3
 
     path.write_text("traj,pos\n0,1\n")
     with pytest.raises(DataError, match="none of them is velocity or vel"):
@@ -96,40 +90,45 @@ def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(tmp_path: 
 # Runs
 
 
-def test_a_trial_runs_again_to_the_same_figures(tmp_path: Path) -> None:
-    trial = Trial("mountain-car", "faithful", "nopg-d", 1, 0, quick=True)
-    records = [run_trial(trial, tmp_path / name) for name in ("one", "two")]
-    first, second = (
-        {**r.results, "evaluations": [(e["updates"], e["return"]) for e in r.results["evaluations"]]}
-        for r in records
-    )
-    assert first == second
-    assert records[0].setup["data"] == records[1].setup["data"]
+def cut_short(monkeypatch: pytest.MonkeyPatch, name: str) -> LearningStudy:
+    """Return a study whose faithful runs make ten updates."""
+    task = TASKS[name]
+    short: Task = replace(task, recipe=replace(task.recipe, updates=10))
+    monkeypatch.setattr(learning, "TASKS", {**TASKS, name: short})
+    return study(name)
+
+
+def test_a_run_made_again_has_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    car = cut_short(monkeypatch, "mountain-car")
+    run = car.run("nopg-d", 1, 0, "faithful")
+    (one, first), (two, second) = ((m, m.results) for m in (car.measure(run), car.measure(run)))
+    assert one.data is not None
+    assert two.data is not None
+    assert torch.equal(one.data.states, two.data.states)
+    assert first["returns"] == second["returns"]
     assert first["demonstrator"] < -200
     assert first["drives"]["demonstrated"][0] == first["drives"]["learned"][0]
 
 
 @pytest.mark.slow
-def test_nothing_set_is_the_local_model_with_its_interval_to_the_same_figures(tmp_path: Path) -> None:
-    trial = Trial("mountain-car", "ours", "nopg-d", 1, 0, quick=True)
-    first, second = (run_trial(trial, tmp_path / name).results for name in ("one", "two"))
+def test_nothing_set_is_the_local_model_with_its_interval_to_the_same_figures() -> None:
+    car = study("mountain-car")
+    first, second = (car.measure(car.run("nopg-d", 1, 0)).results for _ in range(2))
     assert first["model"] == "local"
     assert first["interval"][0] <= first["predicted"] <= first["interval"][1]
-    assert first["verdict"] in {"ok", "weak", "not identifiable"}
-    (last,) = first["evaluations"]
-    assert last["updates"] <= 20
     for name in ("predicted", "interval", "returns"):
         assert first[name] == second[name]
 
 
-def test_the_supplements_settings_are_what_is_run(tmp_path: Path) -> None:
-    record = run_trial(Trial("pendulum-grid", "faithful", "nopg-s", 200, 0, quick=True), tmp_path)
-    assert record.results["model"] == "paper"
-    assert record.results["interval"] is record.results["verdict"] is None
-    assert record.results["unknown_mass"] == 0.0
-    assert record.setup["config"]["recipe"]["action_factor"] == 50.0
-    assert record.setup["config"]["recipe"]["num_action_samples"] == 15
-    assert record.setup["config"]["settings"] == "the supplement"
+def test_the_supplements_settings_are_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = cut_short(monkeypatch, "pendulum-grid")
+    measured = grid.measure(grid.run("nopg-s", 200, 0, "faithful"))
+    assert measured.results["model"] == "paper"
+    assert measured.results["interval"] is measured.results["verdict"] is None
+    assert measured.results["unknown_mass"] == 0.0
+    (last,) = measured.results["evaluations"]
+    assert last["updates"] == 10
+    assert PaperRecipe(**measured.config["recipe"]) == replace(TASKS["pendulum-grid"].recipe, updates=10)
 
 
 # Findings
@@ -141,7 +140,7 @@ def test_nopg_is_scored_by_its_last_and_rivals_by_their_best_controller() -> Non
 
 
 def test_the_grid_is_beaten_only_if_every_size_is() -> None:
-    def verdicts(last: float, trials: int = 10, *, modes: Sequence[str]) -> list[str]:
+    def verdicts(last: float, trials: int = 10, *, modes: Sequence[Mode]) -> list[str]:
         records = [
             learning_record("pendulum-grid", "nopg-d", size, seed, value, mode=mode)
             for size, value in zip((200, 450, 800, 1250, 1800, 3200), [-370.0] * 5 + [last], strict=True)
@@ -152,7 +151,8 @@ def test_the_grid_is_beaten_only_if_every_size_is() -> None:
         claims = ("NOPG-D: mean above", "NOPG-D: from 450")
         return [next(word for claim, word in found.items() if claim.startswith(part)) for part in claims]
 
-    not_run, all_modes = "not run in full", ("ours", "paper", "faithful")
+    not_run = "not run in full"
+    all_modes: tuple[Mode, ...] = ("ours", "paper", "faithful")
     assert verdicts(-380.0, modes=all_modes) == ["beaten", "kept"]
     assert verdicts(-380.0, modes=all_modes[:2]) == [not_run, "kept"]
     assert verdicts(-380.0, trials=9, modes=all_modes) == [not_run, not_run]
@@ -173,8 +173,7 @@ def test_losses_against_the_paper_are_printed() -> None:
 def test_the_samples_a_rival_needs_are_counted_against_ours() -> None:
     name = "pendulum-random"
     ours = [
-        learning_record(name, "nopg-d", 1000, seed, -400.0 if seed < 8 else -3000.0, start_unknown=1.0)
-        for seed in range(10)
+        learning_record(name, "nopg-d", 1000, seed, -400.0 if seed < 8 else -3000.0) for seed in range(10)
     ]
     sizes = next(curve.sizes for curve in study(name).curves if curve.method == "ddpg-offline")
     offline = [
@@ -195,8 +194,6 @@ def test_the_samples_a_rival_needs_are_counted_against_ours() -> None:
     assert found["DDPG online"].verdict == "not reproduced"
     assert found["PWIS"].found == "never, up to 25000; more than 25 times"
     assert found["PWIS"].verdict == "not run in full"
-    announced = found["Failures are announced by the support of the start"]
-    assert announced.found == "2 of 2 failures announced, 8 of 10 false alarms"
 
 
 def test_the_mountain_car_is_judged_by_means_and_against_its_demonstrator() -> None:
@@ -221,10 +218,11 @@ def test_the_mountain_car_is_judged_by_means_and_against_its_demonstrator() -> N
 
 
 def test_tables_have_a_row_for_each_method_and_settings_and_a_column_for_each_size() -> None:
+    both: tuple[Mode, ...] = ("ours", "faithful")
     records = [
         learning_record("pendulum-grid", method, 450, seed, -360.0 - seed, mode=mode)
         for method in ("nopg-d", "nopg-s")
-        for mode in ("ours", "faithful")
+        for mode in both
         for seed in range(3)
     ]
     lines = study("pendulum-grid").tables(records)
@@ -246,6 +244,22 @@ def test_importance_weights_beyond_numbers_end_a_training_with_what_it_had(
         return estimate(self, *args, **options)
 
     monkeypatch.setattr(PWIS, "estimate", until_the_fourth)
-    task = TASKS["cart-pole"]
-    snapshots = METHODS["pwis"].train(task, task.data(100, seed=0), 0, 100)
+    cart = study("cart-pole")
+    snapshots = train(cart.run("pwis", 100, 0), cart.task, cart.task.data(100, seed=0))
     assert [snapshot.updates for snapshot in snapshots] == [3]
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=12))
+def test_a_mean_lies_in_its_interval(scores: list[float]) -> None:
+    low, high = mean_interval(scores)
+    slack = 1e-9 * (1 + max(map(abs, scores)))
+    assert min(scores) - slack <= low <= float(np.mean(scores)) + slack
+    assert float(np.mean(scores)) - slack <= high <= max(scores) + slack
+
+
+def test_the_interval_of_the_mean_has_the_width_it_should() -> None:
+    x = np.random.default_rng(0).normal(5.0, 2.0, 400)
+    low, high = mean_interval(list(x))
+    assert high - low == pytest.approx(2 * 1.96 * x.std() / 20, rel=0.1)
+    with pytest.raises(ArgumentError, match="give finite numbers"):
+        mean_interval([1.0, float("nan")])

@@ -83,8 +83,6 @@ def test_nothing_is_printed_no_folder_is_left_and_generators_are_given_back(
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ArgumentError, match="steps as a positive multiple of snapshots"):
         short(steps=161)
-    with pytest.raises(ArgumentError, match="episode_steps must be at least 1"):
-        short(episode_steps=0)
 
 
 def test_without_stable_baselines3_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

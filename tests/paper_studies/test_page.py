@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from nopg.errors import ArgumentError
 from paper_studies.study_records import learning_record
-from studies.paper import EXPERIMENTS, Choice, Trial, page, run_trial
+from studies.paper import EXPERIMENTS, page
+from studies.paper._run import made
 from studies.records import Record, append
 
 
-def other_record(experiment: str, method: str, results: dict[str, object], mode: str = "ours") -> Record:
-    return replace(learning_record(experiment, method, 300, 0, 0.0, mode=mode), results=results)
+def other_record(experiment: str, method: str, results: dict[str, object]) -> Record:
+    return replace(learning_record(experiment, method, 300, 0, 0.0), results=results)
 
 
 def tried(*applies: bool) -> dict[str, object]:
@@ -36,14 +36,12 @@ def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> 
     assert f"| NOPG-D, default model |{' -365±0 (10/10) |' * 6} 1 |" in text
     assert "1. " in text
     assert "`python -m studies.paper cart-pole`, not run yet" in text
-    assert all(
-        (f"## {experiment.title}" in text) == bool(experiment.place) for experiment in EXPERIMENTS.values()
-    )
+    assert all(f"## {experiment.title}" in text for experiment in EXPERIMENTS.values())
 
 
 def test_every_link_of_the_overview_leads_to_a_heading(tmp_path: Path) -> None:
     text = page(tmp_path, "figures")
-    for experiment in (one for one in EXPERIMENTS.values() if one.place):
+    for experiment in EXPERIMENTS.values():
         anchor = "".join(c for c in experiment.title.lower() if c.isalnum() or c in " -").replace(" ", "-")
         assert f"(#{anchor})" in text
 
@@ -65,8 +63,8 @@ def test_the_table_of_applicability_is_the_papers_only_if_every_cell_is() -> Non
     assert study.findings(records[:2])[0].verdict == "not run in full"
 
 
-def test_importance_sampling_refuses_all_three_and_says_why(tmp_path: Path) -> None:
-    record = run_trial(Trial("applicability", "ours", "pwis", 300, 0), tmp_path)
+def test_importance_sampling_refuses_all_three_and_says_why() -> None:
+    (record,) = made(EXPERIMENTS["applicability"].run("pwis", 300, 0))
     assert [cell["applies"] for cell in record.results.values()] == [False, False, False]
     assert "belong to none" in record.results["unstructured"]["says"]
 
@@ -80,7 +78,6 @@ def portrait(before: float, after: float, apart: float) -> dict[str, object]:
             "upright_mass": mass,
             "upright_mass_truth": mass,
             "total_variation": apart,
-            "total_variation_cells": apart,
             "expected_return": -180.0,
             "discounted_truth": -188.0,
         }
@@ -100,9 +97,3 @@ def test_portraits_are_judged_by_the_upright_and_by_total_variation(
     assert [finding.verdict for finding in study.findings(records)] == verdicts
     assert len(study.tables(records)) == 3
     assert [finding.verdict for finding in study.findings([])] == ["not run in full"] * 2
-
-
-@pytest.mark.parametrize("name", ["lqr-gradient", "pendulum-portrait", "applicability"])
-def test_a_method_that_an_experiment_does_not_have_is_named(name: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"{name} has no method \['bc'\]"):
-        EXPERIMENTS[name].plan(Choice(methods=("bc",)))

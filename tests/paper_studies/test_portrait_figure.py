@@ -1,15 +1,13 @@
 """The figure of the portraits, from records made by hand."""
 
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
 import numpy as np
-import pytest
 
-from nopg.errors import ArgumentError
-from studies.paper import Trial
+from studies.paper import EXPERIMENTS
 from studies.paper._experiment import Mode
-from studies.paper.figures._portrait import draw_portrait
 from studies.records import Record
 
 
@@ -26,8 +24,6 @@ def part(unknown: float = 0.0) -> dict[str, Any]:
         "upright_mass": 0.16,
         "upright_mass_truth": 0.15,
         "total_variation": 0.3,
-        "total_variation_kicked": 0.02,
-        "kick": [0.08, 0.2],
         "expected_return": -180.0,
         "discounted_truth": -187.0,
     }
@@ -39,43 +35,53 @@ def record(mode: Mode, size: int, unknown: float = 0.0) -> Record:
         "after": part(unknown),
         "path": [[3.1, 0.0], [3.14, 1.0], [-3.1, 1.0], [0.0, 0.0]],
         "updates": 10,
-        "finer": [{"size": 7200, "total_variation": 0.2}] if mode == "ours" else [],
     }
-    return Trial("pendulum-portrait", mode, "nopg-d", size, 3).record(results=results)
+    return replace(EXPERIMENTS["pendulum-portrait"].run("nopg-d", size, 3, mode), results=results)
 
 
 def titles(figure: Any) -> list[str]:
     return [axes.get_title(loc="left") for axes in figure.axes]
 
 
-def test_there_are_four_portraits_above_the_truth() -> None:
-    figure = draw_portrait([record("ours", 800)])
+def test_predicted_visits_stand_beside_the_true_ones() -> None:
+    figure = EXPERIMENTS["pendulum-portrait"].draw([record("ours", 800)])
     found = titles(figure)
-    assert len(found) == 10  # eight panels and two colour bars
+    assert len(found) == 8  # six panels and two colour bars
     assert "before" in found[0]
-    assert "16 % within .5 rad" in found[2]
-    assert "true visits before" in found[4]
-    assert "true path" in found[7]
+    assert "16 % within .5 rad" in found[0]
+    assert "true visits; total variation 0.300" in found[1]
+    assert "true path" in found[5]
     with BytesIO() as file:
         figure.savefig(file, format="png", dpi=40)
         assert file.getvalue().startswith(b"\x89PNG")
 
 
 def test_ours_is_drawn_before_the_paper() -> None:
-    assert "800 transitions" in draw_portrait([record("faithful", 450), record("ours", 800)]).get_suptitle()
-    assert "supplement's settings" in draw_portrait([record("faithful", 450)]).get_suptitle()
+    assert (
+        "800 transitions"
+        in EXPERIMENTS["pendulum-portrait"]
+        .draw([record("faithful", 450), record("ours", 800)])
+        .get_suptitle()
+    )
+    assert (
+        "supplement's settings"
+        in EXPERIMENTS["pendulum-portrait"].draw([record("faithful", 450)]).get_suptitle()
+    )
 
 
 def test_what_lies_outside_the_data_is_hatched() -> None:
-    assert not any("hatched" in title for title in titles(draw_portrait([record("ours", 800)])))
-    assert sum("hatched" in title for title in titles(draw_portrait([record("ours", 800, 0.9)]))) == 3
+    assert not any(
+        "hatched" in title for title in titles(EXPERIMENTS["pendulum-portrait"].draw([record("ours", 800)]))
+    )
+    assert (
+        sum(
+            "hatched" in title
+            for title in titles(EXPERIMENTS["pendulum-portrait"].draw([record("ours", 800, 0.9)]))
+        )
+        == 2
+    )
 
 
 def test_no_stroke_crosses_the_figure_where_the_angle_wraps() -> None:
-    path = draw_portrait([record("ours", 800)]).axes[7].lines[0].get_xydata()
+    path = EXPERIMENTS["pendulum-portrait"].draw([record("ours", 800)]).axes[5].lines[0].get_xydata()
     assert np.isnan(np.asarray(path)[2]).all()
-
-
-def test_no_records_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="no records"):
-        draw_portrait([])

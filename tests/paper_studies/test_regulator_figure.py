@@ -1,13 +1,13 @@
 """The figure on the regulator, from records alone."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from studies.paper import Trial
+from studies.paper import EXPERIMENTS
 from studies.paper._experiment import Mode
-from studies.paper.figures._lqr_gradient import draw_lqr_gradient
 from studies.records import Record
 
 
@@ -23,7 +23,7 @@ def record(method: str, seed: int, *, mode: Mode = "ours", cosines: Any = (0.9, 
     results: dict[str, Any] = {**line, "own_path": [start, [-1.0 - seed, -1.0], [-40.0, 30.0]]}
     if gaussian:
         results["close"] = {**line, "shares": [-0.01, 0.01]}
-    return Trial("lqr-gradient", mode, method, 3_000, seed).record(results=results)
+    return replace(EXPERIMENTS["lqr-gradient"].run(method, 3_000, seed, mode), results=results)
 
 
 def legend_of(axes: Axes) -> list[str]:
@@ -36,23 +36,23 @@ def test_three_panels_of_cosines_over_three_of_paths() -> None:
     names = ("nopg-d", "local", "dpg", "dpg-full", "nopg-d-covering", "local-covering", "nopg-s")
     records = [record(name, seed) for name in names for seed in (0, 1)]
     records.append(record("pwis", 0, cosines=(None, None)))
-    figure = draw_lqr_gradient(records)
+    figure = EXPERIMENTS["lqr-gradient"].draw(records)
     axes = figure.axes
     titles = ["printed log", "covering log (ours)", "printed log, Gaussian policies"]
     assert [a.get_title() for a in axes[:3]] == titles
     assert [a.get_ylabel() for a in axes] == ["cosine with the exact gradient"] * 3 + ["gain $k_2$"] * 3
     assert legend_of(axes[0])[0] == "supported by 1 to all logs"
-    assert legend_of(axes[1]) == ["NOPG-D, paper's model", "LocalModel"]
-    assert legend_of(axes[4])[-1] == "optimum"
+    assert legend_of(axes[1]) == ["NOPG-D, paper's model", "NOPG-D, LocalModel"]
+    assert legend_of(axes[4])[0] == "optimum"
     figure.savefig(io.BytesIO(), format="png")
 
 
 def test_a_method_without_records_is_left_out() -> None:
-    figure = draw_lqr_gradient([record("nopg-d", 0)])
+    figure = EXPERIMENTS["lqr-gradient"].draw([record("nopg-d", 0)])
     assert legend_of(figure.axes[0]) == ["supported by 1 to all logs", "NOPG-D, paper's model"]
     assert figure.axes[1].get_legend() is None
 
 
 def test_records_with_the_supplements_settings_are_not_drawn() -> None:
-    figure = draw_lqr_gradient([record("nopg-d", 0, mode="faithful")])
+    figure = EXPERIMENTS["lqr-gradient"].draw([record("nopg-d", 0, mode="faithful")])
     assert figure.axes[0].get_legend() is None

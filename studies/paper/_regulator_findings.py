@@ -7,24 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nopg.envs import LQR
-from studies.lqr_analysis import exact_return, optimal_gain
 from studies.markdown import table
 from studies.paper._experiment import MODES, Finding, Mode, mode_of
-from studies.paper._lqr_estimators import METHODS
-from studies.paper._lqr_support import SUPPORTED_SHARE
+from studies.paper._regulator import ESTIMATORS, HELD_OUT, SUPPORTED_SHARE
 from studies.records import Record
-
-__all__ = ["HELD_OUT", "SummaryRow", "lqr_findings", "lqr_summary", "lqr_tables"]
-
-HELD_OUT = 20
-"""First of the datasets that had no part in the choice of settings."""
+from studies.regulator import optimum
 
 _LOGS: Mapping[str, str] = {
     "printed": "as printed",
-    "starts": "x₀ in ±1.5 (ours)",
-    "noise": "action noise of sd 3 (ours)",
-    "covering": "covering: both (ours)",
+    "covering": "covering: x₀ in ±1.5, action noise of sd 3 (ours)",
     "gaussian": "as printed, Gaussian",
 }
 _HEADS = (
@@ -60,12 +51,9 @@ class Cosines:
         return f"{self.mean:.3f} (least {self.least:.2f}; {self.count})"
 
 
-_Judge = Callable[["SummaryRow"], tuple[str, bool]]
-
-
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One method in one mode over all datasets.
+    """One estimator in one mode over all datasets.
 
     Attributes:
         inside: Cosines at supported gains; of a Gaussian log those within .1 of the behaviour.
@@ -81,65 +69,61 @@ class SummaryRow:
     finals: tuple[float, ...]
     left: int
 
+    @classmethod
+    def of(cls, results: Sequence[Mapping[str, Any]]) -> SummaryRow:
+        """Return the summary of runs of one estimator."""
+        points = [pair for r in results for pair in zip(r["cosines"], r["support"], strict=True)]
+        inside = [cosine for cosine, share in points if share >= SUPPORTED_SHARE]
+        outside = [cosine for cosine, share in points if share < SUPPORTED_SHARE]
+        if "close" in results[0]:  # the first point of the line is the behaviour itself
+            inside = [cosine for r in results for cosine in r["close"]["cosines"]]
+            outside = [cosine for r in results for cosine in r["cosines"][1:]]
+        return cls(
+            inside=Cosines.of(inside),
+            outside=Cosines.of(outside),
+            whole=Cosines.of([cosine for cosine, _ in points]),
+            finals=tuple(r["final_return"] for r in results),
+            left=sum(r["own_end"] == "support" for r in results),
+        )
 
-def lqr_summary(records: Sequence[Record], *, held_out: bool = False) -> dict[tuple[Mode, str], SummaryRow]:
-    """Return the summary of each mode and method that has records, of the first datasets or held-out ones."""
-    records = [record for record in records if (record.seed >= HELD_OUT) == held_out]
+
+_Judge = Callable[[SummaryRow], tuple[str, bool]]
+
+
+def summaries(records: Sequence[Record], *, held_out: bool = False) -> dict[tuple[Mode, str], SummaryRow]:
+    """Return the summary of each mode and estimator, of the first datasets or of held-out ones."""
     rows = {}
-    for mode in MODES:
-        for name in METHODS:
-            mine = [r.results for r in records if r.method == name and mode_of(r) == mode]
+    for name in ESTIMATORS:
+        for mode in MODES:
+            mine = [
+                r.results
+                for r in records
+                if r.method == name and mode_of(r) == mode and (r.seed >= HELD_OUT) == held_out
+            ]
             if mine:
-                rows[mode, name] = _summarized(mine)
+                rows[mode, name] = SummaryRow.of(mine)
     return rows
 
 
-def _summarized(results: Sequence[Mapping[str, Any]]) -> SummaryRow:
-    points = [pair for r in results for pair in zip(r["cosines"], r["support"], strict=True)]
-    close = [cosine for r in results if "close" in r for cosine in r["close"]["cosines"]]
-    if close:
-        # The first point of the line is the behaviour itself.
-        outside = [cosine for r in results for cosine in r["cosines"][1:]]
-        inside = close
-    else:
-        inside = [cosine for cosine, share in points if share >= SUPPORTED_SHARE]
-        outside = [cosine for cosine, share in points if share < SUPPORTED_SHARE]
-    return SummaryRow(
-        inside=Cosines.of(inside),
-        outside=Cosines.of(outside),
-        whole=Cosines.of([cosine for cosine, _ in points]),
-        finals=tuple(r["final_return"] for r in results if "final_return" in r),
-        left=sum(r.get("own_end") == "support" for r in results),
-    )
-
-
-def lqr_tables(records: Sequence[Record]) -> list[str]:
-    """Return a row for each log, mode and method."""
+def regulator_table(records: Sequence[Record]) -> list[str]:
+    """Return a row for each log, mode and estimator."""
     rows = [
         (
-            _LOGS[METHODS[name].log],
-            METHODS[name].label + ("" if mode == "ours" else ", supplement's settings, all rows"),
+            _LOGS[ESTIMATORS[name].log],
+            ESTIMATORS[name].label + ("" if mode == "ours" else ", supplement's settings, all rows"),
             str(row.inside or "none"),
             str(row.outside or "none"),
-            _returns(row),
+            f"{statistics.median(row.finals):.4g}, {min(row.finals):.4g} ({row.left} stopped)",
         )
-        for (mode, name), row in sorted(
-            lqr_summary(records).items(), key=lambda item: list(METHODS).index(item[0][1])
-        )
+        for (mode, name), row in summaries(records).items()
     ]
     return table(_HEADS, rows) if rows else []
 
 
-def _returns(row: SummaryRow) -> str:
-    if not row.finals:
-        return ""
-    return f"{statistics.median(row.finals):.4g}, {min(row.finals):.4g} ({row.left} stopped)"
-
-
-def lqr_findings(records: Sequence[Record]) -> list[Finding]:
+def regulator_findings(records: Sequence[Record]) -> list[Finding]:
     """Return what the records say of every claim."""
-    rows, held_out = lqr_summary(records), lqr_summary(records, held_out=True)
-    best = exact_return(LQR(), optimal_gain(LQR()))
+    rows, held_out = summaries(records), summaries(records, held_out=True)
+    best = optimum()[1]
 
     def cosines(part: str, mean: float, least: float = -1.0) -> _Judge:
         def judge(row: SummaryRow) -> tuple[str, bool]:
@@ -186,7 +170,7 @@ def _claim_of_the_paper(rows: Mapping[tuple[Mode, str], SummaryRow]) -> Finding:
     ours, theirs = rows.get(("ours", "nopg-d")), rows.get(("ours", "dpg"))
     if ours is None or theirs is None:
         return Finding(claim, "not run", "not run in full")
-    pairs = [(ours.inside, theirs.inside), (ours.outside, theirs.outside)]
-    shown = "; ".join(f"{a.mean:.2f} against {b.mean:.2f}" for a, b in pairs if a and b)
-    better = sum(a.mean > b.mean for a, b in pairs if a and b)
+    pairs = [(a, b) for a, b in ((ours.inside, theirs.inside), (ours.outside, theirs.outside)) if a and b]
+    shown = "; ".join(f"{a.mean:.2f} against {b.mean:.2f}" for a, b in pairs)
+    better = sum(a.mean > b.mean for a, b in pairs)
     return Finding(claim, shown, {2: "reproduced", 1: "in part", 0: "not reproduced"}[better])

@@ -1,17 +1,22 @@
-"""Demonstrations of the mountain car from a CSV file."""
+"""Drives of a person on the mountain car, from a CSV file that is not in the repository."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import MountainCar
-from nopg.errors import DataError
+from nopg.errors import ArgumentError, DataError
 
-__all__ = ["read_demonstrations"]
+DEMONSTRATIONS = "NOPG_DEMONSTRATIONS"
+"""Environment variable with the path of recorded drives."""
 
 # Accepted names of each column.
 _NAMES = {
@@ -22,6 +27,27 @@ _NAMES = {
     "next_position": ("next_position", "next_pos"),
     "next_velocity": ("next_velocity", "next_vel"),
 }
+
+
+def recorded_demonstrations() -> Transitions:
+    """Return the drives of the file that the environment variable names."""
+    path = os.environ.get(DEMONSTRATIONS)
+    if not path:
+        raise ArgumentError(
+            f"the mountain car needs the recorded drives, got no path; give --demonstrations or set "
+            f"{DEMONSTRATIONS}"
+        )
+    return read_demonstrations(path)
+
+
+def some_of(demonstrations: Transitions, number: int, seed: int) -> Transitions:
+    """Return this number of drives, drawn without repetition; their starts are those of the task."""
+    assert demonstrations.episodes is not None
+    known = torch.unique(demonstrations.episodes)
+    if not 1 <= number <= len(known):
+        raise ArgumentError(f"there are {len(known)} demonstrations; {number} cannot be drawn from them")
+    drawn = known[torch.randperm(len(known), generator=generator(seed, "demonstrations"))[:number]]
+    return replace(demonstrations.take(torch.isin(demonstrations.episodes, drawn)), initial_states=None)
 
 
 def read_demonstrations(path: str | Path) -> Transitions:

@@ -1,28 +1,42 @@
 """The paper's figure on the regulator: logs, the rule of support, measurements and what they say."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from nopg import Bandwidths
-from nopg._seeding import generator
+from nopg import Bandwidths, TrainingConfig
 from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
 from nopg.envs import LQR
-from nopg.errors import ArgumentError, SolverError
-from nopg.policies import GaussianPolicy, LinearPolicy, Policy
-from studies.baselines import ExactLQR
-from studies.paper import EXPERIMENTS, Choice, Trial
-from studies.paper._experiment import Mode
-from studies.paper._lqr_data import LOGS, rows_within
-from studies.paper._lqr_estimators import METHODS
-from studies.paper._lqr_findings import lqr_findings, lqr_summary, lqr_tables
-from studies.paper._lqr_gradient import Compared, LeftSupportError, measure_lqr_gradient
-from studies.paper._lqr_support import Support
+from nopg.errors import SolverError
+from nopg.policies import LinearPolicy, Policy
+from studies.paper import EXPERIMENTS
+from studies.paper._experiment import mode_of
+from studies.paper._regulator import (
+    ESTIMATORS,
+    LOGS,
+    Support,
+    cosine,
+    follow,
+    measure_regulator,
+    rows_within,
+)
+from studies.paper._regulator_findings import regulator_findings, regulator_table, summaries
 from studies.paper.bandwidths import released_bandwidths
 from studies.records import Record
+from studies.regulator import exact_gradient
+
+
+class _Exact:
+    """The truth as an estimator."""
+
+    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
+        assert isinstance(policy, LinearPolicy)
+        return GradientEstimate((exact_gradient(policy.gain),), 0.0, {})
 
 
 class _Silent:
@@ -30,10 +44,6 @@ class _Silent:
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         raise SolverError("the critic diverged")
-
-
-def _gains(*numbers: float) -> torch.Tensor:
-    return torch.tensor(numbers, dtype=torch.float64)
 
 
 # Logs
@@ -85,20 +95,20 @@ def test_support_is_the_discounted_share_of_visits_with_three_rows() -> None:
     h = Bandwidths.from_values([0.1, 0.1], [0.1, 0.1], source="by hand")
     for count, share in ((2, 0.0), (3, 1.0)):
         log = _rows([[1.0, 1.0]] * count + far[0], [[-2.0, -0.5]] * count + far[1])
-        assert Support(log, h).share(_gains(-2.0, -0.5)) == share
+        assert Support(log, h).share([-2.0, -0.5]) == share
     # Under (-1.9, -.5) the state moves on to (1.01, 1), ten of these bandwidths away from all rows.
     narrow = Bandwidths.from_values([0.001, 0.1], [10.0, 10.0], source="by hand")
     log = _rows([[1.0, 1.0]] * 4 + far[0], [[-2.0, -0.5]] * 4 + far[1])
     first = 0.1 / (1 - 0.9**10)
-    assert Support(log, narrow).share(_gains(-1.9, -0.5)) == pytest.approx(first)
+    assert Support(log, narrow).share([-1.9, -0.5]) == pytest.approx(first)
 
 
 def test_steps_out_of_the_working_range_do_not_count() -> None:
     log = LOGS["printed"].data(0)
     support = Support(rows_within(log, 7.0), Bandwidths.from_values([9.0, 9.0], [99.0, 99.0], source="wide"))
-    assert len(support._path(_gains(0.7, -0.7))) == 4  # 1.27⁵ = 3.3
-    assert len(support._path(_gains(-2.0, -0.5))) == 10
-    assert len(support._path(_gains(40.0, 0.0))) == 1
+    assert len(support.path([0.7, -0.7])) == 4  # 1.27⁵ = 3.3
+    assert len(support.path([-2.0, -0.5])) == 10
+    assert len(support.path([40.0, 0.0])) == 1
 
 
 def test_an_ascent_ends_where_it_leaves_the_support_but_may_begin_outside() -> None:
@@ -106,15 +116,17 @@ def test_an_ascent_ends_where_it_leaves_the_support_but_may_begin_outside() -> N
         def __init__(self) -> None:
             pass
 
-        def reaches(self, gains: torch.Tensor) -> bool:
-            return -2.0 < float(gains[0]) < 0.0
+        def reaches(self, gains: Sequence[float]) -> bool:
+            return -2.0 < gains[0] < 0.0
 
-    compared = Compared(ExactLQR(LQR(), horizon=30), Inside())
-    for gain in (0.5, -1.0):
-        compared.estimate(LinearPolicy([gain, -1.0]), rng=generator(0))
-    with pytest.raises(LeftSupportError, match="does not support"):
-        compared.estimate(LinearPolicy([-3.0, -1.0]), rng=generator(0))
-    assert compared.gains == [[0.5, -1.0], [-1.0, -1.0]]
+    config = TrainingConfig(updates=60, learning_rate=0.5, seed=0)
+    path, end = follow(_Exact(), LinearPolicy([0.4, -1.0]), config, Inside())
+    assert end == "support"
+    assert path[0] == [0.4, -1.0]
+    assert -2.0 < path[-1][0] < 0.0
+    assert follow(_Exact(), LinearPolicy([0.4, -1.0]), config, None)[1] == "updates"
+    path, end = follow(_Silent(), LinearPolicy([0.4, -1.0]), config, None)
+    assert (path, end) == ([[0.4, -1.0]], "no direction")
 
 
 # Measurements
@@ -122,57 +134,33 @@ def test_an_ascent_ends_where_it_leaves_the_support_but_may_begin_outside() -> N
 
 @pytest.mark.parametrize("method", ["nopg-d", "local-covering", "dpg", "nopg-s", "pwis"])
 def test_results_are_numbers_for_a_file(method: str) -> None:
-    results, data = measure_lqr_gradient(method, 0, mode="ours", quick=True)
+    results, data = measure_regulator(method, 0, "ours", points=2, updates=2)
     assert json.loads(json.dumps(results, allow_nan=False)) == results
     assert (len(data) == 3_000) == (method == "pwis")
     assert len(results["shares"]) == len(results["cosines"]) == len(results["support"]) == 2
     assert results["own_path"][0] == results["gains"][0]
     assert ("close" in results) == (method in {"nopg-s", "pwis"})
+    if method == "nopg-d":
+        assert results["cosines"][0] > 0.5
+        assert results["final_return"] > results["start_return"]
+        assert measure_regulator(method, 0, "ours", points=2, updates=2)[0] == results
 
 
 def test_the_supplements_settings_read_all_rows() -> None:
-    assert len(measure_lqr_gradient("dpg", 0, mode="faithful", quick=True)[1]) == 3_000
+    assert len(measure_regulator("dpg", 0, "faithful", points=2, updates=2)[1]) == 3_000
 
 
-def test_a_measurement_can_be_repeated() -> None:
-    first, again = (measure_lqr_gradient("nopg-s", 1, mode="ours", quick=True)[0] for _ in range(2))
-    assert first == again
-
-
-def test_the_papers_estimator_points_uphill_at_the_behaviour_and_improves_on_it() -> None:
-    results, _ = measure_lqr_gradient("nopg-d", 0, mode="ours", quick=True)
-    assert results["cosines"][0] > 0.5
-    assert results["final_return"] > results["start_return"]
-
-
-@pytest.mark.parametrize("std", [None, 0.1])
-def test_the_exact_gradient_has_cosine_one_with_itself(std: float | None) -> None:
-    compared = Compared(ExactLQR(LQR(), horizon=30))
-    mean = LinearPolicy([-2.0, -1.0])
-    compared.try_at(mean if std is None else GaussianPolicy(mean, std), seed=0)
-    assert compared.cosines == [pytest.approx(1.0)]
-    assert compared.gains == [[-2.0, -1.0]]
-
-
-def test_no_direction_is_none() -> None:
-    compared = Compared(_Silent())
-    compared.try_at(LinearPolicy([-2.0, -1.0]), seed=0)
-    assert compared.cosines == [None]
-    with pytest.raises(SolverError):  # an ascent hears of it
-        compared.estimate(LinearPolicy([-2.0, -1.0]), rng=generator(0))
-
-
-@pytest.mark.parametrize(("method", "mode"), [("sac", "ours"), ("local", "faithful")])
-def test_what_there_is_not_is_refused(method: str, mode: Mode) -> None:
-    with pytest.raises(ArgumentError, match="choose of"):
-        measure_lqr_gradient(method, 0, mode=mode, quick=True)
+def test_a_cosine_is_one_with_the_truth_and_none_without_a_direction() -> None:
+    policy, truth = LinearPolicy([-2.0, -1.0]), exact_gradient([-2.0, -1.0])
+    assert cosine(_Exact(), policy, truth, 0) == pytest.approx(1.0)
+    assert cosine(_Silent(), policy, truth, 0) is None
 
 
 def test_the_supplements_settings_are_run_for_its_own_methods_only() -> None:
-    study = EXPERIMENTS["lqr-gradient"]
-    assert {trial.method for trial in study.plan(Choice(modes=("ours",)))} == set(METHODS)
-    faithful = study.plan(Choice(modes=("faithful",), trials=1))
-    assert [trial.method for trial in faithful] == ["nopg-d", "dpg", "nopg-s", "pwis"]
+    plan = EXPERIMENTS["lqr-gradient"].plan()
+    assert {run.method for run in plan if mode_of(run) == "ours"} == set(ESTIMATORS)
+    faithful = {run.method for run in plan if mode_of(run) == "faithful"}
+    assert faithful == {"nopg-d", "dpg", "nopg-s", "pwis"}
 
 
 # What records say
@@ -182,11 +170,11 @@ def _record(
     method: str, cosines: list[float | None], support: list[float], seed: int = 0, **more: Any
 ) -> Record:
     results = {"cosines": cosines, "support": support, "own_end": "support", "final_return": -0.86, **more}
-    return Trial("lqr-gradient", "ours", method, 3_000, seed).record(results=results)
+    return replace(EXPERIMENTS["lqr-gradient"].run(method, 3_000, seed), results=results)
 
 
 def test_cosines_are_split_by_the_rule_and_no_direction_counts_as_the_wrong_one() -> None:
-    row = lqr_summary([_record("dpg", [1.0, 0.5, None], [0.5, 0.49, 0.0])])["ours", "dpg"]
+    row = summaries([_record("dpg", [1.0, 0.5, None], [0.5, 0.49, 0.0])])["ours", "dpg"]
     assert row.inside is not None
     assert row.outside is not None
     assert row.whole is not None
@@ -198,7 +186,7 @@ def test_cosines_are_split_by_the_rule_and_no_direction_counts_as_the_wrong_one(
 
 def test_a_gaussian_log_is_split_by_the_distance_from_the_behaviour() -> None:
     close = {"cosines": [0.9, 1.0]}
-    row = lqr_summary([_record("nopg-s", [1.0, 0.1], [0.9, 0.9], close=close)])["ours", "nopg-s"]
+    row = summaries([_record("nopg-s", [1.0, 0.1], [0.9, 0.9], close=close)])["ours", "nopg-s"]
     assert row.inside is not None
     assert row.outside is not None
     assert row.inside.mean == pytest.approx(0.95)
@@ -208,24 +196,24 @@ def test_a_gaussian_log_is_split_by_the_distance_from_the_behaviour() -> None:
 @pytest.mark.parametrize(("least", "verdict"), [(0.96, "kept"), (0.94, "missed")])
 def test_a_claim_is_judged_by_mean_and_least(least: float, verdict: str) -> None:
     records = [_record("nopg-d", [least, *[1.0] * 9], [0.9] * 10, seed) for seed in (0, 20)]
-    found = lqr_findings(records)[0]
+    found = regulator_findings(records)[0]
     assert (found.verdict, f"least {least:.2f}" in found.found) == (verdict, True)
 
 
 @pytest.mark.parametrize(("final", "verdict"), [(-0.867, "kept"), (-0.869, "missed")])
 def test_two_per_cent_of_the_best_return_are_two_per_cent(final: float, verdict: str) -> None:
     records = [_record("local-covering", [1.0], [1.0], seed, final_return=final) for seed in (0, 20)]
-    assert next(f for f in lqr_findings(records) if "2 %" in f.claim).verdict == verdict
+    assert next(f for f in regulator_findings(records) if "2 %" in f.claim).verdict == verdict
 
 
 def test_a_claim_that_held_out_datasets_refute_is_missed() -> None:
     records = [_record("local-covering", [1.0], [1.0], 0), _record("local-covering", [0.5], [1.0], 20)]
-    found = next(f for f in lqr_findings(records) if "≥ .99" in f.claim and "LocalModel" in f.claim)
+    found = next(f for f in regulator_findings(records) if "≥ .99" in f.claim and "LocalModel" in f.claim)
     assert found.verdict == "missed"
     assert "held out: 0.500" in found.found
-    assert lqr_summary(records)["ours", "local-covering"].whole.mean == 1.0  # type: ignore[union-attr]
+    assert summaries(records)["ours", "local-covering"].whole.mean == 1.0  # type: ignore[union-attr]
 
 
 def test_claims_without_records_are_not_run() -> None:
-    assert {finding.verdict for finding in lqr_findings([])} == {"not run in full"}
-    assert lqr_tables([]) == []
+    assert {finding.verdict for finding in regulator_findings([])} == {"not run in full"}
+    assert regulator_table([]) == []
