@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from nopg._seeding import generator
-from nopg.envs import StepTest, TwoTanks, level_controller
+from nopg.envs import TwoTanks, level_controller
 
 RUNS, STEPS, SEED = 50, 50, 0
 NOISE = 0.02  # cm, standard deviation of a reading
@@ -28,15 +28,17 @@ def make_log(runs: int = RUNS, steps: int = STEPS, seed: int = SEED, step: float
     tanks = TwoTanks()
     states = tanks.initial(runs, rng=generator(seed, "initial states"))
     states[:, 2] = (2 * states[:, 2]).round() / 2  # set points that an operator types
-    test = StepTest(lambda: level_controller(tanks), size=step, hold=HOLD)
-    controller, noise = test.controller(generator(seed, "steps")), generator(seed, "noise")
+    controller = level_controller(tanks)
+    excitation, noise = generator(seed, "steps"), generator(seed, "noise")
 
     rows = []
     for t in range(steps + 1):
         read = states.clone()
         read[:, :2] += NOISE * torch.randn(runs, 2, dtype=torch.float64, generator=noise)
         read[:, :2] = read[:, :2].clamp(min=0.0).round(decimals=2)
-        voltages = tanks.applied(torch.as_tensor(controller(read))).round(decimals=3)
+        if t % HOLD == 0:
+            push = step * (2 * torch.rand(runs, 1, dtype=torch.float64, generator=excitation) - 1)
+        voltages = tanks.applied(controller(read) + push).round(decimals=3)
         rewards = tanks.reward(read, voltages, read)
         for run, numbers in enumerate(torch.cat([read, voltages, rewards[:, None]], dim=1).tolist()):
             rows.append((run, t, numbers))

@@ -12,7 +12,6 @@ import torch
 
 from nopg._typing import as_tensor
 from nopg.envs import ControlLaw, UniformAgent
-from nopg.envs._agents import RandomAgent
 
 PENDULUM_GRIDS: Mapping[int, tuple[int, int, int]] = MappingProxyType(
     {2 * n * n: (n, n, 2) for n in (10, 15, 20, 25, 30, 40)}
@@ -22,7 +21,7 @@ PENDULUM_GRIDS: Mapping[int, tuple[int, int, int]] = MappingProxyType(
 
 @final
 @dataclass(frozen=True, slots=True)
-class MixtureOfGaussians(RandomAgent):
+class MixtureOfGaussians:
     """Actions drawn from a mixture of Gaussians, independent of the state.
 
     The paper collects its random pendulum data so, from upright, but prints no parameters. The default is

@@ -113,7 +113,7 @@ class _View:
         """Return the environment for Gymnasium, truncated after this number of steps."""
         import gymnasium
 
-        from nopg.envs import GymnasiumEnvironment
+        from nopg.envs.gymnasium import GymnasiumEnvironment
 
         space = gymnasium.spaces.Box(-np.inf, np.inf, self.center.shape, np.float32)
         seen = gymnasium.wrappers.TransformObservation(

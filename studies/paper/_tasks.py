@@ -20,12 +20,11 @@ from nopg.envs import (
     UniformAgent,
     collect,
     collect_grid,
-    synthetic_demonstrations,
 )
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import Evaluation, evaluate
 from studies.baselines import LoggedEpisodes
-from studies.demonstrations import recorded_demonstrations, some_of
+from studies.demonstrations import recorded_demonstrations, some_of, synthetic_demonstrations
 from studies.paper_data import PENDULUM_GRIDS, MixtureOfGaussians, log_density
 
 
@@ -135,7 +134,7 @@ class RandomTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemonstrationTask(Task):
-    """A few demonstrations, drawn without repetition from the package's synthetic or from recorded ones."""
+    """A few demonstrations, drawn without repetition from the tutorial's synthetic or from recorded ones."""
 
     def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
         """Return this number of demonstrations."""

@@ -14,7 +14,7 @@ from nopg._columns import Derived
 from nopg._stream import StateStream
 from nopg.data import Schema
 from nopg.envs import LQR, Pendulum, collect, simulate
-from nopg.envs._gymnasium import GymnasiumEnvironment
+from nopg.envs.gymnasium import GymnasiumEnvironment
 from nopg.errors import DataError, ObservationError
 from nopg.evaluation import evaluate
 from nopg.policies import LinearPolicy

@@ -6,20 +6,17 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import (
     CartPole,
     Environment,
-    FrameSkip,
     Pendulum,
     UniformAgent,
     collect,
     collect_grid,
     collect_uniform,
-    simulate,
 )
 from nopg.errors import ArgumentError
 from nopg.policies import GaussianPolicy, LinearPolicy
@@ -31,29 +28,10 @@ def grid() -> Transitions:
     return collect_grid(Pendulum(), (3, 5, 2))
 
 
-@pytest.mark.parametrize("size", PENDULUM_GRIDS)
-def test_each_paper_grid_has_its_number_of_distinct_rows(size: int) -> None:
-    data = collect_grid(Pendulum(), PENDULUM_GRIDS[size])
-    assert len(data) == size
-    assert len(torch.cat([data.states, data.actions], dim=1).unique(dim=0)) == size
-
-
 def test_a_grid_is_the_product_of_its_axes(grid: Transitions) -> None:
     axes = [(-math.pi, 0.0, math.pi), (-8.0, -4.0, 0.0, 4.0, 8.0), (-2.0, 2.0)]
     expected = torch.tensor(list(itertools.product(*axes)), dtype=torch.float64)
     torch.testing.assert_close(torch.cat([grid.states, grid.actions], dim=1), expected, rtol=0, atol=1e-15)
-
-
-@pytest.mark.parametrize("points", PENDULUM_GRIDS.values())
-def test_a_grid_reaches_every_corner_of_the_box_exactly(points: tuple[int, int, int]) -> None:
-    data = collect_grid(Pendulum(), points)
-    rows = set(map(tuple, torch.cat([data.states, data.actions], dim=1).tolist()))
-    assert set(itertools.product((-math.pi, math.pi), (-8.0, 8.0), (-2.0, 2.0))) <= rows
-
-
-def test_a_grid_is_uneven_nowhere() -> None:
-    angles = collect_grid(Pendulum(), (40, 2, 2)).states[:, 0].unique()
-    torch.testing.assert_close(angles.diff(), torch.full((39,), 2 * math.pi / 39, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(
@@ -67,10 +45,15 @@ def test_rows_are_the_environments_own_transitions(collect: Callable[[Pendulum],
     assert torch.equal(data.rewards, pendulum.reward(data.states, data.actions, data.next_states))
 
 
-def test_rows_are_single_transitions_that_neither_end_nor_are_cut(grid: Transitions) -> None:
-    assert grid.episodes is None
-    assert not grid.terminated.any()
-    assert not grid.truncated.any()
+@pytest.mark.parametrize("size", PENDULUM_GRIDS)
+def test_each_paper_grid_has_its_number_of_distinct_rows_and_every_corner(size: int) -> None:
+    data = collect_grid(Pendulum(), PENDULUM_GRIDS[size])
+    rows = torch.cat([data.states, data.actions], dim=1)
+    assert len(data) == size
+    assert len(rows.unique(dim=0)) == size
+    assert set(itertools.product((-math.pi, math.pi), (-8.0, 8.0), (-2.0, 2.0))) <= set(
+        map(tuple, rows.tolist())
+    )
 
 
 def test_a_grid_carries_names_angles_and_the_start_of_the_task(grid: Transitions) -> None:
@@ -111,12 +94,6 @@ def test_uniform_rows_repeat_with_their_seed() -> None:
     assert torch.equal(first.states, again.states)
     assert torch.equal(first.actions, again.actions)
     assert not torch.equal(first.states, other.states)
-
-
-def test_uniform_rows_do_not_touch_the_global_generator() -> None:
-    before = torch.get_rng_state()
-    collect_uniform(Pendulum(start="random"), 10, seed=5)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_wrong_counts_are_refused() -> None:
@@ -173,50 +150,6 @@ def test_the_collected_action_is_the_applied_one() -> None:
     assert collect(Corridor(), ahead, episodes=2, steps=2, seed=0).actions.unique().tolist() == [1.0]
 
 
-def test_a_held_action_sums_the_rewards_of_its_frames() -> None:
-    data = collect(Corridor(), ahead, episodes=1, steps=2, seed=0, frame_skip=2)
-    assert data.states.flatten().tolist() == [0.0, 2.0]
-    assert data.next_states.flatten().tolist() == [2.0, 4.0]
-    assert data.rewards.tolist() == [1.0 + 2.0, 3.0 + 4.0]
-    assert data.truncated.tolist() == [False, True]
-
-
-def test_a_held_action_stops_at_a_terminal_state_in_between() -> None:
-    data = collect(Corridor(), ahead, episodes=1, steps=9, seed=0, frame_skip=3)
-    assert data.next_states.flatten().tolist() == [3.0, 5.0]
-    assert data.rewards.tolist() == [1.0 + 2.0 + 3.0, 4.0 + 5.0]
-    assert data.terminated.tolist() == [False, True]
-    assert not data.truncated.any()
-
-
-@settings(deadline=None, max_examples=25)
-@given(frames=st.integers(1, 6), torque=st.floats(-3, 3), seed=st.integers(0, 99))
-def test_holding_an_action_equals_repeating_it(frames: int, torque: float, seed: int) -> None:
-    pendulum = Pendulum(start="random")
-
-    def act(states: torch.Tensor) -> torch.Tensor:
-        return torch.full((len(states), 1), torque, dtype=torch.float64)
-
-    held = collect(pendulum, act, episodes=2, steps=3, seed=seed, frame_skip=frames)
-    frame_by_frame = simulate(pendulum, act, steps=3 * frames, initial_states=held.starts)
-
-    assert torch.equal(held.next_states, frame_by_frame.states[frames::frames].transpose(0, 1).flatten(0, 1))
-    sums = frame_by_frame.rewards.view(3, frames, 2).sum(1).T.flatten()
-    torch.testing.assert_close(held.rewards, sums, rtol=1e-14, atol=0)
-
-
-def test_a_frame_skip_is_an_environment_with_the_face_of_the_one_inside() -> None:
-    pendulum = Pendulum()
-    slow = FrameSkip(pendulum, 3)
-    assert slow.state_names == pendulum.state_names
-    assert slow.action_names == pendulum.action_names
-    assert slow.angles == pendulum.angles
-    for corner in ("state_low", "state_high", "action_low", "action_high"):
-        assert torch.equal(getattr(slow, corner), getattr(pendulum, corner))
-    assert len(collect_grid(slow, (3, 3, 2))) == 18
-    assert simulate(slow, lambda states: states[:, :1], steps=2).states.shape == (3, 1, 2)
-
-
 @pytest.mark.parametrize("agent", [MixtureOfGaussians(), UniformAgent.within(Pendulum())])
 def test_random_data_repeat_with_their_seed(agent: MixtureOfGaussians | UniformAgent) -> None:
     first, again, other = (
@@ -266,18 +199,48 @@ def test_a_stochastic_policy_draws_and_repeats_with_its_seed() -> None:
     assert first.actions.std().item() == pytest.approx(0.1, abs=0.014)
 
 
-def test_collecting_does_not_touch_the_global_generator() -> None:
-    before = torch.get_rng_state()
-    collect(Pendulum(start="random"), MixtureOfGaussians(), episodes=2, steps=3, seed=5)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_impossible_episodes_are_refused() -> None:
     with pytest.raises(ArgumentError, match="episodes"):
         collect(Corridor(), ahead, episodes=0, steps=1, seed=0)
     with pytest.raises(ArgumentError, match="steps"):
         collect(Corridor(), ahead, episodes=1, steps=0, seed=0)
-    with pytest.raises(ArgumentError, match="frame_skip"):
-        collect(Corridor(), ahead, episodes=1, steps=1, seed=0, frame_skip=0)
-    with pytest.raises(ArgumentError, match="0 frames"):
-        FrameSkip(Corridor(), 0)
+
+
+# Random agents.
+
+
+@pytest.mark.parametrize("agent", [MixtureOfGaussians(), UniformAgent(low=(-1.0,), high=(1.0,))])
+def test_an_agent_draws_by_its_generator_alone(agent: UniformAgent | MixtureOfGaussians) -> None:
+    states, before = torch.zeros(50, 2, dtype=torch.float64), torch.get_rng_state()
+    one, same, other = (
+        torch.as_tensor(agent.controller(generator(seed))(states + seed)) for seed in (1, 1, 2)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_each_action_of_a_uniform_agent_has_its_own_bounds() -> None:
+    agent = UniformAgent(low=(-1.0, 10.0), high=(1.0, 11.0))
+    a = torch.as_tensor(agent.controller(generator(0))(torch.zeros(4000, 2)))
+    assert a.amin(0).tolist() == pytest.approx([-1, 10], abs=0.01)
+    assert a.amax(0).tolist() == pytest.approx([1, 11], abs=0.01)
+    # Standard error of a deviation from 4000 uniform draws: .0057 of 2/√12; four of them.
+    assert a[:, 0].std().item() == pytest.approx(2 / math.sqrt(12), abs=0.023)
+
+
+def test_a_mixture_has_the_moments_of_a_mixture() -> None:
+    agent = MixtureOfGaussians(means=((-1.0,), (3.0,)), standard_deviations=((0.5,), (1.0,)), weights=(3, 1))
+    a = torch.as_tensor(agent.controller(generator(0))(torch.zeros(4000, 2)))
+    # By hand: mean ¾·(−1) + ¼·3 = 0; second moment ¾·(1 + ¼) + ¼·(9 + 1) = 3.4375.
+    assert a.mean().item() == pytest.approx(0.0, abs=4 * math.sqrt(3.4375 / 4000))
+    assert (a**2).mean().item() == pytest.approx(3.4375, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [((1.0,), (-1.0,)), ((0.0,), (1.0, 2.0)), ((), ()), ((-math.inf,), (1.0,)), ((math.nan,), (1.0,))],
+)
+def test_an_impossible_box_is_refused(low: tuple[float, ...], high: tuple[float, ...]) -> None:
+    with pytest.raises(ArgumentError, match="low is"):
+        UniformAgent(low=low, high=high)

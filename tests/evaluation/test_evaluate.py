@@ -17,7 +17,7 @@ import nopg
 from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Schema
 from nopg.envs import CartPole, Pendulum, collect_grid, simulate
-from nopg.envs._gymnasium import GymnasiumEnvironment
+from nopg.envs.gymnasium import GymnasiumEnvironment
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law, evaluate
 from nopg.policies import LinearPolicy

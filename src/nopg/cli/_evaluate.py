@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -129,9 +130,7 @@ def _make(name: str) -> Any:
         import gymnasium
     except ImportError as error:
         raise MissingExtraError("gymnasium", "gymnasium") from error
-    from nopg.envs import register
-
-    register()
+    import_module("nopg.envs.gymnasium")  # registers ours
     try:
         return gymnasium.make(name)
     except gymnasium.error.Error as error:

@@ -1,18 +1,72 @@
 """Datasets from an environment: sampled over its box, or collected in episodes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self, final, runtime_checkable
 
 import torch
 
 from nopg._seeding import generator
+from nopg._typing import as_tensor
 from nopg.data import Schema, Transitions
-from nopg.envs._agents import RandomAgent
-from nopg.envs._closed_loop import ControlLaw
 from nopg.envs._environment import Environment
-from nopg.envs._frame_skip import FrameSkip
-from nopg.envs._simulate import simulate
+from nopg.envs._simulate import ControlLaw, dataset, simulate
 from nopg.errors import ArgumentError
 from nopg.policies import Policy
+
+
+@runtime_checkable
+class RandomAgent(Protocol):
+    """A random controller, made for each run from a generator."""
+
+    def controller(self, rng: torch.Generator, /) -> ControlLaw:
+        """Return a controller for one run, which draws from the generator and keeps its own state."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class UniformAgent:
+    """Actions drawn uniformly from a box, independent of the state.
+
+    The default is the paper's on the cart-pole, in the ±5 V of its policies (`5 tanh(f(s))` in the
+    supplement's table; the paper does not print the width of the behaviour).
+
+    Attributes:
+        low: The smallest value of each of the d_a actions, in their units.
+        high: The largest, not below `low`.
+
+    Example:
+        >>> controller = UniformAgent(low=(-1.0,), high=(1.0,)).controller(torch.Generator())
+        >>> controller(torch.zeros(3, 4)).shape
+        torch.Size([3, 1])
+    """
+
+    low: Sequence[float] = (-5.0,)
+    high: Sequence[float] = (5.0,)
+
+    def __post_init__(self) -> None:
+        ends = as_tensor(self.low), as_tensor(self.high)
+        if ends[0].ndim != 1 or ends[0].shape != ends[1].shape or len(ends[0]) == 0:
+            raise ArgumentError(f"low is {self.low} and high is {self.high}; give one number per action")
+        if not bool((ends[0] <= ends[1]).all() and torch.stack(ends).isfinite().all()):
+            raise ArgumentError(f"low is {self.low} and high is {self.high}; give finite numbers, low ≤ high")
+
+    @classmethod
+    def within(cls, environment: Environment) -> Self:
+        """Return the agent of the environment's box of actions."""
+        return cls(low=tuple(environment.action_low.tolist()), high=tuple(environment.action_high.tolist()))
+
+    def controller(self, rng: torch.Generator) -> ControlLaw:
+        """Return a controller that draws new actions at every step."""
+        low, high = as_tensor(self.low), as_tensor(self.high)
+
+        def act(states: torch.Tensor) -> torch.Tensor:
+            draws = torch.rand(len(states), len(low), dtype=torch.float64, generator=rng)
+            return low + (high - low) * draws
+
+        return act
 
 
 def collect(
@@ -22,14 +76,11 @@ def collect(
     episodes: int,
     steps: int,
     seed: int,
-    frame_skip: int = 1,
 ) -> Transitions:
     """Run a controller for several episodes and return their transitions, episode after episode.
 
-    The stored actions are those that the plant received, after clipping. The last row of an episode is
-    `terminated` if the task ended there and `truncated` otherwise. The initial states of the dataset are
-    those of the episodes; where the task to learn starts elsewhere, declare it with
-    `Transitions.starting_at`.
+    The stored actions are those that the plant received, after clipping. The starts of the dataset are those
+    of the episodes; where the task to learn starts elsewhere, declare it with `Transitions.starting_at`.
 
     Args:
         environment: The plant.
@@ -38,7 +89,6 @@ def collect(
         episodes: Number of episodes, at least 1.
         steps: The length of an episode that does not terminate, counted in actions.
         seed: The same seed gives the same dataset.
-        frame_skip: Number of steps for which an action is held; see `FrameSkip`.
 
     Example:
         >>> from nopg.envs import Pendulum, UniformAgent
@@ -48,13 +98,9 @@ def collect(
     """
     if episodes < 1:
         raise ArgumentError(f"episodes must be at least 1, got {episodes}")
-    if frame_skip < 1:
-        raise ArgumentError(f"frame_skip must be at least 1, got {frame_skip}")
-
-    plant = environment if frame_skip == 1 else FrameSkip(environment, frame_skip)
     law = _control_law(controller, environment, generator(seed, "actions"))
     starts = environment.initial(episodes, rng=generator(seed, "initial states"))
-    return simulate(plant, law, steps=steps, initial_states=starts).transitions(environment)
+    return simulate(environment, law, steps=steps, initial_states=starts).transitions(environment)
 
 
 def collect_grid(
@@ -86,7 +132,7 @@ def collect_grid(
     if min(points) < 2:
         raise ArgumentError(f"points is {tuple(points)}; give at least 2 values per dimension")
 
-    low, high = _box(environment)
+    low, high = _corners(environment)
     axes = [
         torch.linspace(start, end, count, dtype=torch.float64)
         for start, end, count in zip(low.tolist(), high.tolist(), points, strict=True)
@@ -106,17 +152,10 @@ def collect_uniform(
         num_transitions: n, at least 1.
         seed: The same seed gives the same dataset.
         num_initial_states: Number of the task's initial states in the dataset.
-
-    Example:
-        >>> from nopg.envs import Pendulum
-        >>> data = collect_uniform(Pendulum(), 100, seed=0)
-        >>> tuple(data.states.shape), tuple(data.actions.shape)
-        ((100, 2), (100, 1))
     """
     if num_transitions < 1:
         raise ArgumentError(f"num_transitions must be at least 1, got {num_transitions}")
-
-    low, high = _box(environment)
+    low, high = _corners(environment)
     rng = generator(seed, "uniform transitions")
     draws = torch.rand(num_transitions, len(low), dtype=torch.float64, generator=rng)
     starts = environment.initial(num_initial_states, rng=generator(seed, "initial states"))
@@ -126,41 +165,25 @@ def collect_uniform(
 def _control_law(
     controller: ControlLaw | RandomAgent | Policy, environment: Environment, rng: torch.Generator
 ) -> ControlLaw:
-    if isinstance(controller, RandomAgent):
-        return controller.controller(rng)
-    if not isinstance(controller, Policy):
-        return controller
-    schema = Schema(environment.state_names, environment.action_names, dict(environment.angles))
-
-    def act(states: torch.Tensor) -> torch.Tensor:
-        one_draw = controller.noise(len(states), rng)[:1]
-        return controller.actions(schema.encode(states), one_draw)[0]
-
-    return act
+    if isinstance(controller, Policy):
+        policy = controller
+        schema = Schema(environment.state_names, environment.action_names, dict(environment.angles))
+        return lambda states: policy.actions(schema.encode(states), policy.noise(len(states), rng)[:1])[0]
+    return controller.controller(rng) if isinstance(controller, RandomAgent) else controller
 
 
-def _box(environment: Environment) -> tuple[torch.Tensor, torch.Tensor]:
+def _corners(environment: Environment) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the corners (d_s + d_a,) of the joint box of states and actions."""
     low = torch.cat([environment.state_low, environment.action_low])
-    high = torch.cat([environment.state_high, environment.action_high])
-    return low, high
+    return low, torch.cat([environment.state_high, environment.action_high])
 
 
 def _transitions(environment: Environment, rows: torch.Tensor, initial_states: torch.Tensor) -> Transitions:
     """Return one transition from each row of states and actions (n, d_s + d_a)."""
     d_s = len(environment.state_names)
-    states = rows[:, :d_s].contiguous()
-    actions = environment.applied(rows[:, d_s:])
+    states, actions = rows[:, :d_s].contiguous(), environment.applied(rows[:, d_s:])
     next_states = environment.step(states, actions)
-
-    return Transitions.from_arrays(
-        states,
-        actions,
-        environment.reward(states, actions, next_states),
-        next_states,
-        terminated=environment.terminal(next_states),
-        state_names=environment.state_names,
-        action_names=environment.action_names,
-        angles=environment.angles,
-        initial_states=initial_states,
-    )
+    rewards = environment.reward(states, actions, next_states)
+    ends = environment.terminal(next_states)
+    columns = (states, actions, rewards, next_states)
+    return dataset(environment, *columns, terminated=ends, initial_states=initial_states)

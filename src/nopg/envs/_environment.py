@@ -2,8 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
@@ -61,12 +62,7 @@ class Environment(ABC):
 
     @abstractmethod
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
-        """Return initial states of the task, shape (num_states, d_s).
-
-        Args:
-            num_states: Number of states, at least 1.
-            rng: The source of randomness; a task with one fixed start needs none.
-        """
+        """Return initial states (num_states, d_s) of the task; one fixed start needs no generator."""
 
     @abstractmethod
     def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
@@ -88,20 +84,16 @@ class Environment(ABC):
         return torch.clamp(actions, self.action_low, self.action_high)
 
 
-def check_numbers(
-    plant: object,
-    *,
-    positive: Sequence[str] = (),
-    non_negative: Sequence[str] = (),
-    finite: Sequence[str] = (),
-) -> None:
-    """Refuse a plant with a parameter outside its range."""
-    for names, requirement in ((positive, "positive and "), (non_negative, "at least 0 and "), (finite, "")):
-        for name in names:
-            value = getattr(plant, name)
-            allowed = value > 0 if names is positive else value >= 0 or names is finite
-            if not (math.isfinite(value) and allowed):
-                raise ArgumentError(f"{name} must be {requirement}finite, got {value}; try the default")
+def corner(*values: float) -> Any:
+    """Return a property: one corner of a box that is the same for all plants of a class."""
+    return property(lambda self: torch.tensor(values, dtype=torch.float64), doc="Corner of the box.")
+
+
+def check_positive(plant: object, *names: str) -> None:
+    """Refuse a plant with a parameter that is not a positive, finite number."""
+    for name in names:
+        if not 0 < (value := getattr(plant, name)) < math.inf:
+            raise ArgumentError(f"{name} must be positive and finite, got {value}; try the default")
 
 
 def check_initial(num_states: int, rng: torch.Generator | None, *, random: bool) -> None:

@@ -1,13 +1,13 @@
 """The linear quadratic regulator of the paper's supplement."""
 
 from dataclasses import dataclass
-from typing import Self, final
+from typing import final
 
 import numpy as np
 import torch
 
 from nopg._checks import check_discount
-from nopg.envs._environment import Environment, check_initial, check_numbers
+from nopg.envs._environment import Environment, check_initial, check_positive
 from nopg.errors import ArgumentError
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -18,64 +18,25 @@ Matrix = tuple[tuple[float, ...], ...]
 class LQR(Environment):
     """Bring the linear system x′ = Ax + Bu to rest and maximise ½ Σₜ γᵗ (xᵀQx + uᵀRu).
 
-    ## Description
-
     Two decoupled, unstable coordinates, x₁′ = 1.2 x₁ + 0.1 u₁ and x₂′ = 1.1 x₂ + 0.2 u₂, each with its own
-    action.
-
-    ## Action Space
-
-    Real numbers without bounds: nothing is clipped, so that a linear controller stays linear. The box is
-    what the collectors sample.
-
-    | Num | Action | Min | Max |
-    |-----|--------|-----|-----|
-    | 0   | `u1`   | −15 | 15  |
-    | 1   | `u2`   | −15 | 15  |
-
-    ## Observation Space
-
-    The state itself, unbounded; the box is what the collectors sample.
-
-    | Num | Observation | Min | Max |
-    |-----|-------------|-----|-----|
-    | 0   | `x1`        | −2  | 2   |
-    | 1   | `x2`        | −2  | 2   |
-
-    ## Rewards
-
-    r = ½(xᵀQx + uᵀRu) with the state *before* the step, Q = −diag(.5, .25) and R = −.01 I. The paper prints
-    R = +.01 I, which rewards large actions without bound; `LQR.as_printed()` gives that problem.
-
-    ## Starting State
-
-    Always (1, 1).
-
-    ## Episode End
-
-    No state is terminal. The paper's data are episodes of 30 steps.
-
-    ## Version History
-
-    * v0: the supplement's regulator with R negative.
+    action. Actions are never clipped, so that a linear controller stays linear. The reward takes the state
+    *before* the step, with Q = −diag(.5, .25) and R = −.01 I. No state is terminal; the paper's data are
+    episodes of 30 steps.
 
     Attributes:
         dynamics: A, shape (d_s, d_s).
         control: B, shape (d_s, d_a).
         state_reward: Q, symmetric, shape (d_s, d_s).
         action_reward: R, symmetric, shape (d_a, d_a).
-        initial_state: x₀, shape (d_s,).
+        initial_state: x₀, shape (d_s,), where every episode starts.
         discount: γ, at least 0 and less than 1.
         state_bound: Half the width of the box of states that the collectors sample, positive.
         action_bound: Half the width of the box of actions that the collectors sample, positive.
 
     Example:
         >>> lqr = LQR()
-        >>> states = lqr.initial(1)
-        >>> lqr.step(states, torch.zeros(1, 2, dtype=torch.float64))
+        >>> lqr.step(lqr.initial(1), torch.zeros(1, 2, dtype=torch.float64))
         tensor([[1.2000, 1.1000]], dtype=torch.float64)
-        >>> LQR.as_printed().action_reward
-        ((0.01, 0.0), (0.0, 0.01))
     """
 
     dynamics: Matrix = ((1.2, 0.0), (0.0, 1.1))
@@ -87,30 +48,23 @@ class LQR(Environment):
     state_bound: float = 2.0
     action_bound: float = 15.0
 
-    @classmethod
-    def as_printed(cls) -> Self:
-        """Return the supplement's problem as printed, R = +.01 I, whose return has no maximum."""
-        return cls(action_reward=((0.01, 0.0), (0.0, 0.01)))
-
     def __post_init__(self) -> None:
         d_s, d_a = len(self.initial_state), len(self.action_reward)
-        shapes = {
-            "initial_state": (d_s,),
-            "dynamics": (d_s, d_s),
-            "control": (d_s, d_a),
-            "state_reward": (d_s, d_s),
-            "action_reward": (d_a, d_a),
-        }
-        for name, shape in shapes.items():
-            _check_array(name, getattr(self, name), shape)
-        for name in ("state_reward", "action_reward"):
+        shapes = {"initial_state": (d_s,), "dynamics": (d_s, d_s), "control": (d_s, d_a)}
+        for name, shape in (shapes | {"state_reward": (d_s, d_s), "action_reward": (d_a, d_a)}).items():
             rows = getattr(self, name)
-            if rows != tuple(zip(*rows, strict=True)):
+            try:
+                array = np.array(rows, dtype=float)
+            except ValueError:
+                raise ArgumentError(f"{name} has rows of different lengths; give the shape {shape}") from None
+            if array.shape != shape or 0 in shape or not np.isfinite(array).all():
+                raise ArgumentError(f"{name} is {rows}; give finite numbers of shape {shape}")
+            if name.endswith("_reward") and not np.array_equal(array, array.T):
                 raise ArgumentError(
                     f"{name} must be symmetric, got {rows}; try half of it plus its transpose"
                 )
         check_discount(self.discount)
-        check_numbers(self, positive=("state_bound", "action_bound"))
+        check_positive(self, "state_bound", "action_bound")
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -152,14 +106,3 @@ class LQR(Environment):
     def applied(self, actions: torch.Tensor) -> torch.Tensor:
         """Return the actions unchanged."""
         return actions
-
-
-def _check_array(name: str, rows: Matrix | tuple[float, ...], shape: tuple[int, ...]) -> None:
-    try:
-        array = np.array(rows, dtype=float)
-    except ValueError:
-        raise ArgumentError(f"{name} has rows of different lengths; give the shape {shape}") from None
-    if array.shape != shape or 0 in shape:
-        raise ArgumentError(f"{name} has shape {array.shape}, but the other matrices need {shape}")
-    if not np.isfinite(array).all():
-        raise ArgumentError(f"{name} holds NaN or infinities; give finite numbers")

@@ -1,14 +1,57 @@
 """Simulated episodes of a controller, and their transitions."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 
+from nopg._stream import Streaming
 from nopg._typing import ArrayLike, as_tensor
 from nopg.data import Transitions
-from nopg.envs._closed_loop import ClosedLoop, ControlLaw
 from nopg.envs._environment import Environment
 from nopg.errors import ArgumentError
+
+ControlLaw = Callable[[torch.Tensor], ArrayLike]
+"""Maps raw states (m, d_s) to actions (m, d_a)."""
+
+
+class ClosedLoop:
+    """The actions of a controller in m episodes side by side, from their start on.
+
+    A controller with derived columns or held values gets the observed columns that it measures, found by
+    name where the environment has all of them, and the actions that the plant really received.
+
+    Args:
+        controller: A function of raw states, or a controller with a memory.
+        state_names: The columns of the observations.
+        episodes: m.
+    """
+
+    def __init__(self, controller: ControlLaw, state_names: Sequence[str], episodes: int) -> None:
+        self._law, given = controller, cast(object, controller)
+        self._stream = (
+            given.stream(batch=episodes) if isinstance(given, Streaming) and given.has_memory else None
+        )
+        self._columns: list[int] | slice = slice(None)
+        if self._stream is not None:
+            measured = self._stream.states.columns.measured
+            if set(measured) <= set(state_names):
+                self._columns = [list(state_names).index(name) for name in measured]
+
+    def __call__(self, observations: torch.Tensor, applied: torch.Tensor | None) -> ArrayLike:
+        """Return actions (m, d_a) at observations (m, d_s).
+
+        Args:
+            observations: The present states of the plants.
+            applied: The actions that the plants received in the last step; None in the first.
+        """
+        if self._stream is None:
+            return self._law(observations)
+        last = None if applied is None else applied.numpy()
+        return self._stream.act(observations[:, self._columns].numpy(), last)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -45,11 +88,7 @@ class Trajectories:
         return self.discounted_returns(1.0)
 
     def discounted_returns(self, discount: float) -> torch.Tensor:
-        """Return Σₜ γᵗ rₜ of each episode, shape (m,).
-
-        Args:
-            discount: γ, between 0 and 1; 1 is allowed because the episodes are finite.
-        """
+        """Return Σₜ γᵗ rₜ of each episode, shape (m,); γ may be 1 because the episodes are finite."""
         return discounted_sums(torch.where(self.alive, self.rewards, 0.0), discount)
 
     def transitions(
@@ -68,8 +107,8 @@ class Trajectories:
         truncated = torch.zeros_like(taken)
         truncated[:, -1] = taken[:, -1] & ~self.terminated[-1]
         numbers = torch.arange(len(taken))[:, None].expand_as(taken)
-
-        return Transitions.from_arrays(
+        return dataset(
+            environment,
             self.states[:-1].transpose(0, 1)[taken],
             self.actions.transpose(0, 1)[taken],
             self.rewards.T[taken],
@@ -77,11 +116,22 @@ class Trajectories:
             terminated=self.terminated.T[taken],
             truncated=truncated[taken],
             episodes=numbers[taken],
-            state_names=environment.state_names,
-            action_names=environment.action_names,
-            angles=environment.angles,
             initial_states=initial_states,
         )
+
+
+def dataset(
+    environment: Environment,
+    states: torch.Tensor,
+    actions: torch.Tensor,
+    rewards: torch.Tensor,
+    next_states: torch.Tensor,
+    **others: Any,
+) -> Transitions:
+    """Return transitions with the names and the angles of an environment."""
+    names = {"state_names": environment.state_names, "action_names": environment.action_names}
+    others |= {**names, "angles": environment.angles}
+    return Transitions.from_arrays(states, actions, rewards, next_states, **others)
 
 
 def discounted_sums(rewards: torch.Tensor, discount: float) -> torch.Tensor:
@@ -156,25 +206,19 @@ def simulate(
 
 
 def _initial_states(
-    environment: Environment,
-    initial_states: ArrayLike | None,
-    num_episodes: int,
-    rng: torch.Generator | None,
+    environment: Environment, given: ArrayLike | None, num_episodes: int, rng: torch.Generator | None
 ) -> torch.Tensor:
-    if initial_states is None:
+    if given is None:
         if num_episodes < 1:
             raise ArgumentError(f"num_episodes must be at least 1, got {num_episodes}")
         return environment.initial(num_episodes, rng=rng)
-
-    start = as_tensor(initial_states)
-    d_s = len(environment.state_names)
-    if start.ndim != 2 or start.shape[1] != d_s or len(start) == 0:
+    start, names = as_tensor(given), environment.state_names
+    shape = tuple(start.shape)
+    if start.ndim != 2 or shape[1] != len(names) or len(start) == 0 or not bool(start.isfinite().all()):
         raise ArgumentError(
-            f"initial_states has shape {tuple(start.shape)}; give one row of {d_s} numbers "
-            f"({', '.join(environment.state_names)}) per episode"
+            f"initial_states has shape {shape}; give one row of {len(names)} finite numbers "
+            f"({', '.join(names)}) per episode"
         )
-    if not bool(start.isfinite().all()):
-        raise ArgumentError("initial_states holds NaN or infinities; give finite numbers")
     if num_episodes not in (1, len(start)):
         raise ArgumentError(
             f"initial_states has {len(start)} rows, one per episode, but num_episodes is {num_episodes}; "

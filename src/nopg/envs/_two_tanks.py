@@ -7,7 +7,7 @@ from typing import final
 
 import torch
 
-from nopg.envs._environment import Environment, check_initial, check_numbers
+from nopg.envs._environment import Environment, check_initial, check_positive, corner
 from nopg.errors import ArgumentError
 
 
@@ -15,8 +15,6 @@ from nopg.errors import ArgumentError
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoTanks(Environment):
     """Bring the lower of two tanks to its set point with a pump that fills the upper one.
-
-    ## Description
 
     A pump fills the upper tank, which drains through a hole into the lower tank, which drains through a hole
     into the sump. By Torricelli's law the flow through a hole of cross-section a at level h is a·√(2gh):
@@ -32,40 +30,13 @@ class TwoTanks(Environment):
     Control Systems Technology 8(3), 456-465): tank 3 above tank 1, with all of pump 2 led into tank 3. Its
     level sensors give 0.50 V/cm, so that 10 V are 20 cm. The limits and the costs are ours.
 
-    ## Action Space
-
-    One voltage, clipped to its bounds. 3 V hold about 10 cm.
-
-    | Num | Action    | Min | Max | Unit |
-    |-----|-----------|-----|-----|------|
-    | 0   | `voltage` | 0   | 10  | V    |
-
-    ## Observation Space
-
-    The state itself: both levels, and the set point of the lower one, which is constant in an episode.
-
-    | Num | Observation | Min | Max | Unit |
-    |-----|-------------|-----|-----|------|
-    | 0   | `upper`     | 0   | 20  | cm   |
-    | 1   | `lower`     | 0   | 20  | cm   |
-    | 2   | `set_point` | 6   | 14  | cm   |
-
-    ## Rewards
-
-    r = −((lower − set_point)² + 0.01·voltage²), with the state *before* the step and the clipped voltage.
-    Holding 10 cm costs 0.09 per step, an error of 1 cm costs 1.
-
-    ## Starting State
-
-    At rest at a level uniform in [6, 14] cm, with a new set point uniform in the same range.
-
-    ## Episode End
-
-    No state is terminal. The plant settles within ten minutes, 60 steps.
-
-    ## Version History
-
-    * v0: the left column of the quadruple-tank process (Johansson 2000).
+    - State: the levels `upper` and `lower`, 0 to 20 cm, and the `set_point` of the lower one, which is
+      constant in an episode.
+    - Action: `voltage`, clipped to 0 to 10 V. 3 V hold about 10 cm.
+    - Reward: −((lower − set_point)² + 0.01·voltage²), with the state *before* the step and the clipped
+      voltage. Holding 10 cm costs 0.09 per step, an error of 1 cm costs 1.
+    - Start: at rest at a random level in the range of set points, with a new set point.
+    - End: no state is terminal. The plant settles within ten minutes, 60 steps.
 
     Attributes:
         upper_area: A_u, cross-section of the upper tank in cm², positive.
@@ -73,13 +44,8 @@ class TwoTanks(Environment):
         upper_outlet: a_u, cross-section of the upper tank's hole in cm², positive.
         lower_outlet: a_l, cross-section of the lower tank's hole in cm², positive.
         pump_gain: k, flow per volt in cm³/(V s), positive.
-        gravity: g in cm/s², positive.
         max_voltage: Bound on the pump's voltage in V, positive.
-        max_level: Height of the tanks in cm, positive.
-        time_step: Seconds between two actions, positive.
-        substeps: Number of Runge-Kutta steps between two actions, at least 1.
         set_points: The lowest and the highest set point of the lower tank in cm, which the pump can hold.
-        effort: Cost of a squared volt, in squared centimetres of error, at least 0.
 
     Example:
         >>> tanks = TwoTanks()
@@ -97,32 +63,22 @@ class TwoTanks(Environment):
     upper_outlet: float = 0.071
     lower_outlet: float = 0.071
     pump_gain: float = 3.35
-    gravity: float = 981.0
     max_voltage: float = 10.0
-    max_level: float = 20.0
-    time_step: float = 10.0
-    substeps: int = 4
     set_points: tuple[float, float] = (6.0, 14.0)
-    effort: float = 0.01
 
+    gravity, max_level, effort = 981.0, 20.0, 0.01  # cm/s², cm, cm² per V²
+    time_step, substeps = 10.0, 4
     state_names = ("upper", "lower", "set_point")
     action_names = ("voltage",)
+    action_low = corner(0.0)  # the pump off
 
     def __post_init__(self) -> None:
-        check_numbers(
-            self,
-            positive=(
-                *("upper_area", "lower_area", "upper_outlet", "lower_outlet", "pump_gain", "gravity"),
-                *("max_voltage", "max_level", "time_step"),
-            ),
-            non_negative=("effort",),
-        )
-        if self.substeps < 1:
-            raise ArgumentError(f"substeps must be at least 1, got {self.substeps}; try 4")
+        check_positive(self, "upper_area", "lower_area", "upper_outlet", "lower_outlet")
+        check_positive(self, "pump_gain", "max_voltage")
         low, high = self.set_points
         if not 0 < low < high < self.max_level:
             raise ArgumentError(
-                f"set_points is {self.set_points}; give 0 < lowest < highest < max_level, {self.max_level:g}"
+                f"set_points is {self.set_points}; give 0 < lowest < highest < {self.max_level:g}"
             )
         if self.voltage_at(high) > self.max_voltage or self.upper_level_at(high) > self.max_level:
             raise ArgumentError(
@@ -138,12 +94,6 @@ class TwoTanks(Environment):
         """Return the level of the upper tank in cm while the lower one is held at a level in cm."""
         return (self.lower_outlet / self.upper_outlet) ** 2 * level
 
-    def time_constants_at(self, level: float) -> tuple[float, float]:
-        """Return the time constants of both tanks in s, linearised at a level of the lower tank in cm."""
-        upper = self.upper_area / self.upper_outlet * math.sqrt(2 * self.upper_level_at(level) / self.gravity)
-        lower = self.lower_area / self.lower_outlet * math.sqrt(2 * level / self.gravity)
-        return upper, lower
-
     @property
     def state_low(self) -> torch.Tensor:
         """Both tanks empty, the lowest set point."""
@@ -153,11 +103,6 @@ class TwoTanks(Environment):
     def state_high(self) -> torch.Tensor:
         """Both tanks full, the highest set point."""
         return torch.tensor([self.max_level, self.max_level, self.set_points[1]], dtype=torch.float64)
-
-    @property
-    def action_low(self) -> torch.Tensor:
-        """The pump off, 0 V."""
-        return torch.zeros(1, dtype=torch.float64)
 
     @property
     def action_high(self) -> torch.Tensor:
@@ -177,14 +122,12 @@ class TwoTanks(Environment):
         dt = self.time_step / self.substeps
         (voltage,) = self.applied(actions).unbind(-1)
         levels = states[..., :2]
-
         for _ in range(self.substeps):
             k_1 = self._rates(levels, voltage)
             k_2 = self._rates(levels + dt / 2 * k_1, voltage)
             k_3 = self._rates(levels + dt / 2 * k_2, voltage)
             k_4 = self._rates(levels + dt * k_3, voltage)
             levels = (levels + dt / 6 * (k_1 + 2 * k_2 + 2 * k_3 + k_4)).clamp(0.0, self.max_level)
-
         return torch.cat([levels, states[..., 2:]], dim=-1)
 
     def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
@@ -231,7 +174,7 @@ def level_controller(
     """
     if not 0 < tuned_at < tanks.max_level:
         raise ArgumentError(f"tuned_at is {tuned_at} cm; give a level between 0 and {tanks.max_level:g}")
-    if closed_loop_time is not None and not (math.isfinite(closed_loop_time) and closed_loop_time > 0):
+    if closed_loop_time is not None and not 0 < closed_loop_time < math.inf:
         raise ArgumentError(f"closed_loop_time is {closed_loop_time} s; give a positive time, or None")
 
     gain, integral_time = _simc(tanks, tuned_at, closed_loop_time)
@@ -253,10 +196,12 @@ def level_controller(
     return voltages
 
 
-def _simc(tanks: TwoTanks, level: float, closed_loop_time: float | None) -> tuple[float, float]:
+def _simc(p: TwoTanks, level: float, closed_loop_time: float | None) -> tuple[float, float]:
     """Return gain in V/cm and integral time in s."""
-    slow, fast = sorted(tanks.time_constants_at(level), reverse=True)
-    lag, delay = slow + fast / 2, (fast + tanks.time_step) / 2
+    upper = p.upper_area / p.upper_outlet * math.sqrt(2 * p.upper_level_at(level) / p.gravity)
+    lower = p.lower_area / p.lower_outlet * math.sqrt(2 * level / p.gravity)
+    slow, fast = max(upper, lower), min(upper, lower)
+    lag, delay = slow + fast / 2, (fast + p.time_step) / 2
     closed = delay if closed_loop_time is None else closed_loop_time
-    plant_gain = 2 * level / tanks.voltage_at(level)  # h = (k·V/a)²/(2g) at rest, so that dh/dV = 2h/V
+    plant_gain = 2 * level / p.voltage_at(level)  # h = (k·V/a)²/(2g) at rest, so that dh/dV = 2h/V
     return lag / (plant_gain * (closed + delay)), min(lag, 4 * (closed + delay))

@@ -12,8 +12,7 @@ from nopg._seeding import generator
 from nopg._typing import as_tensor
 from nopg.data import Schema
 from nopg.envs import ControlLaw, Environment, simulate
-from nopg.envs._closed_loop import ClosedLoop
-from nopg.envs._simulate import discounted_sums
+from nopg.envs._simulate import ClosedLoop, discounted_sums
 from nopg.errors import ArgumentError
 from nopg.evaluation._control_law import control_law
 

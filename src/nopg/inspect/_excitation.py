@@ -46,8 +46,8 @@ class ActionExcitation:
             same, in units of the spread of the state column's step; of the column where it is largest.
         column: That column.
         size: Largest step to either side of a test signal, added to the action, that would remove the doubt:
-            a new step in every row, uniform, as those of `nopg.envs.StepTest`. Steps of two levels would
-            not do: a quadratic effect looks like a constant under them.
+            a new step in every row, uniform. Steps of two levels would not do: a quadratic effect looks like
+            a constant under them.
         num_rows: Number of rows that this takes.
     """
 

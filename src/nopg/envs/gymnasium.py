@@ -1,4 +1,11 @@
-"""Plants as Gymnasium environments: episodes, spaces, seeds, frames, and registered ids."""
+"""Plants as Gymnasium environments; importing this module registers `nopg/…-v0`.
+
+`gymnasium.make` imports it from the name before the colon:
+
+    >>> import gymnasium
+    >>> gymnasium.make("nopg.envs.gymnasium:nopg/MountainCar-v0").spec.max_episode_steps
+    500
+"""
 
 from typing import Any, ClassVar, Literal
 
@@ -8,12 +15,7 @@ import torch
 
 from nopg._seeding import generator
 from nopg._typing import as_tensor
-from nopg.envs._cart_pole import CartPole
-from nopg.envs._environment import Environment
-from nopg.envs._lqr import LQR
-from nopg.envs._mountain_car import MountainCar
-from nopg.envs._pendulum import Pendulum
-from nopg.envs._two_tanks import TwoTanks
+from nopg.envs import LQR, CartPole, Environment, MountainCar, Pendulum, TwoTanks
 from nopg.errors import ArgumentError, MissingExtraError
 
 try:
@@ -21,7 +23,8 @@ try:
 except ImportError:
     raise MissingExtraError("gymnasium", "gymnasium") from None
 
-RenderMode = Literal["rgb_array"]
+__all__ = ["GymnasiumEnvironment"]
+
 Vector = npt.NDArray[np.float64]
 
 
@@ -56,16 +59,14 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}  # type: ignore[misc]
 
-    def __init__(self, environment: Environment, *, render_mode: RenderMode | None = None) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
+    def __init__(self, environment: Environment, *, render_mode: Literal["rgb_array"] | None = None) -> None:
+        if render_mode not in (None, "rgb_array"):
             raise ArgumentError(f"render_mode must be 'rgb_array', got {render_mode!r}")
-        self.environment = environment
-        self.render_mode = render_mode
-        self._state: torch.Tensor | None = None
-        self._shown: list[torch.Tensor] = []
-
-        dimensions = (len(environment.state_names),)
-        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, dimensions, np.float64)
+        self.environment, self.render_mode = environment, render_mode
+        self._states: list[torch.Tensor] = []  # of the episode, each (1, d_s)
+        self.observation_space = gymnasium.spaces.Box(
+            -np.inf, np.inf, (len(environment.state_names),), np.float64
+        )
         low, high = environment.action_low.numpy(), environment.action_high.numpy()
         self.action_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
 
@@ -76,43 +77,31 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
         super().reset(seed=seed)
         rng = generator(int(self.np_random.integers(2**63)), "initial states")
         state, names = (options or {}).get("state"), self.environment.state_names
-        self._state = (
-            self.environment.initial(1, rng=rng)
-            if state is None
-            else _row(state, names, "the state to start in")
-        )
-        self._shown = [self._state[0]]
-        return _observation(self._state), {}
+        drawn = state is None
+        start = self.environment.initial(1, rng=rng) if drawn else _row(state, names, "the state to start in")
+        self._states = [start]
+        return start[0].numpy().copy(), {}
 
     def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
         """Apply an action; returns observation (d_s,), reward, terminated, truncated (False) and info."""
-        if self._state is None:
-            raise gymnasium.error.ResetNeeded("there is no episode yet; call reset() before step()")
-        s, a = (
-            self._state,
-            self.environment.applied(_row(action, self.environment.action_names, "the action")),
-        )
-
-        s_next = self.environment.step(s, a)
-        reward = self.environment.reward(s, a, s_next).item()
-        terminated = bool(self.environment.terminal(s_next).item())
-
-        self._state = s_next
-        self._shown.append(s_next[0])
-        return _observation(s_next), reward, terminated, False, {"applied_action": a[0].numpy().copy()}
+        plant, s = self.environment, self._now()
+        a = plant.applied(_row(action, plant.action_names, "the action"))
+        s_next = plant.step(s, a)
+        self._states.append(s_next)
+        reward, terminated = plant.reward(s, a, s_next).item(), bool(plant.terminal(s_next).item())
+        return s_next[0].numpy().copy(), reward, terminated, False, {"applied_action": a[0].numpy().copy()}
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return a frame (400, 600, 3) with the states of the episode so far; nothing without a mode."""
         if self.render_mode is None:
             return None
-        if self._state is None:
-            raise gymnasium.error.ResetNeeded("there is nothing to draw yet; call reset() before render()")
+        self._now()
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ImportError:
             raise MissingExtraError("matplotlib", "figures") from None
-        names, states = self.environment.state_names, torch.stack(self._shown).numpy()
+        names, states = self.environment.state_names, torch.cat(self._states).numpy()
         canvas: Any = FigureCanvasAgg(Figure(figsize=(6, 4), dpi=100, layout="constrained"))
         panels = canvas.figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
         for axes, name, column in zip(panels, names, states.T, strict=True):
@@ -122,10 +111,10 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
         canvas.draw()
         return np.asarray(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()
 
-
-def _observation(states: torch.Tensor) -> Vector:
-    observation: Vector = states[0].numpy().copy()
-    return observation
+    def _now(self) -> torch.Tensor:
+        if not self._states:
+            raise gymnasium.error.ResetNeeded("there is no episode yet; call reset() first")
+        return self._states[-1]
 
 
 def _row(values: Any, names: tuple[str, ...], what: str) -> torch.Tensor:
@@ -136,42 +125,24 @@ def _row(values: Any, names: tuple[str, ...], what: str) -> torch.Tensor:
     return row[None].clone()
 
 
-_PLANTS: dict[str, type[Environment]] = {
-    plant.__name__: plant for plant in (CartPole, LQR, MountainCar, Pendulum, TwoTanks)
+# Plant and length of an episode: that of the paper's evaluations or data, if any.
+_PLANTS: dict[str, tuple[type[Environment], int]] = {
+    "CartPole": (CartPole, 10_000),
+    "LQR": (LQR, 30),
+    "MountainCar": (MountainCar, 500),
+    "Pendulum": (Pendulum, 500),
+    "TwoTanks": (TwoTanks, 60),
 }
 
 
-def make(plant: str, *, render_mode: RenderMode | None = None, **settings: Any) -> GymnasiumEnvironment:
-    """Return a plant by the name of its class as a Gymnasium environment; settings are its attributes."""
-    return GymnasiumEnvironment(_PLANTS[plant](**settings), render_mode=render_mode)
+def _make(
+    plant: str, *, render_mode: Literal["rgb_array"] | None = None, **settings: Any
+) -> GymnasiumEnvironment:
+    """Return a plant by name; settings are its attributes."""
+    return GymnasiumEnvironment(_PLANTS[plant][0](**settings), render_mode=render_mode)
 
 
-# Id → plant, settings, and the length of an episode: that of the paper's evaluations or data, if any.
-_IDS: dict[str, tuple[str, dict[str, Any], int]] = {
-    "nopg/Pendulum-v0": ("Pendulum", {}, 500),
-    "nopg/PendulumUpright-v0": ("Pendulum", {"start": "upright"}, 500),
-    "nopg/LQR-v0": ("LQR", {}, 30),
-    "nopg/CartPole-v0": ("CartPole", {"rate": 50.0}, 10_000),
-    "nopg/CartPole500Hz-v0": ("CartPole", {"rate": 500.0}, 10_000),
-    "nopg/MountainCar-v0": ("MountainCar", {}, 500),
-    "nopg/TwoTanks-v0": ("TwoTanks", {}, 60),
-}
-
-
-def register() -> None:
-    """Register the plants with Gymnasium as `nopg/…-v0`; a second call changes nothing.
-
-    Example:
-        >>> register()
-        >>> env = gymnasium.make("nopg/MountainCar-v0")
-        >>> env.spec.max_episode_steps
-        500
-    """
-    for name, (plant, settings, steps) in _IDS.items():
-        if name not in gymnasium.registry:
-            gymnasium.register(
-                name,
-                f"{__name__}:make",
-                max_episode_steps=steps,
-                kwargs={"plant": plant, **settings},
-            )
+for _name, (_, _steps) in _PLANTS.items():
+    gymnasium.register(
+        f"nopg/{_name}-v0", f"{__name__}:_make", max_episode_steps=_steps, kwargs={"plant": _name}
+    )

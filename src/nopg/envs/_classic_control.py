@@ -1,0 +1,261 @@
+"""Pendulum, cart-pole and mountain car: the paper's tasks of classic control."""
+
+import math
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, final, get_args
+
+import torch
+
+from nopg.envs._environment import Environment, check_initial, check_positive, corner
+from nopg.errors import ArgumentError
+
+Start = Literal["hanging", "upright", "random"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pendulum(Environment):
+    """Swing a rod up with a motor too weak to lift it, and keep it up.
+
+    A uniform rod of 1 kg and 1 m turns in a vertical plane about one end, where a motor applies a torque. The
+    motor cannot raise the hanging rod directly; it must swing it back and forth first. The angular
+    acceleration is 3g/(2l)·sin(angle) + 3/(ml²)·torque with g = 10 m/s², integrated by one semi-implicit
+    Euler step of 0.05 s, as in Gymnasium's `Pendulum-v1`.
+
+    - State: `angle` in rad, 0 upright and ±π hanging; its period is 2π, and it is never wrapped, so it counts
+      turns. `velocity` in rad/s, within ±8.
+    - Action: `torque` in N m, clipped to ±2.
+    - Reward: −(angle² + 0.1·velocity² + 0.001·torque²), between −16.28 and 0, with the state *before* the
+      step, its angle wrapped to [−π, π), and the clipped torque.
+    - End: no state is terminal. Gymnasium truncates after 200 steps, the paper's evaluations after 500.
+
+    Attributes:
+        start: Initial state of an episode: "hanging" is (π, 0), the paper's task; "upright" is (0, 0);
+            "random" is Gymnasium's, the angle uniform in [−π, π] and the velocity in [−1, 1].
+
+    Example:
+        >>> pendulum = Pendulum()
+        >>> states = pendulum.initial(1)
+        >>> torques = torch.tensor([[5.0]], dtype=torch.float64)  # clipped to 2
+        >>> next_states = pendulum.step(states, torques)
+        >>> [round(number, 4) for number in next_states[0].tolist()]
+        [3.1566, 0.3]
+        >>> round(pendulum.reward(states, torques, next_states).item(), 4)
+        -9.8736
+    """
+
+    start: Start = "hanging"
+
+    gravity, mass, length, time_step, max_speed = 10.0, 1.0, 1.0, 0.05, 8.0
+    state_names = ("angle", "velocity")
+    action_names = ("torque",)
+    angles = MappingProxyType({"angle": 2 * math.pi})
+    state_high, action_high = corner(math.pi, max_speed), corner(2.0)
+
+    def __post_init__(self) -> None:
+        if self.start not in get_args(Start):
+            raise ArgumentError(f"start must be one of {', '.join(get_args(Start))}; got {self.start!r}")
+
+    def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
+        """Return initial states (num_states, 2); `start="random"` needs a generator."""
+        check_initial(num_states, rng, random=self.start == "random")
+        if self.start != "random":
+            angle = math.pi if self.start == "hanging" else 0.0
+            return torch.tensor([[angle, 0.0]], dtype=torch.float64).repeat(num_states, 1)
+        high = torch.tensor([math.pi, 1.0], dtype=torch.float64)
+        return high * (2 * torch.rand(num_states, 2, dtype=torch.float64, generator=rng) - 1)
+
+    def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return the states (m, 2) one time step later: velocity first, then the angle with the new one."""
+        angle, velocity = states.unbind(-1)
+        (torque,) = self.applied(actions).unbind(-1)
+        inertia = self.mass * self.length**2
+        acceleration = 3 * self.gravity / (2 * self.length) * torch.sin(angle) + 3 / inertia * torque
+        velocity = (velocity + acceleration * self.time_step).clamp(-self.max_speed, self.max_speed)
+        return torch.stack([angle + velocity * self.time_step, velocity], dim=-1)
+
+    def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
+        """Return the rewards (m,), which depend on the state before the step and the clipped torque."""
+        del next_states  # required by the interface
+        angle, velocity = states.unbind(-1)
+        (torque,) = self.applied(actions).unbind(-1)
+        angle = torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+        return -(angle**2 + 0.1 * velocity**2 + 0.001 * torque**2)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CartPole(Environment):
+    """Keep a pole upright by driving the cart under it.
+
+    Quanser's cart on a track carries a pole that turns freely; a motor with a rack and pinion drives it. A
+    voltage V gives the force F = K_g K_t/(R_m r_mp)·(V − K_g K_m/r_mp·velocity), and with α the angle from
+    upright
+
+        (m_p + J_eq)·ẍ − m_p l cos α·α̈      = F − B_eq·ẋ − m_p l sin α·α̇²
+        −m_p l cos α·ẍ + (J_p + m_p l²)·α̈   = −B_p·α̇ + m_p l g sin α
+
+    with the constants of the public simulator, which writes θ = α + π. Each action is one semi-implicit Euler
+    step, coarse at 50 Hz; `substeps=10` integrates at the 500 Hz of that simulator. There the last term of
+    the first equation has the other sign (`corrected=False`), so that a free pole gains energy. Within the
+    limits the term is near 0.01 N, against 1.7 N per volt, so it hardly matters.
+
+    - State: `position` in m, `angle` in rad, 0 upright, positive to the left, with period 2π and never
+      wrapped, `velocity` in m/s, `angular_velocity` in rad/s. The collectors sample the limits of the task,
+      1 m/s and 3 rad/s.
+    - Action: `voltage`, clipped.
+    - Reward: cos(angle) of the state *before* the step, so that 10⁴ steps, the paper's, return at most 10⁴.
+    - Start: at rest in the middle, with a random angle. The public simulator starts within 0.1 rad.
+    - End: the angle beyond its limit (0.25 rad in the public simulator), or the cart beyond ±0.307 m, 10 cm
+      before the end of the track.
+
+    Attributes:
+        rate: Actions per second, in Hz, positive; 50 and 500 are usual.
+        substeps: Number of Euler steps between two actions, at least 1.
+        corrected: Whether the centrifugal force has its true sign; False is the public simulator's.
+        max_voltage: Bound on the motor's voltage in V, positive; the paper's policies stay within 5.
+        angle_limit: Largest angle from upright in rad, positive.
+        start_angle: Largest initial angle from upright in rad, at least 0, below angle_limit.
+    """
+
+    rate: float = 50.0
+    substeps: int = 1
+    corrected: bool = True
+    max_voltage: float = 24.0
+    angle_limit: float = math.radians(3.0)
+    start_angle: float = math.radians(1.5)
+
+    gravity = 9.81
+    pole_mass, pole_length, pole_damping = 0.127, 0.3365 / 2, 0.0024  # m_p, l, B_p
+    cart_mass, cart_damping = 0.37, 5.4  # m_c, B_eq
+    gear_ratio, rotor_inertia, pinion_radius = 3.71, 3.9e-7, 6.35e-3  # K_g, J_m, r_mp
+    resistance, motor_constant = 2.6, 0.00767  # R_m; K_t in N m/A and K_m in V s/rad
+    position_limit = 0.307
+    # J_eq = m_c + K_g² J_m / r_mp² in kg, K_g K_t / (R_m r_mp) in N/V, K_g K_m / r_mp in V s/m
+    moving_mass = cart_mass + gear_ratio**2 * rotor_inertia / pinion_radius**2
+    force_per_volt = gear_ratio * motor_constant / (resistance * pinion_radius)
+    back_emf = gear_ratio * motor_constant / pinion_radius
+    state_names = ("position", "angle", "velocity", "angular_velocity")
+    action_names = ("voltage",)
+    angles = MappingProxyType({"angle": 2 * math.pi})
+
+    def __post_init__(self) -> None:
+        check_positive(self, "rate", "substeps", "max_voltage", "angle_limit")
+        if not 0 <= self.start_angle < self.angle_limit:
+            raise ArgumentError(
+                f"start_angle is {self.start_angle:.4g} rad; give 0 or more, and less than angle_limit, "
+                f"{self.angle_limit:.4g} rad, where the episode ends"
+            )
+
+    @property
+    def state_high(self) -> torch.Tensor:
+        """The upper corner of the box: the limits of the task, 1 m/s and 3 rad/s."""
+        return torch.tensor([self.position_limit, self.angle_limit, 1.0, 3.0], dtype=torch.float64)
+
+    @property
+    def action_high(self) -> torch.Tensor:
+        """The largest voltage, max_voltage; positive is to the right."""
+        return torch.tensor([self.max_voltage], dtype=torch.float64)
+
+    def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
+        """Return states at rest (num_states, 4) near upright; needs a generator unless start_angle is 0."""
+        check_initial(num_states, rng, random=self.start_angle > 0)
+        states = torch.zeros(num_states, 4, dtype=torch.float64)
+        if self.start_angle > 0:
+            draws = torch.rand(num_states, dtype=torch.float64, generator=rng)
+            states[:, 1] = self.start_angle * (2 * draws - 1)
+        return states
+
+    def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return the states (m, 4) at the next action."""
+        dt = 1 / (self.rate * self.substeps)
+        position, angle, velocity, spin = states.unbind(-1)
+        (voltage,) = self.applied(actions).unbind(-1)
+        for _ in range(self.substeps):
+            acceleration, angular = self._accelerations(angle, velocity, spin, voltage)
+            velocity, spin = velocity + dt * acceleration, spin + dt * angular
+            position, angle = position + dt * velocity, angle + dt * spin
+        return torch.stack([position, angle, velocity, spin], dim=-1)
+
+    def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
+        """Return the rewards (m,), the cosine of the angle before the step."""
+        del actions, next_states  # required by the interface
+        return torch.cos(states[..., 1])
+
+    def terminal(self, next_states: torch.Tensor) -> torch.Tensor:
+        """Return booleans (m,): where the pole or the cart is beyond its limit."""
+        position, angle = next_states[..., 0], next_states[..., 1]
+        return (position.abs() > self.position_limit) | (angle.abs() > self.angle_limit)
+
+    def _accelerations(
+        self, angle: torch.Tensor, velocity: torch.Tensor, spin: torch.Tensor, voltage: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Solve the two equations of motion for the accelerations of cart and pole, each (m,)."""
+        moment = self.pole_mass * self.pole_length  # m_p l
+        inertia = self.pole_length**2 * self.pole_mass / 3  # J_p, of a uniform rod about its centre
+        force = self.force_per_volt * (voltage - self.back_emf * velocity)
+
+        cart, pole = self.pole_mass + self.moving_mass, inertia + moment * self.pole_length
+        coupling = -moment * torch.cos(angle)
+        centrifugal = moment * torch.sin(angle) * spin**2
+        push = force - self.cart_damping * velocity + (-centrifugal if self.corrected else centrifugal)
+        tip = moment * self.gravity * torch.sin(angle) - self.pole_damping * spin
+
+        determinant = cart * pole - coupling**2
+        return (pole * push - coupling * tip) / determinant, (cart * tip - coupling * push) / determinant
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountainCar(Environment):
+    """Drive a car out of a valley with an engine too weak for the slope.
+
+    A car rolls on the road sin(3·position) and accelerates either way. The engine cannot climb the right hill
+    from rest: the car must first back up the left one. In each step the velocity changes by
+    0.0015·throttle − 0.0025·cos(3·position), then the position by the new velocity; both are clipped to their
+    bounds, and the velocity is 0 after the car hits the wall on the left. Gymnasium's
+    `MountainCarContinuous-v0` rounds its state to float32 after every step; this task keeps float64, and one
+    step agrees to that rounding.
+
+    - State: `position` within [−1.2, 0.6] and `velocity` within ±0.07.
+    - Action: `throttle`, clipped to ±1.
+    - Reward: −1 for every step, the last one included.
+    - Start: at rest, with the position uniform in [−0.6, −0.4], around the bottom of the valley.
+    - End: the goal, position at least 0.45 with a velocity of at least 0. The paper's demonstrations are
+      truncated after 500 steps and Gymnasium's episodes after 999.
+    """
+
+    power, gravity, max_speed = 0.0015, 0.0025, 0.07
+    min_position, max_position = -1.2, 0.6
+    goal_position, goal_velocity = 0.45, 0.0
+    state_names = ("position", "velocity")
+    action_names = ("throttle",)
+    state_low, state_high = corner(min_position, -max_speed), corner(max_position, max_speed)
+    action_high = corner(1.0)
+
+    def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
+        """Return states at rest (num_states, 2) around the bottom of the valley; needs a generator."""
+        check_initial(num_states, rng, random=True)
+        position = -0.6 + 0.2 * torch.rand(num_states, dtype=torch.float64, generator=rng)
+        return torch.stack([position, torch.zeros_like(position)], dim=-1)
+
+    def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return the states (m, 2) one step later: velocity first, then the position with the new one."""
+        position, velocity = states.unbind(-1)
+        (throttle,) = self.applied(actions).unbind(-1)
+        velocity = velocity + (throttle * self.power - self.gravity * torch.cos(3 * position))
+        velocity = velocity.clamp(-self.max_speed, self.max_speed)
+        position = (position + velocity).clamp(self.min_position, self.max_position)
+        hits_wall = (position == self.min_position) & (velocity < 0)
+        return torch.stack([position, torch.where(hits_wall, 0.0, velocity)], dim=-1)
+
+    def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
+        """Return −1 for each transition, shape (m,)."""
+        del actions, next_states  # required by the interface
+        return -torch.ones(states.shape[:-1], dtype=torch.float64)
+
+    def terminal(self, next_states: torch.Tensor) -> torch.Tensor:
+        """Return booleans (m,): which states have reached the goal."""
+        position, velocity = next_states.unbind(-1)
+        return (position >= self.goal_position) & (velocity >= self.goal_velocity)

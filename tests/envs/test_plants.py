@@ -1,0 +1,483 @@
+"""Every plant against a second implementation, by hand, and the promises that all plants make."""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+from nopg._seeding import generator
+from nopg.envs import LQR, CartPole, Environment, MountainCar, Pendulum, TwoTanks, level_controller, simulate
+from nopg.errors import ArgumentError
+
+PLANTS = [Pendulum(start="random"), CartPole(), MountainCar(), LQR(), TwoTanks()]
+CLIPPED = [plant for plant in PLANTS if not isinstance(plant, LQR)]
+
+Tensor = torch.Tensor
+
+
+def tensor(*rows: Any) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def drawn(low: list[float], high: list[float], count: int, seed: int = 0) -> Tensor:
+    """Rows drawn uniformly from a box."""
+    return torch.as_tensor(np.random.default_rng(seed).uniform(low, high, size=(count, len(low))))
+
+
+def rows_of(plant: Environment, count: int = 20) -> tuple[Tensor, Tensor]:
+    """States in the box, and actions up to half its width beyond it."""
+    middle, half = (plant.action_low + plant.action_high) / 2, (plant.action_high - plant.action_low) / 2
+    states = drawn(plant.state_low.tolist(), plant.state_high.tolist(), count)
+    return states, drawn((middle - 1.5 * half).tolist(), (middle + 1.5 * half).tolist(), count, seed=1)
+
+
+# What all plants promise.
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_no_method_changes_its_inputs_and_the_same_call_gives_the_same_answer(plant: Environment) -> None:
+    states, actions = rows_of(plant)
+    before = states.clone(), actions.clone()
+    next_states = plant.step(states, actions)
+    after = next_states.clone()
+    plant.reward(states, actions, next_states)
+    plant.terminal(next_states)
+    assert torch.equal(states, before[0])
+    assert torch.equal(actions, before[1])
+    assert torch.equal(next_states, after)
+    assert torch.equal(plant.step(states, actions), after)
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_batch_equals_its_rows_one_by_one(plant: Environment) -> None:
+    states, actions = rows_of(plant)
+    together = plant.step(states, actions)
+    alone = torch.cat([plant.step(states[i : i + 1], actions[i : i + 1]) for i in range(len(states))])
+    # A few units in the last place: vectorised sines may round differently.
+    torch.testing.assert_close(alone, together, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("plant", CLIPPED)
+def test_an_action_beyond_the_bounds_acts_as_the_bound(plant: Environment) -> None:
+    states, actions = rows_of(plant)
+    clipped = plant.applied(actions)
+    assert bool((clipped != actions).any())
+    assert bool(((clipped >= plant.action_low) & (clipped <= plant.action_high)).all())
+    assert torch.equal(plant.step(states, actions), plant.step(states, clipped))
+    after = plant.step(states, actions)
+    assert torch.equal(plant.reward(states, actions, after), plant.reward(states, clipped, after))
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_names_boxes_and_starts_agree(plant: Environment) -> None:
+    starts = plant.initial(1000, rng=generator(0))
+    assert starts.dtype == torch.float64
+    assert starts.shape == (1000, len(plant.state_names))
+    assert plant.state_low.shape == plant.state_high.shape == (len(plant.state_names),)
+    assert plant.action_low.shape == plant.action_high.shape == (len(plant.action_names),)
+    assert bool(((starts >= plant.state_low) & (starts <= plant.state_high)).all())
+    assert not bool(plant.terminal(starts).any())
+    assert set(plant.angles) <= set(plant.state_names)
+    assert torch.equal(starts, plant.initial(1000, rng=generator(0)))
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_changing_a_returned_bound_does_not_change_the_plant(plant: Environment) -> None:
+    plant.action_high.zero_()
+    assert bool((plant.action_high > 0).all())
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_impossible_starts_are_refused(plant: Environment) -> None:
+    with pytest.raises(ArgumentError, match="num_states"):
+        plant.initial(0, rng=generator(0))
+    if not isinstance(plant, LQR):
+        with pytest.raises(ArgumentError, match="pass rng or seed"):
+            plant.initial(1)
+
+
+@given(turns=st.integers(-5, 5), angle=st.floats(-3.0, 3.0), speed=st.floats(-8.0, 8.0))
+def test_whole_turns_change_nothing_but_the_angle(turns: int, angle: float, speed: float) -> None:
+    turned = turns * 2 * math.pi
+    for plant, rows in (
+        (Pendulum(), tensor([angle, speed], [angle + turned, speed])),
+        (CartPole(), tensor([0.1, angle, 0.2, speed], [0.1, angle + turned, 0.2, speed])),
+    ):
+        actions = torch.ones(2, 1, dtype=torch.float64)
+        after = plant.step(rows, actions)
+        rewards = plant.reward(rows, actions, after)
+        moved = after[1] - after[0] - (rows[1] - rows[0])
+        # Adding 5·2π costs the angle about 10⁻¹⁴, times accelerations of order 10².
+        assert moved.abs().max().item() < 1e-12
+        assert rewards[1].item() == pytest.approx(rewards[0].item(), abs=1e-12)
+
+
+def test_an_environment_is_abstract() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        cast(Any, Environment)()
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [(CartPole, "rate"), (CartPole, "max_voltage"), (TwoTanks, "pump_gain"), (LQR, "state_bound")],
+)
+def test_impossible_parameters_are_refused_by_name(plant: Any, name: str, value: float) -> None:
+    with pytest.raises(ArgumentError, match=name):
+        plant(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("plant", "settings", "message"),
+    [
+        (Pendulum, {"start": "sideways"}, "sideways"),
+        (CartPole, {"substeps": 0}, "substeps"),
+        (CartPole, {"start_angle": 0.06}, "start_angle"),
+        (CartPole, {"start_angle": -0.01}, "start_angle"),
+        (LQR, {"dynamics": ((1.0, 0.0),)}, "dynamics is"),
+        (LQR, {"control": ((1.0,), (1.0, 2.0))}, "control has rows of different lengths"),
+        (LQR, {"state_reward": ((-1.0, 0.2), (0.0, -1.0))}, "state_reward must be symmetric"),
+        (LQR, {"action_reward": ((math.nan, 0.0), (0.0, -1.0))}, "action_reward is"),
+        (LQR, {"initial_state": ()}, "initial_state is"),
+        (LQR, {"discount": 1.0}, "discount"),
+        (TwoTanks, {"set_points": (8.0, 6.0)}, "set_points"),
+        (TwoTanks, {"set_points": (6.0, 25.0)}, "set_points"),
+        (TwoTanks, {"max_voltage": 3.0}, "cannot be held: it needs 3.51 V"),
+        (TwoTanks, {"upper_outlet": 0.05}, "28.2 cm in the upper tank"),
+    ],
+)
+def test_impossible_settings_are_refused(plant: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        plant(**settings)
+
+
+# The pendulum.
+
+
+def test_ten_thousand_random_steps_of_the_pendulum_equal_gymnasiums() -> None:
+    pendulum, env = Pendulum(), cast(Any, gymnasium.make("Pendulum-v1").unwrapped)
+    states, actions = drawn([-20.0, -8.0], [20.0, 8.0], 10_000), drawn([-3.0], [3.0], 10_000, seed=1)
+    next_states = pendulum.step(states, actions)
+    rewards = pendulum.reward(states, actions, next_states)
+    expected, paid = [], []
+    for state, action in zip(states.numpy(), actions.numpy(), strict=True):
+        env.state = state.copy()
+        paid.append(env.step(action)[1])
+        expected.append(env.state)  # the observation is float32, the state is not
+    # Rounding of one step at |angle| ≤ 20 is below 10⁻¹⁴.
+    np.testing.assert_allclose(next_states, np.array(expected), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(rewards, paid, rtol=0, atol=1e-12)
+    assert not bool(pendulum.terminal(next_states).any())
+
+
+def test_a_step_of_the_pendulum_by_hand() -> None:
+    # sin(π/2) = 1: velocity 1 + (15 + 3·0.5)·0.05 = 1.825, angle π/2 + 1.825·0.05.
+    states, actions = tensor([math.pi / 2, 1.0]), tensor([0.5])
+    after = Pendulum().step(states, actions)
+    assert after[0].tolist() == pytest.approx([math.pi / 2 + 0.09125, 1.825], abs=1e-14)
+    reward = Pendulum().reward(states, actions, after).item()
+    assert reward == pytest.approx(-(math.pi**2 / 4 + 0.1 + 0.00025), abs=1e-14)
+
+
+def test_the_angle_is_not_wrapped_in_the_state() -> None:
+    assert Pendulum().step(tensor([3.1, 8.0]), tensor([0.0]))[0, 0].item() > math.pi
+
+
+def test_starts_of_the_pendulum_hang_stand_or_fill_gymnasiums_box() -> None:
+    assert Pendulum().initial(2).tolist() == [[math.pi, 0.0]] * 2
+    assert Pendulum(start="upright").initial(1).tolist() == [[0.0, 0.0]]
+    states = Pendulum(start="random").initial(2000, rng=generator(0))
+    # The extremes of 2000 uniform draws miss the ends by a few thousandths of the range.
+    assert states.amax(0).tolist() == pytest.approx([math.pi, 1.0], rel=0.01)
+    assert states.amin(0).tolist() == pytest.approx([-math.pi, -1.0], rel=0.01)
+
+
+def test_dynamics_are_differentiable_in_the_action() -> None:
+    actions = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+    velocity = Pendulum().step(Pendulum().initial(1), actions)[0, 1]
+    (slope,) = torch.autograd.grad(velocity, actions)
+    assert slope.item() == pytest.approx(0.15)  # 3/(ml²)·dt
+
+
+# The cart-pole.
+
+
+def cart_step(state: list[float], voltage: float, dt: float, sign: float) -> list[float]:
+    """One semi-implicit Euler step in the Quanser convention, θ = π upright, by Cramer's rule."""
+    position, theta, velocity, spin = state[0], state[1] + math.pi, state[2], state[3]
+    m_p, length, k_g, j_m, r_mp, r_m, k_t = 0.127, 0.3365 / 2, 3.71, 3.9e-7, 6.35e-3, 2.6, 0.00767
+    j_eq, j_p = 0.37 + k_g**2 * j_m / r_mp**2, length**2 * m_p / 3
+
+    voltage = max(-24.0, min(24.0, voltage))
+    force = k_g * k_t / (r_m * r_mp) * (voltage - k_g * k_t * velocity / r_mp)
+    a, b, d = m_p + j_eq, m_p * length * math.cos(theta), j_p + m_p * length**2
+    e = force - 5.4 * velocity + sign * m_p * length * math.sin(theta) * spin**2
+    f = -0.0024 * spin - m_p * length * 9.81 * math.sin(theta)
+    velocity += dt * (e * d - b * f) / (a * d - b * b)
+    spin += dt * (a * f - b * e) / (a * d - b * b)
+    return [position + dt * velocity, theta + dt * spin - math.pi, velocity, spin]
+
+
+@pytest.mark.parametrize(
+    ("rate", "substeps", "corrected"), [(500.0, 1, True), (50.0, 3, True), (50.0, 1, False)]
+)
+def test_ten_thousand_random_steps_equal_one_cart_at_a_time(
+    rate: float, substeps: int, corrected: bool
+) -> None:
+    cart_pole = CartPole(rate=rate, substeps=substeps, corrected=corrected)
+    states = drawn([-0.4, -4.0, -1.0, -3.0], [0.4, 4.0, 1.0, 3.0], 10_000)
+    actions = drawn([-30.0], [30.0], 10_000, seed=1)
+    expected = []
+    for row, voltage in zip(states.tolist(), actions[:, 0].tolist(), strict=True):
+        state = row
+        for _ in range(substeps):
+            state = cart_step(state, voltage, 1 / (rate * substeps), 1.0 if corrected else -1.0)
+        expected.append(state)
+    # Accelerations of order 10² over 0.02 s round below 10⁻¹³; adding π costs 10⁻¹⁵.
+    np.testing.assert_allclose(cart_pole.step(states, actions), expected, rtol=0, atol=1e-12)
+
+
+def balancing(cart_pole: CartPole) -> Callable[[Tensor], Tensor]:
+    """The public simulator's feedback: force for an acceleration, with the back-EMF compensated."""
+    gains = torch.tensor([41.0, -200.0, 55.0, -16.0], dtype=torch.float64)
+    volts = CartPole.moving_mass / CartPole.force_per_volt
+    return lambda states: (volts * (states @ gains) + CartPole.back_emf * states[:, 2])[:, None]
+
+
+@pytest.mark.parametrize(
+    "cart_pole",
+    [CartPole(rate=500.0), CartPole(substeps=10), CartPole(corrected=False), CartPole(max_voltage=5.0)],
+)
+def test_feedback_balances_the_pole_from_anywhere_inside_the_limit(cart_pole: CartPole) -> None:
+    starts = torch.zeros(21, 4, dtype=torch.float64)
+    starts[:, 1] = torch.linspace(-0.99, 0.99, 21) * cart_pole.angle_limit
+    steps = round(10 * cart_pole.rate)
+    episodes = simulate(cart_pole, balancing(cart_pole), steps=steps, initial_states=starts)
+    assert not bool(episodes.terminated.any())
+    assert episodes.returns.min().item() >= 0.999 * steps
+    assert episodes.states[-1].abs().max().item() < 1e-3  # at rest in the middle
+
+
+def test_without_control_the_pole_falls_within_a_second() -> None:
+    run = simulate(
+        CartPole(), lambda s: torch.zeros(len(s), 1), steps=500, initial_states=[[0.0, 0.01, 0.0, 0.0]]
+    )
+    assert bool(run.terminated.any())
+    assert run.returns.item() < 50
+
+
+@pytest.mark.parametrize(("corrected", "least", "most"), [(True, 0.0, 2e-4), (False, 0.01, 1.0)])
+def test_only_the_corrected_equations_keep_the_energy_of_a_free_motion(
+    corrected: bool, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pole_damping", "cart_damping", "force_per_volt"):  # no friction, no motor
+        monkeypatch.setattr(CartPole, name, 0.0)
+    p = CartPole(rate=25_000.0, corrected=corrected)
+    moment, inertia = p.pole_mass * p.pole_length, p.pole_mass * p.pole_length**2
+
+    def energy(row: list[float]) -> float:
+        _, angle, velocity, spin = row
+        kinetic = (
+            0.5 * (p.pole_mass + p.moving_mass) * velocity**2 - moment * math.cos(angle) * velocity * spin
+        )
+        return kinetic + 0.5 * (inertia / 3 + inertia) * spin**2 + moment * p.gravity * math.cos(angle)
+
+    start = tensor([0.0, 1.0, 0.3, -2.0])
+    state = start
+    for _ in range(5_000):
+        state = p.step(state, torch.zeros(1, 1, dtype=torch.float64))
+    # Semi-implicit Euler, which is of first order, with steps of 4·10⁻⁵ s misses 2·10⁻⁵ of the 0.16 J.
+    assert least <= abs(energy(state[0].tolist()) - energy(start[0].tolist())) < most
+
+
+def test_episodes_of_the_cart_end_beyond_the_limits_of_three_degrees_and_31_centimetres() -> None:
+    cart_pole, limit = CartPole(), math.radians(3.0)
+    rows = tensor([0.3, 0.99 * limit, 9.0, 9.0], [0.0, 1.01 * limit, 0.0, 0.0], [-0.308, 0.0, 0.0, 0.0])
+    assert cart_pole.terminal(rows).tolist() == [False, True, True]
+    rewards = cart_pole.reward(tensor([0.1, 0.0, 0.0, 0.0], [0.0, math.pi / 3, 0.0, 0.0]), rows, rows)
+    assert rewards.tolist() == pytest.approx([1.0, 0.5], abs=1e-15)
+    starts = cart_pole.initial(1000, rng=generator(0))
+    # The largest of 1000 uniform draws misses the end by about a thousandth.
+    assert starts[:, 1].abs().max().item() == pytest.approx(math.radians(1.5), rel=0.01)
+    assert starts[:, [0, 2, 3]].abs().max().item() == 0.0
+    assert CartPole(start_angle=0.0).initial(2).tolist() == [[0.0] * 4] * 2
+    assert CartPole.moving_mass == pytest.approx(0.50313, abs=5e-6)  # five decimals are given
+
+
+# The mountain car.
+
+
+def test_ten_thousand_random_steps_of_the_car_equal_gymnasiums() -> None:
+    env, car = cast(Any, gymnasium.make("MountainCarContinuous-v0").unwrapped), MountainCar()
+    states = drawn([-1.25, -0.08], [0.65, 0.08], 10_000)  # the walls and the goal included
+    actions = drawn([-1.5], [1.5], 10_000, seed=1)
+    next_states = car.step(states, actions)
+    # Gymnasium computes in float64 from a state in float64, then rounds its result to float32.
+    expected, ends = [], []
+    for state, action in zip(states.numpy(), actions.numpy(), strict=True):
+        env.state = state.copy()
+        ends.append(env.step(action)[2])
+        expected.append(env.state)
+    np.testing.assert_allclose(next_states.numpy().astype(np.float32), np.array(expected), rtol=0, atol=1e-12)
+    assert car.terminal(next_states).tolist() == ends
+    assert 0 < sum(ends) < 10_000
+
+
+def test_the_wall_takes_all_speed_and_rolling_back_over_the_goal_is_not_arriving() -> None:
+    car = MountainCar()
+    assert car.step(tensor([-1.19, -0.05]), tensor([-1.0])).tolist() == [[-1.2, 0.0]]
+    rows = tensor([0.45, 0.0], [0.45, -1e-9], [0.4499, 0.07], [0.6, 0.07])
+    assert car.terminal(rows).tolist() == [True, False, False, True]
+    assert car.reward(rows, rows[:, :1], rows).tolist() == [-1.0] * 4  # the last step costs as much
+
+
+def test_swinging_reaches_the_goal_and_full_throttle_does_not() -> None:
+    def returns(law: Callable[[Tensor], Tensor]) -> Tensor:
+        return simulate(MountainCar(), law, steps=500, num_episodes=20, rng=generator(0)).returns
+
+    assert bool((returns(lambda states: states[:, 1:].sign()) > -130).all())  # from anywhere in the valley
+    assert returns(lambda states: torch.ones(len(states), 1)).tolist() == [-500.0] * 20
+
+
+# The regulator.
+
+
+@pytest.mark.parametrize(
+    ("lqr", "r"), [(LQR(), -0.01), (LQR(action_reward=((0.01, 0.0), (0.0, 0.01))), 0.01)]
+)
+def test_ten_thousand_random_steps_equal_the_supplements_numbers(lqr: LQR, r: float) -> None:
+    states, actions = drawn([-3.0] * 2, [3.0] * 2, 10_000), drawn([-20.0] * 2, [20.0] * 2, 10_000, seed=1)
+    next_states = lqr.step(states, actions)
+    x, u = states.numpy(), actions.numpy()
+    expected = np.stack([1.2 * x[:, 0] + 0.1 * u[:, 0], 1.1 * x[:, 1] + 0.2 * u[:, 1]], axis=1)
+    paid = 0.5 * (-0.5 * x[:, 0] ** 2 - 0.25 * x[:, 1] ** 2 + r * u[:, 0] ** 2 + r * u[:, 1] ** 2)
+    # Sums of four products of order 10 round below 10⁻¹⁴.
+    np.testing.assert_allclose(next_states, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(lqr.reward(states, actions, next_states), paid, rtol=0, atol=1e-12)
+    assert lqr.initial(2).tolist() == [[1.0, 1.0]] * 2
+
+
+def test_actions_of_the_regulator_are_never_clipped() -> None:
+    assert LQR().step(torch.zeros(1, 2, dtype=torch.float64), tensor([1e6, -1e6])).tolist() == [[1e5, -2e5]]
+
+
+# The tanks.
+
+
+def integrated(p: TwoTanks, levels: list[float], voltage: float) -> list[float]:
+    """Return the levels after a step by the equations written out for one plant, and scipy."""
+
+    def rates(_: float, h: Any) -> list[float]:
+        through = p.upper_outlet * math.sqrt(2 * p.gravity * h[0])
+        out = p.lower_outlet * math.sqrt(2 * p.gravity * h[1])
+        return [(p.pump_gain * voltage - through) / p.upper_area, (through - out) / p.lower_area]
+
+    solution = solve_ivp(rates, (0.0, p.time_step), levels, method="DOP853", rtol=1e-11, atol=1e-11)
+    result: list[float] = solution.y[:, -1].tolist()
+    return result
+
+
+@pytest.mark.parametrize("tanks", [TwoTanks(), TwoTanks(upper_area=20.0, lower_outlet=0.06, pump_gain=2.5)])
+def test_three_hundred_random_steps_equal_scipys(tanks: TwoTanks) -> None:
+    states = drawn([6.0, 4.0, 6.0], [12.0, 16.0, 14.0], 300)  # no voltage empties or fills a tank in a step
+    actions = drawn([-1.0], [8.0], 300, seed=1)
+    after = tanks.step(states, actions)
+    rows = zip(states[:, :2].tolist(), tanks.applied(actions)[:, 0].tolist(), strict=True)
+    expected = [integrated(tanks, levels, voltage) for levels, voltage in rows]
+    # Four substeps err by a few millionths of a centimetre, a thousandth of what a sensor reads.
+    np.testing.assert_allclose(after[:, :2], expected, rtol=0, atol=1e-5)
+    assert torch.equal(after[:, 2], states[:, 2])
+
+
+def test_what_the_tanks_gain_is_what_was_pumped() -> None:
+    """Water is kept: with the lower hole all but closed, both tanks hold what the pump has given."""
+    closed = TwoTanks(lower_outlet=1e-9)
+    states, actions = drawn([4.0, 4.0, 6.0], [12.0, 16.0, 14.0], 200), drawn([-1.0], [8.0], 200, seed=1)
+    gained = 28.0 * (closed.step(states, actions)[:, :2] - states[:, :2]).sum(dim=1)
+    # Runge and Kutta's steps keep the sum of the levels exactly; the hole loses 10⁻⁶ cm³.
+    np.testing.assert_allclose(gained, 3.35 * closed.applied(actions)[:, 0] * 10.0, rtol=0, atol=1e-5)
+
+
+def test_three_volts_hold_ten_centimetres_by_hand_and_starts_are_at_rest() -> None:
+    # In: 3.35·3 = 10.05 cm³/s. Out at h: .071·√(1962 h), so h = (10.05/.071)²/1962 = 10.2123.
+    after = TwoTanks().step(tensor([10.2123, 10.2123, 8.0]), tensor([3.0]))
+    np.testing.assert_allclose(after[0, :2], [10.2123, 10.2123], rtol=0, atol=1e-4)
+    tanks = TwoTanks(upper_outlet=0.08)
+    for row in tanks.initial(5, rng=generator(0)):
+        held = tanks.step(row[None], tensor([tanks.voltage_at(float(row[1]))]))
+        np.testing.assert_allclose(held[0], row, rtol=0, atol=1e-12)  # one ulp of the flow per substep
+
+
+def test_near_rest_the_tanks_are_two_lags_in_a_row() -> None:
+    """A small step of the voltage follows the textbook's response of K/(Ts+1)²."""
+    # T = 28/.071·√(20/981) = 56.309 s for both tanks at 10 cm.
+    V, T, size = TwoTanks().voltage_at(10.0), 56.309, 1e-3
+    push = tensor([V + size])
+    run = simulate(TwoTanks(), lambda _: push, steps=40, initial_states=[[10.0, 10.0, 10.0]])
+    t = 10.0 * torch.arange(41, dtype=torch.float64)
+    expected = 10.0 + size * 20.0 / V * (1 - (1 + t / T) * torch.exp(-t / T))
+    # What the linear response leaves out is of second order: size² times the curvature, about 1 cm/V².
+    np.testing.assert_allclose(run.states[:, 0, 1], expected, rtol=0, atol=5e-6)
+
+
+def test_an_empty_tank_stays_empty_and_a_full_one_spills() -> None:
+    tanks = TwoTanks()
+    assert tanks.step(tensor([0.0, 0.0, 10.0]), tensor([0.0])).tolist() == [[0.0, 0.0, 10.0]]
+    full, less = (tanks.step(tensor([20.0, 10.0, 10.0]), tensor([volts])) for volts in (10.0, 6.0))
+    assert full[0, 0].item() == 20.0
+    # What spills is lost: the lower tank gets what 20 cm of water press through the hole, no more.
+    assert full[0, 1].item() == pytest.approx(less[0, 1].item(), abs=1e-9)
+
+
+@given(upper=st.floats(0.0, 20.0), lower=st.floats(0.0, 20.0), voltage=st.floats(-50.0, 50.0))
+def test_levels_stay_in_the_tanks(upper: float, lower: float, voltage: float) -> None:
+    after = TwoTanks().step(tensor([upper, lower, 10.0]), tensor([voltage]))
+    assert bool(((after[:, :2] >= 0) & (after[:, :2] <= 20)).all())
+
+
+def test_the_reward_of_the_tanks_by_hand() -> None:
+    states = tensor([3.0, 9.0, 12.0], [3.0, 12.5, 12.0], [0.0, 7.0, 7.0])
+    rewards = TwoTanks().reward(states, tensor([2.0], [12.0], [-1.0]), states)
+    # −(9 + .01·4); −(.25 + .01·100) with the voltage clipped to 10; nothing at the set point without pump.
+    np.testing.assert_allclose(rewards, [-9.04, -1.25, 0.0], rtol=0, atol=1e-12)
+
+
+def test_the_first_voltages_of_the_level_controller_by_hand() -> None:
+    # At 10 cm: V = 2.96868, gain 20/V = 6.73700, T₁ = T₂ = 56.3093. τ = 84.4640, θ = 33.1547.
+    # K = 84.4640/(6.73700·66.3093) = .189073, T = min(84.46, 265.2). e = 2.
+    controller, state = level_controller(TwoTanks()), tensor([10.0, 10.0, 12.0])
+    expected = [2.96868 + 2 * 0.189073 * (1 + k * 10 / 84.4640) for k in range(3)]
+    assert [controller(state).item() for _ in range(3)] == pytest.approx(expected, abs=1e-5)
+    # A slower loop: τ_c = 100, K = 84.4640/(6.73700·133.1547) = .0941557.
+    slow = level_controller(TwoTanks(), closed_loop_time=100.0)
+    assert slow(state).item() == pytest.approx(2.96868 + 2 * 0.0941557, abs=1e-5)
+
+
+def test_the_level_controller_reaches_every_set_point_without_offset_and_smoothly() -> None:
+    tanks = TwoTanks()
+    run = simulate(tanks, level_controller(tanks), steps=150, num_episodes=100, rng=generator(0))
+    assert (run.states[-1, :, 1] - run.states[-1, :, 2]).abs().max().item() < 1e-3
+    # SIMC is meant to be smooth: no more than a quarter of the change of set point beyond it.
+    change = run.states[0, :, 2] - run.states[0, :, 1]
+    beyond = (run.states[:, :, 1] - run.states[0, :, 2]) * change.sign()
+    assert bool((beyond.amax(dim=0) <= 0.25 * change.abs()).all())
+
+
+def test_the_level_controller_does_not_wind_up_at_a_bound() -> None:
+    weak = TwoTanks(max_voltage=3.55)  # 14 cm take 3.51 V
+    run = simulate(weak, level_controller(weak), steps=200, initial_states=[[6.0, 6.0, 14.0]])
+    assert int((run.actions[:, 0, 0] == 3.55).sum()) > 5  # the bound was met
+    assert run.states[:, 0, 1].max().item() < 14.2
+
+
+@pytest.mark.parametrize("settings", [{"tuned_at": 25.0}, {"closed_loop_time": 0.0}])
+def test_impossible_tunings_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(ArgumentError, match=next(iter(settings))):
+        level_controller(TwoTanks(), **settings)
