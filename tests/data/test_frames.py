@@ -26,7 +26,7 @@ from nopg.data.io import (
     to_dataframe,
     write_parquet,
 )
-from nopg.data.io._shift import shift
+from nopg.data.io._recording import shift
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.inspect import describe
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nopg.data import Transitions
+from nopg.data._checks import Source
 from nopg.data._repairs import LEFT_OUT
-from nopg.data._validation import Source
 from nopg.data.io import from_dataframe
 from nopg.data.io._missing import Rule, Rules, repair_missing
 from nopg.data.io._recording import Recording
@@ -110,7 +110,7 @@ def test_a_rule_that_is_none_is_refused(rule: Any) -> None:
 
 
 def test_rules_name_columns_and_suit_logged_next_states() -> None:
-    with pytest.raises(DataError, match="missing names 'level'"):
+    with pytest.raises(DataError, match="a rule for missing values names 'level'"):
         read(log([10, 11, 12]), missing={"level": "hold 1"})
     with pytest.raises(ArgumentError, match="'x' cannot be repaired by 'hold 1'"):
         read(log([10, 11, 12], next_x=0.0), missing="hold 1")
@@ -133,12 +133,12 @@ def test_a_repair_invents_no_value_and_is_counted(
 ) -> None:
     n = len(values)
     before, runs = np.array(values), ~np.array(cuts[: n - 1], dtype=bool)
-    recording = Recording(
-        Source("log"), before[:, None].copy(), np.zeros((n, 1)), np.zeros(n), (("x",), ("u",))
-    )
-    rules = Rules.of({"x": f"{kind} {most}"}, recording)
-    found = repair_missing(recording, rules, runs, gap_factor=5.0, periods=(None,))
-    after = found.recording.states[:, 0]
+    none = np.zeros(n, dtype=bool)
+    rows = {"states": before[:, None], "actions": np.zeros((n, 1)), "rewards": np.zeros(n)}
+    log = Recording(Source("log"), (("x",), ("u",)), rows | {"terminated": none, "truncated": none})
+    rules = Rules.of({"x": f"{kind} {most}"}, log)
+    found, arrives, *_ = repair_missing(log, rules, runs, gap_factor=5.0, periods=(None,))
+    after = found.rows["states"][:, 0]
 
     # A second implementation, row by row.
     last, length, expected = NAN, 0, before.copy()
@@ -162,7 +162,7 @@ def test_a_repair_invents_no_value_and_is_counted(
         changed = ~np.isfinite(before) & np.isfinite(after)
         assert np.isin(after[changed], before[np.isfinite(before)]).all()
     word = {"hold": "held", "interpolate": "interpolated"}[kind]
-    counts = found.recording.repairs.counts
+    counts = found.repairs.counts
     assert counts.get(f"x: missing, {word}", 0) == int((~np.isfinite(before) & np.isfinite(after)).sum())
     assert counts.get(LEFT_OUT, 0) == int((~np.isfinite(after)).sum())
-    assert np.array_equal(found.arrives, np.isfinite(after))
+    assert np.array_equal(arrives, np.isfinite(after))

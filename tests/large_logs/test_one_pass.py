@@ -10,10 +10,10 @@ import torch
 
 import nopg
 from nopg import Transitions
-from nopg.data._hashes import hashed_groups
 from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.large_logs import LargeLog, LogSummary, load_summary, save_summary, summarize
+from nopg.large_logs._hashes import hashed_groups
 from nopg.large_logs._log import joined
 from nopg.models import LocalModel
 

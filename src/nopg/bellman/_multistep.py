@@ -27,7 +27,7 @@ from nopg.bellman._problem import ControlProblem, float_array
 from nopg.bellman._sampled import SampledGradient
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
-from nopg.data._magnitudes import check_magnitudes
+from nopg.data._checks import check_magnitudes
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel

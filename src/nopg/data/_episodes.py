@@ -1,20 +1,18 @@
-"""Rows in sequence and episodes of a dataset."""
+"""Rows in sequence, episodes, and where the task of a dataset starts."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from nopg.data._transitions import Transitions
 
+_MOVES = {"log": "moves as in the log", "hold": "is held within an episode"}
+
 
 def contiguous_runs(data: Transitions) -> list[slice]:
-    """Return the longest runs of rows in which every next state is, to the bit, the state of the next row.
-
-    A run never crosses an end or an episode; a row without an episode is a run of its own.
+    """Return the longest runs of rows each of which continues the one before.
 
     Example:
         >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [0.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0],
@@ -22,18 +20,8 @@ def contiguous_runs(data: Transitions) -> list[slice]:
         >>> contiguous_runs(data)
         [slice(0, 2, None), slice(2, 3, None)]
     """
-    rows = len(data)
-    continues = np.zeros(rows - 1, dtype=np.bool_)
-    if data.episodes is not None:
-        same_bits = (_bits(data.next_states.numpy()[:-1]) == _bits(data.states.numpy()[1:])).all(axis=1)
-        continues = data.continues.numpy()[1:] & same_bits
-    cuts = [0, *(np.flatnonzero(~continues) + 1).tolist(), rows]
+    cuts = [*(~data.continues).nonzero()[:, 0].tolist(), len(data)]
     return [slice(start, stop) for start, stop in pairwise(cuts)]
-
-
-def _bits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return the bit patterns, so that 0 and −0 differ."""
-    return np.ascontiguousarray(values).view(np.int64)
 
 
 def episode_rows(data: Transitions) -> tuple[torch.Tensor, ...]:
@@ -63,3 +51,35 @@ def spaced_blocks(count: int, most: int, length: int = 100) -> torch.Tensor:
     number = most // length
     first = torch.arange(number) * (count - length) // max(number - 1, 1)
     return (first[:, None] + torch.arange(length)).reshape(-1)
+
+
+def start_note(data: Transitions) -> str:
+    """Return where the task starts, and what exogenous columns do afterwards, in one sentence.
+
+    Example:
+        >>> data = Transitions.from_arrays([[1.0, 4.0], [2.0, 4.0], [5.0, 6.0]], [0.0] * 3, [0.0] * 3,
+        ...                                [[2.0, 4.0], [3.0, 4.0], [6.0, 6.0]], episodes=[0, 0, 1],
+        ...                                state_names=["level", "goal"], exogenous={"goal": "hold"})
+        >>> start_note(data)
+        'the task starts in the first rows of 2 episodes; goal is held within an episode'
+        >>> start_note(data.starting_at([2.0, 5.0]))
+        'the task starts in 1 declared state; goal is held within an episode'
+    """
+    moves = [f"{name} {_MOVES[kind]}" for name, kind in data.schema.exogenous.items()]
+    return "; ".join((_where(data), *moves))
+
+
+def _where(data: Transitions) -> str:
+    if data.start_kind == "rows":
+        return "every row is a start: a controller may take over at any time"
+    if data.initial_states is not None:
+        return f"the task starts in {_count(len(data.initial_states), 'declared state')}"
+    rows = data.start_rows
+    count = 0 if rows is None else len(rows)
+    if data.begins is not None:
+        return f"the task starts in {_count(count, 'row')} of the log"
+    return f"the task starts in the first row{'' if count == 1 else 's'} of {_count(count, 'episode')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -12,24 +12,26 @@ import torch
 from nopg._columns import Exogenous
 from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike, BoolArray
-from nopg.data._derive import derived_schema, derived_states, moved_starts, next_kept
-from nopg.data._levels import as_levels, check_levels
-from nopg.data._magnitudes import check_magnitudes
-from nopg.data._repairs import Repairs
-from nopg.data._reward import RewardFormula, actions_before
-from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
-from nopg.data._sequence import flagged_episodes
-from nopg.data._validation import (
+from nopg.data._checks import (
     Invalid,
     as_begins,
     as_episodes,
     as_flags,
+    as_levels,
     as_matrix,
     as_starts,
     as_vector,
+    check_levels,
+    check_magnitudes,
     check_rows,
+    columns_of,
     finite_rows,
+    flagged_episodes,
 )
+from nopg.data._derive import derived_schema, derived_states, moved_starts, next_kept
+from nopg.data._repairs import Repairs
+from nopg.data._reward import RewardFormula, actions_before
+from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
 from nopg.errors import DataError
 
 StartKind = Literal["declared", "episodes", "rows"]
@@ -133,24 +135,26 @@ class Transitions:
         s, a = as_matrix("states", states), as_matrix("actions", actions)
         formula, rewards = (rewards, np.zeros(len(s))) if isinstance(rewards, str) else (None, rewards)
         ends, cuts = as_flags("terminated", terminated, len(s)), as_flags("truncated", truncated, len(s))
-        rows: dict[str, Any] = {
+        given: dict[str, Any] = {
             "states": s,
             "actions": a,
             "rewards": as_vector("rewards", rewards),
             "next_states": as_matrix("next_states", next_states),
             "terminated": ends,
             "truncated": cuts,
+            "episodes": None if episodes is None else as_episodes(episodes),
+            "weights": None if weights is None else as_vector("weights", weights),
+            "begins": None
+            if begins is None
+            else as_begins(begins, len(s), declared=initial_states is not None),
         }
-        if episodes is not None:
-            rows["episodes"] = as_episodes(episodes)
-        if weights is not None:
-            rows["weights"] = as_vector("weights", weights)
-        if begins is not None:
-            rows["begins"] = as_begins(begins, len(s), declared=initial_states is not None)
+        rows = {name: part.numpy() for name, part in given.items() if part is not None}
         check_rows(rows)
+        rows["truncated"] &= ~rows["terminated"]
         if episodes is None:
-            numbers = flagged_episodes(s.numpy(), rows["next_states"].numpy(), (ends | cuts).numpy())
-            rows |= {} if numbers is None else {"episodes": torch.as_tensor(numbers)}
+            ended = rows["terminated"] | rows["truncated"]
+            numbers = flagged_episodes(rows["states"], rows["next_states"], ended)
+            rows |= {} if numbers is None else {"episodes": numbers}
         names = name_columns(state_names, action_names, (s.shape[1], a.shape[1]))
         schema = Schema(
             *names,
@@ -162,11 +166,8 @@ class Transitions:
             interval=interval,
         )
         starts = None if initial_states is None else as_starts(initial_states, schema)
-        finite = finite_rows({name: values.numpy() for name, values in rows.items()}, names, invalid)
-        data = cls(**rows | {"truncated": cuts & ~ends}, schema=schema, initial_states=starts)
-        data = data if finite.all() else data.take(torch.as_tensor(finite))
-        check_levels(data.actions, schema.actions, schema.levels)
-        check_numbers(data)
+        data = assemble(rows, schema, finite_rows(rows, names, invalid))
+        data = data if starts is None else replace(data, initial_states=starts)
         return data if formula is None else data.with_reward(formula)
 
     def __len__(self) -> int:
@@ -179,7 +180,7 @@ class Transitions:
         ranges = [
             f"{name} ∈ [{column.min():.4g}, {column.max():.4g}]"
             + (" (angle)" if name in self.schema.angles else "")
-            for name, column in self._columns()
+            for name, column in self._columns
             if name not in self.schema.derived
         ]
         counted = "" if self.weights is None else f" for {float(self.weights.sum()):.6g} transitions"
@@ -204,7 +205,7 @@ class Transitions:
     @property
     def constant_columns(self) -> tuple[str, ...]:
         """Names of the state and action columns that hold one value only."""
-        return tuple(name for name, column in self._columns()[:-1] if bool((column == column[0]).all()))
+        return tuple(name for name, column in self._columns[:-1] if bool((column == column[0]).all()))
 
     @property
     def continues(self) -> torch.Tensor:
@@ -399,14 +400,34 @@ class Transitions:
 
     def take(self, rows: torch.Tensor) -> Transitions:
         """Return the dataset of the given rows (indices or a mask), in that order."""
-        parts = {name: part[rows] for name in _PER_ROW if (part := getattr(self, name)) is not None}
+        parts: dict[str, Any] = {name: part[rows] for name, part in self.rows.items()}
         if len(parts["states"]) == 0:
             raise DataError(f"none of the {len(self)} rows is taken; take at least one transition")
         return replace(self, **parts)
 
+    @property
+    def rows(self) -> dict[str, torch.Tensor]:
+        """The fields that have an entry per row, by name."""
+        return {name: part for name in _PER_ROW if (part := getattr(self, name)) is not None}
+
+    @property
     def _columns(self) -> list[tuple[str, torch.Tensor]]:
-        names = (*self.schema.states, *self.schema.actions, "reward")
-        return list(zip(names, (*self.states.T, *self.actions.T, self.rewards), strict=True))
+        """States, actions and the reward."""
+        walk = columns_of(self.rows, (self.schema.states, self.schema.actions))
+        return [(name, column) for role, name, column in walk if role in ("states", "actions", "rewards")]
+
+
+def assemble(
+    rows: Mapping[str, Any], schema: Schema, usable: BoolArray, *, repairs: Repairs | None = None
+) -> Transitions:
+    """Return the dataset of the usable ones of rows, checked; arrays by name of a field."""
+    if not bool(usable.all()):
+        rows = {name: part[usable] for name, part in rows.items()}
+    tensors: dict[str, Any] = {name: torch.from_numpy(part) for name, part in rows.items()}
+    data = Transitions(schema=schema, repairs=repairs or Repairs(), **tensors)
+    check_levels(data.actions, schema.actions, schema.levels)
+    check_numbers(data)
+    return data
 
 
 def _kept(data: Transitions, keeps: BoolArray, follows: BoolArray) -> Transitions:
@@ -431,15 +452,9 @@ def _kept(data: Transitions, keeps: BoolArray, follows: BoolArray) -> Transition
 
 def check_numbers(data: Transitions) -> None:
     """Refuse a log with numbers that floats cannot compute with."""
-    schema, found = data.schema, [("the reward", data.rewards)]
-    found += [] if data.weights is None else [("the weight", data.weights)]
-    for names, values in (
-        (schema.states, data.states),
-        (schema.states, data.next_states),
-        (schema.actions, data.actions),
-    ):
-        found += zip(names, values.T, strict=True)
-    check_magnitudes(schema, found)
+    walk = columns_of(data.rows, (data.schema.states, data.schema.actions))
+    labels = {"rewards": "the reward", "weights": "the weight"}
+    check_magnitudes(data.schema, ((labels.get(role, name), column) for role, name, column in walk))
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,11 +11,11 @@ from typing import Any, Unpack
 import torch
 
 from nopg.data import Transitions
-from nopg.data._hashes import hashed_groups, row_hashes
 from nopg.data.io._files import Paths, extra, find_files
 from nopg.data.io._parquet import completed, read_parquet, read_parquet_by
 from nopg.data.io._roles import Columns, resolve_columns, split_arguments
 from nopg.errors import DataError
+from nopg.large_logs._hashes import hashed_groups, row_hashes
 
 _SUFFIXES = (".parquet", ".pq")
 _PART_ROWS = 1 << 17

@@ -27,7 +27,7 @@ from nopg.bundles._fields import Fields
 from nopg.bundles._support import support_arrays, support_document
 from nopg.data import Schema, Transitions
 from nopg.data._bounds import action_ranges, check_bounds
-from nopg.data._magnitudes import check_magnitudes
+from nopg.data._checks import check_magnitudes
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.evaluation import Verdict
 from nopg.policies import Policy

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nopg.data._validation import Source
+from nopg.data._checks import Source
 from nopg.errors import ArgumentError, DataError
 
 Array = npt.NDArray[Any]

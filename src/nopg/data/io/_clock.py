@@ -1,4 +1,4 @@
-"""The time of a log: its sampling interval, gaps, irregular steps and repeated time stamps."""
+"""The time of a log: interval, gaps, irregular steps, repeated time stamps, and rows on a regular grid."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from nopg.data._repairs import GAPS, IRREGULAR, REPEATED, Repairs
-from nopg.data._validation import Source
-from nopg.data.io._recording import Flags, Floats, Integers, Recording
+from nopg._columns import GAP_FACTOR
+from nopg._typing import BoolArray, FloatArray, IntArray
+from nopg.data._checks import Source
+from nopg.data._repairs import FILLED, GAPS, IRREGULAR, REPEATED, Repairs
+from nopg.data.io._recording import Recording
+from nopg.data.io._roles import Resample, Settings
 from nopg.errors import ArgumentError, DataError
 
 _log = logging.getLogger(__name__)
@@ -25,6 +29,56 @@ LONGEST_STEP = 1.5
 # Beyond this share of rows that contradict another row of the same time, the time stamps are too coarse.
 _MOST_CONTRADICTIONS = 1 / 3
 TIME_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def in_seconds(log: Recording, units: Mapping[str, str]) -> tuple[Recording, dict[str, str]]:
+    """Return the recording with times in seconds, and the units without that of the time.
+
+    The unit of the time stands under the name of its column or under "time". Dates are in seconds already,
+    and numbers without a unit count as seconds.
+    """
+    others, columns = dict(units), (*log.names[0], *log.names[1])
+    given = [name for name in (log.time_name, "time") if name is not None and name in others]
+    if "times" not in log.rows or not given:
+        return log, others
+    unit = others[given[0]]
+    others = {name: one for name, one in others.items() if name not in given or name in columns}
+    if unit not in TIME_UNITS:
+        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(TIME_UNITS)}")
+    if log.has_dates:
+        raise DataError(f"the time of {log.source} holds dates; they need no unit such as {unit!r}")
+    return replace(log, rows={**log.rows, "times": log.rows["times"] * TIME_UNITS[unit]}), others
+
+
+def on_clock(
+    log: Recording, settings: Settings, periods: tuple[float | None, ...]
+) -> tuple[Recording, BoolArray, BoolArray, float | None]:
+    """Return the recording episode by episode with one row per time, on a regular grid if that is declared.
+
+    With it come whether row i+1 is of the same episode and file as row i, shape (n−1,), whether, moreover,
+    nothing is missing between them, and the sampling interval in seconds, where it is known.
+    """
+    method, timed, in_sequence = settings.get("resample"), "times" in log.rows, "next_states" not in log.rows
+    if method is not None and not in_sequence:
+        raise ArgumentError(
+            "rows with next states of their own cannot be resampled; take those of the next rows: 'shift'"
+        )
+    if method is not None and not timed:
+        raise ArgumentError(f"the rows cannot be resampled by {method!r} without a time column; name it")
+    if timed or in_sequence:
+        log = log.by_episode()
+    if timed and in_sequence:
+        log = _merge_repeated(log)
+    # A regular grid bridges gaps that are short enough to hold values over them.
+    longest = settings.get("gap_factor", LONGEST_STEP if method is None else GAP_FACTOR)
+    clock = Clock.of(log, settings.get("interval"), longest)
+    repairs = clock.repairs(log.source, resampled=method is not None)
+    recorded, connected = log.same_run, log.same_run & ~clock.gaps
+    if method is not None and clock.interval is not None:
+        log, recorded, connected = _resample(
+            log, recorded, connected, method=method, interval=clock.interval, periods=periods
+        )
+    return log.noted(repairs), recorded, connected, clock.interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,142 +95,69 @@ class Clock:
 
     interval: float | None
     median: float | None
-    gaps: Flags
+    gaps: BoolArray
     irregular: int = 0
     steps: int = 0
 
     @classmethod
-    def of(cls, recording: Recording, declared: float | None, gap_factor: float | None = None) -> Clock:
+    def of(cls, log: Recording, declared: float | None, gap_factor: float) -> Clock:
         """Return the clock of a recording whose times are in seconds; time that runs backwards is refused.
 
         Args:
-            recording: The rows.
+            log: The rows.
             declared: Interval in seconds, if it is given.
-            gap_factor: Intervals beyond which a step is a gap; one and a half by default.
+            gap_factor: Intervals beyond which a step is a gap.
         """
         if declared is not None and not (math.isfinite(declared) and declared > 0):
             raise ArgumentError(f"interval is {declared}; give seconds, e.g. 60")
-        same = recording.same_run
-        if recording.times is None:
+        same = log.same_run
+        if "times" not in log.rows:
             return cls(declared, None, np.zeros_like(same))
-        gap_factor = LONGEST_STEP if gap_factor is None else gap_factor
         if not gap_factor > 1:
             raise ArgumentError(
                 f"gap_factor is {gap_factor}; give more than 1, e.g. 5, or math.inf for no gaps"
             )
-        steps = np.diff(recording.times)
+        steps = np.diff(log.rows["times"])
         forward = steps[same & (steps > 0)]
-        _check_forward(same, steps, recording.source)
+        if bool((backwards := same & (steps < 0)).any()):
+            row = int(backwards.argmax()) + 1
+            number = int(log.rows["number"][row]) if "number" in log.rows else row
+            raise DataError(
+                f"{log.source}: time runs backwards at {log.source.rows([number])} (by {-steps[row - 1]:g}); "
+                + _advice(-steps[row - 1], forward)
+            )
         if not len(forward):
             return cls(declared, None, np.zeros_like(same))
-        median = _shortest(float(np.median(forward)), float(np.abs(recording.times).max()))
+        median = _shortest(float(np.median(forward)), float(np.abs(log.rows["times"]).max()))
         interval = median if declared is None else declared
         gaps = np.asarray(same & (steps > gap_factor * max(interval, median)))
         within = steps[same & ~gaps & (steps > 0)]
         odd = int((np.abs(within - interval) > TOLERANCE * interval).sum())
         return cls(interval, median, gaps, odd, len(within))
 
-    @property
-    def is_irregular(self) -> bool:
-        """Whether more than a few steps differ from the interval."""
-        return self.irregular > _FEW_IRREGULAR * self.steps
-
-    def repairs(self, *, resampled: bool, source: str) -> Repairs:
+    def repairs(self, source: Source, *, resampled: bool) -> Repairs:
         """Return what is to be said of the time of a log."""
         counts: dict[str, int] = {}
         if number := int(self.gaps.sum()):
             counts[GAPS] = number
             _log.info("%s: %d gaps in time end an episode", source, number)
-        if resampled or not self.is_irregular or self.median is None or self.interval is None:
+        few = self.irregular <= _FEW_IRREGULAR * self.steps
+        if resampled or few or self.median is None or self.interval is None:
             return Repairs(counts)
         if abs(self.interval - self.median) > TOLERANCE * self.median:
             raise ArgumentError(
                 f"interval is {self.interval:g} s, but the rows of {source} are {self.median:g} s apart; "
                 "resample them by mean or hold, or leave the interval out"
             )
-        share = self.irregular / self.steps
         note = (
-            f"{100 * share:.3g} % of the steps in time differ from the interval of {self.interval:g} s by "
-            f"more than {100 * TOLERANCE:g} %; rows are used as they are"
+            f"{100 * self.irregular / self.steps:.3g} % of the steps in time differ from the interval of "
+            f"{self.interval:g} s by more than {100 * TOLERANCE:g} %; rows are used as they are"
         )
         _log.info("%s: %s; resampling by hold puts them on a regular grid", source, note)
         return Repairs(counts | {IRREGULAR: self.irregular}, (note,))
 
 
-def in_seconds(recording: Recording, units: Mapping[str, str]) -> tuple[Recording, dict[str, str]]:
-    """Return the recording with times in seconds, and the units without that of the time.
-
-    The unit of the time stands under the name of its column or under "time". Dates are in seconds already,
-    and numbers without a unit count as seconds.
-    """
-    others, columns = dict(units), (*recording.names[0], *recording.names[1])
-    given = [name for name in (recording.time_name, "time") if name is not None and name in others]
-    if recording.times is None or not given:
-        return recording, others
-    unit = others[given[0]]
-    others = {name: one for name, one in others.items() if name not in given or name in columns}
-    if unit not in TIME_UNITS:
-        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(TIME_UNITS)}")
-    if recording.has_dates:
-        raise DataError(f"the time of {recording.source} holds dates; they need no unit such as {unit!r}")
-    return replace(recording, times=recording.times * TIME_UNITS[unit]), others
-
-
-def merge_repeated(recording: Recording, order: Integers | None) -> tuple[Recording, Integers | None]:
-    """Return the recording with one row per time stamp, and the rows of the log that are left.
-
-    Of rows with one time stamp in one episode the last value of every column counts that is not missing.
-    """
-    assert recording.times is not None
-    ends = np.logical_or(*recording.flags)
-    repeats = recording.same_run & (np.diff(recording.times) == 0) & ~ends[:-1]
-    if not bool(repeats.any()):
-        return recording, order
-    first = np.insert(~repeats, 0, True)
-    group, last = np.cumsum(first) - 1, np.flatnonzero(np.append(~repeats, True))
-    starts = np.flatnonzero(first)
-    parts: dict[str, Any] = {}
-    contradicts = np.zeros(len(ends), dtype=np.bool_)
-    for name, part in recording.per_row.items():
-        if part.dtype == np.bool_:
-            parts[name] = np.logical_or.reduceat(part, starts)
-        elif name in ("episodes", "times"):
-            parts[name] = part[last]
-        else:
-            parts[name] = last_values(part, last, starts)
-            apart = np.isfinite(part) & (part != parts[name][group])
-            contradicts |= apart if apart.ndim == 1 else apart.any(axis=1)
-    _check_contradictions(contradicts, recording)
-    number = int(repeats.sum())
-    _log.info("%s: %d rows repeat a time stamp; the last values count", recording.source, number)
-    repairs = recording.repairs + Repairs({REPEATED: number})
-    rows = last if order is None else order[last]
-    files = tuple(np.searchsorted(last, recording.file_starts).tolist())
-    return replace(recording, **parts, file_starts=files, repairs=repairs), rows
-
-
-def last_values(values: Floats, last: Integers, first: Integers) -> Floats:
-    """Return, for groups of rows from `first` to `last`, the last finite value of every column, else NaN."""
-    columns = values.reshape(len(values), -1)
-    found = np.full((len(last), columns.shape[1]), np.nan)
-    rows = np.arange(len(values))
-    for k, column in enumerate(columns.T):
-        known = np.maximum.accumulate(np.where(np.isfinite(column), rows, -1))[last]
-        found[:, k] = np.where(known >= first, column[known], np.nan)
-    return found.reshape(len(last), *values.shape[1:])
-
-
-def _check_forward(same: Flags, steps: Floats, source: Source) -> None:
-    if bool((backwards := same & (steps < 0)).any()):
-        row = int(np.flatnonzero(backwards)[0]) + 1
-        forward = steps[same & (steps > 0)]
-        raise DataError(
-            f"{source}: time runs backwards at {source.rows([row])} (by {-steps[row - 1]:g}); "
-            + _advice(-steps[row - 1], forward)
-        )
-
-
-def _advice(back: float, forward: Floats) -> str:
+def _advice(back: float, forward: FloatArray) -> str:
     """Return what to do about a step back in time; an hour less a step is the end of summer time."""
     step = float(np.median(forward)) if len(forward) else 0.0
     if abs(back + step - 3600.0) <= step:
@@ -184,17 +165,155 @@ def _advice(back: float, forward: Floats) -> str:
     return "sort the rows by time or, if they are several runs, name the column of the run as the episode"
 
 
-def _check_contradictions(contradicts: Flags, recording: Recording) -> None:
-    share = float(contradicts.mean())
-    if share > _MOST_CONTRADICTIONS:
-        raise DataError(
-            f"{recording.source}: {100 * share:.3g} % of the rows have the time stamp of another row but "
-            "other values; log finer time stamps, or leave the time out and give the interval in seconds"
-        )
-
-
 def _shortest(value: float, largest: float) -> float:
     """Return the number of fewest digits that times as large as this cannot tell from the value."""
     within = 4.0 * float(np.spacing(largest))
     candidates = (float(f"{value:.{digits}g}") for digits in range(3, 17))
     return next((one for one in candidates if one > 0 and abs(one - value) <= within), value)
+
+
+def _merge_repeated(log: Recording) -> Recording:
+    """Return the recording with one row per time stamp.
+
+    Of rows with one time stamp in one episode the last value of every column counts that is not missing.
+    """
+    repeats = log.same_run & (np.diff(log.rows["times"]) == 0) & ~log.ends[:-1]
+    if not bool(repeats.any()):
+        return log
+    group, last = np.insert(np.cumsum(~repeats), 0, 0), np.flatnonzero(np.append(~repeats, True))
+    merged, contradicts = log.taking(last), np.zeros(len(group), dtype=np.bool_)
+    parts = dict(merged.rows)
+    for name, part in log.rows.items():
+        if part.dtype == np.bool_:
+            parts[name] = np.bincount(group, part) > 0
+        elif name in ("states", "actions", "rewards", "weights"):
+            parts[name] = _in_cells(part, group, len(last))
+            apart = np.isfinite(part) & (part != parts[name][group])
+            contradicts |= apart.reshape(len(group), -1).any(axis=1)
+    if (share := float(contradicts.mean())) > _MOST_CONTRADICTIONS:
+        raise DataError(
+            f"{log.source}: {100 * share:.3g} % of the rows have the time stamp of another row but other "
+            "values; log finer time stamps, or leave the time out and give the interval in seconds"
+        )
+    number = int(repeats.sum())
+    _log.info("%s: %d rows repeat a time stamp; the last values count", log.source, number)
+    files = tuple(np.searchsorted(last, log.file_starts).tolist())
+    return replace(merged, rows=parts, file_starts=files).noted(Repairs({REPEATED: number}))
+
+
+def _resample(
+    log: Recording,
+    recorded: BoolArray,
+    connected: BoolArray,
+    *,
+    method: Resample,
+    interval: float,
+    periods: tuple[float | None, ...],
+) -> tuple[Recording, BoolArray, BoolArray]:
+    """Return the recording with a row every `interval` seconds from the first row of every segment.
+
+    A segment is a run of connected rows up to an end. A row within a tenth of an interval of a time of the
+    grid counts as at that time. For a time t of the grid
+
+    - "hold" takes the last value of every column in (t − interval, t],
+    - "mean" the means of states over (t − interval, t], and of actions and rewards over
+      [t, t + interval): the state of a step is what was known when it began, its action what was then done,
+    - "nearest" the row nearest to t, which may be up to half a step later.
+
+    An end belongs to the interval that it lies in. Where an interval has no row, the row of the grid before
+    it is repeated; where it has rows but no value of a column, that value is missing.
+
+    Args:
+        log: Rows with times in seconds, one per time stamp.
+        recorded: Whether row i+1 is of the same episode and file as row i, shape (n−1,).
+        connected: Whether, moreover, nothing is missing between them, shape (n−1,).
+        method: How values are taken.
+        interval: Seconds between two rows of the result.
+        periods: Period of every state column, None where it is no angle.
+    """
+    if method not in get_args(Resample):
+        raise ArgumentError(f"resample is {method!r}; give one of {', '.join(get_args(Resample))}")
+    if "weights" in log.rows:
+        raise DataError(f"{log.source}: weighted rows cannot be resampled; leave the weights out")
+    times, rows = log.rows["times"], len(log.rows["times"])
+    fresh = np.insert(~connected | log.ends[:-1], 0, True)
+    first, segment = np.flatnonzero(fresh), np.cumsum(fresh) - 1
+    since = (times - times[first][segment]) / interval
+    sizes = np.floor(since[np.append(first[1:], rows) - 1] + TOLERANCE).astype(np.int64) + 1
+    offsets = np.insert(np.cumsum(sizes), 0, 0)
+    count, own = int(offsets[-1]), np.repeat(np.arange(len(first)), sizes)
+    places = offsets[segment] + since
+    behind = np.floor(places + TOLERANCE).astype(np.int64)
+    ahead = np.ceil(places - TOLERANCE).astype(np.int64)
+    ahead[ahead >= offsets[1:][segment]] = -1  # rows after the last time are in no interval before one
+    grid: dict[str, npt.NDArray[Any]] = {
+        "times": times[first][own] + interval * (np.arange(count) - offsets[:-1][own])
+    }
+    for name, part in log.rows.items():
+        if part.dtype == np.bool_:
+            grid[name] = np.bincount(behind, part, count) > 0
+        elif name == "episodes":
+            grid[name] = part[first][own]
+        elif name in ("states", "actions", "rewards"):
+            cells = behind if method == "mean" and name != "states" else ahead
+            turns = periods if name == "states" else ()
+            mean = method == "mean"
+            near = method == "nearest"
+            grid[name] = (
+                part[_nearest(places, count)]
+                if near
+                else _in_cells(part, cells, count, mean=mean, periods=turns)
+            )
+    borders, links = offsets[1:-1] - 1, []
+    for flags in (recorded, connected):
+        linked = np.full(count - 1, True)
+        linked[borders] = flags[first[1:] - 1]
+        links.append(linked)
+    empty = count - len(np.unique(ahead[ahead >= 0]))
+    note = f"resampled to {interval:g} s ({method}): {rows} rows became {count}"
+    source = Source(f"{log.source}, resampled")
+    log = replace(log, source=source, rows=grid, file_starts=())
+    return log.noted(Repairs({FILLED: empty} if empty else {}, (note,))), links[0], links[1]
+
+
+def _nearest(places: FloatArray, count: int) -> IntArray:
+    """Return the row nearest to each time of the grid, the earlier one of two."""
+    at = np.arange(count)
+    later = np.searchsorted(places, at).clip(0, len(places) - 1)
+    earlier = (later - 1).clip(0)
+    return np.where(at - places[earlier] <= np.abs(places[later] - at), earlier, later)
+
+
+def _in_cells(
+    values: FloatArray,
+    cell: IntArray,
+    count: int,
+    *,
+    mean: bool = False,
+    periods: tuple[float | None, ...] = (),
+) -> FloatArray:
+    """Return the last or the mean of the finite values of every column in each cell; −1 is no cell.
+
+    An empty cell has the values of the one before it. Angles are averaged around the last of them.
+    """
+    import pandas as pd
+
+    columns = np.where(np.isfinite(values), values, np.nan).reshape(len(values), -1)
+    used = cell >= 0
+    groups = pd.DataFrame(columns[used]).groupby(cell[used])
+    found = groups.last()
+    if mean:
+        base = found.to_numpy()[np.searchsorted(found.index, cell[used])]
+        apart = columns[used]
+        for k, period in enumerate(periods):
+            if period is not None:
+                apart[:, k] -= base[:, k]
+                apart[:, k] -= period * np.round(apart[:, k] / period)
+        means = pd.DataFrame(apart).groupby(cell[used]).mean()
+        means += found[[k for k, period in enumerate(periods) if period is not None]].reindex(
+            columns=means.columns, fill_value=0.0
+        )
+        found = means.where(groups.count() > 1, found)  # one value is its own mean, to the bit
+    filled = np.zeros(count, dtype=np.bool_)
+    filled[found.index] = True
+    return np.asarray(found.to_numpy()[np.cumsum(filled) - 1].reshape(count, *values.shape[1:]))

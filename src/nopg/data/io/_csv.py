@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
-from nopg.data._validation import Source
 from nopg.data.io._cells import CellFormat, listed, number_column
 from nopg.data.io._clock import TIME_UNITS
-from nopg.data.io._columns import Counts, Table, record, take_from
-from nopg.data.io._dataframe import plain_values, to_dataframe
+from nopg.data.io._dataframe import to_dataframe
 from nopg.data.io._files import Paths, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, named_in, resolve_columns, split_arguments
+from nopg.data.io._tables import Counts, Table, plain_values, record, take_from
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 

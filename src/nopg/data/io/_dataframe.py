@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
+from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
-from nopg.data._validation import Source
-from nopg.data.io._columns import Table, named_columns, record, take_from
 from nopg.data.io._files import extra
+from nopg.data.io._parquet import completed, plain_column
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
+from nopg.data.io._tables import Table, named_columns, plain_values, record, take_from
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
@@ -110,8 +110,6 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
 
 def _from_arrow(table: Any, columns: Mapping[str, Any]) -> Transitions:
     """Read a table of pyarrow."""
-    from nopg.data.io._parquet import completed, plain_column
-
     source = Source("the table")
     names = [str(name) for name in table.column_names]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -131,8 +129,7 @@ def to_dataframe(data: Transitions) -> pd.DataFrame:
     """Return a pandas table: columns by name, `reward`, `next_…`, flags, `episode`, `weight`, `begins`."""
     import pandas as pd
 
-    frame: pd.DataFrame = pd.DataFrame(named_columns(data))
-    return frame
+    return pd.DataFrame(named_columns(data))
 
 
 def _by_text(columns: Mapping[str, Any], labels: Iterable[Hashable]) -> dict[str, Any]:
@@ -157,13 +154,3 @@ def table_of(frame: pd.DataFrame, roles: Roles) -> Table:
     """Return the needed columns of a frame."""
     names = [str(name) for name in frame.columns]
     return {name: plain_values(frame.iloc[:, names.index(name)]) for name in roles.needed}
-
-
-def plain_values(column: pd.Series[Any]) -> npt.NDArray[Any]:
-    """Return a column as plain numpy, dates in UTC, missing values as NaN, NaT or None."""
-    kind = getattr(column.dtype, "kind", "O")
-    if kind == "M" and getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    if kind in "iufb" and column.hasnans:  # pandas' own integer types have missing values
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(column.to_numpy())

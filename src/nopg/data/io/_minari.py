@@ -11,9 +11,9 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from nopg.data._checks import Source
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
-from nopg.data._validation import Source
 from nopg.data.io._files import check_declared, check_stored, extra
 from nopg.data.io._recording import Recording
 from nopg.data.io._roles import Settings, split_arguments
@@ -52,7 +52,7 @@ def read_minari(
     columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if settings.get("bounds") is None:
         settings["bounds"] = bounds
-    return to_transitions(Recording(source=Source(source), names=names, **columns), **settings)
+    return to_transitions(Recording(Source(source), names, columns), **settings)
 
 
 def _open(dataset: Any) -> tuple[Any, str]:

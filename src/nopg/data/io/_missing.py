@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data._repairs import LEFT_OUT, REPAIRED, Repairs
-from nopg.data.io._recording import Flags, Floats, Integers, Recording
+from nopg.data.io._recording import Recording
+from nopg.data.io._roles import Missing
 from nopg.errors import ArgumentError, DataError
 
 _log = logging.getLogger(__name__)
 
-Missing = str | Mapping[str, str]
 _RULE = re.compile(r"(refuse|drop)|(hold|interpolate)(?:[ :]+(\d+))?")
 
 
@@ -60,8 +61,8 @@ class Rules:
     def of(cls, missing: Missing | None, recording: Recording) -> Rules:
         """Return the rules as declared; by default values of a log with times are held, others refused."""
         columns = (*recording.names[0], *recording.names[1], recording.reward_name)
-        in_sequence = recording.next_states is None
-        usual = Rule("hold" if recording.times is not None and in_sequence else "refuse")
+        in_sequence = "next_states" not in recording.rows
+        usual = Rule("hold" if "times" in recording.rows and in_sequence else "refuse")
         given: dict[str, str] = {}
         if isinstance(missing, Mapping):
             given = {
@@ -69,7 +70,7 @@ class Rules:
             }
             if unknown := [name for name in given if name not in columns]:
                 raise DataError(
-                    f"missing names {unknown[0]!r}, which is no column with a rule; those are {list(columns)}"
+                    f"a rule for missing values names {unknown[0]!r}; columns with a rule are {list(columns)}"
                 )
         elif missing is not None:
             given = dict.fromkeys(columns, missing)
@@ -77,7 +78,7 @@ class Rules:
         if not in_sequence and (repairs := [name for name, one in rules.items() if one.kind in REPAIRED]):
             raise ArgumentError(
                 f"{repairs[0]!r} cannot be repaired by {given[repairs[0]]!r} where next states are columns "
-                "of their own; give 'drop', or next_states='shift'"
+                "of their own; give 'drop', or take those of the next rows: 'shift'"
             )
         weight = Rule("drop" if missing == "drop" else "refuse")
         return cls({name: rules.get(name, usual) for name in columns}, frozenset(given), weight)
@@ -89,32 +90,15 @@ class Rules:
         return frozenset(name for name, rule in rules.items() if rule.kind != "refuse")
 
 
-@dataclass(frozen=True, slots=True)
-class Repaired:
-    """A repaired recording.
-
-    Attributes:
-        recording: Its missing values are repaired where their rules allow.
-        arrives: Whether a step may lead to a row: its state is known, or refused later, shape (n,).
-        departs: Whether a step may begin at a row, shape (n,).
-        hold: Number of rows for which a state is held at runtime, by name.
-    """
-
-    recording: Recording
-    arrives: Flags
-    departs: Flags
-    hold: Mapping[str, int]
-
-
 def repair_missing(
-    recording: Recording,
+    log: Recording,
     rules: Rules,
-    runs: Flags,
+    runs: BoolArray,
     *,
     gap_factor: float,
     periods: tuple[float | None, ...],
-) -> Repaired:
-    """Repair missing and infinite values in place, column by column.
+) -> tuple[Recording, BoolArray, BoolArray, dict[str, int]]:
+    """Repair missing and infinite values column by column.
 
     A stretch of missing values is repaired if it has at most as many rows as the rule says and a value of
     the same run before it; for interpolation, and for actions and rewards, also one after it. Others stay
@@ -122,26 +106,35 @@ def repair_missing(
     many rows as `gap_factor` times the usual distance of the column's values.
 
     Args:
-        recording: The rows, in order of time in every run.
+        log: The rows, in order of time in every run.
         rules: The rule of every column.
         runs: True where row i+1 continues the run of row i, shape (n−1,).
         gap_factor: Greatest distance of two values in usual ones.
         periods: Period of every state column, None where it is no angle.
+
+    Returns:
+        The repaired recording; whether a step may lead to a row, and whether one may begin at it, shape (n,);
+        and for how many rows a state is held at runtime, by name.
     """
-    span = _Runs.of(runs, recording.times)
-    arrives, departs = np.full((2, len(runs) + 1), True)
-    leads, lost = np.append(runs, False) | recording.flags[0], np.zeros(len(arrives), dtype=np.bool_)
-    hold: dict[str, int] = {}
-    counts: dict[str, int] = {}
-    notes: list[str] = []
-    for name, values, is_state, period in _columns(recording, periods):
-        rule, known = rules.by_column[name], np.isfinite(values)
+    run: IntArray = np.cumsum(np.insert(~runs, 0, False))
+    times = log.rows.get("times", np.arange(len(run), dtype=np.float64))
+    parts = {name: np.array(log.rows[name]) for name in ("states", "actions", "rewards")}
+    states, actions = log.names
+    columns = [*zip(states, parts["states"].T, periods, strict=True)]
+    columns += [(name, values, None) for name, values in zip(actions, parts["actions"].T, strict=True)]
+    columns.append((log.reward_name, parts["rewards"], None))
+    arrives, departs = np.full((2, len(run)), True)
+    leads, lost = np.append(runs, False) | log.rows["terminated"], np.zeros(len(run), dtype=np.bool_)
+    hold, counts, notes = dict[str, int](), dict[str, int](), list[str]()
+    for number, (name, values, period) in enumerate(columns):
+        rule, known, is_state = rules.by_column[name], np.isfinite(values), number < len(states)
         declared = name in rules.declared
         if rule.kind == "refuse" or (known.all() and not declared):
             continue
         if rule.kind in REPAIRED:
-            most, every = _most_rows(rule, known, runs, gap_factor)
-            fixed = span.repair(values, known, rule.kind, most, both_ends=not is_state, period=period)
+            most, every = _most_rows(rule, known, run, gap_factor)
+            both = not is_state or rule.kind == "interpolate"
+            fixed = _repair(values, known, rule.kind, run, times, most=most, both_ends=both, period=period)
             if fixed:
                 counts[f"{name}: {REPAIRED[rule.kind]}"] = fixed
             if is_state and (declared or fixed):
@@ -152,79 +145,49 @@ def repair_missing(
         departs &= known
         arrives &= known | (not is_state)
         lost |= ~known if is_state else ~known & leads
-    if number := int(lost.sum()):
-        counts[LEFT_OUT] = number
+    if found := int(lost.sum()):
+        counts[LEFT_OUT] = found
     if counts:
-        said = "; ".join(f"{what}: {number}" for what, number in counts.items())
-        _log.info("%s: %s", recording.source, said)
-    repairs = recording.repairs + Repairs(counts, tuple(notes))
-    return Repaired(replace(recording, repairs=repairs), arrives, departs, hold)
+        _log.info("%s: %s", log.source, "; ".join(f"{what}: {found}" for what, found in counts.items()))
+    log = replace(log, rows={**log.rows, **parts}).noted(Repairs(counts, tuple(notes)))
+    return log, arrives, departs, hold
 
 
-def _columns(
-    recording: Recording, periods: tuple[float | None, ...]
-) -> Iterator[tuple[str, Floats, bool, float | None]]:
-    """Yield name, values, whether it is a state, and the period of every column."""
-    states, actions = recording.names
-    for name, column, period in zip(states, recording.states.T, periods, strict=True):
-        yield name, column, True, period
-    for name, column in zip(actions, recording.actions.T, strict=True):
-        yield name, column, False, None
-    yield recording.reward_name, recording.rewards, False, None
-
-
-def _most_rows(rule: Rule, known: Flags, runs: Flags, gap_factor: float) -> tuple[int, int]:
+def _most_rows(rule: Rule, known: BoolArray, run: IntArray, gap_factor: float) -> tuple[int, int]:
     """Return how many successive rows are repaired, and the usual distance of two values in rows."""
-    places = np.flatnonzero(known)
-    run = np.insert(np.cumsum(~runs), 0, 0)
-    apart = np.diff(places)[run[places][1:] == run[places][:-1]]
-    every = int(np.median(apart)) if len(apart) else 1
     if rule.rows is not None:
         return rule.rows, 1
+    places = np.flatnonzero(known)
+    apart = np.diff(places)[run[places][1:] == run[places][:-1]]
+    every = int(np.median(apart)) if len(apart) else 1
     return max(int(min(gap_factor * every, len(known))), 1), every
 
 
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """Runs of rows: the first and the last row of the run of every row, and the time of every row."""
+def _repair(
+    values: FloatArray,
+    known: BoolArray,
+    kind: str,
+    run: IntArray,
+    times: FloatArray,
+    *,
+    most: int,
+    both_ends: bool,
+    period: float | None,
+) -> int:
+    """Repair stretches of at most `most` values in place, and return the number of values."""
+    import pandas as pd
 
-    first: Integers
-    last: Integers
-    times: Floats
-
-    @classmethod
-    def of(cls, runs: Flags, times: Floats | None) -> _Runs:
-        rows = np.arange(len(runs) + 1)
-        first = np.maximum.accumulate(np.where(np.insert(runs, 0, False), 0, rows))
-        last = np.minimum.accumulate(np.where(np.append(runs, False), len(runs), rows)[::-1])[::-1]
-        return cls(first, last, rows.astype(np.float64) if times is None else times)
-
-    def repair(
-        self,
-        values: Floats,
-        known: Flags,
-        kind: str,
-        most: int,
-        *,
-        both_ends: bool,
-        period: float | None,
-    ) -> int:
-        """Repair stretches of at most `most` values in place, and return the number of values."""
-        rows, far = np.arange(len(values)), len(values)
-        before = np.maximum.accumulate(np.where(known, rows, -1))
-        after = np.minimum.accumulate(np.where(known, rows, far)[::-1])[::-1]
-        begun, ended = before >= self.first, after <= self.last
-        length = np.where(ended, after, self.last + 1) - before - 1
-        needs_end = both_ends or kind == "interpolate"
-        fixed = np.flatnonzero(~known & begun & (ended | (not needs_end)) & (length <= most))
-        low = before[fixed]
-        if kind == "hold":
-            values[fixed] = values[low]
-            return len(fixed)
-        high = after[fixed]
-        change = values[high] - values[low]
+    frame = pd.DataFrame({"value": values, "time": times}).where(pd.Series(known))
+    before, after = frame.groupby(run).ffill(), frame.groupby(run).bfill()
+    stretch = np.cumsum(known | np.insert(np.diff(run) > 0, 0, True))
+    length = np.bincount(stretch, ~known)[stretch]
+    near = (length <= most) & before["value"].notna() & (after["value"].notna() | (not both_ends))
+    fixed = np.flatnonzero(~known & near)
+    low, high = before.to_numpy()[fixed], after.to_numpy()[fixed]
+    values[fixed] = low[:, 0]
+    if kind == "interpolate":
+        change = high[:, 0] - low[:, 0]
         if period is not None:
             change -= period * np.round(change / period)
-        share = (self.times[fixed] - self.times[low]) / (self.times[high] - self.times[low])
-        values[fixed] = values[low] + share * change
-        return len(fixed)
+        values[fixed] += (times[fixed] - low[:, 1]) / (high[:, 1] - low[:, 1]) * change
+    return len(fixed)

@@ -11,12 +11,12 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
-from nopg.data._validation import Source
-from nopg.data.io._columns import Table, named_columns, record, take_from
 from nopg.data.io._files import Paths, check_declared, check_runs, extra, find_files, source_name
 from nopg.data.io._metadata import KEY, complete, dump, load
 from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
+from nopg.data.io._tables import Table, named_columns, record, take_from
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 

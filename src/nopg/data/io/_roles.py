@@ -12,14 +12,18 @@ from nopg._columns import NO_REWARD, Derived, Exogenous
 from nopg._typing import ArrayLike
 from nopg.data._schema import check_names, exogenous_kinds
 from nopg.data.io._cells import CellFormat, listed
-from nopg.data.io._missing import Missing
-from nopg.data.io._resample import Resample
 from nopg.errors import DataError
 
 _log = logging.getLogger(__name__)
 
 Starts = Literal["episodes", "rows"]
 """Which rows are starts of the task: the first of every episode, or all of them."""
+
+Resample = Literal["hold", "mean", "nearest"]
+"""How rows are put on a regular grid of time."""
+
+Missing = str | Mapping[str, str]
+"""What is done about missing values: one rule for all columns, or one by name."""
 
 # Minari's names, D4RL's, and those of common loggers.
 _USUAL_NAMES: Mapping[str, tuple[str, ...]] = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from nopg.data._validation import Source
+from nopg.data._checks import Source
 from nopg.data.io._cells import Array, CellFormat, number_column, shown
 from nopg.errors import DataError
 

@@ -1,8 +1,8 @@
-"""Checks of rows on entry: shapes, finite numbers, flags, episodes, weights, starts."""
+"""Checks of rows on entry: shapes, finite numbers, sizes, flags, episodes, levels, weights, starts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -10,10 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nopg._typing import ArrayLike
-from nopg.data._magnitudes import check_magnitudes
+from nopg._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from nopg.data._schema import Schema
 from nopg.errors import ArgumentError, DataError
+
+# Squares of products of two such numbers are finite, and do not vanish.
+_LARGEST, _SMALLEST = 1e75, 1e-75
+# Share of the smallest gap between two levels by which a logged action may miss its level.
+_LEVEL_ROUNDING = 1e-6
+# Share of the rows without an end that the next row must continue, and how exactly, in spreads of a column.
+_IN_SEQUENCE = 0.9
+_TOLERANCE = 1e-9
 
 Invalid = Literal["raise", "drop"]
 _ROWS_SHOWN = 5
@@ -62,6 +69,13 @@ class Source:
 
 
 _ARRAYS = Source()
+_LABELS = {
+    "states": "state column {!r}",
+    "actions": "action column {!r}",
+    "rewards": "the reward",
+    "next_states": "the next state of {!r}",
+    "weights": "the weight",
+}
 
 
 def as_matrix(name: str, array: ArrayLike) -> torch.Tensor:
@@ -175,16 +189,17 @@ def finite_rows(
     rows = np.arange(len(arrays["states"])) if order is None else order
     rows = rows if kept is None else rows[kept]
     usable, refused, findings = np.full(len(rows), True), [], []
-    for name, label, column in _labelled_columns(arrays, names, reward):
+    for role, name, column in columns_of(arrays, names):
         finite = np.isfinite(column)
         finite = finite if kept is None or len(finite) == len(rows) else finite[kept]
         if not bool(finite.all()):
             usable &= finite
             wrong = np.sort(rows[~finite])
             plural = "s" if len(wrong) > 1 else ""
-            shown = f"{label} has {len(wrong)} missing or infinite value{plural} ({source.rows(wrong)})"
-            findings.append(shown)
-            may_drop = invalid == "drop" if isinstance(invalid, str) else name in invalid
+            shown = f"{_LABELS[role].format(name)} has {len(wrong)} missing or infinite value{plural}"
+            findings.append(f"{shown} ({source.rows(wrong)})")
+            rule = {"rewards": reward, "weights": ""}.get(role, name)
+            may_drop = invalid == "drop" if isinstance(invalid, str) else rule in invalid
             refused += [] if may_drop else findings[-1:]
     if refused:
         raise DataError(f"{source.prefix}{'; '.join(refused)}; repair them, or {advice}")
@@ -193,18 +208,16 @@ def finite_rows(
     return usable
 
 
-def _labelled_columns(
-    arrays: Mapping[str, npt.NDArray[Any]], names: tuple[tuple[str, ...], tuple[str, ...]], reward: str
-) -> Iterator[tuple[str, str, npt.NDArray[Any]]]:
-    """Yield the name, the description and the values of every column."""
-    states, actions = names
-    yield from ((name, f"state column {name!r}", arrays["states"][:, k]) for k, name in enumerate(states))
-    yield from ((name, f"action column {name!r}", arrays["actions"][:, k]) for k, name in enumerate(actions))
-    yield reward, "the reward", arrays["rewards"]
-    following = arrays["next_states"]
-    yield from ((name, f"the next state of {name!r}", following[:, k]) for k, name in enumerate(states))
-    if "weights" in arrays:
-        yield "", "the weight", arrays["weights"]
+def columns_of(
+    rows: Mapping[str, Any], names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield the role, the name and the values of every column of numbers; the rewards follow the actions."""
+    for role, named in (("states", names[0]), ("actions", names[1]), ("next_states", names[0])):
+        yield from ((role, name, rows[role][:, k]) for k, name in enumerate(named))
+        if role == "actions":
+            yield "rewards", "reward", rows["rewards"]
+    if "weights" in rows:
+        yield "weights", "weight", rows["weights"]
 
 
 def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
@@ -224,3 +237,97 @@ def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
             f"{name} has dtype {values.dtype}; give real numbers (text or objects cannot be used)"
         )
     return torch.as_tensor(np.ma.filled(values.astype(np.float64), np.nan))  # masked means missing
+
+
+def check_magnitudes(schema: Schema, columns: Iterable[tuple[str, torch.Tensor]]) -> None:
+    """Refuse numbers too large to compute with, columns that vary too little, and angles without a direction.
+
+    Args:
+        schema: Which columns are angles.
+        columns: Names and values; another name than that of a state or an action is written as it is.
+    """
+    for name, column in columns:
+        low, high = map(float, column.aminmax())
+        largest = max(-low, high)
+        if largest > _LARGEST:
+            label = repr(name) if name in (*schema.states, *schema.actions) else name
+            raise DataError(
+                f"{label} reaches {largest:.3g}; numbers beyond {_LARGEST:g} cannot be squared. Use a larger "
+                "unit, or mark them as missing"
+            )
+        if name in (*schema.states, *schema.actions) and 0.0 < high - low < _SMALLEST:
+            raise DataError(
+                f"{name!r} varies by {high - low:.3g} only; squares of numbers below {_SMALLEST:g} vanish. "
+                "Use a smaller unit, or leave the column out"
+            )
+        if name in schema.angles and largest > schema.largest_angle(name):
+            raise DataError(
+                f"the angle {name!r} reaches {largest:.3g} with a period of {schema.angles[name]:.3g}; "
+                "floats of that size tell no direction. Check the period, or store the angle modulo it"
+            )
+
+
+Levels = Mapping[str, tuple[float, ...]]
+
+
+def as_levels(levels: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, ...]]:
+    """Return levels in rising order, by action."""
+    return {name: tuple(sorted(map(float, values))) for name, values in (levels or {}).items()}
+
+
+def check_levels(actions: torch.Tensor, names: tuple[str, ...], levels: Levels) -> None:
+    """Refuse levels that logged actions (n, d_a) are not among.
+
+    Example:
+        >>> check_levels(torch.tensor([[0.0], [0.5]]), ("pump",), {"pump": (0.0, 1.0)})
+        Traceback (most recent call last):
+        ...
+        nopg.errors.DataError: the levels of 'pump' are 0, 1, but 1 of 2 logged rows hold others (row 1 ...
+    """
+    for name, allowed in levels.items():
+        column = actions[:, names.index(name)]
+        known = torch.tensor(allowed, dtype=torch.float64)
+        apart = (column[:, None] - known).abs().amin(dim=1)
+        wrong = (apart > _LEVEL_ROUNDING * float(known.diff().min())).nonzero()[:, 0]
+        if len(wrong):
+            row = int(wrong[0])
+            shown = ", ".join(f"{one:g}" for one in allowed)
+            raise DataError(
+                f"the levels of {name!r} are {shown}, but {len(wrong)} of {len(column)} logged rows hold "
+                f"others (row {row} has {float(column[row]):.6g}); declare all levels, or store the action "
+                "as it was applied"
+            )
+
+
+def flagged_episodes(
+    states: FloatArray, next_states: FloatArray, ends: BoolArray, same_run: BoolArray | None = None
+) -> IntArray | None:
+    """Return the episode of each row, from 0, or None where nothing says that rows are in sequence.
+
+    A new episode begins after every end. Rows are in sequence if for 9 in 10 rows that do not end the next
+    state is the state of the next row.
+
+    Args:
+        states: Shape (n, d_s).
+        next_states: Shape (n, d_s).
+        ends: Rows that are terminated or truncated, shape (n,).
+        same_run: Whether row i+1 may follow row i, shape (n−1,); True if absent.
+
+    Example:
+        >>> levels, after = np.array([[1.0], [2.0], [7.0]]), np.array([[2.0], [3.0], [8.0]])
+        >>> flagged_episodes(levels, after, np.array([False, True, False])).tolist()
+        [0, 0, 1]
+        >>> flagged_episodes(levels, after, np.array([True, False, False])) is None
+        True
+    """
+    goes_on = ~ends[:-1] if same_run is None else ~ends[:-1] & same_run
+    if not bool(ends.any()) or not bool(goes_on.any()):
+        return None
+    follows = np.ones(len(goes_on), dtype=np.bool_)
+    for state, after in zip(states.T, next_states.T, strict=True):  # a column at a time, to save memory
+        finite = state[np.isfinite(state)]
+        spread = float(np.ptp(finite)) if len(finite) else 0.0
+        follows &= np.abs(after[:-1] - state[1:]) <= _TOLERANCE * spread
+    if float(follows[goes_on].mean()) < _IN_SEQUENCE:
+        return None
+    return np.cumsum(np.insert(~goes_on, 0, False), dtype=np.int64)
