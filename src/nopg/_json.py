@@ -18,5 +18,6 @@ def plain_values(value: Any) -> Any:
 
 
 def json_content(value: Mapping[str, Any]) -> bytes:
-    """Return the content of a file of plain values."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    """Return the content of a file of plain values; half a character, which UTF-8 lacks, is escaped."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode(errors="backslashreplace")

@@ -116,9 +116,8 @@ def of_runs(rng: random.Random, folder: Path, run: Path) -> str:
     target, value = rng.choice((str(run), *wrong)), rng.choice(WORDS)
     commands = (
         ["report", rng.choice(wrong), "--region", rng.choice(FORMULAS)],
-        ["report", target, "--hold", value, "--column", value, "--out", str(folder / "text")],
+        ["report", target, "--region", value, "--out", str(folder / "text")],
         ["report", str(run), "--steps", value],
-        ["plot", target, "--column", value],
         ["evaluate", target, "--log", rng.choice((str(folder / "new.csv"), value))],
         ["evaluate", target, "--env", value],
         ["compare", target, "--with", rng.choice((value, f"{folder}/text:x", f"{folder}/none.py:x"))],

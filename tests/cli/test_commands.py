@@ -170,8 +170,6 @@ def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path,
         (["evaluate", "TANK", "--env", "nopg/Pendulum-v0"], "is no saved controller"),
         (["evaluate", "FITTED", "--env", "nopg/Pendulums-v0"], "of ours there are nopg/"),
         (["evaluate", "FITTED", "--env", "nopg/Pendulum-v0"], "an observation has 1 numbers (level)"),
-        (["plot", "FITTED", "--column", "depth"], "depth"),
-        (["plot", "FITTED", "--hold", "depth"], "write --hold speed=0"),
         (["report", "FITTED", "--region", "depth > 1"], "'depth' in the region 'depth > 1' is not known"),
         (["plot", "nowhere"], "there is no saved controller at nowhere"),
     ],
@@ -219,7 +217,7 @@ def test_plot_writes_pictures_and_their_numbers(fitted: Path, tmp_path: Path) ->
     code, out, _ = run("plot", fitted, "--out", tmp_path)
     assert code == 0
     assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".pdf", ".csv"}
-    assert "policy.png" in out.replace("\n", "")
+    assert "closed-loop-1.png" in out.replace("\n", "")
 
 
 def test_report_writes_a_page_and_says_the_verdict(fitted: Path, tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from nopg.cli._app import app
 from nopg.cli._data import DataOptions
 from nopg.cli._monitor import EXIT_CODES, _with_columns_of
 from nopg.errors import ArgumentError, DataError
-from nopg.monitoring import Change, Earnings, Monitor, Status, write_page
+from nopg.monitoring import Change, Monitor, ReturnCheck, Status, write_page
 from nopg.monitoring._cause import likely_causes
+from nopg.monitoring._operating_region import OperatingRegion
 from nopg.monitoring._status import judge
 from nopg.monitoring._table import Table
-from nopg.monitoring._whereabouts import Whereabouts
 from nopg.training import TrainingResult
 
 
@@ -43,11 +43,11 @@ def after_change(monitor: Monitor, **fault: float) -> Status:
 def test_an_unchanged_plant_is_kept(monitor: Monitor) -> None:
     monitor.reset()
     status = monitor.watch(run_lqr(monitor.result.policy, rows=3_000, seed=3))
-    assert (status.verdict, status.reasons, status.change) == ("keep", (), None)
+    assert (status.verdict, status.reasons, status.change) == ("ok", (), None)
     assert status.evidence < status.threshold == 200_000
-    assert status.earnings is not None
-    low, high = status.earnings.interval
-    assert low < status.earnings.measured < high
+    assert status.return_check is not None
+    low, high = status.return_check.interval
+    assert low < status.return_check.measured < high
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_states_outside_the_log_are_told_from_a_changed_plant(monitor: Monitor) 
     monitor.reset()
     status = monitor.watch(run_lqr(monitor.result.policy, rows=200, seed=5, spread=40.0))
     assert status.change is None
-    assert status.verdict != "keep"
+    assert status.verdict != "ok"
     assert any("log has no data" in reason or "predicted range" in reason for reason in status.reasons)
 
 
@@ -128,21 +128,21 @@ def test_what_cannot_be_a_row_is_refused(monitor: Monitor, result: TrainingResul
 
 
 CHANGE = Change("gain", "valve", -0.2, since=100, found=120)
-GOOD, BAD = (Earnings(measured, -1.0, (-2.0, 0.0), 3) for measured in (-1.5, -2.5))
+GOOD, BAD = (ReturnCheck(measured, -1.0, (-2.0, 0.0), 3) for measured in (-1.5, -2.5))
 
 
-def test_the_verdict_follows_from_change_whereabouts_and_return() -> None:
-    here, edge, away = Whereabouts(0.1), Whereabouts(0.21), Whereabouts(0.51)
-    assert judge((), here, GOOD, shadow=False)[0] == "keep"
-    assert judge((), edge, GOOD, shadow=False)[0] == "look"
-    assert judge((), here, BAD, shadow=False)[0] == "look"
+def test_the_verdict_follows_from_change_operating_region_and_return() -> None:
+    here, edge, away = OperatingRegion(0.1), OperatingRegion(0.21), OperatingRegion(0.51)
+    assert judge((), here, GOOD, shadow=False)[0] == "ok"
+    assert judge((), edge, GOOD, shadow=False)[0] == "check"
+    assert judge((), here, BAD, shadow=False)[0] == "check"
     assert judge((), away, GOOD, shadow=False)[0] == "retrain"
-    assert judge((), away, BAD, shadow=False)[0] == "stop"
+    assert judge((), away, BAD, shadow=False)[0] == "revert"
     assert judge((CHANGE,), here, GOOD, shadow=False)[0] == "retrain"
-    assert judge((CHANGE,), here, BAD, shadow=False)[0] == "stop"
+    assert judge((CHANGE,), here, BAD, shadow=False)[0] == "revert"
     assert judge((CHANGE,), here, BAD, shadow=True)[0] == "retrain"
     verdict, reasons = judge((CHANGE,), None, None, shadow=False)
-    assert verdict == "look"
+    assert verdict == "check"
     assert "valve acts 20 % weaker than in the log" in reasons[0]
     assert "not known yet" in reasons[1]
 
@@ -219,7 +219,7 @@ def write_csv(path: Path, data: nopg.Transitions) -> Path:
 def test_the_command_ends_with_the_code_of_its_verdict(result: TrainingResult, tmp_path: Path) -> None:
     saved = result.save(tmp_path / "saved")
     options = ["--next-state", "next_x1", "--next-state", "next_x2", "--episode", "episode"]
-    for name, fault, verdicts in (("good", {}, {"keep"}), ("bad", {"gain": 0.5}, {"stop", "retrain"})):
+    for name, fault, verdicts in (("good", {}, {"ok"}), ("bad", {"gain": 0.5}, {"revert", "retrain"})):
         data = run_lqr(result.policy, rows=200, seed=8, **fault)
         page = tmp_path / f"{name}.html"
         given = ["monitor", str(saved), str(write_csv(tmp_path / f"{name}.csv", data)), *options]
@@ -244,7 +244,7 @@ def test_the_command_takes_the_columns_of_the_controller_unless_others_are_named
 
 
 def test_the_exit_codes_are_those_of_the_documentation() -> None:
-    assert EXIT_CODES == {"keep": 0, "look": 4, "retrain": 5, "stop": 6}
+    assert EXIT_CODES == {"ok": 0, "check": 4, "retrain": 5, "revert": 6}
 
 
 def test_a_page_is_not_overwritten_and_needs_rows(monitor: Monitor, tmp_path: Path) -> None:

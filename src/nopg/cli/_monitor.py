@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nopg.data import Schema
     from nopg.monitoring import Status
 
-EXIT_CODES = {"keep": 0, "look": 4, "retrain": 5, "stop": 6}
+EXIT_CODES = {"ok": 0, "check": 4, "retrain": 5, "revert": 6}
 
 
 def monitor(
@@ -42,10 +42,10 @@ def monitor(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a run with its prediction: has the plant changed, is it where the log was, what does it earn?
+    """Compare a run with its prediction: has the plant changed, is it where the log was, what does it return?
 
-    Columns are those that RUN was trained on unless others are named. Ends with code 0 for the verdict keep,
-    4 look, 5 retrain, 6 stop. Example: `nopg monitor tank new.csv --html tank-run.html`
+    Columns are those that RUN was trained on unless others are named. Ends with code 0 for the verdict ok, 4
+    check, 5 retrain, 6 revert. Example: `nopg monitor tank new.csv --html tank-run.html`
     """
     from nopg.monitoring import Monitor, write_page
     from nopg.training import load
@@ -89,13 +89,13 @@ def _rows(status: Status) -> dict[str, str]:
     if status.reasons:
         rows["reasons"] = ";\n".join(status.reasons)
     rows["evidence"] = f"{share_of(min(status.evidence / status.threshold, 1.0))} of an alarm"
-    if (earned := status.earnings) is not None:
+    if (earned := status.return_check) is not None:
         low, high = earned.interval
         rows["return"] = (
             f"{earned.measured:.5g}, predicted {earned.predicted:.5g} [{low:.5g}, {high:.5g}] from the same "
             f"states over {earned.stretches} stretches"
         )
-    if (where := status.whereabouts) is not None:
+    if (where := status.operating_region) is not None:
         rows["outside the log"] = f"{share_of(where.outside)} of the last rows"
     if (shadow := status.shadow) is not None:
         apart = ", ".join(f"{name} {value:.4g}" for name, value in shadow.difference.items())

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from nopg.errors import ArgumentError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
@@ -25,32 +23,6 @@ Log = Annotated[
         help="Another log of the same plant, with the columns of the log of RUN.", show_default=False
     ),
 ]
-Column = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="State column of the maps: one for curves, two for maps.",
-        show_default="the two along which visits spread most",
-    ),
-]
-Hold = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Value at which another state column is held, e.g. `speed=0`.",
-        show_default="that of a typical visited state",
-    ),
-]
-
-
-def held_values(texts: Sequence[str] | None) -> dict[str, float]:
-    """Return the values of held columns by name, as `--hold` gives them."""
-    held = {}
-    for text in texts or []:
-        name, _, value = text.partition("=")
-        try:
-            held[name] = float(value)
-        except ValueError:
-            raise ArgumentError(f"{text!r} holds no column at a number; write --hold speed=0") from None
-    return held
 
 
 def run_name(run: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nopg.cli._options import AsJson, Column, Hold, Overwrite, Run, beside, held_values, run_name
+from nopg.cli._options import AsJson, Overwrite, Run, beside, run_name
 from nopg.cli._screen import ERR, print_json, show
 
 
@@ -46,8 +46,6 @@ def report(
             show_default=False,
         ),
     ] = None,
-    column: Column = None,
-    hold: Hold = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of RUN")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -56,27 +54,27 @@ def report(
 
     The file needs no network. Example: `nopg report tank --region 'level > 1.5' --most 0.01 --steps 50`
     """
+    path = out or beside(run, "-report.html")
+    show(f"reading {run}", ERR, style="dim")
+
     from nopg.report import policy_report
-    from nopg.report._policy_report import report_files
+    from nopg.report._html import free_path
     from nopg.training import load
 
-    path = out or beside(run, "-report.html")
-    report_files(path, overwrite=overwrite)  # before the work, not after it
+    free_path(path, overwrite=overwrite, beside=".json")  # before the work, not after it
     found = policy_report(
         load(run),
         regions=region or (),
         steps=steps,
         most=most,
-        columns=column,
-        held=held_values(hold),
         title=title or run_name(run),
     )
     written = [str(file) for file in found.save(path, overwrite=overwrite)]
     if as_json:
-        facts = {key: value for key, value in found.facts.items() if key not in {"pictures", "trajectories"}}
+        facts = {key: value for key, value in found.facts.items() if key != "pictures"}
         print_json({"written": written, **facts})
         return
     show(found.sentence)
-    for name, risk in found.risks.items():
-        show(f"{name}: {risk}" + ("" if most is None else f"; the limit is {risk.finding(most)}"))
+    for name, risk in found.facts["risks"].items():
+        show(f"{name}: {risk['words']}" + ("" if most is None else f"; the limit is {risk['finding']}"))
     show(f"written: {' and '.join(written)}", ERR)

@@ -17,11 +17,11 @@ from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.monitoring._cause import Change, likely_causes
 from nopg.monitoring._detector import Detector
-from nopg.monitoring._returns import Earnings, earnings
+from nopg.monitoring._operating_region import OperatingRegion, PredictedStates
+from nopg.monitoring._returns import ReturnCheck, check_return
 from nopg.monitoring._scores import LAGS, Row, Scorer
 from nopg.monitoring._status import Shadow, Status, judge
 from nopg.monitoring._table import Table
-from nopg.monitoring._whereabouts import PredictedStates, Whereabouts
 from nopg.policies import Policy
 from nopg.training import TrainingResult, load
 
@@ -70,7 +70,7 @@ class Monitor:
         >>> result = nopg.optimize(collect_uniform(plant, 200, seed=0), 0.9, config=config)
         >>> monitor = Monitor(result)
         >>> monitor.watch(simulate(plant, result.policy, steps=30).transitions(plant)).verdict
-        'keep'
+        'ok'
         >>> weaker = LQR(control=((0.08, 0.0), (0.0, 0.2)))
         >>> status = monitor.watch(simulate(weaker, result.policy, steps=60).transitions(weaker))
         >>> status.change.words
@@ -104,7 +104,7 @@ class Monitor:
         self._run, self.step = Table(), 0
         self._log_evidence = -math.inf
         self._alarm: tuple[int, int] | None = None
-        self._earned: tuple[int, Earnings | None] | None = None
+        self._earned: tuple[int, ReturnCheck | None] | None = None
 
     def update(
         self,
@@ -225,9 +225,9 @@ class Monitor:
         causes, shadow = self._causes(), self._compare(fresh) if self.shadow else None
         since = max(self._alarm[0] - 1 - self._run.dropped, 0) if self._alarm else 0
         if returns and (self._earned is None or fresh or self.step >= self._earned[0] + _RETURNS_EVERY):
-            self._earned = (self.step, earnings(self._evaluator, self._acting, self._run, since))
+            self._earned = (self.step, check_return(self._evaluator, self._acting, self._run, since))
         earned = self._earned[1] if returns and self._earned else None
-        where = Whereabouts.of(self._run, None if shadow else self._predicted)
+        where = OperatingRegion.of(self._run, None if shadow else self._predicted)
         verdict, reasons = judge(causes, where, earned, shadow=shadow is not None)
         return Status(
             step=self.step,
@@ -237,8 +237,8 @@ class Monitor:
             threshold=self.threshold,
             change=causes[0] if causes else None,
             others=causes[1:],
-            whereabouts=where,
-            earnings=earned,
+            operating_region=where,
+            return_check=earned,
             shadow=shadow,
         )
 
@@ -280,7 +280,7 @@ class Monitor:
         apart = np.abs(self._run["controller"] - self._run["actions"])[-_RECENT:].mean(axis=0)
         difference = dict(zip(self.schema.actions, apart.tolist(), strict=True))
         laws = (self._law, self._acting) if returns else ()
-        found = [earnings(self._evaluator, law, self._run) for law in laws]
+        found = [check_return(self._evaluator, law, self._run) for law in laws]
         predicted = [None if one is None else one.predicted for one in found] or [None, None]
         return Shadow(difference, *predicted)
 

@@ -24,7 +24,7 @@ _DEVIATIONS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Earnings:
+class ReturnCheck:
     """Discounted returns over stretches of a run, each about as long as the horizon of the discount.
 
     Attributes:
@@ -41,12 +41,12 @@ class Earnings:
 
     @property
     def below(self) -> bool:
-        """Whether less was earned than predicted."""
+        """Whether the measured return is below the predicted interval."""
         return self.measured < self.interval[0]
 
 
-def earnings(evaluator: OfflineEvaluator, law: Policy, run: Table, begin: int = 0) -> Earnings | None:
-    """Return what was earned in rows from `begin` on beside the prediction; None if they are too few."""
+def check_return(evaluator: OfflineEvaluator, law: Policy, run: Table, begin: int = 0) -> ReturnCheck | None:
+    """Return measured and predicted returns of rows from `begin` on; None if they are too few."""
     gamma = evaluator.discount
     length = min(max(math.ceil(math.log(_TAIL) / math.log(gamma)) if gamma > 0 else 0, 5), _LONGEST)
     ended, enough = run["terminated"], max(_SHORTEST * length, 5)
@@ -65,7 +65,7 @@ def earnings(evaluator: OfflineEvaluator, law: Policy, run: Table, begin: int = 
     apart = math.sqrt(sum((half - value) ** 2 for half in halves) / max(len(halves), 1))
     chance = math.sqrt(float(found[0].var(axis=0).mean()) / len(used))
     half = _DEVIATIONS * max(math.hypot(INFLATION * apart, chance), evaluator.least_error)
-    return Earnings(float(np.mean(measured)), value, (value - half, value + half), len(used))
+    return ReturnCheck(float(np.mean(measured)), value, (value - half, value + half), len(used))
 
 
 def _predicted(evaluator: OfflineEvaluator, law: Policy, starts: FloatArray, lengths: IntArray) -> FloatArray:

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from nopg.monitoring._cause import Change
-from nopg.monitoring._returns import Earnings
-from nopg.monitoring._whereabouts import Whereabouts
+from nopg.monitoring._operating_region import OperatingRegion
+from nopg.monitoring._returns import ReturnCheck
 
-Advice = Literal["keep", "look", "retrain", "stop"]
+Advice = Literal["ok", "check", "retrain", "revert"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class Status:
 
     Attributes:
         step: Number of steps so far.
-        verdict: `keep`: nothing unusual. `look`: something to check. `retrain`: the plant has changed, or has
-            left the log, and earns what was predicted, or does not run under the controller yet. `stop`: the
-            same, and it earns less than predicted.
+        verdict: `ok`: nothing unusual. `check`: something to look at. `retrain`: the plant has changed, or is
+            mostly outside the log, and returns what was predicted, or does not run under the controller yet.
+            `revert`: the same, and it returns less than predicted: go back to the old controller.
         reasons: Why, in sentences.
         evidence: Against an unchanged plant: mean of the Shiryaev-Roberts statistics.
         threshold: The evidence at which there is an alarm, horizon/false_alarms.
         change: The change of the plant, after an alarm.
         others: Other causes that explain the errors nearly as well.
-        whereabouts: Where the plant is; None before 50 rows.
-        earnings: Measured against predicted return; None while the run is too short or was not asked for.
+        operating_region: Where the plant is; None before 50 rows.
+        return_check: Measured against predicted return; None while the run is too short or was not asked for.
         shadow: Comparison of both controllers, in shadow mode.
     """
 
@@ -55,8 +55,8 @@ class Status:
     threshold: float
     change: Change | None = None
     others: tuple[Change, ...] = ()
-    whereabouts: Whereabouts | None = None
-    earnings: Earnings | None = None
+    operating_region: OperatingRegion | None = None
+    return_check: ReturnCheck | None = None
     shadow: Shadow | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +69,11 @@ class Status:
 
 
 def judge(
-    causes: tuple[Change, ...], whereabouts: Whereabouts | None, earned: Earnings | None, *, shadow: bool
+    causes: tuple[Change, ...],
+    operating_region: OperatingRegion | None,
+    returns: ReturnCheck | None,
+    *,
+    shadow: bool,
 ) -> tuple[Advice, tuple[str, ...]]:
     """Return the verdict and its reasons."""
     reasons = []
@@ -79,21 +83,21 @@ def judge(
             f"the plant has changed since about step {best.since} (found at step {best.found}): "
             f"{best.words}{others}"
         )
-    reasons += [] if whereabouts is None else whereabouts.reasons()
-    below = earned is not None and earned.below
-    if earned is not None and below:
-        low, high = earned.interval
+    reasons += [] if operating_region is None else operating_region.reasons()
+    below = returns is not None and returns.below
+    if returns is not None and below:
+        low, high = returns.interval
         reasons.append(
-            f"it earns {earned.measured:.4g}, less than the predicted {earned.predicted:.4g} "
-            f"[{low:.4g}, {high:.4g}] from the same states"
+            f"measured return {returns.measured:.4g}, below the predicted interval [{low:.4g}, {high:.4g}] "
+            "from the same states"
         )
     if not reasons:
-        return "keep", ()
-    serious = bool(causes) or (whereabouts is not None and whereabouts.left_log)
+        return "ok", ()
+    serious = bool(causes) or (operating_region is not None and operating_region.mostly_outside)
     if serious and shadow:
         return "retrain", tuple(reasons)
-    if serious and earned is not None:
-        return ("stop" if below else "retrain"), tuple(reasons)
+    if serious and returns is not None:
+        return ("revert" if below else "retrain"), tuple(reasons)
     if serious:
         reasons.append("whether it costs return is not known yet")
-    return "look", tuple(reasons)
+    return "check", tuple(reasons)

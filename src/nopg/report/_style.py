@@ -1,21 +1,63 @@
-"""New figures without a window, their hatching and their files."""
+"""One look for all figures: sizes, axes, labels, colours, files, and the numbers behind them."""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 from collections.abc import Mapping
-from io import BytesIO
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from nopg._columns import Columns
 from nopg._files import write_files
+from nopg._typing import FloatArray
 from nopg.errors import MissingExtraError
+from nopg.inspect._wording import count_of, duration, shortened
+from nopg.report._wording import readable
 
-OUTSIDE, _STROKE = "0.93", "0.62"
-HATCHED: Mapping[str, Any] = MappingProxyType(
-    {"facecolor": OUTSIDE, "edgecolor": _STROKE, "hatch": "///", "linewidth": 0}
-)
-"""How areas outside the data are drawn."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BEFORE, AFTER, LOGGED, LIMIT = "#D55E00", "#0072B2", "0.55", "#CC3311"
+# Inches; narrow, so that letters can be read on a phone.
+WIDTH, LETTERS = 4.8, 8
+_LONGEST_NAME, _LONGEST_UNIT, _DOTS_PER_INCH = 30, 16, 150.0
+_UNITS = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0, "ms": 1e-3}
+# An axis of time has at least so many units.
+_FEWEST_UNITS = 2.0
+# A spreadsheet takes a cell that begins so for a formula, and runs it.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A figure with its numbers.
+
+    Attributes:
+        figure: Matplotlib's.
+        table: Its numbers as columns of equal length, by name.
+        text: What it shows.
+    """
+
+    figure: Figure
+    table: Mapping[str, FloatArray]
+    text: str
+
+    def png(self) -> bytes:
+        """Return the figure as a PNG for a page, the same bytes for the same figure."""
+        image = io.BytesIO()
+        self.figure.savefig(image, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+        return image.getvalue()
+
+    def thinned(self, cells: int) -> Mapping[str, FloatArray]:
+        """Return every k-th row of the table, so that it has at most so many cells."""
+        every = max(math.ceil(sum(map(len, self.table.values())) / cells), 1)
+        return {name: column[::every] for name, column in self.table.items()}
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -27,10 +69,114 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def finish(axes: Axes, *, x: str = "", title: str = "", legend: bool = False) -> None:
+    """Label a panel: what it shows stands above it, where long names have room; the legend to the right."""
+    axes.set_title(title, fontsize=LETTERS, loc="left")
+    axes.set_xlabel(x, fontsize=LETTERS)
+    axes.tick_params(labelsize=LETTERS)
+    axes.grid(color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if legend:
+        axes.legend(
+            fontsize=LETTERS,
+            frameon=False,
+            ncols=3,
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            borderaxespad=0.2,
+        )
+
+
+def label(name: str, columns: Columns) -> str:
+    """Return the label of a column with its unit, which matplotlib does not read as mathematics."""
+    text, unit = shortened(readable(name), _LONGEST_NAME), columns.units.get(name)
+    if unit:
+        text += f" [{shortened(readable(unit), _LONGEST_UNIT)}]"
+    return text.replace("$", r"\$")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """Time where the sampling interval is known, else steps.
+
+    Attributes:
+        unit: Unit of time, None for steps.
+        step: Length of a step in that unit.
+
+    Example:
+        >>> TimeAxis.of(15.0, 60), TimeAxis.of(None, 60)
+        (TimeAxis(unit='min', step=0.25), TimeAxis(unit=None, step=1.0))
+    """
+
+    unit: str | None = None
+    step: float = 1.0
+
+    @classmethod
+    def of(cls, interval: float | None, steps: int) -> TimeAxis:
+        """Return the axis of so many steps of an interval in seconds, in the largest unit that suits."""
+        if interval is None:
+            return cls()
+        unit = next((name for name, size in _UNITS.items() if steps * interval >= _FEWEST_UNITS * size), "ms")
+        return cls(unit, interval / _UNITS[unit])
+
+    @property
+    def label(self) -> str:
+        """Label of the axis."""
+        return "step" if self.unit is None else f"time [{self.unit}]"
+
+    def places(self, steps: int) -> FloatArray:
+        """Return the places of so many steps from 0."""
+        return self.step * np.arange(steps, dtype=np.float64)
+
+    def columns(self, steps: int) -> dict[str, FloatArray]:
+        """Return the columns of a table by step: its number, and its time where that is known."""
+        table: dict[str, FloatArray] = {"step": np.arange(steps, dtype=np.float64)}
+        return table if self.unit is None else table | {f"time_{self.unit}": self.places(steps)}
+
+
+def steps_text(steps: int, interval: float | None) -> str:
+    """Return a number of steps, with their time where it is known.
+
+    Example:
+        >>> steps_text(90, 60.0), steps_text(1, None)
+        ('90 steps (1.5 h)', '1 step')
+    """
+    text = count_of(steps, "step")
+    return text if interval is None else f"{text} ({duration(steps * interval)})"
+
+
+def csv_table(columns: Mapping[str, FloatArray], digits: int | None = None) -> str:
+    """Return columns by name as CSV; NaN is empty, and a quote precedes a name that looks like a formula.
+
+    Args:
+        columns: All of one length.
+        digits: Significant digits; all of them if absent.
+
+    Example:
+        >>> print(csv_table({"=level": np.array([-1.0, math.nan])}), end="")
+        '=level
+        -1.0
+        ""
+    """
+    text = io.StringIO(newline="")
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(f"'{name}" if name.startswith(_FORMULA) else readable(name) for name in columns)
+    for row in zip(*columns.values(), strict=True):
+        rows.writerow(_cell(float(value), digits) for value in row)
+    return text.getvalue()
+
+
+def _cell(value: float, digits: int | None) -> str:
+    if math.isnan(value):
+        return ""
+    return repr(value) if digits is None else f"{value:.{digits}g}"
+
+
 def figure_files(figure: Any, path: Path) -> dict[Path, bytes]:
     """Return PNG and PDF by path, without a date: the same figure gives the same bytes."""
-    png, pdf = BytesIO(), BytesIO()
-    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    png, pdf = io.BytesIO(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
     return {path.with_suffix(".png"): png.getvalue(), path.with_suffix(".pdf"): pdf.getvalue()}
 
@@ -38,5 +184,16 @@ def figure_files(figure: Any, path: Path) -> dict[Path, bytes]:
 def save(figure: Any, path: Path) -> list[Path]:
     """Write PNG and PDF; see `figure_files`."""
     files = figure_files(figure, path)
+    write_files(files)
+    return list(files)
+
+
+def save_pictures(pictures: Mapping[str, Picture], folder: str | Path) -> list[Path]:
+    """Write each figure as PNG, PDF and CSV, the same bytes for the same result; return the paths."""
+    files: dict[Path, bytes] = {}
+    for name, picture in pictures.items():
+        path = Path(folder) / name
+        files |= figure_files(picture.figure, path)
+        files[path.with_suffix(".csv")] = csv_table(picture.table).encode()
     write_files(files)
     return list(files)

@@ -1,12 +1,16 @@
-"""The words of a report: numbers, the verdict, the limits."""
+"""The words of a page: numbers, names, the verdict, the limits."""
 
 from __future__ import annotations
+
+import unicodedata
 
 from nopg.evaluation import Assessment, Gain
 from nopg.inspect._wording import chance
 
 # Probability at which the 95 % interval of the gain excludes 0.
 _SURE = 0.975
+# Control characters, those that turn the direction of a text, and halves of characters.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 VERDICTS = {
     "ok": "little of the return's weight lies outside the data, and the error of the model is small",
@@ -22,17 +26,28 @@ LIMITS = (
     "cautious number, not a lower bound: the plant may do worse than anything in the log.",
     "The unknown mass says how much of the return's weight lies outside the data. It does not find every "
     "wrong answer, and a large one does not make an answer wrong.",
-    "Model error and interval are different things. The plant is taken to be as it was in the log, and the "
-    "state columns to contain all that decides what comes next. A hidden state or a delay is seen only where "
-    "errors on held-out rows show it, wear or another product is not seen, however narrow the interval.",
-    "Only policies without memory are evaluated: the action follows from the present state. The logged "
-    "behaviour is imitated in the same way, by what was done in the nearest logged states; a controller with "
-    "an integral is matched only on average, unless its integral is a state column.",
+    "The plant is taken to be as it was in the log, and the state columns to contain all that decides what "
+    "comes next. A hidden state or a delay is seen only where errors on held-out rows show it; wear or "
+    "another product is not seen, however narrow the interval.",
+    "The logged behaviour is imitated by what was done in the nearest logged states. A controller with an "
+    "integral is matched only on average, unless its integral is a state column.",
     "All returns are those from new starts like the logged ones, or from declared ones. From elsewhere the "
     "policy may do better or worse.",
     "The risk of a region with hardly any logged state in it cannot be known from these data, only bounded.",
-    "The certificates bound the error of the arithmetic, not that of the model.",
 )
+
+
+def readable(text: str) -> str:
+    r"""Return a text whose invisible characters are written as escapes.
+
+    Example:
+        >>> print(readable("level\n\ud800 m³/h"))
+        level\n\ud800 m³/h
+    """
+    return "".join(
+        one.encode("unicode_escape").decode("ascii") if unicodedata.category(one) in _HIDDEN else one
+        for one in text
+    )
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -51,9 +66,9 @@ def interval(ends: tuple[float, float], digits: int = 4) -> str:
 
 
 def sentence(policy: Assessment, logged: Assessment, gain: Gain) -> str:
-    """Return the verdict on a policy with its three numbers."""
+    """Return the verdict on a policy with its numbers."""
     return (
-        f"{_opening(policy, gain)}: it is predicted to earn {number(policy.expected_return)} "
+        f"{_opening(policy, gain)}: it is predicted to return {number(policy.expected_return)} "
         f"(95 % interval {interval(policy.interval)}) against {number(logged.expected_return)}, "
         f"is better with a probability of {chance(gain.probability_better)}, and "
         f"{chance(policy.unknown_mass)} of its return's weight lies outside the data."
@@ -62,7 +77,7 @@ def sentence(policy: Assessment, logged: Assessment, gain: Gain) -> str:
 
 def _opening(policy: Assessment, gain: Gain) -> str:
     if policy.verdict == "not identifiable":
-        return "The data cannot tell what this policy will earn"
+        return "The data cannot tell what this policy will return"
     if gain.probability_better > _SURE:
         found = "better than the logged behaviour"
     elif gain.probability_better < 1 - _SURE:
@@ -72,3 +87,20 @@ def _opening(policy: Assessment, gain: Gain) -> str:
     if policy.verdict == "weak":
         return f"On data that support it only weakly, this policy is {found}"
     return f"By the data this policy is {found}"
+
+
+def listed_numbers(numbers: tuple[int, ...]) -> str:
+    """Return ascending numbers in words.
+
+    Example:
+        >>> listed_numbers((0, 1, 2, 5, 8, 9))
+        '0 to 2, 5, 8, 9'
+    """
+    runs: list[list[int]] = []
+    for one in numbers:
+        if runs and one == runs[-1][-1] + 1:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(words)

@@ -25,7 +25,7 @@ _QUANTILES, _MARGIN = (0.005, 0.995), 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class OperatingRegion:
     """Where the plant has been in the last 200 rows.
 
     Attributes:
@@ -45,7 +45,7 @@ class Whereabouts:
     predicted: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def of(cls, run: Table, predicted: PredictedStates | None) -> Whereabouts | None:
+    def of(cls, run: Table, predicted: PredictedStates | None) -> OperatingRegion | None:
         """Return it for recent rows; None for too few. Without predicted states only the log counts."""
         if len(run) < _FEWEST:
             return None
@@ -62,7 +62,7 @@ class Whereabouts:
         )
 
     @property
-    def left_log(self) -> bool:
+    def mostly_outside(self) -> bool:
         """Whether most rows lie outside the log."""
         return self._unexpected > _MOST
 

@@ -1,0 +1,328 @@
+"""The closed loop before and after, from the same starts, under the same set-points and disturbances."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from nopg._expressions import Expression
+from nopg._typing import FloatArray
+from nopg.data import Schema, Transitions
+from nopg.data._held_out import spread_rows
+from nopg.evaluation import Assessment
+from nopg.evaluation._assessment import DEVIATIONS, INFLATION
+from nopg.evaluation._control_law import PolicyLaw
+from nopg.evaluation._paths import Paths
+from nopg.report._style import (
+    AFTER,
+    BEFORE,
+    LETTERS,
+    LOGGED,
+    WIDTH,
+    Picture,
+    TimeAxis,
+    finish,
+    label,
+    new_figure,
+)
+from nopg.training import TrainingResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_OUTPUTS, _ACTIONS, _OTHERS = 4, 3, 12
+_PANEL, _TOP = 1.15, 0.6
+# Rows in which actions are compared, and those of them that are drawn; bins of a state column.
+_ROWS, _DOTS, _BINS = 5_000, 800, 10
+# A smaller difference of an action, as a share of its logged range, is none.
+_SAME = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedLoop:
+    """Both closed loops from one start; the columns are states, actions, reward.
+
+    Attributes:
+        gain: Of the new controller from there, in return.
+        before: Under the logged behaviour, imitated on the model, shape (T, c); NaN after the end.
+        after: Under the new controller, shape (T, c).
+        half: Half the width of the 95 % band of the model around `after`, shape (T, c).
+        measured: What was logged from this start on, shape (k, c) with k ≤ T; without rows where the start
+            is not in the log.
+        unknown_from: Step from which `after` has most likely left the data, or None.
+    """
+
+    gain: float
+    before: FloatArray
+    after: FloatArray
+    half: FloatArray
+    measured: FloatArray
+    unknown_from: int | None
+
+
+def closed_loops(policy: Assessment, logged: Assessment, data: Transitions) -> dict[str, ClosedLoop]:
+    """Return the closed loops from the start with the median gain and from that with the least one.
+
+    Both follow the same draws of the noise, so that set-points, weather and disturbances are the same.
+    """
+    count = len(policy.paths.starts)
+    gains = policy.paths.returns[0, :count] - logged.paths.returns[0, :count]
+    order = gains.argsort().tolist()
+    chosen = {"median": order[count // 2], "least": order[0]}
+    if count == 1:
+        del chosen["least"]
+    return {name: _closed_loop(policy.paths, logged.paths, k, data) for name, k in chosen.items()}
+
+
+def _closed_loop(policy: Paths, logged: Paths, k: int, data: Transitions) -> ClosedLoop:
+    after, before = _columns(policy, k, data.schema), _columns(logged, k, data.schema)[:, 0]
+    apart = after[:, 1:] - after[:, :1]
+    half = np.sqrt(np.square(apart).mean(axis=1)) if apart.shape[1] else np.zeros_like(after[:, 0])
+    lost = policy.stays[:-1, k] < 0.5
+    same = (data.states == policy.states[0, k]).all(dim=1).nonzero()[:, 0]
+    return ClosedLoop(
+        gain=float(policy.returns[0, k] - logged.returns[0, k]),
+        before=before,
+        after=after[:, 0],
+        half=DEVIATIONS * INFLATION * half,
+        measured=_measured(data, int(same[0]) if len(same) else len(data), len(after)),
+        unknown_from=int(lost.int().argmax()) if bool(lost.any()) else None,
+    )
+
+
+def _columns(paths: Paths, k: int, schema: Schema) -> FloatArray:
+    """Return states, actions and reward of path k through all parts of the model, shape (T, P, c)."""
+    rows = torch.arange(paths.num_parts) * paths.returns.shape[1] + k
+    parts = [paths.states[:, rows], paths.actions[:, rows], paths.rewards[:, rows, None]]
+    found = torch.cat(parts, dim=2).masked_fill((paths.going[:, rows] <= 0)[..., None], torch.nan)
+    return _unwrapped(found.double().numpy(), schema)
+
+
+def _measured(data: Transitions, first: int, steps: int) -> FloatArray:
+    """Return states, actions and reward of the rows that follow each other from the first on."""
+    linked, last = data.continues, first + 1
+    while last < min(first + steps, len(data)) and bool(linked[last]):
+        last += 1
+    rows = slice(first, min(last, len(data)))
+    found = torch.cat([data.states[rows], data.actions[rows], data.rewards[rows, None]], dim=1)
+    return _unwrapped(found.double().numpy(), data.schema)
+
+
+def _unwrapped(columns: FloatArray, schema: Schema) -> FloatArray:
+    """Return columns (T, …, c) with angles that do not jump by a turn."""
+    for name, period in schema.angles.items():
+        k = schema.states.index(name)
+        columns[..., k] = np.unwrap(columns[..., k], axis=0, period=period)
+    return columns
+
+
+def set_points(data: Transitions) -> dict[str, str | float]:
+    """Return what outputs should be at, by name: a column, or a number.
+
+    They are read from differences such as `level - goal` in a reward that is a formula. Of two columns the
+    one that changes more often is the output.
+    """
+    schema, found = data.schema, dict[str, str | float]()
+    if schema.reward is None:
+        return found
+    expression = Expression(schema.reward, "the reward")
+    changes = dict(zip(schema.states, (data.states != data.next_states).sum(dim=0).tolist(), strict=True))
+    for node in ast.walk(expression.tree):
+        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)):
+            continue
+        left, right = (_operand(expression, side) for side in (node.left, node.right))
+        for output, goal in ((left, right), (right, left)):
+            if output not in changes or goal is None:
+                continue
+            if isinstance(goal, float) or changes.get(goal, np.inf) < changes[output]:
+                found.setdefault(str(output), goal)
+    return found
+
+
+def _operand(expression: Expression, node: ast.AST) -> str | float | None:
+    """Return the name of a column or a number, if a part of a formula is nothing else."""
+    match node:
+        case ast.Name():
+            return expression.column(node)
+        case ast.Call(func=ast.Name(id="next"), args=[ast.Name() as column]):
+            return expression.column(column)
+        case ast.Constant(value=int() | float() as value):
+            return float(value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -float(value)
+    return None
+
+
+def column_order(data: Transitions, goals: Mapping[str, str | float]) -> tuple[list[str], list[str]]:
+    """Return the columns that matter most, outputs and then actions, and the other columns.
+
+    Outputs with a set-point come first, then those that explain most of the reward. Set-points are drawn with
+    their outputs, and derived columns not at all.
+    """
+    schema, rewards = data.schema, data.rewards.numpy()
+    tells = {name: _explained(data.states[:, k].numpy(), rewards) for k, name in enumerate(schema.states)}
+    names = [one for one in schema.measured if one not in set(goals.values())]
+    names.sort(key=lambda name: (name not in goals, name in schema.exogenous, -tells[name]))
+    first = [*names[:_OUTPUTS], *schema.actions[:_ACTIONS]]
+    return first, [*names[_OUTPUTS:], *schema.actions[_ACTIONS:]][:_OTHERS]
+
+
+def draw_loop(
+    loop: ClosedLoop, names: Sequence[str], goals: Mapping[str, str | float], schema: Schema, text: str
+) -> Picture:
+    """Return one panel for each column over time: before, after with its band, the log, the set-point."""
+    every, steps = [*schema.states, *schema.actions], len(loop.after)
+    axis = TimeAxis.of(schema.interval, steps)
+    figure: Figure = new_figure(WIDTH, _PANEL * len(names) + _TOP)
+    panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    table = axis.columns(steps)
+    for axes, name in zip(panels, names, strict=True):
+        k, goal = every.index(name), goals.get(name)
+        after, half = loop.after[:, k], loop.half[:, k]
+        log = np.full(steps, np.nan)
+        log[: len(loop.measured)] = loop.measured[:, k]
+        table |= {
+            f"{name} before": loop.before[:, k],
+            f"{name} after": after,
+            f"{name} low": after - half,
+            f"{name} high": after + half,
+            f"{name} logged": log,
+        }
+        _draw(axes, axis.places(steps), table, name, step=name in schema.actions)
+        if goal is not None:
+            table[f"{name} set-point"] = (
+                np.full(steps, goal) if isinstance(goal, float) else loop.after[:, every.index(goal)]
+            )
+            axes.plot(axis.places(steps), table[f"{name} set-point"], "k--", linewidth=0.9, label="set-point")
+        if loop.unknown_from is not None:
+            axes.axvspan(
+                axis.step * loop.unknown_from,
+                axis.step * steps,
+                color="0.93",
+                zorder=0,
+                label="outside the data",
+            )
+        finish(axes, title=label(name, schema))
+    panels[-1].set_xlabel(axis.label, fontsize=LETTERS)
+    panels[0].set_xlim(0, axis.step * max(steps - 1, 1))
+    shown = {
+        text: line for axes in panels for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        shown.values(), shown.keys(), loc="outside upper left", ncols=3, fontsize=LETTERS, frameon=False
+    )
+    return Picture(figure, table, text)
+
+
+def _draw(axes: Axes, places: FloatArray, table: Mapping[str, FloatArray], name: str, *, step: bool) -> None:
+    where = "steps-post" if step else "default"
+    low, high = table[f"{name} low"], table[f"{name} high"]
+    axes.fill_between(
+        places,
+        low,
+        high,
+        step="post" if step else None,
+        color=AFTER,
+        alpha=0.2,
+        linewidth=0,
+        label="95 % of the model",
+    )
+    for kind, color, text, width in (
+        ("logged", LOGGED, "log", 2.2),
+        ("before", BEFORE, "before", 1.1),
+        ("after", AFTER, "after", 1.4),
+    ):
+        values = table[f"{name} {kind}"]
+        if not np.isnan(values).all():
+            axes.plot(places, values, color=color, linewidth=width, drawstyle=where, label=text)
+
+
+def reward_picture(policy: Assessment, logged: Assessment, schema: Schema) -> Picture:
+    """Return the reward over time before and after, over all starts: median and 90 % of the paths."""
+    steps = min(len(policy.paths.rewards), len(logged.paths.rewards))
+    axis = TimeAxis.of(schema.interval, steps)
+    figure: Figure = new_figure(WIDTH, 2.3)
+    axes, table = figure.subplots(), axis.columns(steps)
+    for name, color, paths in (("before", BEFORE, logged.paths), ("after", AFTER, policy.paths)):
+        m = paths.returns.shape[1]
+        going = paths.going[:steps, :m] > 0
+        rewards = paths.rewards[:steps, :m].masked_fill(~going, torch.nan).double()
+        low, middle, high = rewards.nanquantile(torch.tensor([0.05, 0.5, 0.95]).double(), dim=1).numpy()
+        table |= {f"{name} 5 %": low, f"{name} median": middle, f"{name} 95 %": high}
+        axes.fill_between(axis.places(steps), low, high, color=color, alpha=0.15, linewidth=0)
+        axes.plot(axis.places(steps), middle, color=color, linewidth=1.4, label=name)
+    finish(axes, x=axis.label, title=label("reward", schema), legend=True)
+    axes.set_xlim(0, axis.step * max(steps - 1, 1))
+    return Picture(
+        figure, table, "Reward of each step from all starts; line: median, band: 90 % of the paths."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the new controller acts otherwise than the log did, at logged states.
+
+    Attributes:
+        action: Name of the action.
+        mean: Of new less logged action, in its unit.
+        size: Mean size of the difference.
+        share: The same as a share of the logged range.
+        higher: Share of rows in which the new action is higher by over 1 % of this range.
+        lower: The same for lower ones.
+        column: State column along which the difference varies most.
+    """
+
+    action: str
+    mean: float
+    size: float
+    share: float
+    higher: float
+    lower: float
+    column: str
+
+
+def differences(result: TrainingResult) -> tuple[tuple[Difference, ...], dict[str, Picture]]:
+    """Return the differences by action, and a figure for each of the first actions."""
+    data, schema = result.data, result.data.schema
+    rows = spread_rows(data, min(len(data), _ROWS), purpose="where actions differ").sort().values
+    few = data.take(rows)
+    new = PolicyLaw.of(result.policy, schema).mode(few.features).detach().double().numpy()
+    states, old = few.states.numpy(), few.actions.numpy()
+    span = np.maximum(np.ptp(old, axis=0), 1e-300)
+    found, pictures = [], dict[str, Picture]()
+    for k, action in enumerate(schema.actions):
+        apart = new[:, k] - old[:, k]
+        spread = [_explained(states[:, c], apart) for c in range(states.shape[1])]
+        column = int(np.argmax(spread))
+        size = float(np.abs(apart).mean())
+        higher, lower = (float((sign * apart > _SAME * span[k]).mean()) for sign in (1, -1))
+        name = schema.states[column]
+        found.append(
+            Difference(action, float(apart.mean()), size, size / float(span[k]), higher, lower, name)
+        )
+        if k < _ACTIONS:
+            table = {name: states[:, column], f"{action} logged": old[:, k], f"{action} new": new[:, k]}
+            pictures[f"difference-{k + 1}"] = _scatter(table, action, name, schema)
+    return tuple(found), pictures
+
+
+def _explained(column: FloatArray, values: FloatArray) -> float:
+    """Return the variance of a quantity between tenths of the rows by a column."""
+    bins = np.array_split(values[np.argsort(column, kind="stable")], _BINS)
+    return float(np.var([part.mean() for part in bins if len(part)])) if np.ptp(column) > 0 else -1.0
+
+
+def _scatter(table: Mapping[str, FloatArray], action: str, column: str, schema: Schema) -> Picture:
+    figure: Figure = new_figure(WIDTH, 2.4)
+    axes, (x, old, new) = figure.subplots(), table.values()
+    every = max(len(x) // _DOTS, 1)
+    for values, color, text in ((old, LOGGED, "logged"), (new, AFTER, "new")):
+        axes.plot(x[::every], values[::every], ".", color=color, markersize=4, label=text, rasterized=True)
+    finish(axes, x=label(column, schema), title=label(action, schema), legend=True)
+    return Picture(figure, table, f"{action} at logged states, over {column}.")

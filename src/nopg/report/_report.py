@@ -1,0 +1,361 @@
+"""The report on a controller before it runs: its facts, and the page that shows them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nopg._files import write_files
+from nopg._json import json_content, plain_values
+from nopg._version import __version__
+from nopg.data import Schema, Transitions
+from nopg.errors import ArgumentError
+from nopg.evaluation import Assessment
+from nopg.evaluation._behavior import logged_returns
+from nopg.evaluation._risk import region_of
+from nopg.inspect import describe
+from nopg.inspect._wording import count_of, duration
+from nopg.models import ColumnFit, LocalModel
+from nopg.policies import FormulaPolicy
+from nopg.policies._structures import gain_name
+from nopg.report._closed_loop import (
+    closed_loops,
+    column_order,
+    differences,
+    draw_loop,
+    reward_picture,
+    set_points,
+)
+from nopg.report._curves import gains_picture, training_picture
+from nopg.report._html import MOST_CELLS, free_path, render
+from nopg.report._style import Picture
+from nopg.report._wording import LIMITS, VERDICTS, listed_numbers, number, sentence
+from nopg.training import TrainingResult
+from nopg.training._sensitivity import deviation_table, may_deviate
+
+Region = str | Callable[[Any], Any]
+
+_log = logging.getLogger(__name__)
+# Columns times steps that may be predicted for the curves of gains: some half a minute.
+_MOST_WORK = 4e6
+_PER_GAIN = 5
+_DEVIATIONS = (0.0, 0.1, 0.3)
+# Shares of the whole work, measured on a log of nine states.
+_WORK = {
+    "model": 9.0,
+    "policy": 4.0,
+    "logged": 5.0,
+    "risk": 2.5,
+    "influence": 2.5,
+    "deviations": 12.0,
+    "page": 4.0,
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyReport:
+    """What is predicted of a trained controller before it runs; `save` writes it.
+
+    Attributes:
+        facts: What the page says, and the numbers of its figures, as one dictionary.
+        pictures: Its figures by name, with their numbers.
+    """
+
+    facts: Mapping[str, Any]
+    pictures: Mapping[str, Picture]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence, with its numbers."""
+        return str(self.facts["sentence"])
+
+    @cached_property
+    def html(self) -> str:
+        """The page, as one self-contained HTML file."""
+        return render("report.html", self.facts, self.pictures)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Path]:
+        """Write the page, and beside it the same as JSON; return both paths.
+
+        Args:
+            path: Path of the page; the other one ends in `.json`.
+            overwrite: Whether existing files are replaced.
+        """
+        page, beside = free_path(path, overwrite=overwrite, beside=".json")
+        write_files({beside: json_content(plain_values(self.facts)), page: self.html.encode()})
+        return [page, beside]
+
+    def __repr__(self) -> str:
+        return f"PolicyReport({self.sentence})"
+
+
+def policy_report(
+    result: TrainingResult,
+    *,
+    regions: Sequence[str] | Mapping[str, Region] = (),
+    steps: int | None = None,
+    most: float | None = None,
+    title: str = "What the controller will do",
+) -> PolicyReport:
+    """Return what is predicted of a trained controller before it runs.
+
+    The controller and the logged behaviour are evaluated on the model that the controller was trained on; one
+    of the paper's model is evaluated on a local model that is fitted for this. What is being done, and how
+    long the rest will take, is logged at level INFO.
+
+    Args:
+        result: Returned by `optimize` or `load`, with its data.
+        regions: Regions to avoid, see `OfflineEvaluator.risk`: expressions, or expressions and functions by
+            name.
+        steps: Steps within which entering counts; by default the length of the predicted paths.
+        most: The largest tolerated probability of entering one of the regions: the report says whether it
+            is kept, exceeded, or not shown by the data.
+        title: Title of the page.
+    """
+    if most is not None and not (0.0 <= most <= 1.0 and regions):
+        raise ArgumentError(f"most is {most}; give a probability, and regions that it is for")
+    wanted = dict(regions) if isinstance(regions, Mapping) else {region: region for region in regions}
+    stage, deviates = _Stages(wanted, result), may_deviate(result.policy.policy)
+    data = result.data
+    for region in wanted.values():
+        region_of(region, data.schema)  # a wrong name is reported before the work
+    stage("model", "fitting the model of the plant")
+    evaluator = result.evaluator
+    stage("policy", "predicting the controller")
+    policy = result.evaluation
+    stage("logged", "predicting the logged behaviour")
+    logged = evaluator.logged()
+    within = len(policy.paths.states) if steps is None else steps
+    risks = {}
+    for name, region in wanted.items():
+        stage("risk", f"risk of {name}")
+        risks[name] = evaluator.risk(result.policy, region, within)
+    stage("influence", "leaving out groups of episodes")
+    influential = evaluator.influence(result.policy)
+    deviations = None
+    if deviates:
+        stage("deviations", "limiting the deviation from the logged behaviour")
+        deviations = deviation_table(result.policy, evaluator, _DEVIATIONS)
+    stage("page", "drawing")
+    apart, drawn = differences(result)
+    pictures = _pictures(result, policy, logged) | drawn
+    gain = policy.gain_over(logged)
+    facts = {
+        "nopg": __version__,
+        "title": title,
+        "subtitle": (
+            f"{', '.join(data.schema.states)} → {', '.join(data.schema.actions)}; "
+            f"{count_of(len(data), 'logged row')}, discount {result.discount:g}"
+        ),
+        "verdict": policy.verdict,
+        "meaning": VERDICTS[policy.verdict],
+        "sentence": sentence(policy, logged, gain),
+        "discount": result.discount,
+        "policy": policy.to_dict(),
+        "logged": logged.to_dict(),
+        "gain": gain.to_dict(),
+        "logged_returns": None if (seen := logged_returns(data, result.discount)) is None else asdict(seen),
+        "held_out": str(policy.held_out),
+        "differences": [{**asdict(one), "unit": data.schema.units.get(one.action, "")} for one in apart],
+        "risks": {
+            name: {
+                **asdict(risk),
+                "words": str(risk),
+                "finding": None if most is None else risk.finding(most),
+            }
+            for name, risk in risks.items()
+        },
+        "most": most,
+        "data": _data(data),
+        "model": _model(evaluator.model),
+        "influential": [
+            {"words": where(data, rows), "rows": len(rows), "influence": value} for rows, value in influential
+        ],
+        **_gains(result),
+        "deviations": None
+        if deviations is None
+        else [
+            {
+                "share": one.share,
+                "limit": list(one.limit),
+                "interval": one.evaluation.interval,
+                "gain": one.gain.to_dict(),
+                "verdict": one.evaluation.verdict,
+            }
+            for one in deviations
+        ],
+        "training": {
+            "equation": result.problem.description,
+            "updates": len(result.history),
+            "expected_return": result.expected_return,
+            "interval": result.interval,
+            "unknown_mass": result.unknown_mass,
+            "start_unknown": result.start_unknown,
+            "seed": result.seed,
+        },
+        "certificate": asdict(result.certificate),
+        "limits": list(LIMITS),
+        "pictures": {name: _rounded(one) for name, one in pictures.items()},
+    }
+    return PolicyReport(facts, pictures)
+
+
+def write_report(
+    result: TrainingResult,
+    path: str | os.PathLike[str],
+    *,
+    regions: Sequence[str] | Mapping[str, Region] = (),
+    steps: int | None = None,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write what is predicted of a trained controller as HTML, and beside it as JSON; return both paths.
+
+    The page needs no network and holds figures and their numbers. For more options see `policy_report`.
+
+    Args:
+        result: Returned by `optimize` or `load`, with its data.
+        path: Path of the page.
+        regions: Regions to avoid.
+        steps: Steps within which entering counts.
+        overwrite: Whether existing files are replaced.
+
+    Example:
+        >>> import tempfile
+        >>> import nopg
+        >>> from nopg.envs import Pendulum, collect_grid
+        >>> data, one = collect_grid(Pendulum(), (8, 8, 2)), nopg.TrainingConfig(updates=1)
+        >>> result = nopg.optimize(data, 0.5, model="paper", config=one)
+        >>> written = write_report(result, tempfile.mkdtemp() + "/report.html", regions=["abs(velocity) > 7"])
+        >>> [path.name for path in written]
+        ['report.html', 'report.json']
+    """
+    free_path(path, overwrite=overwrite, beside=".json")  # before the work, not after it
+    return policy_report(result, regions=regions, steps=steps).save(path, overwrite=overwrite)
+
+
+class _Stages:
+    """Says what is being done, and about how long the rest will take."""
+
+    def __init__(self, regions: Mapping[str, Region], result: TrainingResult) -> None:
+        names = ["model", "policy", "logged", *["risk"] * len(regions), "influence"]
+        self._names = [*names, *["deviations"] * may_deviate(result.policy.policy), "page"]
+        self._began, self._done = time.monotonic(), 0
+
+    def __call__(self, name: str, words: str) -> None:
+        """Say that a stage begins."""
+        done, left = (sum(_WORK[one] for one in part) for part in self._parts())
+        self._done += 1
+        elapsed = time.monotonic() - self._began
+        rest = f", about {duration(max(round(elapsed * left / done), 1))} left" if done else ""
+        _log.info("report %d/%d: %s%s", self._done, len(self._names), words, rest)
+
+    def _parts(self) -> tuple[list[str], list[str]]:
+        return self._names[: self._done], self._names[self._done :]
+
+
+def _pictures(result: TrainingResult, policy: Assessment, logged: Assessment) -> dict[str, Picture]:
+    data, goals = result.data, set_points(result.data)
+    first, others = column_order(data, goals)
+    loops = closed_loops(policy, logged, data)
+    found = {
+        f"closed-loop-{k}": draw_loop(
+            loop, first, goals, data.schema, f"From the start with the {name} gain, {number(loop.gain)}."
+        )
+        for k, (name, loop) in enumerate(loops.items(), start=1)
+    }
+    if others:
+        text = "The other columns, from the start with the median gain."
+        found["other-columns"] = draw_loop(loops["median"], others, goals, data.schema, text)
+    found["reward"] = reward_picture(policy, logged, data.schema)
+    found["training"] = training_picture(result)
+    gains = isinstance(result.policy.policy, FormulaPolicy) and len(result.policy.policy.gains)
+    work = policy.paths.states.numel() * (1 + 1 / len(data.schema.states))
+    if gains and gains * _PER_GAIN * work <= _MOST_WORK:
+        found["gains"] = gains_picture(result.gains)
+    return found
+
+
+def _gains(result: TrainingResult) -> dict[str, Any]:
+    """Return the formulas and the gains of a controller as a matrix, one column for each action."""
+    policy, schema = result.policy.policy, result.policy.schema
+    if not isinstance(policy, FormulaPolicy) or not policy.gains:
+        return {"laws": {}, "gains": None}
+    rows: dict[str, list[float | None]] = {}
+    for name, value in policy.gains.items():
+        row, column = _place(name, schema)
+        rows.setdefault(row, [None] * len(schema.actions))[column] = value
+    laws = policy.law.to_dict()["formulas"] if len(rows) <= len(schema.actions) * 4 else {}
+    return {"laws": laws, "gains": {"actions": list(schema.actions), "rows": rows}}
+
+
+def _place(name: str, schema: Schema) -> tuple[str, int]:
+    """Return row and column of a gain: `k_level_valve` is that of `k_level` for the valve."""
+    for k, action in enumerate(schema.actions):
+        ending = gain_name("", action, schema)
+        if ending and name.endswith(ending):
+            return name.removesuffix(ending), k
+    return name, 0
+
+
+def _data(data: Transitions) -> dict[str, Any]:
+    described = describe(data).to_dict()
+    return {
+        **{name: described[name] for name in ("rows", "episodes", "columns", "findings")},
+        "starts": len(data.starts),
+        "states": list(data.schema.states),
+        "actions": list(data.schema.actions),
+        "interval": data.schema.interval,
+    }
+
+
+def _model(model: LocalModel) -> dict[str, Any]:
+    given, schema = model.reward_function is not None, model.data.schema
+    return {
+        "columns": [
+            {**asdict(one), "known": _known(one, schema, given), "uses": _uses(one, schema)}
+            for one in model.column_fits
+        ],
+        "reward_is_given": given,
+        "noise_share": model.noise_share,
+    }
+
+
+def _known(fit: ColumnFit, schema: Schema, reward_is_given: bool) -> str:
+    """Return why a column needs no fit, or nothing."""
+    if fit.name == "reward" and reward_is_given:
+        return "known function"
+    if fit.name in schema.derived:
+        return "computed from other columns"
+    if fit.name in schema.exogenous:
+        return "moves as in the log" if schema.exogenous[fit.name] == "log" else "held"
+    return ""
+
+
+def _uses(fit: ColumnFit, schema: Schema) -> str:
+    if not (fit.error > 0 and fit.inputs):
+        return "none: constant"
+    return "all" if len(fit.inputs) == len(schema.states) + len(schema.actions) else ", ".join(fit.inputs)
+
+
+def where(data: Transitions, rows: tuple[int, ...]) -> str:
+    """Return rows in words: whole episodes by their numbers, else the first and the last row."""
+    if data.episodes is not None:
+        numbers = torch.unique(data.episodes[list(rows)])
+        if int(torch.isin(data.episodes, numbers).sum()) == len(rows):
+            return f"episode{'' if len(numbers) == 1 else 's'} {listed_numbers(tuple(numbers.tolist()))}"
+    if rows[-1] - rows[0] + 1 == len(rows):
+        return f"row{'' if len(rows) == 1 else 's'} {listed_numbers(rows)}"
+    return f"{count_of(len(rows), 'row')} between {rows[0]} and {rows[-1]}"
+
+
+def _rounded(picture: Picture) -> dict[str, list[float]]:
+    columns = picture.thinned(MOST_CELLS)
+    return {name: [float(f"{value:.6g}") for value in column] for name, column in columns.items()}

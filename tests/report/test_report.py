@@ -1,0 +1,305 @@
+"""A report on a trained controller: one file, the same facts as JSON, nothing from elsewhere."""
+
+import base64
+import csv
+import io
+import json
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import nopg
+from nopg.errors import ArgumentError, DataError, MissingExtraError, SupportWarning
+from nopg.evaluation import Assessment, Errors, Gain, OfflineEvaluator, Risk
+from nopg.evaluation._assessment import Verdict
+from nopg.report import PolicyReport, policy_report, write_report
+from nopg.report._report import where
+from nopg.report._wording import number, sentence
+from nopg.training import TrainingResult
+from report.page_tags import Tags
+from report.tank import tank_log
+
+UNIT = 'm" onload="x'
+NAMES = {
+    "script": "<script>alert(1)</script>",
+    "quotes": "level \"a\" 'b' & {{ 7 * 7 }} */",
+    "turned": "level \u202etxt",
+    "long": "W" * 200,
+    "units": "Füllstand Behälter 4 [m³/h] 10 °C %",
+}
+# Tables refuse such names of columns; titles, units and names of regions are free.
+HIDDEN, SHOWN = "level\nof\tthe \ud800\x07", "level\\nof\\tthe \\ud800\\x07"
+
+
+def trained(name: str, units: Mapping[str, str] | None = None) -> TrainingResult:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)  # two updates need not beat the log
+        config = nopg.TrainingConfig(updates=2, start="given", progress=False)
+        return nopg.optimize(tank_log(name, units), 0.7, policy="deterministic", config=config)
+
+
+@pytest.fixture(scope="module")
+def result() -> TrainingResult:
+    return trained("level", {"level": UNIT})
+
+
+@pytest.fixture(scope="module")
+def report(result: TrainingResult) -> PolicyReport:
+    too_full = {"too <full>": lambda states: states[:, 0] > 1.6}
+    return policy_report(result, regions=too_full, steps=5, title="tank & <co>")
+
+
+@pytest.fixture(scope="module")
+def page(report: PolicyReport) -> str:
+    return report.html
+
+
+def downloads(page: str) -> dict[str, list[list[str]]]:
+    """Return the tables that the page holds, by file name."""
+    links = [tags for tag, tags in Tags(page).found if tag == "a"]
+    texts = {
+        link["download"]: base64.b64decode((link["href"] or "").split("base64,")[1]).decode()
+        for link in links
+    }
+    return {str(name): list(csv.reader(io.StringIO(text))) for name, text in texts.items()}
+
+
+def test_the_page_holds_everything_and_asks_nobody(page: str) -> None:
+    tags = Tags(page)
+    assert not tags.stack
+    assert {"html", "head", "body", "section", "figure", "table"} <= {tag for tag, _ in tags.found}
+    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in tags.found}
+    for tag, attributes in tags.found:
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "data:").startswith("data:"), tag
+    text = re.sub(r"base64,[^\"]*", "", page)
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert len(page.encode()) <= 3_000_000
+
+
+def test_the_closed_loop_comes_first_then_gain_differences_doubts(page: str) -> None:
+    heads = re.findall(r"<h2>(.*?)</h2>", page)
+    assert heads[:5] == [
+        "The closed loop, before and after",
+        "The gain over the logged controller",
+        "Where it differs",
+        "Risks",
+        "Doubts",
+    ]
+    details = page.index("<details>")
+    assert all(page.index(word) > details for word in ("duality gap", "Return and share outside the data"))
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_whatever_a_user_called_a_column_is_harmless_and_readable(kind: str, tmp_path: Path) -> None:
+    name, regions = NAMES[kind], {HIDDEN: lambda states: states[:, 0] > 1.6}
+    found = policy_report(trained(name, {name: UNIT, "valve": HIDDEN}), title=HIDDEN, regions=regions)
+    written, facts = found.save(tmp_path / "tank.html")
+    page = written.read_text(encoding="utf-8")
+    tags = Tags(page)
+    assert not tags.stack
+    assert "script" not in {tag for tag, _ in tags.found}
+    assert not any("onload" in attributes for _, attributes in tags.found)
+    shown = name.replace("\u202e", "\\u202e")
+    assert shown in unescape(page)
+    assert unescape(page).count(SHOWN) >= 4  # title twice, unit, region
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", page)
+    assert name in json.loads(facts.read_text(encoding="utf-8"))["data"]["states"]
+    assert f"{shown} after" in downloads(page)["closed-loop-1.csv"][0]
+
+
+def test_the_json_says_what_the_page_says(report: PolicyReport, page: str, tmp_path: Path) -> None:
+    written = report.save(tmp_path / "tank.html")
+    assert [path.name for path in written] == ["tank.html", "tank.json"]
+    assert written[0].read_text(encoding="utf-8") == page
+    facts, shown = json.loads(written[1].read_text(encoding="utf-8")), unescape(page)
+    policy, gain = facts["policy"], facts["gain"]
+    assert "tank & <co>" in shown
+    assert facts["sentence"] in shown
+    for value in (policy["expected_return"], *policy["interval"], gain["mean"], policy["pessimistic_return"]):
+        assert number(value) in shown
+    assert facts["risks"]["too <full>"]["words"] in shown
+    for part in facts["influential"]:
+        assert number(part["influence"], 3) in shown
+    for fit in facts["model"]["columns"]:
+        assert f"{fit['r_squared']:.3f}" in shown
+    for one in facts["deviations"]:
+        assert number(one["gain"]["mean"]) in shown
+    assert facts["training"]["equation"] in shown
+    assert all(limit in shown for limit in facts["limits"])
+    assert set(facts["pictures"]) == set(report.pictures)
+
+
+def test_fit_evaluation_and_report_say_one_number(report: PolicyReport, result: TrainingResult) -> None:
+    evaluated = OfflineEvaluator(tank_log("level"), 0.7).assess(result.policy)
+    found = report.facts["policy"]
+    assert found["expected_return"] == result.expected_return == evaluated.expected_return
+    assert found["interval"] == result.interval == evaluated.interval
+    assert found["verdict"] == result.verdict == evaluated.verdict
+
+
+def test_groups_of_episodes_are_named_with_their_influence(
+    report: PolicyReport, result: TrainingResult
+) -> None:
+    again = OfflineEvaluator(tank_log("level"), 0.7).influence(result.policy)
+    parts = report.facts["influential"]
+    assert [part["influence"] for part in parts] == [influence for _, influence in again]
+    assert sum(part["rows"] for part in parts) == 120
+    data = tank_log("level")
+    assert where(data, tuple(range(40, 50))) == "episode 4"
+    assert where(data, (*range(30), *range(70, 80))) == "episodes 0 to 2, 7"
+    rows = replace(data, episodes=None, begins=None)
+    assert where(rows, tuple(range(40, 50))) == "rows 40 to 49"
+    assert where(rows, (3, 5, 9, 12)) == "4 rows between 3 and 12"
+    assert where(rows, (3,)) == "row 3"
+
+
+def test_a_policy_of_the_papers_model_is_evaluated_on_a_local_one() -> None:
+    data = tank_log("level")
+    one = nopg.TrainingConfig(updates=1, progress=False)
+    trained = nopg.optimize(data, 0.7, model="paper", config=one)
+    found = policy_report(trained)
+    evaluated = nopg.evaluate_offline(trained.policy, data, 0.7)
+    assert found.facts["policy"]["expected_return"] == evaluated.expected_return
+    assert number(trained.expected_return) in found.html
+
+
+def test_a_reward_that_is_known_is_not_called_badly_fitted() -> None:
+    model = nopg.LocalModel.Config(reward=lambda s, a, after: -((s[:, 0] - 1) ** 2))
+    config = nopg.TrainingConfig(updates=1, start="given", progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)
+        found = policy_report(nopg.optimize(tank_log("level"), 0.7, model=model, config=config))
+    assert "known function" in found.html
+    assert found.facts["model"]["reward_is_given"] is True
+
+
+def test_every_figure_has_its_numbers_on_the_page(report: PolicyReport, page: str) -> None:
+    tables = downloads(page)
+    assert len(tables) == page.count("<img ") == len(report.pictures)
+    head, *rows = tables["closed-loop-1.csv"]
+    table = report.pictures["closed-loop-1"].table
+    assert head == list(table)
+    assert float(rows[0][head.index("level after")]) == pytest.approx(table["level after"][0], rel=1e-5)
+
+
+def test_gains_are_a_matrix_with_a_column_for_each_action() -> None:
+    data, rng = tank_log("level"), np.random.default_rng(1)
+    second = rng.uniform(size=(120, 1))
+    both = nopg.Transitions.from_arrays(
+        data.states,
+        np.concatenate([data.actions, second], axis=1),
+        data.rewards,
+        data.next_states,
+        episodes=data.episodes,
+        state_names=["level"],
+        action_names=["valve", "flow [l/s]"],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SupportWarning)
+        config = nopg.TrainingConfig(updates=1, start="given", progress=False)
+        found = policy_report(nopg.optimize(both, 0.7, policy="linear", config=config))
+    gains = found.facts["gains"]
+    assert gains["actions"] == ["valve", "flow [l/s]"]
+    assert set(gains["rows"]) == {"offset", "k_level"}
+    assert all(None not in row for row in gains["rows"].values())
+    for value in gains["rows"]["k_level"]:
+        assert number(value) in found.html
+
+
+def test_a_risk_is_never_a_bare_zero_and_without_a_region_the_page_says_how(
+    report: PolicyReport, result: TrainingResult, tmp_path: Path
+) -> None:
+    words = report.facts["risks"]["too <full>"]["words"]
+    assert re.search(r"between <?\d[\d.]* % and [<>]?\d[\d.]* %", words)
+    assert "between 0 %" not in words
+    again = policy_report(nopg.load(result.save(tmp_path / "run")))
+    assert "--region 'level > 1'" in unescape(again.html)
+    assert again.sentence == report.sentence
+    for part in ("data", "model", "influential", "policy", "logged", "differences"):
+        assert again.facts[part] == report.facts[part]
+
+
+def test_stages_and_the_time_left_are_logged(
+    result: TrainingResult, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="nopg.report"):
+        policy_report(result, regions=["level > 2"])
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("nopg.report")]
+    assert [line.split(":")[0] for line in lines] == [f"report {k}/7" for k in range(1, 8)]
+    assert all(re.search(r"about \S+ \w+ left$", line) for line in lines[1:])
+
+
+def test_a_result_saved_without_data_says_so(result: TrainingResult, tmp_path: Path) -> None:
+    bare = nopg.load(result.save(tmp_path / "bare", data=False))
+    with pytest.raises(DataError, match="saved without its data"):
+        write_report(bare, tmp_path / "bare.html")
+    assert not (tmp_path / "bare.html").exists()
+
+
+def test_without_matplotlib_it_says_what_to_install(
+    result: TrainingResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"nopg\[figures\]"):
+        policy_report(result)
+
+
+def test_nothing_is_overwritten_unasked(report: PolicyReport, tmp_path: Path) -> None:
+    (tmp_path / "tank.json").write_text("of something else")
+    with pytest.raises(ArgumentError, match=r"tank\.json exists already"):
+        report.save(tmp_path / "tank.html")
+    assert (tmp_path / "tank.json").read_text() == "of something else"
+    report.save(tmp_path / "tank.html", overwrite=True)
+    with pytest.raises(ArgumentError, match=r"does not end in \.html"):
+        report.save(tmp_path / "tank.pdf")
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "high", "words"),
+    [
+        (0.01, 0.2, 0.39, "is better than"),
+        (-0.01, 0.2, 0.41, "is not significantly different from"),
+        (-0.41, -0.2, 0.01, "is not significantly different from"),
+        (-0.39, -0.2, -0.01, "is worse than"),
+    ],
+)
+def test_a_policy_is_called_better_or_worse_beyond_2_5_per_cent(
+    low: float, mean: float, high: float, words: str
+) -> None:
+    some = Assessment(1.0, (0.5, 1.5), Errors(0.2, 0.1), 0.0, 1.0, "ok", (), cast(Any, None))
+    said = sentence(some, some, Gain(mean, (low, high)))
+    assert said.startswith(f"By the data this policy {words} the logged behaviour:")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "finding"),
+    [
+        (0.0, 0.009, "ok", "kept"),
+        (0.0, 0.009, "weak", "not shown"),
+        (0.0, 0.02, "ok", "not shown"),
+        (0.02, 0.5, "weak", "exceeded"),
+    ],
+)
+def test_a_limit_on_a_risk_is_kept_exceeded_or_not_shown(
+    low: float, high: float, verdict: Verdict, finding: str
+) -> None:
+    assert Risk(low, high, low, 5, 0, verdict, ()).finding(0.01) == finding
+
+
+def test_a_limit_is_on_the_page_and_needs_a_region(result: TrainingResult) -> None:
+    found = policy_report(result, regions=["level > 1.6"], steps=5, most=0.01)
+    finding = found.facts["risks"]["level > 1.6"]["finding"]
+    assert f"<td>{finding}</td>" in found.html
+    for most, regions in ((0.01, ()), (1.5, ("level > 1",))):
+        with pytest.raises(ArgumentError, match="give a probability, and regions"):
+            policy_report(result, regions=regions, most=most)
