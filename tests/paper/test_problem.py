@@ -10,7 +10,7 @@ from nopg._seeding import generator
 from nopg.bellman import ControlProblem
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError
-from nopg.paper import NOPG, PaperProblem
+from nopg.paper import NOPG, PaperProblem, PaperSolution
 from paper.dense import flat, random_case
 
 
@@ -56,7 +56,9 @@ def test_the_paper_model_learns_the_grid_and_is_saved(
     assert isinstance(result.problem, PaperProblem)
     again = nopg.load(result.save(tmp_path / "saved"))
     assert again.expected_return == result.expected_return
-    assert torch.equal(again.solution.arrays()["q"], result.solution.arrays()["q"])
+    assert isinstance(again.solution, PaperSolution)
+    assert isinstance(result.solution, PaperSolution)
+    assert torch.equal(again.solution.q, result.solution.q)
     assert "Nadaraya-Watson" in again.problem.description
 
 

@@ -77,6 +77,15 @@ def test_on_a_grid_a_bandwidth_does_not_fall_below_a_share_of_its_spacing() -> N
     assert float(h.actions[0]) >= 0.5 * actions[0] * (1 - 1e-9)
 
 
+def test_repeated_actions_do_not_narrow_their_bandwidth() -> None:
+    rng = np.random.default_rng(0)
+    s, a = rng.normal(size=(2_000, 1)), rng.uniform(-1, 1, size=(2_000, 1))
+    a = np.where(rng.uniform(size=a.shape) < 0.7, np.sign(a), a)  # most are at a stop
+    h = select_bandwidths(Transitions.from_arrays(s, a, -np.square(s[:, 0]), 0.9 * s + 2.0 * a))
+    # Scott's rule for two inputs; leave-one-out alone chooses a quarter of it.
+    assert float(h.actions[0]) >= 2_000 ** (-1 / 6) * float(a.std()) * (1 - 1e-9)
+
+
 def test_a_bandwidth_is_at_most_two_steps() -> None:
     data = collect_uniform(Pendulum(), 800, seed=0)
     h = select_bandwidths(data)

@@ -15,6 +15,7 @@ from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid, simulate
 from nopg.errors import ArgumentError, DataError, ObservationError, SupportWarning
 from nopg.evaluation import evaluate
+from nopg.paper import PaperSolution
 from nopg.policies import GaussianMLPPolicy, LinearPolicy, MLPPolicy, Policy, VarianceDecay
 from nopg.training import Update
 from nopg.training._ascent import ascend
@@ -180,7 +181,7 @@ def test_a_training_prints_nothing_into_a_log(
     with caplog.at_level(logging.INFO, logger="nopg"):
         nopg.optimize(grid, 0.9, model="paper", config=nopg.TrainingConfig(updates=2))
     assert capfd.readouterr() == ("", "")
-    assert "held-out error" in caplog.text
+    assert "bandwidths by leave-one-out" in caplog.text
 
 
 def test_declared_initial_states_replace_those_of_the_data(grid: Transitions) -> None:
@@ -288,7 +289,8 @@ def test_the_variance_has_decayed_at_the_end_of_the_training(grid: Transitions) 
 def test_terminal_rows_need_no_next_value(grid: Transitions) -> None:
     ends = replace(grid, terminated=torch.ones(len(grid), dtype=torch.bool))
     paper = nopg.optimize(ends, 0.9, **configured(**PAPER, prior_mass=0.0, updates=2))
-    assert torch.equal(paper.solution.arrays()["q"], grid.rewards)
+    assert isinstance(paper.solution, PaperSolution)
+    assert torch.equal(paper.solution.q, grid.rewards)
     local = network(ends, updates=2)
     # What the start expects is its own reward.
     assert float(grid.rewards.min()) <= local.expected_return <= float(grid.rewards.max())

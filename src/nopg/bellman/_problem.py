@@ -113,7 +113,7 @@ class Solution(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, torch.Tensor]:
-        """Return what `ControlProblem.restore` needs to have this solution again without a solve."""
+        """Return what `ControlProblem.from_settings` needs beside the data to build the same problem."""
 
     def value(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
         """Return V̂ under the policy at state features (m, d_f), shape (m,)."""
@@ -260,11 +260,6 @@ class ControlProblem(ABC):
     @abstractmethod
     def solve(self, policy: Policy, *, seed: int = 0) -> Solution:
         """Return the certified solution under a policy."""
-
-    def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> Solution:
-        """Return the solution that `Solution.arrays` described; by default it is solved again."""
-        del arrays
-        return self.solve(policy, seed=seed)
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class PaperModelConfig(ModelConfig):
     """
 
     bandwidths: Bandwidths | None = None
-    prior_mass: float = 1e-6
+    prior_mass: float = 1e-3
     num_samples: int = 1
     unknown_value: float | None = None
 

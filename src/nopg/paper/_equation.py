@@ -41,6 +41,8 @@ class Equation:
         rng: Of the noise of its actions.
 
     Attributes:
+        weights: ε of the next states.
+        initial_weights: ε of the initial states.
         P: Transition matrix between the samples, (n, n); rows of terminals are empty.
         unknown: m of each sample, 0 after a terminal, shape (n,).
         targets: b = r + γmv, shape (n,).
@@ -59,13 +61,13 @@ class Equation:
             ActionTape(policy, states.features, policy.noise(len(states), rng))
             for states in (model.next_states, initial)
         ]
-        self._weights = model.next_states.weights(self._tapes[0].actions)
-        self._initial_weights = initial.weights(self._tapes[1].actions)
-        self.P = model.transition_matrix(self._weights.mean)
-        self.unknown = model.average(self._weights.unknown.mean(axis=0))
+        self.weights = model.next_states.weights(self._tapes[0].actions)
+        self.initial_weights = initial.weights(self._tapes[1].actions)
+        self.P = model.transition_matrix(self.weights.mean)
+        self.unknown = model.average(self.weights.unknown.mean(axis=0))
         self.targets = model.rewards + problem.discount * self.unknown * problem.unknown_value
-        self.eps_0 = self._initial_weights.mean.T @ np.full(len(initial), 1.0 / len(initial))
-        self.initial_unknown = float(self._initial_weights.unknown.mean())
+        self.eps_0 = self.initial_weights.mean.T @ np.full(len(initial), 1.0 / len(initial))
+        self.initial_unknown = float(self.initial_weights.unknown.mean())
 
     @cached_property
     def resolvent(self) -> Resolvent:
@@ -85,15 +87,6 @@ class Equation:
         )
         return PaperSolution(self, *both)
 
-    def certify(self, q: FloatArray, mu: FloatArray, *, tolerance: float = 1e-10) -> PaperSolution:
-        """Return the solution of given q and μ; their residuals are computed here."""
-        Lambda = self.resolvent
-        return PaperSolution(
-            self,
-            Lambda.certify(q, self.targets, num_steps=0, tolerance=tolerance),
-            Lambda.T.certify(mu, self.eps_0, num_steps=0, tolerance=tolerance),
-        )
-
     def gradient(self, q: FloatArray, mu: FloatArray) -> tuple[torch.Tensor, ...]:
         """Return ∂Ĵ/∂θ, one tensor per trainable parameter.
 
@@ -103,19 +96,14 @@ class Equation:
         visits = problem.discount * mu * model.continues / model.num_samples
         n_0 = len(problem.initial)
         terms = (
-            (model.next_states, self._weights, np.repeat(visits, model.num_samples)),
-            (problem.initial, self._initial_weights, np.full(n_0, 1.0 / n_0)),
+            (model.next_states, self.weights, np.repeat(visits, model.num_samples)),
+            (problem.initial, self.initial_weights, np.full(n_0, 1.0 / n_0)),
         )
         parts = []
         for tape, (states, weights, share) in zip(self._tapes, terms, strict=True):
             by_action = states.action_gradient(tape.actions, weights, q, v)
             parts.append(tape.gradient(torch.as_tensor(by_action * share[:, None])))
         return tuple(later + initial for later, initial in zip(*parts, strict=True))
-
-    def lost(self) -> tuple[FloatArray, float]:
-        """Return bounds on the share of the weights left out: of each row of P (n,), and of ε₀."""
-        rows = self.problem.model.average(self._weights.lost.mean(axis=0))
-        return rows, float(self._initial_weights.lost.mean())
 
 
 @dataclass(frozen=True)
@@ -182,8 +170,8 @@ class PaperSolution(Solution):
         Δ ≤ d + max(d) Δ, so that max Δ ≤ max(d)/(1 − max(d)).
         """
         equation, problem, gamma = self.equation, self.problem, self.problem.discount
-        delta, start = equation.lost()
-        x, Lambda = gamma * delta, equation.resolvent
+        start, Lambda = float(equation.initial_weights.lost.mean()), equation.resolvent
+        x = gamma * problem.model.average(equation.weights.lost.mean(axis=0))
         deepest = float(x.max()) * Lambda.inverse_bound
         if deepest > _SMALL:
             d = Solver().iterate(Lambda, x, tolerance=1e-2)
@@ -254,10 +242,9 @@ class PaperSolution(Solution):
         return states, weights / weights.sum()
 
     def arrays(self) -> dict[str, torch.Tensor]:
-        """Return q, μ and the bandwidths."""
+        """Return the bandwidths; q and μ follow from them."""
         h = self.problem.model.bandwidths
-        widths = {f"bandwidths.{name}": getattr(h, name) for name in ("states", "actions", "next_states")}
-        return {"q": self.q, "mu": self.mu, **widths}
+        return {f"bandwidths.{name}": getattr(h, name) for name in ("states", "actions", "next_states")}
 
 
 @dataclass(frozen=True)

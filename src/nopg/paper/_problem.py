@@ -118,21 +118,16 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
     @property
     def description(self) -> str:
         """The model and its equation in one sentence."""
-        return (
-            f"the paper's model (Nadaraya-Watson), {self._candidates} for each of {len(self.model)} samples"
-        )
+        return f"the paper's model (Nadaraya-Watson) of {len(self.model)} samples"
 
     @property
     def note(self) -> str:
         """The number of candidates, and what is meant for many rows."""
-        text = f"{len(self.model.next_states)} next states, {self._candidates} each"
+        states = self.model.next_states
+        each = len(states.candidates.samples) / len(states)
+        text = f"{len(states)} next states, about {each:.0f} candidates each"
         slow = "; an update takes seconds, model='local' is meant for so many rows"
         return text + (slow if len(self.model) > _MANY_ROWS else "")
-
-    @property
-    def _candidates(self) -> str:
-        near = self.model.next_states.candidates
-        return f"about {len(near.samples) / len(self.model.next_states):.0f} candidates"
 
     def estimator(self) -> GradientEstimator:
         """Return the paper's estimator of the policy gradient."""
@@ -145,16 +140,6 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
     def solve(self, policy: Policy, *, seed: int = 0) -> PaperSolution:
         """Return the certified solution under a policy."""
         return self.equation(policy, generator(seed, "actions")).solve()
-
-    def restore(self, policy: Policy, arrays: Mapping[str, torch.Tensor], *, seed: int) -> PaperSolution:
-        """Return the solution of saved q and μ, certified again."""
-        q, mu = (float_array(arrays, name, 1) for name in ("q", "mu"))
-        if not len(q) == len(mu) == len(self.model):
-            raise ArgumentError(f"there are {len(self.model)} samples, {len(q)} values and {len(mu)} visits")
-        solution = self.equation(policy, generator(seed, "actions")).certify(q.numpy(), mu.numpy())
-        if not solution.certificate.converged:
-            raise ArgumentError("q and μ do not solve the equation of the saved data")
-        return solution
 
 
 class NOPG:

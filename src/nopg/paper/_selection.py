@@ -53,11 +53,12 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
       motion, and those of actions at most half their range, otherwise it ignores the action.
     - Below: bandwidths are at least a share of the spacing between the levels of a grid. On a grid each
       held-out row is in the middle of its neighbours, where the errors of a step function cancel:
-      leave-one-out would choose too narrow a kernel.
+      leave-one-out would choose too narrow a kernel. Those of actions are at least Scott's rule: where many
+      actions are the same, as at a stop, leave-one-out would compare only these.
     - Bandwidths of states are scaled up together until the median row has another within two bandwidths.
 
-    If bounds contradict each other the lower one holds. Actions are raised to their spacing after the
-    search: raised before, they would blur the targets, and the bandwidths of states would grow to compensate.
+    If bounds contradict each other the lower one holds. Actions are raised after the search: raised before,
+    they would blur the targets, and the bandwidths of states would grow to compensate.
     """
     table, columns = _Table.of(data), np.array(data.schema.feature_columns)
     state_gap, action_gap = level_spacing(data)
@@ -67,15 +68,15 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
     action_range = np.ptp(data.actions.numpy(), axis=0)
     widest = np.maximum(narrowest, np.concatenate([steps, _ACTION_SHARE * action_range]))
 
-    h, error = leave_one_out(table, narrowest, widest)
-    narrowest[len(columns) :] = _ACTION_SHARE * action_gap
-    h = np.maximum(h, narrowest)
+    h = leave_one_out(table, narrowest, widest)
+    scott = table.scott * table.scale[len(columns) :]
+    h[len(columns) :] = np.maximum(h[len(columns) :], np.maximum(_ACTION_SHARE * action_gap, scott))
     widening = _nearest_other(table, h) / _LARGEST_DISTANCE
     source = "leave-one-out"
     if widening > 1.0 + 1e-9:
         h[: len(columns)] *= widening
         source += f", states widened {widening:.2g} times to reach from row to row"
-    _log.info("bandwidths by %s; held-out error %.3g of the variance", source, error)
+    _log.info("bandwidths by %s", source)
     return Bandwidths.from_values(h[: len(columns)], h[len(columns) :], source=source)
 
 
@@ -96,6 +97,12 @@ class _Table:
     log_counts: FloatArray
     scale: FloatArray
     columns: IntArray
+
+    @property
+    def scott(self) -> float:
+        """Scott's rule, in units of the spread: n^(−1/(d+4))."""
+        n, d = self.inputs.shape
+        return float(n ** (-1.0 / (d + 4)))
 
     @classmethod
     def of(cls, data: Transitions) -> _Table:
@@ -127,17 +134,16 @@ class _Table:
         return cls(x[order], y[order], np.log(counts)[order], scale, columns)
 
 
-def leave_one_out(table: _Table, narrowest: FloatArray, widest: FloatArray) -> tuple[FloatArray, float]:
-    """Return h (d,) between bounds and the mean squared error; the search begins at Scott's rule."""
+def leave_one_out(table: _Table, narrowest: FloatArray, widest: FloatArray) -> FloatArray:
+    """Return h (d,) of the least error between bounds; the search begins at Scott's rule."""
     from scipy.optimize import minimize  # slow to import
 
-    n, d = table.inputs.shape
-    free = int(table.columns.max()) + 1
+    n, free = len(table.inputs), int(table.columns.max()) + 1
     lower, upper = np.full(free, _NARROWEST), np.full(free, _WIDEST)
     lower[table.columns] = np.clip(narrowest / table.scale, _NARROWEST, _WIDEST)
     upper[table.columns] = np.clip(widest / table.scale, lower[table.columns], _WIDEST)
     lower, upper = np.log(lower), np.log(upper)
-    log_h, error = np.clip(math.log(n ** (-1.0 / (d + 4))), lower, upper), math.inf
+    log_h = np.clip(math.log(table.scott), lower, upper)
     rows = torch.randperm(n, generator=generator(0, "held-out rows"))[:_MOST_ROWS].numpy()
     for _ in range(1 if n <= _NEIGHBORS else _ROUNDS):
         others = _neighbors(table, rows, np.exp(log_h))
@@ -149,10 +155,11 @@ def leave_one_out(table: _Table, narrowest: FloatArray, widest: FloatArray) -> t
             bounds=list(zip(lower, upper, strict=True)),
             options={"ftol": 1e-13, "gtol": 1e-9, "maxiter": 100},
         )
-        change, log_h, error = float(np.abs(found.x - log_h).max()), found.x, float(found.fun)
+        change, log_h = float(np.abs(found.x - log_h).max()), found.x
         if change < _CONVERGED:
             break
-    return np.exp(log_h)[table.columns] * table.scale, error
+    h: FloatArray = np.exp(log_h)[table.columns] * table.scale
+    return h
 
 
 def error_and_gradient(

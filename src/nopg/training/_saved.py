@@ -191,7 +191,7 @@ def _solution(bundle: Bundle, policy: Policy, schema: Schema) -> Solution:
     try:
         data = _read_data(_tensors(bundle.arrays(DATA)), schema)
         problem = ControlProblem.from_settings(settings, data, gamma, arrays)
-        return problem.restore(policy, arrays, seed=document.integer("seed"))
+        return problem.solve(policy, seed=document.integer("seed"))
     except (ArgumentError, DataError) as error:
         raise BundleError(f"{bundle.path} does not fit together: {error}") from None
 
