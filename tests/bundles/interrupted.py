@@ -115,7 +115,8 @@ def interrupted(write: Write, fault: Callable[[Path], object], *, seconds: float
             assert not left(folder), left(folder)
         assert in_child(lambda: write.version(folder, NEW)) == 0
         assert write.read(folder) == NEW
-        assert not left(folder), left(folder)
+        # What a killed process leaves goes after a day: its number says nothing in another container.
+        assert code == -signal.SIGKILL or not left(folder), left(folder)
         return code
 
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -41,27 +43,60 @@ def test_every_kind_of_write_survives_a_fault_at_every_change_and_many_kills(
     assert sum(one["kill"] + one.get("random kills", 0) for one in counted.values()) >= 120
 
 
-def ended_process() -> int:
-    """Return the number of a process that is no more."""
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        process.wait()
-    return process.pid
-
-
-def test_what_a_dead_process_left_is_removed_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
-    dead, alive = (tmp_path / f".tank.{pid}.unfinished" for pid in (ended_process(), os.getppid()))
-    other = tmp_path / f".tank-2.{ended_process()}.unfinished"
-    for path in (dead, alive, other):
+@pytest.mark.parametrize("age", [86_000.0, 87_000.0])
+def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path: Path, age: float) -> None:
+    left, other = tmp_path / ".tank.0123.unfinished", tmp_path / ".tank-2.0123.unfinished"
+    for path in (left, other):
         path.touch()
+        os.utime(path, (time.time() - age, time.time() - age))
     write_files({tmp_path / "tank": b"new"})
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["tank", alive.name, other.name])
+    kept = [left.name] if age < 86_400.0 else []
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["tank", other.name, *kept])
+
+
+# Writes a version of its own under one name again and again, and reads what is there after each.
+WRITER = """
+import sys, threading
+from pathlib import Path
+from nopg._files import write_files
+target, name, times, threads = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+def write(number):
+    for _ in range(times):
+        write_files({target: f"{name}{number}".encode() * 50_000})
+        found = target.read_bytes()
+        assert len(found) == 100_000 and found == found[:2] * 50_000, found[:20]
+every = [threading.Thread(target=write, args=(number,)) for number in range(threads)]
+failed = []
+threading.excepthook = lambda caught: failed.append(caught.exc_value)
+[one.start() for one in every]; [one.join() for one in every]
+sys.exit(f"{failed[0]!r}" if failed else 0)
+"""
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
+def test_containers_and_threads_that_save_to_one_path_leave_a_whole_file(tmp_path: Path, times: int) -> None:
+    # In a namespace of its own every process has the same number.
+    unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+    if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], check=False).returncode:
+        unshare = []
+    target = tmp_path / "controller"
+    writers = [
+        subprocess.Popen(
+            [*unshare, sys.executable, "-c", WRITER, str(target), name, str(times), "4"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    for one in writers:
+        _, error = one.communicate(timeout=300)
+        assert one.returncode == 0, error
+    assert [path.name for path in tmp_path.iterdir()] == ["controller"]
 
 
 def test_of_files_that_belong_together_none_is_replaced_if_one_cannot_be_written(tmp_path: Path) -> None:
     files = {tmp_path / "a": b"new", tmp_path / "folder": b"new"}
     (tmp_path / "a").write_bytes(b"old")
-    (tmp_path / f".folder.{os.getpid()}.unfinished").mkdir()
-    (tmp_path / f".folder.{os.getpid()}.unfinished").joinpath("in the way").touch()
     write_files(files)
     assert {path.read_bytes() for path in files} == {b"new"}
     missing = {tmp_path / "a": b"newer", tmp_path / "a" / "b": b"newer"}

@@ -16,7 +16,7 @@ from nopg.data import Schema, Transitions
 from nopg.data._start_set import StartSet
 from nopg.evaluation import Assessment, Errors, Gain, OfflineEvaluator, Verdict, choose
 from nopg.evaluation._assessment import errors_of
-from nopg.evaluation._behavior import LoggedBehavior, logged_returns
+from nopg.evaluation._behavior import LoggedBehavior, logged_returns, measured_returns, returns_from
 from nopg.evaluation._comparison import LOGGED, Comparison, cautious_return
 from nopg.evaluation._held_out import HeldOutErrors
 from nopg.evaluation._paths import Paths, StartReturns, _end_rewards
@@ -424,3 +424,44 @@ def test_three_episodes_that_leave_a_twentieth_of_the_weight_unseen_are_enough()
     assert found is not None
     assert (found.episodes, found.mean) == pytest.approx((3, 2 - 2 / 32))
     assert logged_returns(episodes_of([5, 5, 4, 4]), 0.5) is None
+
+
+def test_what_follows_a_row_is_summed_to_the_end_of_its_run() -> None:
+    s = torch.arange(7.0, dtype=torch.float64)[:, None]
+    data = Transitions.from_arrays(
+        s, 0 * s, s[:, 0], s + 1, episodes=[0, 0, 0, 0, 1, 1, 1], terminated=[False] * 6 + [True]
+    )
+    found = returns_from(data, 0.1, torch.tensor([0, 2, 3, 4, 6]))
+    # The last reward continues after a truncation: γ³/(1 − γ)·3 from row 0 on, γ²/(1 − γ)·3 from row 2 on.
+    first, second = 0.123 + 1e-4 / 0.9 * 3, 2.3 + 1e-2 / 0.9 * 3
+    assert found[[0, 1, 3, 4]].tolist() == pytest.approx([first, second, 4.56, 6.0])
+    assert math.isnan(found[2])  # one row leaves a tenth of the weight unseen
+
+
+def test_logged_returns_are_averaged_where_starts_are_the_same() -> None:
+    s = torch.tensor([[1.0], [5.0], [1.0], [5.0], [2.0]], dtype=torch.float64)
+    ends = [False, True, False, True, False]
+    data = Transitions.from_arrays(
+        s, 0 * s, [1.0, 0, 3.0, 0, 0], s.roll(-1, 0), episodes=[0, 0, 1, 1, 2], terminated=ends
+    )
+    starts = StartSet.of(data)
+    found = measured_returns(data, 0.5, starts)
+    assert found is not None
+    by_state = dict(zip(starts.states[:, 0].tolist(), found.tolist(), strict=True))
+    assert by_state[1.0] == pytest.approx(2.0)
+    assert math.isnan(by_state[2.0])  # a single row of a truncated episode
+
+
+@pytest.mark.parametrize(
+    ("model", "log", "taken"),
+    [
+        ((1.0, 2.0), (0.0, 3.0), (1.0, 2.0)),
+        ((0.0, 3.0), (1.0, 2.0), (1.0, 2.0)),
+        ((1.0, 2.0), (3.0, 9.0), (3.0, 9.0)),
+        ((1.0, 2.0), (-9.0, 0.5), (-9.0, 0.5)),
+    ],
+)
+def test_of_two_gains_the_narrower_counts_but_measured_returns_where_they_exclude_each_other(
+    model: tuple[float, float], log: tuple[float, float], taken: tuple[float, float]
+) -> None:
+    assert Gain(sum(model) / 2, model).or_measured(Gain(sum(log) / 2, log)).interval == taken

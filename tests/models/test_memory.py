@@ -89,7 +89,7 @@ def test_ageing_within_the_episode_alarms() -> None:
 
 
 def test_a_slow_disturbance_that_is_not_logged_alarms() -> None:
-    assert "not logged" in alarms(run(slow=0.03))["error before"]
+    assert "not logged" in alarms(run(slow=0.03))["errors before"]
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,29 @@ def test_a_single_row_decides_nothing() -> None:
     assert found_by("action before", residuals_of(errors, a)).chance > 1e-3
 
 
-def test_opposite_errors_of_successive_rows_are_noise_of_sensors() -> None:
-    v, a = np.random.default_rng(0).normal(size=(2, 1000))
-    sources = {one.source for one in memory_of(residuals_of(np.diff(v), a[1:]))}
-    assert sources == {"action before", "time"}
+@pytest.mark.parametrize("seed", range(4))
+def test_opposite_errors_of_successive_rows_are_noise_of_sensors(seed: int) -> None:
+    v, a = np.random.default_rng(seed).normal(size=(2, 1000))
+    assert not any(one.matters for one in memory_of(residuals_of(np.diff(v), a[1:])))
+
+
+def slow_errors(n: int, *, sensor: float) -> tuple[FloatArray, FloatArray]:
+    """Return errors (n,) of which a fiftieth of the variance is slow, and actions; sensors have noise."""
+    rng, d = np.random.default_rng(0), np.zeros(n)
+    steps, noise, actions = rng.normal(size=(3, n))
+    for t in range(1, n):
+        d[t] = 0.95 * d[t - 1] + math.sqrt((1 - 0.95**2) / 50.0) * steps[t]
+    return d + noise + sensor * np.diff(rng.normal(size=n + 1)), actions
+
+
+@pytest.mark.parametrize("sensor", [0.0, 0.3])
+def test_a_disturbance_too_weak_for_the_row_before_shows_in_those_before_it(sensor: float) -> None:
+    errors, actions = slow_errors(4_000, sensor=sensor)
+    found = [one for one in memory_of(residuals_of(errors, actions)) if one.source == "errors before"]
+    assert min(one.chance for one in found) < 5e-4
+    # By the row before alone: correlation c, whose standard error is 1/√n.
+    c = float(np.corrcoef(errors[1:], errors[:-1])[0, 1])
+    assert c * math.sqrt(len(errors)) < 3.3
 
 
 @pytest.mark.parametrize(("rows", "compared"), [(29, False), (40, True)])

@@ -84,6 +84,17 @@ class StartSet:
             drawn=True,
         )
 
+    def only(self, kept: torch.Tensor) -> StartSet:
+        """Return some of the starts, by flags (k,); their shares keep their proportions."""
+        weights = self.weights[kept]
+        return replace(
+            self,
+            states=self.states[kept],
+            weights=weights / weights.sum(),
+            blocks=None if self.blocks is None else self.blocks[kept.numpy()],
+            count=self.count * float(kept.double().mean()) if self.blocks is None else self.count,
+        )
+
     def mean(self, values: torch.Tensor) -> float:
         """Return the mean of values (k,) over the starts."""
         return float(self.weights @ values)

@@ -74,6 +74,15 @@ class Gain:
         width = max(self.mean - low if self.mean > 0 else high - self.mean, 1e-300) / DEVIATIONS
         return float(special.ndtr(self.mean / width))
 
+    def or_measured(self, measured: Gain) -> Gain:
+        """Return the narrower of two gains, the one over measured returns where they exclude each other.
+
+        The logged behaviour as imitated on the model shares errors with what is compared with it, but the
+        imitation may miss what was logged.
+        """
+        (low, high), (least, most) = self.interval, measured.interval
+        return measured if low > most or high < least or most - least < high - low else self
+
     def to_dict(self) -> dict[str, Any]:
         """Return mean, interval and probability."""
         return {**asdict(self), "probability_better": self.probability_better}
@@ -95,6 +104,8 @@ class Assessment:
         notes: What else the interval rests on: where the task starts, exogenous columns, few starts.
         paths: Predicted paths of the controller.
         least_gain: A smaller gain over another controller is none.
+        measured: Logged returns from each start of the paths, shape (k,), NaN where too few rows follow it;
+            of the logged behaviour alone.
     """
 
     expected_return: float
@@ -107,6 +118,7 @@ class Assessment:
     paths: Paths
     notes: tuple[str, ...] = ()
     least_gain: float = 0.0
+    measured: torch.Tensor | None = None
 
     @property
     def standard_error(self) -> float:
@@ -123,10 +135,13 @@ class Assessment:
 
         The interval allows for both values of leaving the data: as if the data went on, and the least.
         """
+        found = self._gain_on_model(other)
+        return found if other.measured is None else found.or_measured(self._gain_on_log(other.measured))
+
+    def _gain_on_model(self, other: Assessment) -> Gain:
         mine, theirs = self.paths.by_start, other.paths.by_start
         expected = mine.returns - theirs.returns
         worst = worst_returns(mine) - worst_returns(theirs)
-        mean, least = (mine.starts.mean(some) for some in (expected, worst))
         # The logged behaviour draws its actions, so that its paths are repeated on a plant without noise too.
         paths = max(self.paths, other.paths, key=lambda one: one.repeats)
         of_mine, of_theirs = (
@@ -134,13 +149,25 @@ class Assessment:
         )
         errors = errors_of(of_mine - of_theirs, paths, expected)
         biases = self.held_out.less(other.held_out)
-        low = min(mean, least) - errors.with_bias(biases.shortfall).half_width
-        high = max(mean, least) + errors.with_bias(biases.excess).half_width
-        return Gain(mean, (low, high))
+        means = mine.starts.mean(expected), mine.starts.mean(worst)
+        return _gain(*means, errors.with_bias(biases.shortfall), errors.with_bias(biases.excess))
+
+    def _gain_on_log(self, measured: torch.Tensor) -> Gain:
+        """Return the gain over returns logged from the same starts (k,), NaN where there are none."""
+        mine, kept = self.paths.by_start, measured.isfinite()
+        starts = mine.starts.only(kept)
+        expected = (mine.returns - measured)[kept]
+        worst = (worst_returns(mine) - measured)[kept]
+        error, freedom = starts.error(expected)
+        errors = replace(self.errors, starts=error, freedom=freedom)
+        return _gain(starts.mean(expected), starts.mean(worst), errors, errors)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields but the paths."""
-        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "paths"}
+        """Return all fields but the paths and what was measured."""
+        left_out = ("paths", "measured")
+        found = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out
+        }
         return found | {"errors": asdict(self.errors)}
 
     def __repr__(self) -> str:
@@ -150,6 +177,11 @@ class Assessment:
             f"Assessment(return {self.expected_return:.6g} in [{low:.6g}, {high:.6g}], "
             f"unknown mass {self.unknown_mass:.2%}, {self.verdict}{why})"
         )
+
+
+def _gain(mean: float, worst: float, loss: Errors, more: Errors) -> Gain:
+    """Return a gain by its mean as if the data went on and with the least value of leaving them."""
+    return Gain(mean, (min(mean, worst) - loss.half_width, max(mean, worst) + more.half_width))
 
 
 def errors_of(values: torch.Tensor, paths: Paths, by_start: torch.Tensor | None = None) -> Errors:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.signal import lfilter
 from scipy.spatial import cKDTree
 
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.data._episodes import episode_rows
 from nopg.data._held_out import duplicate_groups, spread_rows
+from nopg.data._start_set import StartSet
 from nopg.policies import Deterministic
 
 _NEAREST = 5
@@ -81,18 +84,66 @@ def episode_returns(
     Args:
         data: The log.
         discount: γ.
+        continued: See `returns_from`.
+    """
+    rows = torch.tensor([int(rows[0]) for rows in episode_rows(data)], dtype=torch.long)
+    found = returns_from(data, discount, rows, continued=continued)
+    kept = found.isfinite()
+    return data.states[rows[kept]], found[kept]
+
+
+def returns_from(
+    data: Transitions, discount: float, rows: torch.Tensor, *, continued: bool = True
+) -> torch.Tensor:
+    """Return the discounted sums of logged rewards from rows on (k,), NaN where too few rows follow.
+
+    Args:
+        data: The log.
+        discount: γ.
+        rows: Numbers of rows, shape (k,).
         continued: Whether the mean reward of the last fifth continues after a truncation.
     """
-    first, returns = [], []
-    for rows in episode_rows(data):
-        unseen = 0.0 if bool(data.terminated[rows[-1]]) else discount ** len(rows)
-        if unseen <= UNSEEN:
-            weights = discount ** torch.arange(len(rows), dtype=torch.float64)
-            first.append(int(rows[0]))
-            rewards = data.rewards[rows]
-            tail = unseen / (1 - discount) * rewards[-max(len(rows) // 5, 1) :].mean() if continued else 0.0
-            returns.append(float(weights @ rewards + tail))
-    return data.states[first], torch.tensor(returns, dtype=torch.float64)
+    if data.episodes is None or len(rows) == 0:
+        return torch.full((len(rows),), math.nan, dtype=torch.float64)
+    rewards, first = data.rewards.numpy(), ~data.continues.numpy()
+    first[0] = True
+    begins = np.flatnonzero(first)
+    ends = np.append(begins[1:], len(rewards))
+    sums = np.empty(len(rewards))
+    for begin, end in zip(begins, ends, strict=True):
+        sums[begin:end] = lfilter([1.0], [1.0, -discount], rewards[begin:end][::-1])[::-1]
+    at = rows.numpy()
+    end = ends[np.searchsorted(begins, at, side="right") - 1]
+    unseen = np.where(data.terminated.numpy()[end - 1], 0.0, discount ** (end - at))
+    found = sums[at]
+    if continued:
+        total, count = np.append(0.0, rewards.cumsum()), np.maximum((end - at) // 5, 1)
+        found = found + unseen / (1.0 - discount) * (total[end] - total[end - count]) / count
+    return torch.as_tensor(np.where(unseen <= UNSEEN, found, math.nan))
+
+
+def measured_returns(data: Transitions, discount: float, starts: StartSet) -> torch.Tensor | None:
+    """Return what was logged from each start (k,), NaN where too few rows follow it; None where all are so.
+
+    Args:
+        data: The log.
+        discount: γ.
+        starts: Of the log.
+    """
+    rows = data.start_rows
+    if rows is None:
+        return None
+    found = returns_from(data, discount, rows)
+    kept = found.isfinite()
+    every = torch.cat([starts.states, data.states[rows[kept]]]).numpy()
+    _, place = np.unique(every, axis=0, return_inverse=True)
+    own, others = np.split(place.ravel(), [len(starts)])
+    weights = np.ones(len(others)) if data.weights is None else data.weights[rows[kept]].numpy()
+    number = np.bincount(others, weights, minlength=len(every))[own]
+    total = np.bincount(others, weights * found[kept].numpy(), minlength=len(every))[own]
+    if not number.any():
+        return None
+    return torch.as_tensor(np.where(number > 0, total / np.where(number > 0, number, 1.0), math.nan))
 
 
 def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,7 @@ from nopg.data._derive import STARTS
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.evaluation._assessment import Assessment, errors_of
-from nopg.evaluation._behavior import LoggedBehavior, logged_returns
+from nopg.evaluation._behavior import LoggedBehavior, logged_returns, measured_returns
 from nopg.evaluation._comparison import LOGGED, Comparison
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._paths import Paths, follow
@@ -90,7 +91,9 @@ class OfflineEvaluator:
         """Return the assessment of the logged behaviour, imitated by the nearest rows."""
         parts = self.model.num_parts
         behavior = LoggedBehavior(self.data, self.problem.state_widths, parts=parts)
-        return self._assessed(follow(self.problem, behavior, num_parts=parts))
+        paths = follow(self.problem, behavior, num_parts=parts)
+        measured = measured_returns(self.data, self.discount, paths.by_start.starts)
+        return replace(self._assessed(paths), measured=measured)
 
     def follow(self, policy: Any, *, steps: int | None = None, fewest: int | None = None) -> Paths:
         """Return the paths of a policy through all parts of the model; see `assess`."""

@@ -1,9 +1,10 @@
 """Whether something that is not in a row predicts what the model leaves unexplained in it.
 
 The residuals e of one-step predictions on held-out rows are compared with what a model of (s, a) cannot know:
-the residual of the row before, the action of the row before and the time since the episode began. Each is
-taken as it is beyond a linear function of (1, s, a), as columns Z. Where they tell nothing, the score
-u = Zᵀe has the covariance S = Σ e² z zᵀ whatever the variance of each row, and uᵀS⁻¹u is χ² distributed.
+the residuals of the rows before, the nearest counting most, the action of the row before and the time
+since the episode began. The last two are taken as they are beyond a linear function of (1, s, a). Where such
+columns Z tell nothing, the score u = Zᵀe has the covariance S = Σ e² z zᵀ whatever the variance of each row,
+and uᵀS⁻¹u is χ² distributed.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from nopg.models._residuals import Residuals
 _ROWS_PER_NUMBER = 10
 # Residuals are cut at this many standard deviations, so that a single row decides nothing.
 _CUT = 3.0
+# Residuals of the rows before count by powers of it: a slow disturbance shows in many, hardly in one.
+_FADING, _LAST = 0.7, 12
 # What counts: the probability of chance, and the share of a step's standard deviation that is predicted.
 _CHANCE, _MATTERS = 5e-4, 0.03
 # A column that is a linear function of others up to this share of its deviation tells nothing of its own.
 _NOTHING_NEW = 1e-6
 
-Source = Literal["error before", "action before", "time"]
+Source = Literal["errors before", "action before", "time"]
 
 # What a source of some columns means, and what to do.
 _MEANING: dict[Source, tuple[str, str]] = {
-    "error before": (
+    "errors before": (
         "prediction errors last from row to row: a disturbance or a state that is not logged, or a slow "
         "sensor",
         "Log it, or add lags: `--lags auto`",
@@ -76,7 +79,7 @@ def meanings(found: Sequence[Memory]) -> tuple[tuple[str, str], ...]:
     """Return what relations that matter mean and what to do about them, a pair for each of their sources."""
     pairs = list[tuple[str, str]]()
     for source, (what, advice) in _MEANING.items():
-        if names := [one.column for one in found if one.source == source and one.matters]:
+        if names := list(dict.fromkeys(one.column for one in found if one.source == source and one.matters)):
             verb = "depends" if len(names) == 1 else "depend"
             pairs.append((f"{', '.join(names)} {verb} on more than the row: {what}", advice))
     return tuple(pairs)
@@ -109,7 +112,7 @@ class _Past:
     """
 
     def __init__(self, present: FloatArray, actions: FloatArray, place: IntArray, later: IntArray) -> None:
-        self._present, self._later = present, later
+        self._present, self._later, self._place = present, later, place
         time = place[later] - place[later].mean()
         self._sources: dict[Source, FloatArray] = {
             "action before": self._beyond(actions[later - 1]),
@@ -122,14 +125,23 @@ class _Past:
         if not deviation > 0.0:  # also where a group left out leaves no model
             return
         cut = np.clip(residuals / deviation, -_CUT, _CUT)
-        now, before = cut[self._later], cut[self._later - 1]
-        sources = dict(self._sources)
-        if now @ before > 0:  # noise of a sensor makes successive residuals opposite
-            sources["error before"] = before[:, None]
-        for source, columns in sources.items():
+        now, sources = cut[self._later], [*self._sources.items()]
+        for first in (1, 2):
+            before = self._before(cut, first)[self._later]
+            if now @ before > 0:  # noise of a sensor makes successive residuals opposite, not later ones
+                sources.append(("errors before", before[:, None]))
+        for source, columns in sources:
             if 0 < columns.shape[1] * _ROWS_PER_NUMBER <= len(now):
                 chance, share = _score(now, columns)
                 yield Memory(name, source, chance, share * deviation / spread)
+
+    def _before(self, values: FloatArray, first: int) -> FloatArray:
+        """Return fading sums of the values (n,) of rows before in the run, from the `first` on."""
+        found = np.zeros_like(values)
+        for steps in range(first, _LAST + 1):
+            rows = np.flatnonzero(self._place >= steps)
+            found[rows] += _FADING ** (steps - first) * values[rows - steps]
+        return found
 
     def _beyond(self, columns: FloatArray) -> FloatArray:
         """Return columns (m, ·) less their linear functions of the present; without those that are such."""
