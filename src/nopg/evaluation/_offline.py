@@ -179,7 +179,8 @@ class OfflineEvaluator:
         return None if found is None else RareRows.of(found, self.model.state_space, self.discount)
 
     @cached_property
-    def _doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[str, ...]:
+        """Why no prediction from this log is `ok`, whatever the controller; known before a training."""
         return doubts_of_log(self.model, self._findings)
 
     def _assessed(self, paths: Paths) -> Assessment:
@@ -196,7 +197,7 @@ class OfflineEvaluator:
             unknown,
             errors.model,
             span,
-            doubts=(*leaving, *rare_events(self._rare, paths), *self._doubts),
+            doubts=(*leaving, *rare_events(self._rare, paths), *self.doubts),
             lost=lost,
             without_error="a single row gives no estimate of the error" if one_group else "",
             findings=self._findings,

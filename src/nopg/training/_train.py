@@ -82,6 +82,9 @@ def train(
         return Training(problem, history, AS_IT_WAS)
 
     evaluator = OfflineEvaluator.of(first)
+    if note:
+        for doubt in evaluator.doubts:
+            note(f"no verdict will be ok: {doubt}")
     laws = () if config.start == "given" else tuple(regulators(evaluator))
     begun, before = _begin(evaluator, policy, config, laws, checkpoint=checkpoint, note=note)
     start, paths = copy.deepcopy(policy.state_dict()), before.paths
