@@ -95,7 +95,7 @@ def test_levels_go_with_a_file_of_ours(tmp_path: Path) -> None:
 def test_describe_names_levels_that_are_not_declared_and_what_is_assumed() -> None:
     (found,) = [one for one in describe(tank(None)).findings if one.topic == "levels of actions"]
     assert found.grade == "warning"
-    assert "pump takes -1, 0, 1 only; actions between are assumed to be possible" in found.what
+    assert "pump takes -1, 0, 1 only; intermediate values are assumed to be possible" in found.what
     assert "--levels pump=-1,0,1" in found.advice
     (declared,) = [one for one in describe(tank()).findings if one.topic == "levels of actions"]
     assert declared.grade == "ok"

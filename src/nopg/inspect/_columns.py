@@ -1,32 +1,30 @@
-"""Ranges, levels and histograms of the columns."""
+"""Columns of a log: ranges, distinct values, histograms, and the findings about single columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from nopg._typing import FloatArray
+from nopg._columns import NO_REWARD
+from nopg._typing import FloatArray, IntArray
 from nopg.data import Schema, Transitions
 from nopg.data._column_counts import ColumnCounts
-from nopg.inspect._findings import Finding, graded, warning
-from nopg.inspect._wording import share_of
+from nopg.inspect._findings import Finding, error, graded, ok, warning
+from nopg.inspect._wording import count_of, listed, share_of
 
-FEW_LEVELS = 10
-"""A column with at most this many distinct values is a switch."""
-NEAR_CONSTANT = 0.98
-"""Share of rows with one value from which on a column hardly varies."""
-
+# A column with at most this many distinct values is a switch.
+_FEW_LEVELS = 10
+# Share of rows with one value from which on a column hardly varies, and a range that hardly varies either.
+_NEAR_CONSTANT, _TINY_RANGE = 0.98, 1e-6
 # Rows that each of few values needs, so that it is a level and no chance.
 _RECURS = 3
-_BINS = 40
 _ROUNDING = 1e-9
-# A range below this share of the values hardly varies either.
-_TINY_RANGE = 1e-6
 # Values farther from the median than ten ranges of the middle 98 % are codes or spikes.
 _FAR = 10.0
 # More rows at one end than this, and than three levels' fair share, are saturation.
@@ -36,189 +34,292 @@ _WRAP, _SHORT, _END = 0.9, 0.1, 0.1
 # Share of all rows beyond those of a sample that is no concern.
 _UNSEEN = 0.01
 
-Role = Literal["state", "action", "reward"]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Column:
     """One column of the data.
 
     Attributes:
         name: Its name.
         role: `state`, `action` or `reward`.
+        x: Its values, shape (n,).
         low: Its least value.
         median: Its median.
         high: Its greatest value.
-        spread: Its standard deviation.
-        levels: How many distinct values it takes.
-        values: These values, if they are few and each recurs; else empty.
-        commonest: Share of rows with its most frequent value.
-        mode: That value.
+        arrived: Of a state its values in the next states, shape (n,).
         unit: Its unit, where declared, else empty.
-        bounds: Its declared bounds; otherwise its least and greatest value.
-        declared: Whether the bounds were declared.
-        at_low: Share of rows at its lower bound.
-        at_high: Share of rows at its upper bound.
-        outside: Row numbers outside its bounds.
-        far: Row numbers of values too far out to be measurements.
-        jumps: Row numbers in which it crosses nearly its whole range, as an undeclared angle does.
         period: Of a declared angle, else None.
-        counts: Histogram, shape (bins,).
-        edges: Of the histogram, shape (bins + 1,); a declared angle is wrapped to one turn.
+        declared: Its bounds, where declared.
     """
 
     name: str
-    role: Role
+    role: Literal["state", "action", "reward"]
+    x: FloatArray
     low: float
     median: float
     high: float
-    spread: float
-    levels: int
-    values: tuple[float, ...]
-    commonest: float
-    mode: float
-    unit: str
-    bounds: tuple[float, float]
-    declared: bool
-    at_low: float
-    at_high: float
-    outside: tuple[int, ...]
-    far: tuple[int, ...]
-    jumps: tuple[int, ...]
-    period: float | None
-    counts: npt.NDArray[np.int64]
-    edges: FloatArray
+    arrived: FloatArray | None = None
+    unit: str = ""
+    period: float | None = None
+    declared: tuple[float, float] | None = None
+
+    @cached_property
+    def distinct(self) -> tuple[FloatArray, IntArray]:
+        """The distinct values, and how many rows have each."""
+        return np.unique(self.x, return_counts=True)
 
     @property
-    def constant(self) -> bool:
-        """Whether it holds one value only."""
-        return self.levels == 1
+    def levels(self) -> int:
+        """How many distinct values it takes."""
+        return len(self.distinct[0])
 
     @property
-    def near_constant(self) -> bool:
-        """Whether it hardly varies, though it does."""
-        size = max(abs(self.low), abs(self.high))
-        rare = self.commonest >= NEAR_CONSTANT or self.high - self.low < _TINY_RANGE * size
-        return rare and not self.constant
+    def spread(self) -> float:
+        """Its standard deviation."""
+        return float(self.x.std()) if self.levels > 1 else 0.0
 
     @property
-    def at_ends(self) -> float:
-        """Share of rows at one of its bounds."""
-        return min(1.0, self.at_low + self.at_high)
+    def bounds(self) -> tuple[float, float]:
+        """Its declared bounds; otherwise its least and greatest value."""
+        return (self.low, self.high) if self.declared is None else self.declared
 
     @property
-    def saturated(self) -> bool:
-        """Whether more rows lie at one of its ends than by chance."""
-        return max(self.at_low, self.at_high) > max(_SATURATED, _FAIR_SHARES / self.levels)
+    def at_bounds(self) -> tuple[float, float]:
+        """Shares of rows at its lower and at its upper bound."""
+        (low, high), rounding = self.bounds, self._rounding
+        return float((self.x <= low + rounding).mean()), float((self.x >= high - rounding).mean())
+
+    @property
+    def outside(self) -> list[int]:
+        """Row numbers outside its declared bounds; of an angle none."""
+        (low, high), rounding = self.bounds, self._rounding
+        out = (self.x < low - rounding) | (self.x > high + rounding)
+        rows: list[int] = np.flatnonzero(out & (self.period is None)).tolist()
+        return rows
+
+    @property
+    def far(self) -> dict[int, float]:
+        """Values too far out to be measurements, by row; of a reward or an angle none."""
+        low, middle, high = np.quantile(self.x, [0.01, 0.5, 0.99])
+        if self.role == "reward" or self.period is not None or high == low:
+            return {}
+        # The last reading of an episode is in the next states alone.
+        away, arrived = _FAR * (high - low), self.x if self.arrived is None else self.arrived
+        rows, last = (np.flatnonzero(np.abs(x - middle) > away) for x in (self.x, arrived))
+        found = {row: float(arrived[row]) for row in last[~np.isin(last + 1, rows)].tolist()}
+        return found | {row: float(self.x[row]) for row in rows.tolist()}
+
+    @property
+    def _rounding(self) -> float:
+        return _ROUNDING * (self.bounds[1] - self.bounds[0])
+
+    @property
+    def jumps(self) -> list[int]:
+        """Rows whose step crosses nearly its whole range, as an undeclared angle does."""
+        if self.arrived is None or self.period is not None:
+            return []
+        x, length, width = self.x, np.abs(self.arrived - self.x), self.high - self.low
+        ends = (x <= x.min() + _END * width).sum(), (x >= x.max() - _END * width).sum()
+        jumps: list[int] = np.flatnonzero(length >= _WRAP * width).tolist()
+        # A spike crosses the range twice for one value at its end; a switch has few levels.
+        rare = min(ends) < max(3.0, 0.6 * len(jumps)) or self.levels <= _FEW_LEVELS
+        return [] if rare or np.median(length) > _SHORT * width else jumps
+
+
+def measure_columns(data: Transitions) -> tuple[Column, ...]:
+    """Return the columns of a dataset: measured states, actions, the reward if there is one."""
+    schema = data.schema
+
+    def column(
+        name: str, role: Literal["state", "action", "reward"], x: Tensor, arrived: Tensor | None = None
+    ) -> Column:
+        period, values = schema.angles.get(name) if role == "state" else None, x.numpy()
+        ends = float(x.min()), float(np.median(values)), float(x.max())
+        after = None if arrived is None else arrived.numpy()
+        declared = schema.bounds.get(name)
+        return Column(name, role, values, *ends, after, schema.units.get(name, ""), period, declared)
+
+    steps = zip(schema.measured, data.states.T, data.next_states.T, strict=False)
+    actions = zip(schema.actions, data.actions.T, strict=True)
+    return (
+        *(column(name, "state", x, arrived) for name, x, arrived in steps),
+        *(column(name, "action", x) for name, x in actions),
+        *([] if schema.reward == NO_REWARD else [column("reward", "reward", data.rewards)]),
+    )
 
 
 def with_counts(columns: Sequence[Column], counted: ColumnCounts, schema: Schema) -> tuple[Column, ...]:
     """Return columns of a sample with the ranges and medians of all rows."""
     places = {name: k for k, name in enumerate((*schema.states, *schema.actions))}
     low, median, high = (part.tolist() for part in (counted.low, counted.quantile(0.5), counted.high))
-    found = []
-    for column in columns:
-        k = -1 if column.role == "reward" else places[column.name]
-        bounds = column.bounds if column.declared else (low[k], high[k])
-        found.append(replace(column, low=low[k], median=median[k], high=high[k], bounds=bounds))
-    return tuple(found)
+    rows = [places.get(column.name, -1) for column in columns]
+    found = zip(columns, rows, strict=True)
+    return tuple(replace(one, low=low[k], median=median[k], high=high[k]) for one, k in found)
 
 
 def sample_finding(counted: ColumnCounts, schema: Schema, num_rows: int) -> Finding:
-    """Return the finding about rows outside what the sample has, which no chart was placed for."""
+    """Return the finding about rows outside what the sample of a summary has."""
     names, beyond = (*schema.states, *schema.actions, "reward"), counted.beyond.tolist()
     worst = max(range(len(names)), key=beyond.__getitem__)
     low, median, high = map(counted.quantile, (0.01, 0.5, 0.99))
-    middle, away = high - low, torch.maximum(counted.high - median, median - counted.low)
-    far = [name for name, one in zip(names, (away > _FAR * middle).tolist(), strict=True) if one]
+    away = torch.maximum(counted.high - median, median - counted.low)
+    far = [name for name, one in zip(names, (away > _FAR * (high - low)).tolist(), strict=True) if one]
     if far:
         k = names.index(far[0])
         ends = f"{counted.low[k]:.4g} to {counted.high[k]:.4g}"
         what = f"{far[0]} reaches from {ends}, far from where most rows are"
-        return warning("sample", what, "Check whether these are codes or spikes, and declare them as missing")
+        return warning("sample", what, "Check whether these are codes or spikes; declare them as missing")
     share = beyond[worst] / num_rows
     what = f"{share_of(share)} of all rows lie beyond those of the sample in {names[worst]}"
-    return graded("sample", what, "Charts end where the sample does", grave=False, minor=share <= _UNSEEN)
+    return graded("sample", what, "The model ends where the sample does", grave=False, minor=share <= _UNSEEN)
 
 
-def measure_columns(data: Transitions) -> tuple[Column, ...]:
-    """Return the columns of a dataset: measured states, actions, the reward."""
-    schema, steps = data.schema, (data.next_states - data.states).numpy()
-    columns = [
-        _measure(name, "state", data.states[:, k].numpy(), schema=schema, step=steps[:, k])
-        for k, name in enumerate(schema.measured)
+def column_findings(
+    columns: Sequence[Column], data: Transitions, num_terminated: int
+) -> list[Finding | None]:
+    """Return the findings about the columns."""
+    inputs = [column for column in columns if column.role != "reward"]
+    actions = [column for column in columns if column.role == "action"]
+    return [
+        _constant(inputs),
+        _outliers(columns),
+        _angles(columns, data),
+        _reward(columns[len(inputs) :], num_terminated),
+        _saturation(actions),
+        _levels(actions, data.schema.levels),
+        _outside([column for column in columns if column.declared]),
     ]
-    columns += [
-        _measure(name, "action", data.actions[:, k].numpy(), schema=schema)
-        for k, name in enumerate(schema.actions)
-    ]
-    return (*columns, _measure("reward", "reward", data.rewards.numpy(), schema=schema))
 
 
-def _measure(
-    name: str,
-    role: Role,
-    x: FloatArray,
-    *,
-    schema: Schema,
-    step: FloatArray | None = None,
-) -> Column:
-    period = schema.angles.get(name) if role == "state" else None
-    values, counts = np.unique(x, return_counts=True)
-    low, high = bounds = schema.bounds.get(name, (float(values[0]), float(values[-1])))
-    rounding = _ROUNDING * (high - low)
-    outside = np.flatnonzero((x < low - rounding) | (x > high + rounding))
-    drawn = x if period is None else (x + period / 2) % period - period / 2
-    histogram, edges = _histogram(drawn)
-    return Column(
-        name=name,
-        role=role,
-        low=float(values[0]),
-        median=float(np.median(x)),
-        high=float(values[-1]),
-        spread=float(x.std()) if len(values) > 1 else 0.0,
-        levels=len(values),
-        values=tuple(values.tolist()) if len(values) <= FEW_LEVELS and counts.min() >= _RECURS else (),
-        commonest=float(counts.max() / len(x)),
-        mode=float(values[counts.argmax()]),
-        unit=schema.units.get(name, ""),
-        bounds=bounds,
-        declared=name in schema.bounds,
-        at_low=float((x <= low + rounding).mean()),
-        at_high=float((x >= high - rounding).mean()),
-        outside=() if period is not None else tuple(outside.tolist()),
-        far=() if role == "reward" or period is not None else _far(x),
-        jumps=() if step is None or period is not None or name in schema.exogenous else _jumps(x, step),
-        period=period,
-        counts=histogram,
-        edges=edges,
+def _constant(inputs: Sequence[Column]) -> Finding:
+    topic = "constant columns"
+    constant = [column for column in inputs if column.levels == 1]
+    if actions := [column.name for column in constant if column.role == "action"]:
+        return error(
+            topic,
+            f"the action {listed(actions)} never changes",
+            "Vary it in the plant, or leave it out: the effect of a constant action cannot be learned",
+        )
+    if constant:
+        shown = listed([f"{column.name} = {column.low:.6g}" for column in constant])
+        return error(topic, f"{shown} in every row", "Leave it out of the states: it carries no information")
+    near = []
+    for column in inputs:
+        values, counts = column.distinct
+        commonest, width = counts.max() / len(column.x), column.high - column.low
+        if commonest >= _NEAR_CONSTANT:
+            near.append(f"{column.name} = {values[counts.argmax()]:.6g} in {share_of(commonest)} of the rows")
+        elif width < _TINY_RANGE * max(abs(column.low), abs(column.high)):
+            near.append(f"{column.name} varies by {width:.1g} around {column.median:.6g}")
+    if near:
+        advice = "Leave it out if it does not matter; if it does, record more rows in which it varies"
+        return warning(topic, listed(near), advice)
+    return ok(topic, "every state and action column varies")
+
+
+def _outliers(columns: Sequence[Column]) -> Finding:
+    shown = "; ".join(
+        f"{column.name} has {count_of(len(far), 'value')} far from all others "
+        f"({listed([f'{value:.6g} in row {row}' for row, value in far.items()])})"
+        for column in columns
+        if (far := column.far)
+    )
+    if not shown:
+        return ok("outliers", "no value lies far from all others")
+    return error("outliers", shown, "Drop these rows if they are error codes or spikes: they widen the range")
+
+
+def _angles(columns: Sequence[Column], data: Transitions) -> Finding:
+    topic = "angles"
+    wrapped = {
+        one.name: (rows, one.high - one.low)
+        for one in columns
+        if one.name not in data.schema.exogenous and (rows := one.jumps)
+    }
+    if not wrapped:
+        declared = [column.name for column in columns if column.period is not None]
+        return ok(topic, f"declared: {listed(declared)}" if declared else "no column wraps like an angle")
+    shown = "; ".join(
+        f"{name} crosses its whole range in one step {count_of(len(rows), 'time')} (row {listed(rows)})"
+        for name, (rows, _) in wrapped.items()
+    )
+    name, (_, width) = next(iter(wrapped.items()))
+    return warning(
+        topic, shown, f"If it is an angle, declare it with its period: angles={{'{name}': {width:.3g}}}"
     )
 
 
-def _histogram(x: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    low, high = float(x.min()), float(x.max())
-    resolution = 1e-9 * max(abs(low), abs(high), 1e-300)
-    if high - low <= resolution:  # too narrow to be divided
-        margin = max(0.5 * abs(low), 0.5)
-        low, high = low - margin, high + margin
-    counts, edges = np.histogram(x, bins=_BINS, range=(low, high))
-    return counts.astype(np.int64), edges
+def _reward(columns: Sequence[Column], num_terminated: int) -> Finding:
+    topic = "reward"
+    if not columns:
+        advice = "State the objective: --cost '(level - 1)**2', or a column"
+        return warning(topic, "no reward is given", advice)
+    (reward,) = columns
+    if reward.levels > 1:
+        return ok(topic, f"between {reward.low:.4g} and {reward.high:.4g}")
+    if num_terminated:
+        return ok(topic, f"{reward.low:.4g} in every row; the task ends at different times")
+    return error(
+        topic,
+        f"the reward is {reward.low:.4g} in every row and nothing terminates",
+        "Check the reward column or the terminated flags: all policies have the same return",
+    )
 
 
-def _far(x: FloatArray) -> tuple[int, ...]:
-    low, middle, high = np.quantile(x, [0.01, 0.5, 0.99])
-    if high == low:
-        return ()
-    return tuple(np.flatnonzero(np.abs(x - middle) > _FAR * (high - low)).tolist())
+def _saturation(actions: Sequence[Column]) -> Finding:
+    topic = "saturation"
+    shown = "; ".join(
+        f"{one.name} is at {one.bounds[0]:.4g} in {share_of(low)} "
+        f"and at {one.bounds[1]:.4g} in {share_of(high)} of the rows"
+        for one in actions
+        for low, high in [one.at_bounds]
+        if max(low, high) > max(_SATURATED, _FAIR_SHARES / one.levels)
+    )
+    if shown:
+        advice = "Check that the action is stored as applied, after clipping; no policy exceeds these bounds"
+        return warning(topic, shown, advice)
+    few = [f"{one.name} has {one.levels} levels" for one in actions if 1 < one.levels <= _FEW_LEVELS]
+    return ok(topic, listed(few) if few else "no action is often at the ends of its range")
 
 
-def _jumps(x: FloatArray, step: FloatArray) -> tuple[int, ...]:
-    width, length = float(np.ptp(x)), np.abs(step)
-    ends = [(x <= x.min() + _END * width).sum(), (x >= x.max() - _END * width).sum()]
-    jumps = np.flatnonzero(length >= _WRAP * width)
-    # A spike crosses the range twice for one value at its end; a switch has few levels.
-    if min(ends) < max(3.0, 0.6 * len(jumps)) or len(np.unique(x)) <= FEW_LEVELS:
-        return ()
-    if np.median(length) > _SHORT * width:
-        return ()
-    return tuple(jumps.tolist())
+def _levels(actions: Sequence[Column], declared: Mapping[str, tuple[float, ...]]) -> Finding | None:
+    """Return the finding about actions that take few values; None where there are none."""
+    topic = "levels of actions"
+    found = {
+        one.name: one.distinct[0].tolist()
+        for one in actions
+        if 1 < one.levels <= _FEW_LEVELS and one.distinct[1].min() >= _RECURS and one.name not in declared
+    }
+    if not found:
+        kept = [f"{name} takes {_spelled(levels)} only" for name, levels in declared.items()]
+        return ok(topic, f"declared: {listed(kept)}") if kept else None
+    name, values = next((name, _spelled(values)) for name, values in found.items())
+    return warning(
+        topic,
+        "; ".join(f"{name} takes {_spelled(values)} only" for name, values in found.items())
+        + "; intermediate values are assumed to be possible",
+        f"If they are not, declare levels={{'{name}': ({values})}}, or --levels "
+        f"{name}={values.replace(' ', '')}; a controller then takes these values alone",
+    )
+
+
+def _spelled(levels: Sequence[float]) -> str:
+    return ", ".join(f"{level:.6g}" for level in levels)
+
+
+def _outside(declared: Sequence[Column]) -> Finding | None:
+    """Return the finding about declared bounds; None where there are none."""
+    topic, outside = "declared bounds", [column for column in declared if column.outside]
+    if not declared:
+        return None
+    if not outside:
+        return ok(topic, f"kept by {listed([column.name for column in declared])}")
+    shown = "; ".join(
+        f"{column.name} leaves [{column.bounds[0]:.4g}, {column.bounds[1]:.4g}] in "
+        f"{count_of(len(column.outside), 'row')} (row {listed(column.outside)})"
+        for column in outside
+    )
+    advice = "Correct the bounds, or drop the rows if the sensor erred"
+    if actions := any(column.role == "action" for column in outside):
+        advice = "Store the action as applied, after clipping, or correct the bounds"
+    return graded(topic, shown, advice, grave=actions)

@@ -1,24 +1,36 @@
-"""`describe`: data-quality checks before training, as a value, a table and a figure."""
+"""`describe`: data-quality checks before training, as a value, a text and a figure."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from nopg.data import Repairs, Transitions, start_note
 from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
-from nopg.errors import ArgumentError
-from nopg.inspect._column_findings import column_findings
-from nopg.inspect._columns import Column, measure_columns, sample_finding, with_counts
-from nopg.inspect._episodes import Episodes, Recording, ends_finding, order_finding
-from nopg.inspect._excitation import ActionExcitation, excitation_finding
-from nopg.inspect._figure import draw, panels
-from nopg.inspect._findings import Finding, Grade, graded, numbered, ok, warning
-from nopg.inspect._repairs import repaired_finding, sampling_finding, sampling_text
-from nopg.inspect._stuck import Run, find_runs, stuck_finding
-from nopg.inspect._table import columns_text, facts_text, findings_text, headline, repairs_text
-from nopg.inspect._wording import count_of, share_of
+from nopg.inspect._columns import Column, column_findings, measure_columns, sample_finding, with_counts
+from nopg.inspect._episodes import (
+    Recording,
+    ends_finding,
+    episodes_text,
+    order_finding,
+    repaired_finding,
+    sampling_finding,
+    sampling_text,
+)
+from nopg.inspect._excitation import (
+    ActionExcitation,
+    Coverage,
+    coverage_finding,
+    excitation_finding,
+    regression_rows,
+)
+from nopg.inspect._figure import draw
+from nopg.inspect._findings import Finding, Grade, graded, ordered, warning
+from nopg.inspect._stuck import find_runs, stuck_finding
+from nopg.inspect._wording import count_of, share_of, shortened
 from nopg.models._log_summary import LogSummary
 
 if TYPE_CHECKING:
@@ -31,41 +43,27 @@ _FEW_DROPPED, _MANY_DROPPED = 0.01, 0.2
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Description:
-    """What is in a dataset, and what to correct; `str` gives a table, `figure` a picture.
+    """What is in a dataset, and what to correct; `str` gives a text, `figure` a picture.
 
     Attributes:
         num_rows: n.
-        num_copies: Rows that repeat an earlier one in (s, a, r, s′).
-        num_dropped: Rows that were dropped before for NaN or infinities, where known.
+        sampled: Of a summary the rows of its sample, else None.
         columns: States, actions, the reward.
-        episodes: How many, how long, how they end.
-        runs: State columns that repeat one value surprisingly long.
-        excitation: Whether the log tells what each action does.
-        interval: Time between two rows in seconds, where it is known.
+        facts: Episodes, starts, sampling and the like in words, by name.
         repairs: What the reader repaired.
-        findings: Numbered, the gravest first.
-        derived: Names of the state columns that are computed from others.
-        starts: Where the task starts; see `nopg.data.start_note`.
-        sampled: Of a summary the rows of its sample; ranges, medians and repairs are those of all rows.
+        findings: The most serious first.
     """
 
     num_rows: int
-    num_copies: int
-    num_dropped: int | None
+    sampled: int | None
     columns: tuple[Column, ...]
-    episodes: Episodes
-    runs: tuple[Run, ...]
-    excitation: tuple[ActionExcitation, ...]
-    interval: float | None
+    facts: Mapping[str, str]
     repairs: Repairs
     findings: tuple[Finding, ...]
-    derived: tuple[str, ...] = ()
-    starts: str = ""
-    sampled: int | None = None
 
     @property
     def grade(self) -> Grade:
-        """The gravest grade of all findings."""
+        """The most serious grade of all findings."""
         return self.findings[0].grade
 
     def finding(self, topic: str) -> Finding | None:
@@ -73,55 +71,40 @@ class Description:
         return next((finding for finding in self.findings if finding.topic == topic), None)
 
     def figure(self) -> Figure:
-        """Return small multiples: columns, episodes, sampling."""
-        return draw(
-            self.num_rows,
-            self.columns,
-            self.findings,
-            panels(self.columns, self.episodes, self.runs),
-        )
+        """Return a histogram of every column."""
+        return draw(self.num_rows, self.columns, self.findings)
 
     def to_text(self, width: int = 100) -> str:
-        """Return findings, columns, episodes and sampling in at most `width` and 100 columns."""
+        """Return findings, columns, facts and repairs in at most `width` and 100 columns."""
         width = min(max(width, 40), 100)
-        looked_at = self.num_rows if self.sampled is None else self.sampled
-        copies = f"{count_of(self.num_copies, 'row')}, {share_of(self.num_copies / looked_at)}"
-        facts = {
-            "Episodes": str(self.episodes),
-            "Starts": self.starts,
-            "Sampling": sampling_text(self.repairs, self.interval),
-            "Duplicates": copies,
-        }
-        if self.sampled is not None:
-            sample = f"{count_of(self.sampled, 'row')}; ranges, medians and repairs are those of all rows"
-            facts = {"Sample": sample, **facts}
-        if self.derived:
-            facts["Derived"] = ", ".join(self.derived)
-        if self.num_dropped is not None:
-            facts["Dropped"] = f"{count_of(self.num_dropped, 'row')} with NaN or infinities"
-        parts = [
-            headline(self.num_rows, self.columns, self.findings, width),
-            findings_text(self.findings, width),
-            columns_text(self.columns, width),
-            facts_text(facts, width),
-        ]
+        fine = [finding.topic for finding in self.findings if finding.grade == Grade.OK]
+        lines = [*_wrapped("", f"{self._contents()}; {self._grades()}", width), ""]
+        for finding in self.findings:
+            if finding.grade != Grade.OK:
+                lines += _wrapped(f"{finding.grade:<9}", f"{finding.topic}: {finding.what}.", width)
+                lines += _wrapped(" " * 9 + "→ ", f"{finding.advice}.", width)
+        lines += [*_wrapped("ok       ", ", ".join(fine), width), "", *_table(self.columns, width), ""]
+        for name, fact in self.facts.items():
+            lines += _wrapped(f"{name:<12}", fact, width)
         if self.repairs:
-            parts.append(repairs_text(self.repairs, width))
-        return "\n\n".join(parts)
+            counts = {what: f"{number:,}".replace(",", " ") for what, number in self.repairs.counts.items()}
+            widest = max(map(len, counts.values()), default=0)
+            lines += ["", "Repairs"]
+            for what, number in counts.items():
+                lines += _wrapped(f"  {number:>{widest}}  ", what, width)
+            for note in self.repairs.notes:
+                lines += _wrapped("  ", note, width)
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return columns, episodes and findings as plain values."""
+        """Return columns, facts, repairs and findings as plain values."""
         names = ("name", "role", "unit", "low", "median", "high", "spread", "levels")
         return {
             "rows": self.num_rows,
             "sampled": self.sampled,
-            "copies": self.num_copies,
             "grade": str(self.grade),
             "columns": [{name: getattr(column, name) for name in names} for column in self.columns],
-            "derived": list(self.derived),
-            "episodes": str(self.episodes),
-            "starts": self.starts,
-            "interval": self.interval,
+            **{name.lower(): fact for name, fact in self.facts.items()},
             "repairs": {"counts": dict(self.repairs.counts), "notes": list(self.repairs.notes)},
             "findings": [{**asdict(one), "grade": str(one.grade)} for one in self.findings],
         }
@@ -130,22 +113,24 @@ class Description:
         return self.to_text()
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{self.count(grade)} {grade}" for grade in reversed(Grade))
-        return f"Description({count_of(self.num_rows, 'row')}: {counts})"
+        return f"Description({count_of(self.num_rows, 'row')}: {self._grades()})"
 
-    def count(self, grade: Grade) -> int:
-        """Return how many findings have this grade."""
-        return sum(finding.grade == grade for finding in self.findings)
+    def _contents(self) -> str:
+        roles = [column.role for column in self.columns]
+        states, actions = (count_of(roles.count(role), f"{role} column") for role in ("state", "action"))
+        return f"{count_of(self.num_rows, 'transition')}: {states}, {actions}"
+
+    def _grades(self) -> str:
+        found = [finding.grade for finding in self.findings]
+        return ", ".join(f"{found.count(grade)} {grade}" for grade in reversed(Grade))
 
 
-def describe(data: Transitions | LogSummary, *, num_dropped: int | None = None) -> Description:
+def describe(data: Transitions | LogSummary) -> Description:
     """Check a dataset before training on it.
 
     Args:
         data: The transitions; or the summary of a log, whose ranges, medians and repairs are those of all
             rows, while everything else is read from its sample.
-        num_dropped: How many rows were dropped for NaN or infinities when the data were read; as the reader
-            counted by default.
 
     Example:
         >>> from nopg.envs import Pendulum, collect_grid
@@ -153,84 +138,76 @@ def describe(data: Transitions | LogSummary, *, num_dropped: int | None = None) 
         >>> description
         Description(450 rows: 0 error, 2 warning, ... ok)
         >>> print(description.findings[0])
-        1 [warning] duplicates: 30 rows (6.67 %) repeat another row. Drop them unless...
+        [warning] duplicates: 30 rows (6.67 %) repeat another row. Drop them unless...
     """
-    if num_dropped is not None and num_dropped < 0:
-        raise ArgumentError(f"num_dropped is {num_dropped}; give how many rows were dropped, or None")
     summary = data if isinstance(data, LogSummary) else None
     data = data.sample if isinstance(data, LogSummary) else data
-    n, recording = len(data), Recording.of(data)
-    total, counted = (n, None) if summary is None else (summary.num_rows, summary.columns)
-    num_dropped = num_dropped if num_dropped is not None else data.repairs.counts.get(LEFT_OUT)
-    columns, episodes = measure_columns(data), Episodes.of(data, recording)
-    columns = columns if counted is None else with_counts(columns, counted, data.schema)
-    runs = find_runs(data, recording)
+    n, recording, schema, repairs = len(data), Recording.of(data), data.schema, data.repairs
+    total = n if summary is None else summary.num_rows
+    columns, sample, facts = measure_columns(data), None, dict[str, str]()
+    if summary is not None:
+        facts["Sample"] = f"{count_of(n, 'row')}; ranges, medians and repairs are those of all rows"
+        if summary.columns is not None:
+            columns = with_counts(columns, summary.columns, schema)
+            sample = sample_finding(summary.columns, schema, total)
+    rows = regression_rows(data)
     copies = n - int(duplicate_groups(data).max()) - 1
-    excitation = ActionExcitation.of(data)
+    excitation, coverage = ActionExcitation.of(data, rows), Coverage.of(data, rows)
     findings = [
         _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
-        None if num_dropped is None else _dropped(num_dropped, total),
-        None if counted is None else sample_finding(counted, data.schema, total),
+        _dropped(repairs.counts.get(LEFT_OUT, 0), total),
+        sample,
         _copies(copies, n),
-        *column_findings(columns, episodes.num_terminated, data.schema.reward, data.schema.levels),
-        ends_finding(episodes),
-        order_finding(episodes),
-        stuck_finding(runs, n) if bool(recording.connected.any()) else None,
-        sampling_finding(data.repairs, data.schema.interval, total),
-        repaired_finding(data.repairs, total),
+        *column_findings(columns, data, recording.num_terminated),
+        ends_finding(recording),
+        order_finding(recording),
+        stuck_finding(find_runs(data, recording), n) if bool(recording.connected.any()) else None,
+        sampling_finding(repairs, schema.interval, total),
+        repaired_finding(repairs, total),
         excitation_finding(excitation),
+        coverage_finding(coverage),
         _starts(data),
     ]
-    return Description(
-        num_rows=total,
-        num_copies=copies,
-        num_dropped=num_dropped,
-        columns=columns,
-        episodes=episodes,
-        runs=runs,
-        excitation=excitation,
-        interval=data.schema.interval,
-        repairs=data.repairs,
-        findings=numbered(findings),
-        derived=tuple(data.schema.derived),
-        starts=start_note(data),
-        sampled=None if summary is None else n,
-    )
+    facts |= {
+        "Episodes": episodes_text(recording, schema.interval),
+        "Starts": start_note(data),
+        "Sampling": sampling_text(repairs, schema.interval),
+        "Excitation": ", ".join(map(str, excitation)),
+        "Coverage": "" if coverage is None else str(coverage),
+        "Derived": ", ".join(schema.derived),
+    }
+    facts = {name: fact for name, fact in facts.items() if fact}
+    return Description(total, None if summary is None else n, columns, facts, repairs, ordered(findings))
 
 
 def _rows(distinct: int, num_inputs: int) -> Finding:
-    """Return the finding about the number of distinct rows for the number of inputs."""
     wanted = _ROWS_PER_INPUT * num_inputs
-    advice = f"Record more, some {wanted} at least, or leave out columns"
     return graded(
         "rows",
         f"{count_of(distinct, 'distinct row')} for {count_of(num_inputs, 'input')}",
-        "Give at least two different transitions" if distinct < 2 else advice,
+        f"Record more, some {wanted} at least, or leave out columns",
         grave=distinct < 2,
         minor=distinct >= wanted,
     )
 
 
-def _dropped(num_dropped: int, num_rows: int) -> Finding:
-    """Return the finding about rows dropped for NaN or infinities."""
-    share = num_dropped / (num_dropped + num_rows)
-    return graded(
+def _dropped(count: int, num_rows: int) -> Finding | None:
+    share = count / (count + num_rows)
+    found = graded(
         "invalid rows",
-        f"{count_of(num_dropped, 'row')} with NaN or infinities were dropped ({share_of(share)})",
+        f"{count_of(count, 'row')} with NaN or infinities were dropped ({share_of(share)})",
         "Check whether they come from one sensor or one time; nothing can be learned there",
         grave=share > _MANY_DROPPED,
         minor=share <= _FEW_DROPPED,
     )
+    return found if count else None
 
 
-def _copies(num_copies: int, num_rows: int) -> Finding:
-    """Return the finding about repeated rows."""
-    share = num_copies / num_rows
-    if not num_copies:
-        return ok("duplicates", "no row repeats another")
+def _copies(count: int, num_rows: int) -> Finding:
+    share = count / num_rows
     return graded(
         "duplicates",
-        f"{count_of(num_copies, 'row')} ({share_of(share)}) repeat another row",
+        f"{count_of(count, 'row')} ({share_of(share)}) repeat another row",
         "Drop them unless they happened twice: each copy counts in every average",
         grave=share > _MANY_COPIES,
         minor=share <= _FEW_COPIES,
@@ -238,7 +215,6 @@ def _copies(num_copies: int, num_rows: int) -> Finding:
 
 
 def _starts(data: Transitions) -> Finding | None:
-    """Return the finding that nothing says where the task starts."""
     if data.initial_states is not None or data.begins is not None or data.episodes is not None:
         return None
     return warning(
@@ -246,3 +222,38 @@ def _starts(data: Transitions) -> Finding | None:
         "none are declared, and without episodes every row counts as one",
         "Declare where the controller will start: data.starting_at(…), or --start",
     )
+
+
+def _wrapped(head: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
+
+
+def _table(columns: Sequence[Column], width: int) -> Iterator[str]:
+    """Yield the lines of a table of the columns; long names are cut to what the numbers leave."""
+    rows = [["column", "role", "unit", "min", "median", "max", "std", "distinct", "at bounds"]]
+    for one in columns:
+        numbers = (one.low, one.median, one.high, one.spread)
+        rounding = 1e-12 * (one.high - one.low)
+        rows.append(
+            [
+                one.name,
+                "angle" if one.period is not None else one.role,
+                one.unit,
+                *(f"{0.0 if abs(value) < rounding else value:.4g}" for value in numbers),
+                str(one.levels),
+                share_of(min(1.0, sum(one.at_bounds))) if one.role == "action" else "",
+            ]
+        )
+    if not any(one.unit for one in columns):
+        rows = [[*row[:2], *row[3:]] for row in rows]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    gap = "  " if sum(widths) + 2 * (len(widths) - 1) <= width else " "
+    widths[0] = max(min(widths[0], width - sum(widths[1:]) - len(gap) * (len(widths) - 1)), 6)
+    for row in rows:
+        texts = [shortened(row[0], widths[0]), *row[1:]]
+        left = len(row) - 6  # names, roles, units
+        cells = [
+            f"{text:<{size}}" if k < left else f"{text:>{size}}"
+            for k, (text, size) in enumerate(zip(texts, widths, strict=True))
+        ]
+        yield gap.join(cells).rstrip()

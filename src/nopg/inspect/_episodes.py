@@ -1,4 +1,4 @@
-"""Episodes: the order of their rows, their number, length and ends."""
+"""Episodes and time: the order of rows, the number, length and ends of episodes, what a reader repaired."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from nopg.data import Transitions
-from nopg.inspect._findings import Finding, error, ok, warning
+from nopg.data import Repairs, Transitions
+from nopg.data._repairs import GAPS, IRREGULAR, repaired_values
+from nopg.inspect._findings import Finding, error, graded, ok, warning
 from nopg.inspect._wording import count_of, duration, listed, share_of
 
-END_NAMES = ("terminated", "truncated", "no flag")
-
+_END_NAMES = ("terminated", "truncated", "no flag")
 # This number of episodes of exactly the same greatest length is no accident.
 _SUSPICIOUS = 3
 # Rows that continue each other this often are a recording, declared or not.
 _A_RECORDING = 0.5
+# Beyond this share of repaired values a column says more about the rule than about the plant.
+_MANY_REPAIRED = 0.2
+# Beyond this share of steps that are gaps, samples are missing rather than recordings being apart.
+_MANY_GAPS, _FEW_GAPS = 0.01, 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,97 +31,67 @@ class Recording:
         order: Row numbers, shape (n,).
         linked: Whether a row and the next belong to one episode; without episodes all do, shape (n−1,).
         continued: Whether, moreover, the next state of the one equals the state of the other, shape (n−1,).
-        has_episodes: Whether the data have episodes.
+        lengths: Rows of each episode; empty without episodes.
+        ends: How the last row of each is flagged: terminated, truncated or no flag.
+        early: Row numbers flagged as terminated although their episode goes on.
+        num_terminated: Rows flagged as terminated.
     """
 
     order: torch.Tensor
     linked: torch.Tensor
     continued: torch.Tensor
-    has_episodes: bool
+    lengths: tuple[int, ...]
+    ends: tuple[str, ...]
+    early: tuple[int, ...]
+    num_terminated: int
 
     @classmethod
     def of(cls, data: Transitions) -> Recording:
-        """Return the rows of a dataset in order."""
-        if data.episodes is None:
-            order = torch.arange(len(data))
-            linked = torch.ones(len(data) - 1, dtype=torch.bool)
-        else:
-            order = torch.argsort(data.episodes, stable=True)
-            linked = data.episodes[order[1:]] == data.episodes[order[:-1]]
+        """Return the rows of a dataset in order, with their episodes."""
+        numbers = torch.zeros(len(data)) if data.episodes is None else data.episodes
+        order = torch.argsort(numbers, stable=True)
+        linked = numbers[order[1:]] == numbers[order[:-1]]
         arrived, departed = data.next_states[order[:-1]], data.states[order[1:]]
-        return cls(order, linked, linked & (arrived == departed).all(dim=1), data.episodes is not None)
+        continued = linked & (arrived == departed).all(dim=1)
+        terminated = int(data.terminated.sum())
+        if data.episodes is None:
+            return cls(order, linked, continued, (), (), (), terminated)
+        last = torch.cat([~linked, torch.tensor([True])])  # (n,), ends of episodes
+        kinds = torch.where(data.terminated, 0, torch.where(data.truncated, 1, 2))[order]
+        return cls(
+            order,
+            linked,
+            continued,
+            lengths=tuple(np.diff(last.nonzero()[:, 0].numpy(), prepend=-1).tolist()),
+            ends=tuple(_END_NAMES[kind] for kind in kinds[last].tolist()),
+            early=tuple(order[~last & (kinds == 0)].tolist()),
+            num_terminated=terminated,
+        )
 
     @property
     def connected(self) -> torch.Tensor:
         """The links of episodes; without episodes, rows that continue each other."""
-        return self.linked if self.has_episodes else self.continued
+        return self.linked if self.lengths else self.continued
 
 
-@dataclass(frozen=True, slots=True)
-class Episodes:
-    """The episodes of a dataset.
-
-    Attributes:
-        lengths: Rows of each episode; empty where rows are unconnected.
-        ends: How the last row of each is flagged: one of `END_NAMES`.
-        num_terminated: Rows flagged as terminated.
-        num_truncated: Rows flagged as truncated.
-        early: Row numbers flagged as terminated although their episode goes on.
-        num_links: Pairs of rows that follow one another; without episodes, all neighbouring rows.
-        num_continued: How many of those begin exactly where the one before arrived.
-        interval: Time between two rows in seconds, where it is known.
-    """
-
-    lengths: tuple[int, ...]
-    ends: tuple[str, ...]
-    num_terminated: int
-    num_truncated: int
-    early: tuple[int, ...]
-    num_links: int
-    num_continued: int
-    interval: float | None = None
-
-    @classmethod
-    def of(cls, data: Transitions, recording: Recording) -> Episodes:
-        """Count the episodes of a dataset and their ends."""
-        lengths: tuple[int, ...] = ()
-        ends: tuple[str, ...] = ()
-        early: list[int] = []
-        if data.episodes is not None:
-            places = torch.cat([~recording.linked, torch.tensor([True])])  # (n,), ends of episodes
-            last = recording.order[places]
-            lengths = tuple(np.diff(places.nonzero()[:, 0].numpy(), prepend=-1).tolist())
-            kinds = torch.where(data.terminated[last], 0, torch.where(data.truncated[last], 1, 2))
-            ends = tuple(END_NAMES[kind] for kind in kinds.tolist())
-            early = recording.order[~places & data.terminated[recording.order]].tolist()
-        return cls(
-            lengths=lengths,
-            ends=ends,
-            num_terminated=int(data.terminated.sum()),
-            num_truncated=int(data.truncated.sum()),
-            early=tuple(early),
-            num_links=int(recording.linked.sum()),
-            num_continued=int(recording.continued.sum()),
-            interval=data.schema.interval,
-        )
-
-    def __str__(self) -> str:
-        if not self.lengths:
-            return f"none declared; {self.num_terminated} rows terminated"
-        ends = ", ".join(f"{self.ends.count(name)} {name}" for name in END_NAMES if name in self.ends)
-        shortest, longest = min(self.lengths), max(self.lengths)
-        rows = _range(f"{shortest}", f"{longest}")
-        if self.interval is not None:
-            rows += f" rows ({_range(*(duration(one * self.interval) for one in (shortest, longest)))})"
-            return f"{len(self.lengths)} of {rows}; ends: {ends}"
-        return f"{len(self.lengths)} of {rows} rows; ends: {ends}"
+def episodes_text(episodes: Recording, interval: float | None) -> str:
+    """Return number, lengths and ends of the episodes; lengths in time where the interval is known."""
+    if not episodes.lengths:
+        return f"none declared; {count_of(episodes.num_terminated, 'row')} terminated"
+    flags = episodes.ends
+    ends = ", ".join(f"{flags.count(name)} {name}" for name in _END_NAMES if name in flags)
+    both = min(episodes.lengths), max(episodes.lengths)
+    text = f"{len(episodes.lengths)} of {_range(*map(str, both))} rows"
+    if interval is not None:
+        text += f" ({_range(*(duration(one * interval) for one in both))})"
+    return f"{text}; ends: {ends}"
 
 
 def _range(low: str, high: str) -> str:
     return high if low == high else f"{low} to {high}"
 
 
-def ends_finding(episodes: Episodes) -> Finding:
+def ends_finding(episodes: Recording) -> Finding:
     """Return the finding about the flags at the ends of the episodes."""
     topic, count = "ends", len(episodes.lengths)
     if not count:
@@ -129,11 +103,8 @@ def ends_finding(episodes: Episodes) -> Finding:
             "but their episodes go on",
             "Give the rows after an end another episode number, or clear the flag: after it the value is 0",
         )
-    longest = max(episodes.lengths)
-    at_limit = sum(
-        length == longest and end == "terminated"
-        for length, end in zip(episodes.lengths, episodes.ends, strict=True)
-    )
+    longest, pairs = max(episodes.lengths), zip(episodes.lengths, episodes.ends, strict=True)
+    at_limit = sum(length == longest and end == "terminated" for length, end in pairs)
     if at_limit >= _SUSPICIOUS and 2 * at_limit >= count and longest > 1:
         return warning(
             topic,
@@ -151,25 +122,69 @@ def ends_finding(episodes: Episodes) -> Finding:
     )
 
 
-def order_finding(episodes: Episodes) -> Finding | None:
+def order_finding(episodes: Recording) -> Finding | None:
     """Return the finding about the order of rows within episodes; None where no row follows another."""
-    topic, links = "order", episodes.num_links
-    if not links:
+    topic, links = "order", int(episodes.linked.sum())
+    share = int(episodes.continued.sum()) / max(links, 1)
+    if not links or (not episodes.lengths and share < _A_RECORDING):
         return None
-    share = episodes.num_continued / links
     if not episodes.lengths:
-        if share < _A_RECORDING:
-            return None
         return warning(
             topic,
-            f"{share_of(share)} of the rows begin where the row before arrived, but no episodes are given",
+            f"{share_of(share)} of the next states equal the following state, but no episodes are given",
             "Pass episodes=…, so that rows are not predicted from their neighbours in time",
         )
     if share == 1.0:
-        return ok(topic, "within episodes every row begins where the row before arrived")
+        return ok(topic, "within episodes every next state equals the following state")
     return warning(
         topic,
-        f"within episodes {share_of(1 - share)} of the rows do not begin where the row before arrived",
+        f"within episodes {share_of(1 - share)} of the next states differ from the following state",
         "Sort the rows by time and end the episode where rows are missing; "
         "it does no harm if states were skipped or measured twice",
+    )
+
+
+def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) -> Finding | None:
+    """Return the finding about the steps in time that a reader found, None where time is not known."""
+    if interval is None:
+        return None
+    topic, every = "sampling", f"a row every {duration(interval)}"
+    advice = "resample='hold' (--resample hold)"
+    if odd := repairs.counts.get(IRREGULAR, 0):
+        share = round(min(odd / num_rows, 1.0), 2)
+        return warning(
+            topic,
+            f"{every}, but {share_of(share)} of the steps differ by more than 10 %",
+            f"Put the rows on a regular grid with {advice}: a longer step looks like a stronger action",
+        )
+    gaps = repairs.counts.get(GAPS, 0)
+    if gaps > max(_MANY_GAPS * num_rows, _FEW_GAPS):
+        return warning(
+            topic,
+            f"{every}, but {share_of(gaps / num_rows)} of the steps are longer and end a run of rows",
+            f"Find out why samples are missing, or hold values over short gaps with {advice}",
+        )
+    return ok(topic, every + (f"; {count_of(gaps, 'gap')} between runs of rows" if gaps else ""))
+
+
+def sampling_text(repairs: Repairs, interval: float | None) -> str:
+    """Return the interval, and how many steps differ from it."""
+    if interval is None:
+        return "not known; name the time column when reading the log"
+    odd = repairs.counts.get(IRREGULAR, 0)
+    text = f"every {duration(interval)}, {count_of(repairs.counts.get(GAPS, 0), 'gap')}"
+    return f"{text}, {count_of(odd, 'irregular step')}" if odd else text
+
+
+def repaired_finding(repairs: Repairs, num_rows: int) -> Finding | None:
+    """Return the finding about missing values that were held or interpolated, None where none were."""
+    shares = {name: min(count / num_rows, 1.0) for name, count in repaired_values(repairs).items()}
+    if not shares:
+        return None
+    return graded(
+        "missing values",
+        f"repaired: {listed([f'{name} ({share_of(share)})' for name, share in shares.items()])}",
+        "A value that was held is no measurement: log these columns more often, or leave them out",
+        grave=False,
+        minor=max(shares.values()) <= _MANY_REPAIRED,
     )

@@ -1,4 +1,4 @@
-"""Whether a log can tell what an action does: how far actions vary at a given state, against the noise."""
+"""What a log can tell: excitation of the actions at a given state, and coverage of states and actions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from nopg.data import Transitions
 from nopg.data._held_out import spread_rows
-from nopg.inspect._findings import Finding, graded
+from nopg.inspect._findings import Finding, graded, ok, warning
 from nopg.inspect._wording import count_of, listed, share_of
 from nopg.models._excitation import Excitation, noise_share
 from nopg.models._global_fit import GlobalFit
@@ -29,6 +29,8 @@ _PLACES, _ROWS_PER_FEATURE = 200, 3
 _LEAST_SIZE = 0.1
 # A state whose usual change goes with less than this share of the action's is not named.
 _NAMED = 0.1
+# Share of rows that stand alone and are no concern; a smaller independent variation is rounding.
+_FEW_AWAY, _ROUNDING = 0.05, 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,14 @@ class ActionExcitation:
     size: float
     num_rows: int
 
+    def __str__(self) -> str:
+        share = self.own / self.spread
+        return f"{self.name} {share_of(share if share > _ROUNDING else 0.0)} independent variation"
+
     @classmethod
-    def of(cls, data: Transitions) -> tuple[ActionExcitation, ...]:
-        """Return the excitation of every action that varies."""
-        if len(data) > _ROWS:
-            data = data.take(spread_rows(data, _ROWS, purpose="rows of excitation"))
-        rows, d_s = RegressionRows.of(data), data.states.shape[1]
+    def of(cls, data: Transitions, rows: RegressionRows | None = None) -> tuple[ActionExcitation, ...]:
+        """Return the excitation of every action that varies, by the `regression_rows` of the data."""
+        rows, d_s = regression_rows(data) if rows is None else rows, data.states.shape[1]
         excitation = Excitation.of(rows)
         moving = [column for column in range(d_s) if rows.spread[column] > 0]
         actions = [column for column in excitation.varies.nonzero()[:, 0].tolist() if column >= d_s]
@@ -91,20 +95,17 @@ class ActionExcitation:
                 doubt = min(doubt * everywhere / max(own, 1e-300), _NO_IDEA)
             size = max(loudest * math.sqrt(3.0 / number) / _AIM, _LEAST_SIZE) * spread
             name = data.schema.actions[column - d_s]
-            found.append(
-                cls(
-                    name,
-                    data.schema.units.get(name, ""),
-                    own,
-                    spread,
-                    tuple(data.schema.states[k] for k in follows),
-                    doubt,
-                    data.schema.states[moving[worst]],
-                    size,
-                    number,
-                )
-            )
+            unit, leaders = data.schema.units.get(name, ""), tuple(data.schema.states[k] for k in follows)
+            where = data.schema.states[moving[worst]]
+            found.append(cls(name, unit, own, spread, leaders, doubt, where, size, number))
         return tuple(found)
+
+
+def regression_rows(data: Transitions) -> RegressionRows:
+    """Return the distinct rows of a dataset, or of a sample of a large one."""
+    if len(data) > _ROWS:
+        data = data.take(spread_rows(data, _ROWS, purpose="rows of excitation"))
+    return RegressionRows.of(data)
 
 
 def _given_states(rows: RegressionRows, states: torch.Tensor, column: int) -> tuple[float, list[int]]:
@@ -141,25 +142,75 @@ def excitation_finding(actions: tuple[ActionExcitation, ...]) -> Finding | None:
     if not actions:
         return None
     worst = max(actions, key=lambda action: action.doubt)
-    share = share_of(worst.own / worst.spread)
-    visible = worst.own if worst.own > 1e-9 * worst.spread else 0.0  # less is rounding
-    own = f"at a given state it varies by {_number(visible, worst.unit)}, {share} of its spread"
     if worst.doubt <= _MINOR_DOUBT:
-        return graded("excitation", f"{worst.name}: {own}", "", grave=False, minor=True)
-    leader = listed(worst.follows) if worst.follows else "the state"
-    followed = "always followed" if worst.own < _ALWAYS * worst.spread else "mostly followed"
+        return ok("excitation", f"{worst}, the least certain of the actions")
+    leader = f" of {listed(worst.follows)}" if worst.follows else " of the state"
+    follows = "a function" if worst.own < _ALWAYS * worst.spread else "almost a function"
     grave = worst.doubt > _GRAVE_DOUBT
-    known = "cannot be seen" if grave else "is known roughly"
-    what = (
-        f"in this log {worst.name} {followed} {leader} ({own}); what another {worst.name} does to "
-        f"{worst.column} {known}"
+    effect = "cannot be identified" if grave else "is poorly identified"
+    size = f"±{worst.size:.2g} {worst.unit}".strip()
+    return graded(
+        "excitation",
+        f"{worst.name} is {follows}{leader} ({str(worst).removeprefix(worst.name + ' ')}): its effect on "
+        f"{worst.column} {effect}",
+        f"Add random steps of up to {size} to {worst.name}, a new one in every sample, for "
+        f"{count_of(worst.num_rows, 'row')}; steps of half that size take four times as long",
+        grave=grave,
     )
-    advice = (
-        f"Add random steps of up to ±{_number(worst.size, worst.unit)} to {worst.name}, a new one in every "
-        f"sample, for {count_of(worst.num_rows, 'row')}; steps of half that size take four times as long"
-    )
-    return graded("excitation", what, advice, grave=grave)
 
 
-def _number(value: float, unit: str) -> str:
-    return f"{value:.2g} {unit}".strip()
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How far the rows of one half of a log are from the rows of the other half.
+
+    Distances are the largest difference of any state or action, in units of the column's spread.
+
+    Attributes:
+        median: Median distance of a row to the nearest one of the other half.
+        away: Share of rows without any row of the other half within one spread.
+        column: The column in which those rows differ most from the others, empty where there are none.
+        usual: Median of that column.
+        there: Its median in those rows.
+    """
+
+    median: float
+    away: float
+    column: str = ""
+    usual: float = 0.0
+    there: float = 0.0
+
+    @classmethod
+    def of(cls, data: Transitions, rows: RegressionRows) -> Coverage | None:
+        """Return the coverage of a log; None where it has a single episode or block."""
+        half = (rows.groups % 2).bool()
+        if bool(half.all()) or not bool(half.any()):
+            return None
+        points = rows.space.embed(rows.inputs).numpy()
+        distance = torch.empty(len(points), dtype=torch.float64)
+        for own in (half, ~half):
+            nearest, _ = cKDTree(points[~own.numpy()]).query(points[own.numpy()], p=math.inf)
+            distance[own] = torch.as_tensor(nearest)
+        median, away = float(distance.median()), distance > 1.0
+        if not bool(away.any()):
+            return cls(median, 0.0)
+        usual, there = (part.median(dim=0).values for part in (rows.inputs, rows.inputs[away]))
+        k = int(((there - usual) / rows.space.units).abs().argmax())
+        name = (*data.schema.states, *data.schema.actions)[k]
+        return cls(median, float(away.double().mean()), name, float(usual[k]), float(there[k]))
+
+    def __str__(self) -> str:
+        near = f"half of the rows have another within {self.median:.2g} standard deviations in every column"
+        return near + (f"; {share_of(self.away)} have none within 1" if self.away else "")
+
+
+def coverage_finding(found: Coverage | None) -> Finding | None:
+    """Return the finding about rows that stand alone; None where there is nothing to compare."""
+    if found is None or found.away <= _FEW_AWAY:
+        return None if found is None else ok("coverage", str(found))
+    return warning(
+        "coverage",
+        f"{share_of(found.away)} of the rows have no row of another part of the log within one standard "
+        f"deviation in every state and action, mostly where {found.column} is {found.there:.3g} (its median "
+        f"is {found.usual:.3g})",
+        "Log these places again: what happens there was seen once",
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Grade(StrEnum):
-    """How grave a finding is, from the lightest to the gravest."""
+    """How serious a finding is, from the least to the most."""
 
     OK = "ok"
     WARNING = "warning"
@@ -24,17 +24,15 @@ class Finding:
         grade: `ok`: nothing to do; `warning`: probably worth correcting; `error`: correct it before training.
         what: What was found, with the names of the columns.
         advice: What to do about it.
-        number: 1 for the first; the gravest come first.
     """
 
     topic: str
     grade: Grade
     what: str
     advice: str
-    number: int = 0
 
     def __str__(self) -> str:
-        return f"{self.number} [{self.grade}] {self.topic}: {self.what}. {self.advice}."
+        return f"[{self.grade}] {self.topic}: {self.what}. {self.advice}."
 
 
 def ok(topic: str, what: str) -> Finding:
@@ -53,15 +51,13 @@ def error(topic: str, what: str, advice: str) -> Finding:
 
 
 def graded(topic: str, what: str, advice: str, *, grave: bool, minor: bool = False) -> Finding:
-    """Return a finding that is `error` if grave, `ok` if minor, else `warning`."""
+    """Return a finding that is an `error` if grave, `ok` if minor, else a `warning`."""
     if grave:
         return error(topic, what, advice)
     return ok(topic, what) if minor else warning(topic, what, advice)
 
 
-def numbered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
-    """Return the findings that are not None, gravest first, each with its number."""
-    gravity = list(Grade)
+def ordered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
+    """Return the findings that are not None, the most serious first."""
     found = [finding for finding in findings if finding is not None]
-    found.sort(key=lambda finding: -gravity.index(finding.grade))
-    return tuple(replace(finding, number=k) for k, finding in enumerate(found, start=1))
+    return tuple(sorted(found, key=lambda finding: list(Grade).index(finding.grade), reverse=True))

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from nopg._typing import BoolArray, FloatArray, IntArray
+from nopg._typing import BoolArray, IntArray
 from nopg.data import Transitions
 from nopg.inspect._episodes import Recording
 from nopg.inspect._findings import Finding, graded, ok, warning
@@ -19,12 +19,9 @@ _SHORTEST = 10
 # Log of how many runs of that length one would expect if values repeated independently of each other.
 _SURPRISING = math.log(1e-3)
 _GRAVE_SHARE = 0.05
-_POINTS = 400
-
-Kind = Literal["stuck", "limit", "rest"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Run:
     """The longest run of exactly equal values of one state column, where it is surprisingly long.
 
@@ -37,8 +34,6 @@ class Run:
         kind: `stuck`: other columns move; `limit`: other columns move, and the value is the column's least or
             greatest; `rest`: nothing else moves.
         total: Rows in all such runs of the column.
-        trace: Places along the recording and the values there, around the run, shape (2, m).
-        span: Places of the first and the last row of the run.
     """
 
     column: str
@@ -46,10 +41,8 @@ class Run:
     last: int
     length: int
     value: float
-    kind: Kind
+    kind: Literal["stuck", "limit", "rest"]
     total: int
-    trace: FloatArray
-    span: tuple[int, int]
 
     def __str__(self) -> str:
         text = f"{self.column} reads exactly {self.value:.6g} in rows {self.first} to {self.last}"
@@ -69,30 +62,24 @@ def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
 
     runs = []
     for k, name in enumerate(data.schema.measured):
-        if name in data.schema.exogenous:
-            continue
         starts, lengths = _runs_of(links & ~moves[:, k])
         surprising = lengths >= _surprising_length(lengths, int(links.sum()))
         column = states[:, k]
-        if not surprising.any() or bool((column == column[0]).all()):
+        if name in data.schema.exogenous or not surprising.any() or bool((column == column[0]).all()):
             continue
-
-        place, length = starts[lengths.argmax()], lengths.max()
+        place, length = int(starts[lengths.argmax()]), int(lengths.max())
         during = slice(place, place + length)
         others = np.delete(moves, k, axis=1)[during].any(axis=1) | acted[during]
         at_end = column[place] in (column.min(), column.max())
-        kind: Kind = "rest" if others.mean() < 0.5 else "limit" if at_end else "stuck"
         runs.append(
             Run(
                 column=name,
                 first=int(recording.order[place]),
                 last=int(recording.order[place + length]),
-                length=int(length) + 1,
+                length=length + 1,
                 value=float(column[place]),
-                kind=kind,
+                kind="rest" if others.mean() < 0.5 else "limit" if at_end else "stuck",
                 total=int((lengths[surprising] + 1).sum()),
-                trace=_trace(column, place, length),
-                span=(int(place), int(place + length)),
             )
         )
     return tuple(runs)
@@ -101,7 +88,7 @@ def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
 def stuck_finding(runs: tuple[Run, ...], num_rows: int) -> Finding:
     """Return the finding about the runs of a recording."""
     topic = "stuck sensor"
-    stuck = [run for run in runs if run.kind == "stuck"]
+    stuck, limits = ([run for run in runs if run.kind == kind] for kind in ("stuck", "limit"))
     if stuck:
         worst = max(run.total for run in stuck) / num_rows
         return graded(
@@ -110,7 +97,7 @@ def stuck_finding(runs: tuple[Run, ...], num_rows: int) -> Finding:
             "Drop these rows and end the episode before them: they teach that the value never changes",
             grave=worst >= _GRAVE_SHARE,
         )
-    if limits := [run for run in runs if run.kind == "limit"]:
+    if limits:
         return warning(
             topic,
             f"{'; '.join(map(str, limits))}, the end of its range",
@@ -143,10 +130,3 @@ def _surprising_length(lengths: IntArray, num_links: int) -> float:
     if p >= 1.0:
         return math.inf
     return max(_SHORTEST - 1, (_SURPRISING - math.log(num_links)) / math.log(p))
-
-
-def _trace(column: FloatArray, place: int, length: int) -> FloatArray:
-    margin = max(length, _SHORTEST)
-    low, high = max(0, place - margin), min(len(column), place + length + margin + 1)
-    places = np.unique(np.linspace(low, high - 1, _POINTS).round().astype(np.int64))
-    return np.stack([places.astype(np.float64), column[places]])
