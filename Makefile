@@ -8,7 +8,7 @@ TOOLS  := .release-tools
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test coverage docs check-slow pages tutorial-figures clean dist sbom audit check-wheel lock
+.PHONY: help setup check format lint types layers test coverage docs reference check-slow pages tutorial-figures clean dist sbom audit check-wheel lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ coverage: setup ## the same with the share of lines and branches that are run; t
 
 docs: setup ## build the documentation into docs/_build/html, where warnings are errors
 	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html
+
+reference: setup ## write the page of the command line from its commands
+	PYTHONPATH=tests:. $(BIN)/python -m docs.command_page
 
 check-slow: setup ## the tests that take minutes
 	$(BIN)/pytest -m slow

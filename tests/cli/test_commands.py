@@ -2,26 +2,28 @@
 
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from typer.testing import CliRunner
 
+from cli.tank import run
 from nopg import __version__
-from nopg.cli._app import app
+from nopg.cli._init import filled
 from nopg.data.io import write_csv
 from nopg.deploy import contract_schema
+from nopg.errors import DataError
 from nopg.training import load
 
 COMMAND = [sys.executable, "-m", "nopg.cli"]
 COLUMNS = ["--state", "level", "--action", "valve", "--cost", "cost", "--time", "t"]
-BRIEF = ["--discount", "0.9", "--updates", "3", "--begin", "given"]
-PAPER = [*BRIEF, "--model", "paper"]  # faster, where any controller will do
+BRIEF = ["--discount", "0.9", "--updates", "3"]
 
 
 @pytest.fixture(scope="module")
@@ -40,47 +42,26 @@ def tank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def fitted(tank: Path) -> Path:
     out = tank.parent / "fitted"
-    result = CliRunner().invoke(app, ["fit", str(tank), *COLUMNS, *BRIEF, "-o", str(out)])
-    assert result.exit_code == 0, result.output
+    log, formula = tank.with_name("metres.csv"), "(`level [m]` - 1)**2"
+    log.write_text(tank.read_text().replace("level", "level [m]"))
+    roles = ("--state", "level [m]", "--action", "valve", "--cost", formula, "--time", "t")
+    file = settings(tank.parent, start="given", units={"level [m]": "m"}, history=f"{out}.csv")
+    code, shown, document = run("fit", log, *roles, *BRIEF, "--config", file, "-o", out)
+    assert code == 0, document
+    out.with_suffix(".out").write_text(shown)
     return out
+
+
+def settings(folder: Path, **settings: Any) -> Path:
+    """Write a file of settings."""
+    path = folder / "settings.toml"
+    path.write_text(filled(settings), encoding="utf-8")
+    return path
 
 
 @pytest.fixture
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def run(*arguments: object) -> "tuple[int, str, str]":
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return result.exit_code, result.stdout, " ".join(result.stderr.split())
-
-
-def test_describe_prints_what_to_correct(tank: Path) -> None:
-    code, out, _ = run("describe", tank, *COLUMNS)
-    assert code == 0
-    assert "level" in out
-    assert "Sampling" in out
-
-
-def test_a_first_look_needs_no_reward_and_a_formula_is_one(tank: Path) -> None:
-    roles = ("--state", "level", "--action", "valve")
-    code, out, _ = run("describe", tank, *roles)
-    assert code == 0
-    assert "no reward is given" in out
-    code, out, _ = run("describe", tank, *roles, "--cost", "(level - 1)**2")
-    assert code == 0
-    assert "no reward is given" not in out
-
-
-def test_fit_shows_names_as_they_are_and_no_r_squared_of_a_formula(tank: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log.csv"
-    log.write_text(tank.read_text().replace("level", "level [m]"))
-    roles = ("--state", "level [m]", "--action", "valve", "--cost", "(`level [m]` - 1)**2")
-    code, out, _ = run("fit", log, *roles, *BRIEF, "-o", tmp_path / "run")
-    assert code == 0
-    line = next(line for line in out.splitlines() if line.startswith("held-out"))
-    assert "level [m] " in line
-    assert "reward" not in line
 
 
 def test_describe_speaks_json_alone(tank: Path, tmp_path: Path) -> None:
@@ -90,7 +71,7 @@ def test_describe_speaks_json_alone(tank: Path, tmp_path: Path) -> None:
     assert [column["name"] for column in found["columns"]] == ["level", "valve", "reward"]
     assert found["columns"][2]["high"] <= 0  # a cost is a negative reward
     assert (tmp_path / "look.png").stat().st_size > 1_000
-    assert "figure:" in document
+    assert "written:" in document
 
 
 def test_describe_ends_with_its_own_code_where_data_must_be_corrected(tmp_path: Path) -> None:
@@ -101,96 +82,123 @@ def test_describe_ends_with_its_own_code_where_data_must_be_corrected(tmp_path: 
     assert run(*asked, "--strict")[0] == 3
 
 
-def test_fit_writes_a_controller_and_says_what_matters(tank: Path, tmp_path: Path) -> None:
-    code, out, document = run("fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "tank", "--unit", "level=m")
-    assert code == 0
-    result = load(tmp_path / "tank")
+def test_fit_says_what_matters_and_logs_updates(fitted: Path) -> None:
+    out = fitted.with_suffix(".out").read_text()
+    result, shown = load(fitted), " ".join(out.split())
     assert result.interval is not None
-    assert f"{result.expected_return:.5g}, 95 % interval [{result.interval[0]:.5g}" in out
-    for word in ("verdict", "leaves the data", "held-out R²", "local polynomials", "3 updates"):
-        assert word in out
-    assert str(result.verdict) in out
+    assert f"predicted return {result.expected_return:.5g}, 95 % interval [{result.interval[0]:.5g}" in shown
+    logged = result.evaluator.logged()
+    gain = result.evaluation.gain_over(logged)
+    assert f"logged behaviour {logged.expected_return:.5g}, 95 % interval [{logged.interval[0]:.5g}" in shown
+    assert f"gain {gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], P(better)" in shown
+    for word in ("leaves the data", "local polynomials", "3 updates", f"verdict {result.verdict}"):
+        assert word in shown
     # The tank was logged in one run: a controller may take over in any row.
-    assert result.summary()["notes"] == ["every row is a start: a controller may take over at any time"]
-    assert " ".join(out.split()).count(result.notes[0]) == 1
-    assert "next: nopg plot" in document
-    assert result.policy.schema.units == {"level": "m"}
-    assert [path.name for path in tmp_path.iterdir()] == ["tank"]  # nothing unfinished is left
+    assert shown.count("every row is a start: a controller may take over at any time") == 1
+    line = next(line for line in out.splitlines() if line.startswith("held-out"))
+    assert ("level [m] 0.9" in line or "level [m] 1.0" in line, "reward" in line) == (True, False)
+    assert max(map(len, out.splitlines())) <= 80
+    assert result.policy.schema.units == {"level [m]": "m"}
+    assert len(fitted.with_suffix(".csv").read_text().splitlines()) == 4
+    assert not list(fitted.parent.glob("*.unfinished"))
 
 
-def test_fit_speaks_json_alone_and_logs_updates(tank: Path, tmp_path: Path) -> None:
-    code, out, _ = run(
-        "fit", tank, *COLUMNS, *BRIEF, "-o", tmp_path / "run", "--json", "--log", tmp_path / "log.csv",
-        "--start", "0.2", "--start", "0.5",
-    )  # fmt: skip
+def test_fit_prints_json_alone_and_starts_where_it_is_told_to(tank: Path, tmp_path: Path) -> None:
+    file = settings(tmp_path, model="paper", start="given", initial_states=[[0.2], [0.5]])
+    code, out, _ = run("fit", tank, *COLUMNS, *BRIEF, "--config", file, "-o", tmp_path / "run", "--json")
     assert code == 0
     document, result = json.loads(out), load(tmp_path / "run")
-    assert document["verdict"] == result.verdict
     assert [fit["name"] for fit in document["columns"]] == ["level", "reward"]
     assert document["expected_return"] == result.expected_return
-    assert document["updates"] == 3
-    assert document["notes"] == ["the task starts in 2 declared states"]
+    assert (document["updates"], document["notes"]) == (3, ["the task starts in 2 declared states"])
     assert document["logged"]["errors"]["freedom"] is None  # JSON has no infinity
     assert result.start_support.states[:, 0].tolist() == [0.2, 0.5]
-    assert len((tmp_path / "log.csv").read_text().splitlines()) == 4
-
-
-def test_options_may_stand_in_a_file_and_the_command_line_goes_first(tank: Path, tmp_path: Path) -> None:
-    config = tmp_path / "tank.toml"
-    config.write_text(
-        'state = ["level"]\naction = ["valve"]\ncost = "cost"\ndiscount = 0.5\nupdates = 2\nmodel = "paper"\n'
-        f'out = "{tmp_path / "run"}"\nunit = ["level=m"]\n'
-    )
-    code, _, document = run("fit", tank, "--config", config, "--discount", "0.9")
-    assert code == 0, document
-    result = load(tmp_path / "run")
-    assert (result.discount, len(result.history)) == (0.9, 2)
-    config.write_text('states = ["level"]\n')
-    code, _, document = run("fit", tank, "--config", config)
-    assert code == 2
-    assert "says'states'" in "".join(document.replace("│", "").split())  # wherever the box breaks the line
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["describe", "TANK"], "say which are which with --state, --action"),
         (
-            ["fit", "TANK", "--state", "level", "--action", "valve", *BRIEF, "-o", "x"],
-            "say which are which with --reward or --cost",
+            ["describe", "TANK"],
+            "has columns t, level, valve, cost; say which are which with --state, --action",
         ),
-        (["describe", "missing.csv", *COLUMNS], "there is no file missing.csv"),
-        (["describe", "TANK", *COLUMNS, "--reward", "cost"], "name one of them"),
+        (["describe", "TANK", *COLUMNS, "--reward", "cost"], "a reward and a cost are given; name one"),
         (["describe", "TANK", "--state", "depth", "--action", "valve", "--cost", "cost"], "depth"),
-        (["describe", "TANK", *COLUMNS, "--bound", "valve=1"], "write --bound valve=0:1"),
-        (["describe", "TANK", *COLUMNS, "--angle", "level=full"], "write --angle theta=360"),
-        (["fit", "TANK", *COLUMNS, "--discount", "1.5", "-o", "x"], "it must lie in [0, 1)"),
-        (["fit", "TANK", *COLUMNS, *BRIEF, "-o", "TANK"], "exists already"),
-        (["fit", "TANK", *COLUMNS, *BRIEF, "-o", "x", "--start", "1,2"], "is not 1 numbers (level)"),
+        (["describe", "TANK", *COLUMNS, "--bound", "valve=1"], "write e.g. valve=0:1"),
         (["evaluate", "TANK", "--env", "nopg/Pendulum-v0"], "is no saved controller"),
+        (["evaluate", "FITTED"], "give one of --env and --log"),
         (["evaluate", "FITTED", "--env", "nopg/Pendulums-v0"], "of ours there are nopg/"),
-        (["evaluate", "FITTED", "--env", "nopg/Pendulum-v0"], "an observation has 1 numbers (level)"),
+        (["evaluate", "FITTED", "--env", "nopg/Pendulum-v0"], "an observation has 1 numbers (level [m])"),
         (["report", "FITTED", "--region", "depth > 1"], "'depth' in the region 'depth > 1' is not known"),
+        (["report", "FITTED", "-o", "TANK"], "exists already; give another name, or --overwrite"),
+        (["report", "BARE"], "was saved without its data"),
         (["plot", "nowhere"], "there is no saved controller at nowhere"),
     ],
 )
 @pytest.mark.usefixtures("_elsewhere")
 def test_an_error_is_one_line_with_a_hint(arguments: list[str], words: str, tank: Path, fitted: Path) -> None:
-    places = {"TANK": str(tank), "FITTED": str(fitted)}
+    bare = fitted.with_name("bare")
+    if not bare.exists():
+        load(fitted).save(bare, data=False)
+    places = {"TANK": str(tank), "FITTED": str(fitted), "BARE": str(bare)}
     code, out, document = run(*(places.get(argument, argument) for argument in arguments))
     assert code == 1
     assert words in document
     assert "Traceback" not in document + out
     assert document.count("error:") == 1
+    assert not re.search(r"[a-z_]+=(True|…|')", document)  # arguments of Python
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "{b=" * 3000 + "1" + "}" * 3000])
-def test_a_file_of_options_that_is_too_deep_is_refused(text: str, tank: Path, tmp_path: Path) -> None:
-    config = tmp_path / "deep.toml"
-    config.write_text(text)
-    code, _, document = run("describe", tank, "--config", config)
-    assert code == 2
-    assert "cannot be read as TOML" in " ".join(document.split())
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-g", "1.5", "-o", "x"], "it must lie in [0, 1)"),
+        (["-o", "x"], "give --discount 0.97, or --horizon 3min"),
+        (["--horizon", "3", "-o", "x"], "the horizon is '3'; give a time with its unit, such as 3min"),
+        (["-g", "0.9"], "no file for the controller is given; give a name, such as --out tank"),
+        (["-g", "0.9", "-o", "TANK"], "exists already; give another name, or --overwrite"),
+        (["-g", "0.9", "-o", "."], "is a folder; give the name of a file"),
+        (["-g", "0.9", "-o", "TANK/run"], "cannot be written: "),
+        (["-g", "0.9", "-o", "x", "--resume"], "no training was stopped at x.unfinished; leave --resume out"),
+        (["-g", "0.9", "-o", "stopped"], "was stopped at stopped.unfinished; use --resume, or delete it"),
+        (["-g", "0.9", "-o", "x", "--follows", "level=1"], "follows needs --policy pi or another structure"),
+    ],
+)
+@pytest.mark.usefixtures("_elsewhere")
+def test_fit_refuses_before_it_reads_a_log(options: list[str], words: str, tank: Path) -> None:
+    Path("stopped.unfinished").write_text("")
+    log = tank.with_name("no.parquet")
+    options = [one.replace("TANK", str(tank)) for one in options]
+    code, _, document = run("fit", log, *COLUMNS, *options)
+    assert (code, words in document) == (1, True), document
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "words"),
+    [
+        (4, ["-g", "0.9"], "is too short: it has 3 transitions; give at least 12"),
+        (40, ["--horizon", "1min"], "needs the time between two rows; name the time column with --time"),
+    ],
+)
+def test_fit_refuses_a_log_before_it_trains(
+    rows: int, options: list[str], words: str, tank: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(tank.read_text().splitlines()[: rows + 1]) + "\n")
+    code, _, document = run("fit", log, *COLUMNS[:6], *options, "-o", tmp_path / "run")
+    assert (code, words in document) == (1, True), document
+    assert not (tmp_path / "run").exists()
+
+
+def test_arguments_of_python_are_options_or_settings_in_messages(
+    tank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise DataError("give policy='deterministic', overwrite=True, missing='drop' or data=True")
+
+    monkeypatch.setattr("nopg.cli._log.read", refuse)
+    _, _, document = run("fit", tank, *COLUMNS, "-g", 0.9, "-o", tmp_path / "run")
+    assert "give --policy deterministic, --overwrite, missing = drop in the file of --config or" in document
 
 
 def test_ctrl_c_before_the_first_update_leaves_nothing_and_says_how_to_go_on(
@@ -200,7 +208,7 @@ def test_ctrl_c_before_the_first_update_leaves_nothing_and_says_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("nopg.training._optimize.start_support", interrupted)
-    fit = ("fit", tank, "-s", "level", "-a", "valve", "--cost", "cost", "-g", "0.9", "--updates", "1")
+    fit = ("fit", tank, *COLUMNS, *BRIEF)
     code, _, document = run(*fit, "-o", tmp_path / "[red]")
     assert code == 130
     assert "before the first update; the same command starts again" in document
@@ -221,14 +229,14 @@ def test_plot_writes_pictures_and_their_numbers(fitted: Path, tmp_path: Path) ->
 
 
 def test_report_writes_a_page_and_says_the_verdict(fitted: Path, tmp_path: Path) -> None:
-    asked = ("report", fitted, "-o", tmp_path / "tank.html", "--region", "level > 1.5", "--steps", 5)
+    asked = ("report", fitted, "-o", tmp_path / "tank.html", "--region", "`level [m]` > 1.5", "--steps", 5)
     code, out, document = run(*asked)
     assert code == 0, document
     assert "is better with a probability of" in out
-    assert "level > 1.5: between" in out
+    assert "`level [m]` > 1.5: between" in out
     assert json.loads((tmp_path / "tank.json").read_text())["sentence"] in out
     code, _, document = run(*asked)
-    assert (code, "exist already" in document) == (1, True)
+    assert (code, "exists already" in document) == (1, True)
 
 
 def test_export_writes_a_checked_controller_and_its_contract(fitted: Path, tmp_path: Path) -> None:
@@ -275,8 +283,9 @@ def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
 
     write_csv(collect_grid(Pendulum(), (9, 9, 2)), tmp_path / "grid.csv")
     names = ["--state", "angle", "--state", "velocity", "--action", "torque", "--reward", "reward"]
-    run_, angle = tmp_path / "run", ["--angle", "angle", "--start", "3.14159,0"]
-    code, _, document = run("fit", tmp_path / "grid.csv", *names, *angle, *PAPER, "-o", run_)
+    run_, file = tmp_path / "run", settings(tmp_path, model="paper", initial_states=[[3.14159, 0]])
+    given = (*names, "--angle", "angle", *BRIEF, "--config", file)
+    code, _, document = run("fit", tmp_path / "grid.csv", *given, "-o", run_)
     assert code == 0, document
     asked = ("evaluate", run_, "--env", "nopg/Pendulum-v0", "--episodes", 1, "--steps", 50)
     assert "predicted" in run(*asked)[1]
@@ -295,14 +304,11 @@ def test_info_names_versions_and_extras() -> None:
 
 
 def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp_path: Path) -> None:
-    fit = ["fit", str(tank), *COLUMNS, *PAPER, "--updates", "60"]
-    asked = [*COMMAND, *fit]
-    whole, out = tmp_path / "whole", tmp_path / "stopped"
-    assert run(*fit, "-o", whole)[0] == 0
-    log = tmp_path / "log.csv"
-    with subprocess.Popen(
-        [*asked, "-o", str(out), "--log", str(log)], stderr=subprocess.PIPE, text=True
-    ) as process:
+    log, whole, out = tmp_path / "log.csv", tmp_path / "whole", tmp_path / "stopped"
+    brief = ["fit", str(tank), *COLUMNS, "-g", "0.9", "--updates", "60", "--config"]
+    assert run(*brief, settings(tmp_path, model="paper"), "-o", whole)[0] == 0
+    fit = [*brief, str(settings(tmp_path, model="paper", history=str(log))), "-o", str(out)]
+    with subprocess.Popen([*COMMAND, *fit], stderr=subprocess.PIPE, text=True) as process:
         while not (log.exists() and len(log.read_text().splitlines()) > 3):
             assert process.poll() is None
             time.sleep(0.01)
@@ -312,7 +318,7 @@ def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp
         assert process.returncode == 130
         assert "--resume" in document
         assert not out.exists()
-        assert run(*fit, "-o", out, "--log", log, "--resume")[0] == 0
+        assert run(*fit, "--resume")[0] == 0
     one, other = load(whole), load(out)
     assert one.history == other.history
     assert all(

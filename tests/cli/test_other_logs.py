@@ -1,78 +1,36 @@
 """A saved controller beside another log of its plant and other controllers, as a user types it."""
 
-import csv
-import json
-import math
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
+from cli.tank import GAMMA, Law, answer, run, write_log
 from nopg.baselines import BASELINES
-from nopg.cli._app import app
+from nopg.bundles import open_bundle
 from nopg.cli._log import read_log
-from nopg.data.io import read_csv, write_parquet
 from nopg.deploy import load as load_controller
 from nopg.training import load
+from nopg.training._saved import save_result
 
-GAMMA = 0.9
+write = partial(write_log, separator=";")
 COLUMNS = ["-s", "level", "-a", "valve", "--cost", "cost", "--time", "t", "--episode", "run"]
-Law = Callable[[float, np.random.Generator], float]
-
-
-def clumsy(level: float, rng: np.random.Generator) -> float:
-    return 0.35 + 0.3 * (1.2 - level) + 0.1 * rng.standard_normal()
-
-
-def write_log(
-    path: Path, law: Law, *, runs: int = 8, steps: int = 40, seed: int = 0, flow: float = 0.3, unit: float = 1
-) -> list[float]:
-    """Write a log of a tank whose level should be 1, and return the discounted return of every run."""
-    rng, returns = np.random.default_rng(seed), []
-    with path.open("w", newline="") as stream:
-        table = csv.writer(stream, delimiter=";")
-        table.writerow(["run", "t", "level", "valve", "cost"])
-        for number in range(runs):
-            level, found = rng.uniform(0.5, 1.5), 0.0
-            for t in range(steps):
-                valve = min(max(law(level, rng), 0.0), 1.0)
-                cost = (level - 1) ** 2 + 0.05 * (valve - 0.35) ** 2
-                table.writerow([number, t, repr(unit * level), repr(valve), repr(cost)])
-                # The last row of a run has no next state and is no transition.
-                found -= GAMMA**t * cost * (t < steps - 1)
-                level += flow * (valve - 0.35 * math.sqrt(level)) + 0.002 * rng.standard_normal()
-            returns.append(found)
-    return returns
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return result.exit_code, result.stdout, " ".join(result.stderr.split())
-
-
-def answer(*arguments: object) -> dict[str, Any]:
-    code, out, document = run(*arguments, "--json")
-    assert code == 0, document
-    found: dict[str, Any] = json.loads(out)
-    return found
 
 
 @pytest.fixture(scope="module")
 def tank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A controller of the tank, from a log whose separator is a semicolon."""
     folder = tmp_path_factory.mktemp("other")
-    write_log(folder / "first.csv", clumsy)
-    fit = ["fit", folder / "first.csv", *COLUMNS, "--separator", ";", "-g", GAMMA, "--updates", 2]
-    code, out, document = run(*fit, "-o", folder / "tank")
+    write(folder / "first.csv")
+    (folder / "nopg.toml").write_text('separator = ";"')
+    fit = ["fit", folder / "first.csv", *COLUMNS, "-g", GAMMA, "--updates", 2]
+    code, _, document = run(*fit, "--config", folder / "nopg.toml", "-o", folder / "tank")
     assert code == 0, document
-    (folder / "said.txt").write_text(out)
-    (folder / "said.json").write_text(json.dumps(answer(*fit, "-o", folder / "bare", "--without-data")))
+    how = open_bundle(folder / "tank").manifest.object("log").values
+    save_result(load(folder / "tank"), folder / "bare", with_data=False, overwrite=False, log=how)
     return folder / "tank"
 
 
@@ -88,7 +46,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_log_under_the_controller_shows_what_its_runs_earned(tank: Path, own: Law, tmp_path: Path) -> None:
-    write_log(tmp_path / "own.csv", own, seed=2)
+    write(tmp_path / "own.csv", own, seed=2)
     found = answer("evaluate", tank, "--log", tmp_path / "own.csv")
     realised = found["realised"]
     assert (found["own_actions"], len(realised["returns"])) == (1, 8)
@@ -101,7 +59,7 @@ def test_a_log_under_the_controller_shows_what_its_runs_earned(tank: Path, own: 
 def test_runs_too_short_for_the_discount_have_no_realised_return(
     tank: Path, own: Law, tmp_path: Path
 ) -> None:
-    write_log(tmp_path / "brief.csv", own, steps=29)  # 28 transitions: .9^28 > .05 >= .9^29
+    write(tmp_path / "brief.csv", own, steps=29)  # 28 transitions: .9^28 > .05 >= .9^29
     code, out, _ = run("evaluate", tank, "--log", tmp_path / "brief.csv")
     assert code == 0
     assert "no episode has the 29 steps that the discount needs" in " ".join(out.split())
@@ -116,44 +74,11 @@ def test_a_log_must_have_the_columns_of_the_run(tank: Path, tmp_path: Path) -> N
     assert "needs the columns of its own log, level, valve among them" in document
 
 
-def test_a_log_in_other_units_is_refused(tank: Path, tmp_path: Path) -> None:
-    write_log(tmp_path / "cm.csv", clumsy, unit=100)
-    for saved in (tank, tank.with_name("bare")):
-        code, _, document = run("evaluate", saved, "--log", tmp_path / "cm.csv")
-        assert code == 1
-        assert "cm.csv: level lies between" in document
-        assert "are the units others? Convert it" in document
-
-
-def test_declared_units_must_be_those_of_the_run(tank: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    write_log(tmp_path / "log.csv", clumsy)
-    data = read_csv(
-        tmp_path / "log.csv", separator=";", states=["level"], actions=["valve"], reward="cost", episode="run"
-    )
-    for unit in ("m", "cm"):
-        schema = replace(data.schema, units={"level": unit})
-        write_parquet(replace(data, schema=schema), tmp_path / f"{unit}.parquet")
-    fit = ["fit", tmp_path / "m.parquet", "-g", GAMMA, "--updates", 1, "--begin", "given"]
-    code, _, document = run(*fit, "-o", tmp_path / "declared")
-    assert code == 0, document
-    code, _, document = run("evaluate", tmp_path / "declared", "--log", tmp_path / "cm.parquet")
-    assert code == 1
-    assert f"the unit of level is cm in {tmp_path / 'cm.parquet'}, m in the controller" in document
-    assert answer("evaluate", tmp_path / "declared", "--log", tmp_path / "m.parquet")["own_actions"] < 1
-
-
-@pytest.mark.parametrize("given", [[], ["--env", "nopg/Pendulum-v0", "--log", "x.csv"]])
-def test_evaluate_wants_an_environment_or_a_log(given: list[str], tank: Path) -> None:
-    code, _, document = run("evaluate", tank, *given)
-    assert (code, document) == (1, "error: give one of --env and --log")
-
-
 def test_a_run_that_was_saved_from_python_reads_columns_by_their_usual_names(
     tank: Path, tmp_path: Path
 ) -> None:
     load(tank).save(tmp_path / "python")
-    write_log(tmp_path / "log.csv", clumsy)
+    write(tmp_path / "log.csv")
     text = (tmp_path / "log.csv").read_text().replace(";", ",").replace("run,t,", "episode,t,")
     (tmp_path / "log.csv").write_text(text.replace(",cost", ",reward"))
     data = read_log(str(tmp_path / "log.csv"), tmp_path / "python", load(tank))
@@ -223,7 +148,7 @@ def test_compare_without_d3rlpy_names_the_extra(tank: Path, monkeypatch: pytest.
 
 
 def test_compare_judges_by_another_log_if_there_is_one(tank: Path, tmp_path: Path) -> None:
-    write_log(tmp_path / "may.csv", clumsy, seed=1)
+    write(tmp_path / "may.csv", seed=1)
     bare = tank.with_name("bare")
     code, _, document = run("compare", bare)
     assert code == 1
@@ -271,25 +196,10 @@ def test_a_controller_that_cannot_be_compared_is_one_line(
 def test_another_run_must_act_on_the_same_columns(tank: Path, tmp_path: Path) -> None:
     text = (tank.parent / "first.csv").read_text().replace("level", "depth")
     (tmp_path / "depth.csv").write_text(text)
-    roles = ["-s", "depth", *COLUMNS[2:], "--separator", ";", "-g", GAMMA, "--updates", 1]
-    code, _, document = run(
-        "fit", tmp_path / "depth.csv", *roles, "--model", "paper", "-o", tmp_path / "depth"
-    )
+    (tmp_path / "nopg.toml").write_text('separator = ";"\nmodel = "paper"')
+    roles = ["-s", "depth", *COLUMNS[2:], "--config", tmp_path / "nopg.toml", "-g", GAMMA, "--updates", 1]
+    code, _, document = run("fit", tmp_path / "depth.csv", *roles, "-o", tmp_path / "depth")
     assert code == 0, document
     code, _, document = run("compare", tank, "--with", tmp_path / "depth")
     assert code == 1
     assert "are depth, those of the controller are level" in document
-
-
-def test_fit_says_what_the_controller_gains_over_the_log(tank: Path) -> None:
-    out = tank.with_name("said.txt").read_text()
-    result = load(tank)
-    gain = result.evaluator.compare({"tank": result.policy}).gains["tank"]
-    said = " ".join(out.split())
-    logged = result.evaluator.logged()
-    assert f"logged behaviour {logged.expected_return:.5g}, 95 % interval [{logged.interval[0]:.5g}" in said
-    assert f"gain {gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], P(better)" in said
-    assert max(map(len, out.splitlines())) <= 80
-    found = json.loads(tank.with_name("said.json").read_text())
-    assert found["gain"]["probability_better"] == pytest.approx(gain.probability_better, rel=1e-9)
-    assert found["logged"]["verdict"] == logged.verdict

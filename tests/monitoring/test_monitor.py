@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import nopg
 from monitoring.linear_runs import run_lqr, trained
 from nopg.cli._app import app
-from nopg.cli._data import DataOptions
-from nopg.cli._monitor import EXIT_CODES, _with_columns_of
+from nopg.cli._controllers import EXIT_CODES
+from nopg.cli._log import settings_like
 from nopg.errors import ArgumentError, DataError
 from nopg.monitoring import Change, Monitor, ReturnCheck, Status, write_page
 from nopg.monitoring._cause import likely_causes
@@ -218,7 +218,7 @@ def write_csv(path: Path, data: nopg.Transitions) -> Path:
 
 def test_the_command_ends_with_the_code_of_its_verdict(result: TrainingResult, tmp_path: Path) -> None:
     saved = result.save(tmp_path / "saved")
-    options = ["--next-state", "next_x1", "--next-state", "next_x2", "--episode", "episode"]
+    options = ["--episode", "episode"]
     for name, fault, verdicts in (("good", {}, {"ok"}), ("bad", {"gain": 0.5}, {"revert", "retrain"})):
         data = run_lqr(result.policy, rows=200, seed=8, **fault)
         page = tmp_path / f"{name}.html"
@@ -236,11 +236,11 @@ def test_the_command_takes_the_columns_of_the_controller_unless_others_are_named
     result: TrainingResult, tmp_path: Path
 ) -> None:
     saved, schema = result.save(tmp_path / "saved"), result.policy.schema
-    taken = _with_columns_of(saved, schema, DataOptions(data=["new.csv"]))
-    assert (taken.state, taken.action, taken.reward) == (["x1", "x2"], ["u1", "u2"], "reward")
-    named = DataOptions(data=["new.csv"], state=["a", "b"], cost="cost")
-    taken = _with_columns_of(saved, schema, named)
-    assert (taken.state, taken.action, taken.reward, taken.cost) == (["a", "b"], ["u1", "u2"], None, "cost")
+    taken = settings_like(saved, schema, ["new.csv"])
+    assert (taken["states"], taken["actions"], taken["reward"]) == (["x1", "x2"], ["u1", "u2"], "reward")
+    taken = settings_like(saved, schema, ["new.csv"], {"states": ["a", "b"], "cost": "cost"})
+    assert (taken["states"], taken["actions"], taken["cost"]) == (["a", "b"], ["u1", "u2"], "cost")
+    assert "reward" not in taken
 
 
 def test_the_exit_codes_are_those_of_the_documentation() -> None:

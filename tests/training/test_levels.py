@@ -207,7 +207,10 @@ def test_the_command_line_takes_levels(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     pd.DataFrame({"level": np.arange(12.0) % 5, "pump": [0, 1] * 6}).to_csv(log, index=False)
     roles = ["describe", str(log), "--state", "level", "--action", "pump"]
-    good = CliRunner().invoke(app, [*roles, "--levels", "pump=0,1"])
-    assert "declared: pump takes 0, 1 only" in " ".join(good.stdout.split())
-    bad = CliRunner().invoke(app, [*roles, "--levels", "pump=0;1"])
-    assert "write --levels pump=0,1" in " ".join(bad.stderr.split())
+    for levels, words in (
+        ("[0, 1]", "declared: pump takes 0, 1 only"),
+        ("'0;1'", "levels is {'pump': '0;1'}"),
+    ):
+        (tmp_path / "nopg.toml").write_text(f"levels = {{pump = {levels}}}")
+        done = CliRunner().invoke(app, [*roles, "--config", str(tmp_path / "nopg.toml")])
+        assert words in " ".join(done.output.split())

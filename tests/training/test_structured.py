@@ -180,21 +180,24 @@ def test_a_policy_that_does_not_exist_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("settings", "words"),
     [
-        (["--follows", "level=setpoint"], "is a network"),
-        (["--policy", "pi", "--follows", "level"], "no set point"),
-        (["--policy", "pi", "--follows", "pressure=setpoint"], "names 'pressure'"),
-        (["--formula", "inflow=kp * (setpoint - level)", "--gain", "kp=x"], "no number"),
-        (["--formula", "inflow=kp * (setpoint - level)"], "nor a gain"),
+        ("follows = {level = 'setpoint'}", "is a network"),
+        ("policy = 'pi'\nfollows = ['level']", "follows is ['level']"),
+        ("policy = 'pi'\nfollows = {pressure = 'setpoint'}", "names 'pressure'"),
+        ("formulas = {inflow = 'kp * (setpoint - level)'}\ngains = {kp = 'x'}", "gains is {'kp': 'x'}"),
+        ("formulas = {inflow = 'kp * (setpoint - level)'}", "nor a gain"),
+        ("gains = {kp = 1.0}", "gains are given without formulas"),
     ],
 )
-def test_the_command_says_what_is_wrong(options: list[str], words: str, tmp_path: Path) -> None:
+def test_the_command_says_what_is_wrong(settings: str, words: str, tmp_path: Path) -> None:
     log, data = tmp_path / "tank.csv", tank()
     columns = np.column_stack([data.states.numpy(), data.actions.numpy(), np.asarray(data.episodes)])
     np.savetxt(log, columns, delimiter=",", header="level,setpoint,inflow,episode", comments="")
     told = ["fit", str(log), "-s", "level", "-a", "inflow", "--exogenous", "setpoint", "--episode", "episode"]
-    told += ["--reward", "-(level - setpoint)**2", "-g", "0.9", "-o", str(tmp_path / "out"), *options]
+    (tmp_path / "nopg.toml").write_text(settings)
+    told += ["--reward", "-(level - setpoint)**2", "-g", "0.9", "-o", str(tmp_path / "out")]
+    told += ["--config", str(tmp_path / "nopg.toml")]
     found = CliRunner().invoke(app, told)
     assert found.exit_code != 0
     assert words in " ".join(f"{found.output} {found.exception}".split())

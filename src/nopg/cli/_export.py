@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nopg.cli._guard import GuardFile, read_guard
-from nopg.cli._options import AsJson, Overwrite, Run
 from nopg.cli._screen import print_json, print_rows
+from nopg.cli._settings import AsJson, Overwrite, Run
 from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -1,21 +1,24 @@
-"""`nopg fit`: from logged data to a saved controller."""
+"""The commands that make a controller: describe, summarize, fit."""
 
 from __future__ import annotations
 
+import logging
+import math
+import re
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-import numpy as np
 import typer
 
-from nopg._derived import DerivedColumns
-from nopg.cli._data import DataOptions
-from nopg.cli._log import roles_of
-from nopg.cli._options import AsJson, Overwrite
+from nopg.cli import _log
 from nopg.cli._screen import (
     ERR,
+    FLAWED,
+    OUT,
     in_interval,
     predicted,
     print_json,
@@ -23,242 +26,300 @@ from nopg.cli._screen import (
     show,
     verdict,
 )
-from nopg.cli._summarize import saved_summary
+from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_target
 from nopg.errors import ArgumentError, TrainingInterrupted
 
 if TYPE_CHECKING:
     from nopg.data import Transitions
-    from nopg.evaluation import Assessment, Gain
     from nopg.large_logs import LogSummary
     from nopg.training import TrainingResult
     from nopg.training._optimize import NewPolicy
 
-
-def _option(text: str, *names: str, default: str | bool = True, least: int | None = None) -> Any:
-    return typer.Option(*names, help=text, show_default=default, min=least, rich_help_panel="Training")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingOptions:
-    """What `optimize` takes besides data and discount, as options of a command."""
-
-    start: Annotated[
-        list[str] | None,
-        _option(
-            "Initial state of the controller, exact, e.g. `3.14,0`; repeat for each.",
-            default="the starts in the log, a sample",
-        ),
-    ] = None
-    policy: Annotated[
-        Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear", "cascade"],
-        _option("Policy type: a network or LQR by what the data tell, a network, or a structure."),
-    ] = "auto"
-    follows: Annotated[
-        list[str] | None,
-        _option(
-            "Set point of a controlled column, e.g. `level=setpoint` or `level=1.5`; one for each action.",
-            default="the only exogenous column",
-        ),
-    ] = None
-    schedule: Annotated[
-        list[str] | None, _option("Column that the gains of a structure depend on.", default=False)
-    ] = None
-    inner: Annotated[str | None, _option("Column of the inner loop of a cascade.", default=False)] = None
-    formula: Annotated[
-        list[str] | None,
-        _option("Your own controller, e.g. `valve=bias + kp * (setpoint - level)`.", default=False),
-    ] = None
-    gain: Annotated[
-        list[str] | None, _option("First value of a gain of `--formula`, e.g. `kp=0.5`.", default=False)
-    ] = None
-    rate: Annotated[
-        list[str] | None,
-        _option("Largest change of an action from row to row, e.g. `valve=0.05`.", default=False),
-    ] = None
-    model: Annotated[
-        Literal["local", "paper"],
-        _option("Model of the plant: local polynomials, or the Nadaraya-Watson model of the paper."),
-    ] = "local"
-    begin: Annotated[
-        Literal["auto", "given"],
-        _option("Initial weights of the policy: the best of several starts (local model), or random."),
-    ] = "auto"
-    updates: Annotated[
-        int | None,
-        _option("Maximum number of policy updates.", default="100, with the paper's model 1500", least=1),
-    ] = None
-    seed: Annotated[int, _option("Random seed.")] = 0
-    log: Annotated[Path | None, _option("Write every update to this CSV file.", default=False)] = None
-    resume: Annotated[bool, _option("Resume a training that was stopped.", "--resume")] = False
-
-    def new_policy(self) -> NewPolicy:
-        """Return what is to be trained."""
-        from nopg.policies import ControlStructure, Formulas
-
-        if self.formula:
-            laws = dict(
-                _pair(text, "formula", "valve=bias + kp * (setpoint - level)") for text in self.formula
-            )
-            gains = dict(_pair(text, "gain", "kp=0.5") for text in self.gain or [])
-            try:
-                return Formulas(laws, {name: float(value) for name, value in gains.items()})
-            except ValueError as error:
-                raise ArgumentError(f"a gain is no number ({error}); write --gain kp=0.5") from None
-        if self.policy in {"auto", "deterministic", "gaussian"}:
-            if self.follows or self.schedule or self.inner or self.gain:
-                raise ArgumentError(
-                    f"--policy {self.policy} is a network or linear feedback; --follows, --schedule and "
-                    "--inner need --policy pi or another structure, --gain needs --formula"
-                )
-            return cast("NewPolicy", self.policy)
-        pairs = [_pair(text, "set point", "level=setpoint") for text in self.follows or []]
-        follows = {name: _number_or_text(value) for name, value in pairs}
-        return ControlStructure(
-            cast(Any, self.policy), follows, schedule=tuple(self.schedule or ()), inner=self.inner
-        )
-
-    @property
-    def _rates(self) -> dict[str, float]:
-        pairs = [_pair(text, "rate", "valve=0.05") for text in self.rate or []]
-        try:
-            return {name: float(value) for name, value in pairs}
-        except ValueError as error:
-            raise ArgumentError(f"a rate is no number ({error}); write --rate valve=0.05") from None
-
-    def train(self, data: Transitions | LogSummary, discount: float, checkpoint: Path) -> TrainingResult:
-        """Return what `optimize` finds; it keeps a checkpoint that is removed at the end."""
-        from nopg.training import CSVLogger, TrainingConfig, optimize
-
-        if not self.resume and checkpoint.exists():
-            raise ArgumentError(f"a training was stopped at {checkpoint}; use --resume, or delete it")
-        try:
-            return optimize(
-                data,
-                discount,
-                policy=self.new_policy(),
-                model=self.model,
-                rates=self._rates,
-                config=TrainingConfig(
-                    updates=self.updates,
-                    seed=self.seed,
-                    start=self.begin,
-                    callbacks=[] if self.log is None else [CSVLogger(self.log)],
-                ),
-                checkpoint=checkpoint,
-            )
-        except TrainingInterrupted:
-            raise KeyboardInterrupt("after an update; the same command with --resume continues") from None
-        except KeyboardInterrupt:
-            if checkpoint.exists():
-                raise KeyboardInterrupt(
-                    "within an update; the same command with --resume continues after the last checkpoint"
-                ) from None
-            raise KeyboardInterrupt("before the first update; the same command starts again") from None
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_HORIZON = re.compile(r"\s*(\d+\.?\d*)\s*(ms|s|min|h|d)\s*")
 
 
-def fit(
-    data: DataOptions,
+def describe(
+    log: LogOptions,
     *,
-    discount: Annotated[
-        float, typer.Option("--discount", "-g", help="Discount factor γ, e.g. 0.97.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file in which the controller is saved.")],
-    training: TrainingOptions,
-    without_data: Annotated[
-        bool,
-        typer.Option(
-            "--without-data",
-            help="Do not save the data; `plot`, `report` and `compare` without `--log` will not work.",
-        ),
+    figure: Annotated[
+        Path | None, typer.Option(help="Save a figure (PNG, PDF, SVG).", show_default=False)
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 3 if the data must be corrected.")
     ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a log before training: columns, episodes, sampling, and what to correct.
+
+    A first look needs no reward. Of a log of any length give the folder of `nopg summarize`.
+
+    Example: `nopg describe tank.csv --state level --action valve --time time`
+    """
+    from nopg.inspect import Grade
+    from nopg.inspect import describe as describe_data
+
+    check_target(figure, overwrite=True)
+    settings = log.settings()
+    summary = _log.saved_summary(settings["data"], plant=None)
+    found = describe_data(_log.read(settings, needs_reward=False) if summary is None else summary)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        OUT.print(found.to_text(OUT.width), markup=False, soft_wrap=True)
+    if figure is not None:
+        found.figure().savefig(figure, dpi=150)
+        show(f"written: {figure}", ERR)
+    if strict and found.grade == Grade.ERROR:
+        raise typer.Exit(FLAWED)
+
+
+def summarize(
+    log: LogOptions,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the summary.")],
     plant: Annotated[
-        str | None,
-        typer.Option(
-            help="Plant of a summary of several; all of them as one by default.", show_default=False
-        ),
+        str | None, typer.Option(help="Column that says which plant a row is from.", show_default=False)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of processes.", min=1, show_default="one for each core")
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a controller from logged data, or from a folder of `nopg summarize`, and save it.
+    """Read Parquet files of any length once, and keep what `nopg fit` needs.
 
-    Only the discount must be chosen. Ctrl-C stops after an update; `--resume` continues.
+    With `--plant`, plants are reported one by one, and `nopg fit OUT --plant NAME` trains for one of them.
 
-    Example: `nopg fit tank.csv --state level --action valve --cost cost -g 0.95 -o tank`
+    Example: `nopg summarize 'pumps-*.parquet' --plant pump -o pumps`
     """
+    from nopg.large_logs import LogSummary, save_summary, summarize, summarize_fleet
+    from nopg.large_logs._files import holds_summary
+
+    if holds_summary(out) and not overwrite:
+        raise ArgumentError(f"{out} holds a summary already; give another name, or --overwrite")
+    paths, columns = _log.for_one_pass(log.settings())
+    with _quiet_readers():
+        found = (
+            summarize(paths, workers=workers, **columns)
+            if plant is None
+            else summarize_fleet(paths, plant, workers=workers, **columns)
+        )
+    save_summary(found, out, overwrite=overwrite)
+    report = None if isinstance(found, LogSummary) else found.report()
+    if as_json:
+        plants = {} if report is None else asdict(report)
+        print_json({"summary": str(out), "rows": found.num_rows, "sample": len(found.sample), **plants})
+        return
+    show(str(found), OUT if report is None else ERR)
+    if report is not None:
+        show(str(report))
+    show(f"next: nopg fit {out} -g 0.97 -o controller", ERR, style="dim")
+
+
+@contextmanager
+def _quiet_readers() -> Iterator[None]:
+    """Keep readers from telling the same of every part of a log."""
+    logger = logging.getLogger("nopg.data.io")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def fit(
+    log: LogOptions,
+    *,
+    discount: Annotated[
+        float | None, typer.Option("--discount", "-g", help="Discount factor γ.", show_default=False)
+    ] = None,
+    horizon: Annotated[
+        str | None,
+        typer.Option(help="In place of γ: how far ahead to look, e.g. `3min`.", show_default=False),
+    ] = None,
+    policy: Annotated[
+        Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear", "cascade"] | None,
+        typer.Option(help="A network, LQR, or a structure.", show_default="auto: a network or LQR"),
+    ] = None,
+    follows: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Set point of a structure, e.g. `level=goal`.", show_default="the exogenous column"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File of the controller.", show_default=False)
+    ] = None,
+    plant: Annotated[
+        str | None, typer.Option(help="Plant of a summary of several.", show_default="all as one")
+    ] = None,
+    updates: Annotated[int | None, typer.Option(help="Most updates.", min=1, show_default="100")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.", show_default="0")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a controller from a log, or from a folder of `nopg summarize`, and save it.
+
+    Columns and discount are enough; `nopg init` writes a file with all other settings. Ctrl-C stops.
+
+    Example: `nopg fit tank.csv -s level -a valve --cost '(level - 1)**2' -g 0.95 -o tank`
+    """
+    from nopg.evaluation._other_log import check_length
     from nopg.training._saved import save_result
 
-    if not out.name:
-        raise ArgumentError(f"--out is {str(out)!r}, which names no file; give a name, such as tank")
-    if out.exists() and not overwrite:
-        raise ArgumentError(f"{out} exists already; give another name, or --overwrite")
+    typed = {"discount": discount, "horizon": horizon, "policy": policy, "follows": follows}
+    typed |= {"plant": plant, "updates": updates, "seed": seed, "out": None if out is None else str(out)}
+    settings = log.settings(typed)
+    target, checkpoint = _check_before(settings, resume=resume, overwrite=overwrite)
+    wanted = new_policy(settings)
     began = time.perf_counter()
-    summary = saved_summary(data.data, plant)
-    rows = data.read() if summary is None else summary.sample
-    if training.start:
-        rows = rows.starting_at([_start(text, rows) for text in training.start])
+    summary = _log.saved_summary(settings["data"], settings.get("plant"))
+    rows = _log.read(settings) if summary is None else summary.sample
+    check_length(rows, " ".join(settings["data"]))
+    if "initial_states" in settings:
+        rows = rows.starting_at(initial_states(settings["initial_states"], rows))
     source = rows if summary is None else replace(summary, sample=rows)
     show(str(source), ERR, style="dim")
-    checkpoint = out.with_name(f"{out.name}.unfinished")
-    result = training.train(source, discount, checkpoint)
-    kept = not without_data and summary is None
-    save_result(result, out, with_data=kept, overwrite=overwrite, log=roles_of(data, result.policy.schema))
+    gamma = settings.get("discount") or _discount(settings["horizon"], rows)
+    result = _train(source, gamma, wanted, settings, checkpoint)
+    kept = summary is None and settings.get("save_data", True)
+    how = _log.to_save(settings, result.policy.schema)
+    save_result(result, target, with_data=kept, overwrite=overwrite, log=how)
     checkpoint.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
     if as_json:
-        print_json({"run": str(out), "seconds": seconds, **_values(result)})
-        return
-    _print(result, out, seconds)
+        print_json({"run": str(target), "seconds": seconds, **_values(result)})
+    else:
+        _print(result, target, seconds)
 
 
-def _pair(text: str, what: str, example: str) -> tuple[str, str]:
-    name, _, value = (part.strip() for part in text.partition("="))
-    if not name or not value:
-        raise ArgumentError(f"{text!r} is no {what}; write e.g. {example!r}")
-    return name, value
+def _check_before(settings: Mapping[str, Any], *, resume: bool, overwrite: bool) -> tuple[Path, Path]:
+    """Return where the controller and its checkpoint go; refuse before reading what can be refused."""
+    from nopg._checks import check_discount
+
+    if "discount" in settings:
+        check_discount(settings["discount"])
+    elif "horizon" not in settings:
+        raise ArgumentError("how far ahead is not said; give --discount 0.97, or --horizon 3min")
+    else:
+        _seconds(settings["horizon"])
+    if not settings.get("out"):
+        raise ArgumentError("no file for the controller is given; give a name, such as --out tank")
+    out = Path(settings["out"])
+    check_target(out, overwrite=overwrite)
+    check_target(Path(settings["history"]) if "history" in settings else None, overwrite=True)
+    checkpoint = out.with_name(f"{out.name}.unfinished")
+    if checkpoint.exists() and not resume:
+        raise ArgumentError(f"a training was stopped at {checkpoint}; use --resume, or delete it")
+    if resume and not checkpoint.exists():
+        raise ArgumentError(f"no training was stopped at {checkpoint}; leave --resume out")
+    return out, checkpoint
 
 
-def _number_or_text(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def new_policy(settings: Mapping[str, Any]) -> NewPolicy:
+    """Return what is to be trained."""
+    kind, formulas = settings.get("policy", "auto"), settings.get("formulas")
+    structured = [name for name in ("follows", "schedule", "inner") if settings.get(name)]
+    if formulas:
+        from nopg.policies import Formulas
+
+        return Formulas(formulas, settings.get("gains", {}))
+    if settings.get("gains"):
+        raise ArgumentError("gains are given without formulas, whose first values they are")
+    if kind in {"auto", "deterministic", "gaussian"}:
+        if structured:
+            raise ArgumentError(
+                f"--policy {kind} is a network or linear feedback; {structured[0]} needs --policy pi or "
+                "another structure"
+            )
+        return cast("NewPolicy", kind)
+    from nopg.policies import ControlStructure
+
+    schedule, inner = tuple(settings.get("schedule", ())), settings.get("inner")
+    return ControlStructure(kind, settings.get("follows", {}), schedule=schedule, inner=inner)
 
 
-def _start(text: str, data: Transitions) -> list[float]:
+def initial_states(states: list[list[float]], data: Transitions) -> Any:
+    """Return raw states of all columns from those of the measured ones."""
+    import numpy as np
+
+    from nopg._derived import DerivedColumns
+
     names = data.schema.measured
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) != len(names):
+    for one in states:
+        if len(one) != len(names):
+            raise ArgumentError(
+                f"the initial state {one} is not {len(names)} numbers ({', '.join(names)}); write e.g. "
+                f"initial_states = [{[0.0] * len(names)}]"
+            )
+    return [list(DerivedColumns.of(data.schema).first(np.array(one, dtype=float))) for one in states]
+
+
+def _seconds(horizon: str) -> float:
+    found = _HORIZON.fullmatch(horizon)
+    if found is None or float(found[1]) == 0:
+        raise ArgumentError(f"the horizon is {horizon!r}; give a time with its unit, such as 3min or 90s")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _discount(horizon: str, data: Transitions) -> float:
+    """Return γ = exp(−interval/horizon)."""
+    if data.schema.interval is None:
         raise ArgumentError(
-            f"the start {text!r} is not {len(names)} numbers ({', '.join(names)}); write e.g. 0,0"
+            f"a horizon of {horizon} needs the time between two rows; name the time column with --time, or "
+            "give interval in seconds in the file of --config"
         )
-    return list(DerivedColumns.of(data.schema).first(np.array(numbers)))
+    gamma = math.exp(-data.schema.interval / _seconds(horizon))
+    show(f"horizon {horizon}, a row every {data.schema.interval:g} s: γ = {gamma:.5g}", ERR, style="dim")
+    return gamma
+
+
+def _train(
+    source: Transitions | LogSummary,
+    discount: float,
+    policy: NewPolicy,
+    settings: Mapping[str, Any],
+    checkpoint: Path,
+) -> TrainingResult:
+    """Return what `optimize` finds; it keeps a checkpoint that is removed at the end."""
+    from nopg.training import CSVLogger, TrainingConfig, optimize
+
+    config = TrainingConfig(
+        updates=settings.get("updates"),
+        seed=settings.get("seed", 0),
+        start=settings.get("start", "auto"),
+        callbacks=[CSVLogger(settings["history"])] if "history" in settings else [],
+    )
+    how = {"model": settings.get("model", "local"), "rates": settings.get("rates")}
+    try:
+        return optimize(source, discount, policy=policy, config=config, checkpoint=checkpoint, **how)
+    except TrainingInterrupted:
+        raise KeyboardInterrupt("after an update; the same command with --resume continues") from None
+    except KeyboardInterrupt:
+        when = "before the first update; the same command starts again"
+        if checkpoint.exists():
+            when = "within an update; the same command with --resume continues after the last checkpoint"
+        raise KeyboardInterrupt(when) from None
 
 
 def _values(result: TrainingResult) -> dict[str, object]:
     values = {**result.summary(), "model": result.problem.description}
-    logged, gain = _beside_logged(result)
-    values["columns"] = [asdict(fit) for fit in result.column_fits]
-    return values | {"logged": logged.to_dict(), "gain": gain.to_dict()}
-
-
-def _beside_logged(result: TrainingResult) -> tuple[Assessment, Gain]:
-    """Return what the logged behaviour earns, and what the controller gains over it."""
     logged = result.evaluator.logged()
-    return logged, result.evaluation.gain_over(logged)
+    values["columns"] = [asdict(fit) for fit in result.column_fits]
+    return values | {"logged": logged.to_dict(), "gain": result.evaluation.gain_over(logged).to_dict()}
 
 
 def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     from nopg.inspect._wording import chance
     from nopg.policies import FormulaPolicy
 
-    outside = int(result.start_support.outside.sum())
-    starts = len(result.start_support.states)
+    outside, starts = int(result.start_support.outside.sum()), len(result.start_support.states)
+    logged = result.evaluator.logged()
+    gain = result.evaluation.gain_over(logged)
     rows = {"predicted return": predicted(result, result.discount)}
-    logged, gain = _beside_logged(result)
     rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
     rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
     rows["gain"] += f"P(better) {chance(gain.probability_better)}"
@@ -274,9 +335,5 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     rows["model"] = result.problem.description
     rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s; start: {result.start}"
     rows["saved"] = str(out)
-    print_rows(rows)
-    following = (
-        f"plot {out}, nopg report {out}, nopg compare {out} --with FILE.py:FUNCTION, "
-        f"nopg evaluate {out} --log FILE, nopg export {out} --to c FILE.c"
-    )
-    show(f"next: nopg {following}", ERR, style="dim")
+    print_rows({name: text for name, text in rows.items() if text})
+    show(f"next: nopg report {out}, or nopg compare {out} --with lqr", ERR, style="dim")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nopg.cli._toml import check_keys, read_toml
+from nopg.cli._settings import check_keys, read_toml
 from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:

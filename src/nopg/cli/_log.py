@@ -1,73 +1,220 @@
-"""Another log of the same plant, read with the columns of a saved controller."""
+"""A log as its settings say how to read it: the log of a command, and another log of a saved controller."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nopg.cli._data import DataOptions
-from nopg.cli._derived import chosen_lags
-from nopg.cli._sources import is_database, names_its_columns
-from nopg.errors import DataError
+from nopg._columns import NO_REWARD
+from nopg.cli._screen import ERR, show
+from nopg.cli._settings import LOG, check
+from nopg.cli._sources import frame_of, is_database, kind_of, names_its_columns
+from nopg.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from nopg.bundles import Bundle
     from nopg.data import Schema, Transitions
+    from nopg.large_logs import LogSummary
     from nopg.training import TrainingResult
 
-_LISTS = (
-    *("state", "action", "next_state", "na", "unit"),
-    *("missing", "exogenous", "lags", "difference", "integral"),
-)
-_TEXTS = (
-    *("reward", "cost", "terminated", "truncated", "episode", "time"),
-    *("separator", "decimal", "encoding", "time_format", "sheet", "sql", "resample", "starts"),
-)
+_DERIVED = ("lags", "differences", "integrals")
+_OF_CSV = ("separator", "decimal", "encoding")
+# What readers are not given: they read columns; the rest is done to what was read.
+_OURS = {"data", "cost", "sheet", "sql", *_DERIVED, *_OF_CSV}
+_ROLES = ("states", "actions", "reward", "next_states", "terminated", "truncated", "episode", "time")
+# What the schema of a controller says for every log.
+_IN_SCHEMA = {"data", "angles", "bounds", "levels", "interval"}
 
 
-def roles_of(options: DataOptions, schema: Schema) -> dict[str, Any]:
-    """Return the roles of columns, as they are saved with a controller of this schema."""
-    roles = {name: getattr(options, name) for name in (*_LISTS, *_TEXTS)}
-    roles["lags"] = chosen_lags(schema)  # as chosen, not to be chosen again
-    of_time = {options.time, "time"} - {*schema.states, *schema.actions}
-    roles["unit"] = [text for text in options.unit or [] if text.partition("=")[0] in of_time]
-    return {name: value for name, value in roles.items() if value}
+def read(settings: Mapping[str, Any], *, needs_reward: bool = True) -> Transitions:
+    """Return the transitions of a log.
+
+    Args:
+        settings: See `LOG`.
+        needs_reward: Whether a log without a reward is refused if neither reward nor cost are given; else the
+            reward is the formula `NO_REWARD`.
+    """
+    columns, reward = _columns(settings), settings.get("reward") or settings.get("cost")
+    later = reward is not None and _names_derived(reward, settings)
+    if reward is not None:
+        columns["reward"] = NO_REWARD if later else reward
+    elif not needs_reward:
+        columns["reward"] = False
+    data = _derived(_read(settings, columns), settings)
+    data = data.with_reward(reward) if reward and later else data
+    if "cost" in settings:
+        formula = data.schema.reward
+        negated = replace(data, rewards=-data.rewards)
+        data = negated if formula is None else data.with_reward(f"-({formula})")
+    return data
 
 
-def has_data(run: Path) -> bool:
-    """Return whether a controller was saved with its data."""
+def for_one_pass(settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the files and the arguments of `summarize`; what one pass cannot do is refused."""
+    if kind_of(settings["data"], sql=settings.get("sql")) != "parquet":
+        raise ArgumentError(
+            f"{settings['data'][0]} is no Parquet file; convert the log first, e.g. by DuckDB"
+        )
+    if found := [name for name in ("cost", *_DERIVED) if name in settings]:
+        raise ArgumentError(f"a summary has no {found[0]}; give a reward, and no derived columns")
+    return _paths(settings), _columns(settings)
+
+
+def saved_summary(data: Sequence[str], plant: str | None) -> LogSummary | None:
+    """Return the summary that a folder holds, or None where the data are no such folder.
+
+    Args:
+        data: Of the command line.
+        plant: Name of a plant, where the folder has several.
+    """
+    if len(data) != 1 or not Path(data[0]).is_dir():
+        found: Any = None
+    else:
+        from nopg.large_logs import load_fleet, load_summary
+        from nopg.large_logs._files import holds_fleet, holds_summary
+
+        if holds_fleet(data[0]):
+            fleet = load_fleet(data[0])
+            return fleet.summary() if plant is None else fleet.plant(plant)
+        found = load_summary(data[0]) if holds_summary(data[0]) else None
+    if plant is not None:
+        raise ArgumentError(
+            f"{data[0]} is no summary of several plants; make one with nopg summarize --plant"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def to_save(settings: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+    """Return how a log was read, as it is saved with a controller for logs to come."""
+    kept = {name: value for name, value in settings.items() if name in LOG and name not in _IN_SCHEMA}
+    if "resample" in kept:
+        kept["interval"] = schema.interval
+    of_time = {settings.get("time"), "time"} - {*schema.states, *schema.actions}
+    kept["units"] = {name: unit for name, unit in settings.get("units", {}).items() if name in of_time}
+    if "lags" in kept:  # as chosen, not to be chosen again
+        kept["lags"] = {
+            name: count
+            for name in (*schema.measured, *schema.actions)
+            if (count := sum(f"{name}_lag{k + 1}" in schema.derived for k in range(len(schema.derived))))
+        }
+    return {"settings": json.dumps({name: value for name, value in kept.items() if value})}
+
+
+def settings_like(
+    run: Path, schema: Schema, data: Sequence[str], given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return how to read another log with the columns of a saved controller.
+
+    Args:
+        run: The controller.
+        schema: Its columns.
+        data: The files.
+        given: Settings that go before those of the controller.
+    """
     from nopg.bundles import open_bundle
-    from nopg.training._saved import DATA
 
-    return open_bundle(run).has(DATA)
+    manifest, given = open_bundle(run).manifest, dict(given or {})
+    settings: dict[str, Any] = {}
+    if manifest.has("log"):
+        try:
+            settings = dict(json.loads(manifest.object("log").text("settings")))
+            check(settings, LOG, str(run))
+        except (ValueError, TypeError, RecursionError) as error:  # ours are ValueErrors too
+            raise DataError(f"{run} does not say how its log was read ({error}); train again") from None
+    if not is_database(data):
+        settings.pop("sql", None)
+    if not names_its_columns(data):
+        settings = {"states": list(schema.measured), "actions": list(schema.actions)} | settings
+        settings |= {} if "cost" in settings else {"reward": settings.get("reward", "reward")}
+    settings["angles"] = {name: one for name, one in schema.angles.items() if name in schema.measured}
+    if "reward" in given or "cost" in given:
+        settings = {name: value for name, value in settings.items() if name not in {"reward", "cost"}}
+    return settings | given | {"data": list(data)}
 
 
-def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
-    """Return the transitions of a log with the columns of a saved controller, or refuse the log."""
-    from nopg.bundles import open_bundle
-    from nopg.evaluation import match_log
-
-    bundle, schema = open_bundle(run), result.policy.schema
+def read_like(
+    run: Path, result: TrainingResult, data: Sequence[str], given: Mapping[str, Any] | None = None
+) -> Transitions:
+    """Return another log with the columns of a saved controller; see `settings_like`."""
+    schema = result.policy.schema
     try:
-        data = DataOptions(data=[log], **_roles(bundle, schema, [log])).read()
+        return read(settings_like(run, schema, data, given))
     except DataError as error:
         names = ", ".join((*schema.states, *schema.actions))
         raise DataError(f"{error}; {run} needs the columns of its own log, {names} among them") from None
-    return match_log(result, data, name=log)
 
 
-def _roles(bundle: Bundle, schema: Schema, log: Sequence[str]) -> dict[str, Any]:
-    """Return how the log of a saved controller was read; by usual names if it was not from a file."""
-    roles: dict[str, Any] = {}
-    if bundle.manifest.has("log"):
-        saved = bundle.manifest.object("log")
-        roles |= {name: list(saved.texts(name)) for name in _LISTS if saved.has(name)}
-        roles |= {name: saved.text(name) for name in _TEXTS if saved.has(name)}
-        roles |= {"interval": schema.interval} if saved.has("resample") else {}
-    if not is_database(log):
-        roles.pop("sql", None)
-    if not names_its_columns(log):
-        roles = {"state": list(schema.measured), "action": list(schema.actions)} | roles
-        roles |= {} if "cost" in roles else {"reward": roles.get("reward", "reward")}
-    return roles
+def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
+    """Return another log of the plant of a saved controller, or refuse it; see `match_log`."""
+    from nopg.evaluation import match_log
+
+    return match_log(result, read_like(run, result, [log]), name=log)
+
+
+def _columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of readers."""
+    columns = {name: value for name, value in settings.items() if name in LOG and name not in _OURS and value}
+    if bounds := columns.get("bounds"):
+        if wrong := [name for name, ends in bounds.items() if len(ends) != 2]:
+            raise ArgumentError(f"bounds of {wrong[0]!r} are {bounds[wrong[0]]}; write valve=0:1")
+        columns["bounds"] = {name: tuple(ends) for name, ends in bounds.items()}
+    return columns
+
+
+def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
+    from nopg.data import io
+    from nopg.data.io._csv import column_names
+
+    kind, paths = kind_of(settings["data"], sql=settings.get("sql")), _paths(settings)
+    if kind == "minari":
+        if given := [name for name in _ROLES if columns.get(name)]:
+            raise ArgumentError(f"a Minari dataset names its columns itself; leave {', '.join(given)} out")
+        columns.pop("reward", None)
+        return io.read_minari(str(paths).removeprefix("minari:"), **columns)
+    if kind == "parquet":
+        return io.read_parquet(paths, **columns)
+    layout: dict[str, Any] = {name: settings.get(name) for name in _OF_CSV}
+    if layout["separator"] in {"tab", "\\t"}:
+        layout["separator"] = "\t"
+    if missing := [name for name in ("states", "actions", "reward") if name not in columns]:
+        options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
+        has = " has several columns"
+        if kind == "csv":
+            names = column_names(paths, separator=layout["separator"], encoding=layout["encoding"])
+            has = f" has columns {', '.join(names)}"
+        which = ", ".join(options[name] for name in missing)
+        raise ArgumentError(
+            f"{' '.join(settings['data'])}{has}; say which are which with {which}, or let nopg init guess"
+        )
+    if kind == "csv":
+        return io.read_csv(paths, **layout, **columns)
+    frame = frame_of(settings["data"][0], sheet=settings.get("sheet"), sql=settings.get("sql"))
+    return io.from_dataframe(frame, **columns)
+
+
+def _paths(settings: Mapping[str, Any]) -> str | list[str]:
+    data = settings["data"]
+    return data[0] if len(data) == 1 else list(data)
+
+
+def _derived(data: Transitions, settings: Mapping[str, Any]) -> Transitions:
+    """Return the dataset with the columns that follow from others."""
+    lags = settings.get("lags", {})
+    if lags == "auto":
+        from nopg.models import select_lags
+
+        choice = select_lags(data)
+        show(f"lags: {choice}", ERR)
+        lags = choice.lags
+    differences, integrals = settings.get("differences", ()), settings.get("integrals", {})
+    return data.derive(lags=lags, differences=differences, integrals=integrals)
+
+
+def _names_derived(formula: str, settings: Mapping[str, Any]) -> bool:
+    """Return whether the formula of a reward names a column that is derived after reading."""
+    lags = settings.get("lags", {})
+    names = [*settings.get("integrals", {}), *(f"{name}_diff" for name in settings.get("differences", ()))]
+    names += ["_lag"] if lags == "auto" else [f"{name}_lag" for name in lags]
+    return any(name in formula for name in names)

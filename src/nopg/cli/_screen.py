@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nopg._json import plain_values
+from nopg.cli._settings import SETTINGS
 from nopg.errors import NopgError
 
 if TYPE_CHECKING:
@@ -31,13 +34,18 @@ DEBUG = False
 """Whether errors show their traceback; set by `nopg --debug`."""
 
 P = ParamSpec("P")
+_OPTIONS: dict[str, str] = {}  # of the command that runs, by parameter
+_ARGUMENT = re.compile(r"\b([a-z_]+)=(True|…|'[^']*'|\{[^}]*\})")
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
     """Return a command that shows errors and warnings of the library as one line each."""
+    options = _options_of(command)
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        _OPTIONS.clear()
+        _OPTIONS.update(options)
         try:
             with _messages():
                 command(*args, **kwargs)
@@ -102,7 +110,9 @@ def _messages() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.simplefilter("ignore", DeprecationWarning)  # for those who write code, not commands
-            warnings.showwarning = lambda message, *_: _message("warning", "bold yellow", str(message))
+            warnings.showwarning = lambda message, *_: _message(
+                "warning", "bold yellow", _in_options(str(message))
+            )
             yield
     finally:
         logger.removeHandler(handler)
@@ -112,9 +122,9 @@ def _messages() -> Iterator[None]:
 class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
-            _message("warning", "bold yellow", record.getMessage())
+            _message("warning", "bold yellow", _in_options(record.getMessage()))
         else:
-            show(record.getMessage(), ERR, style="dim")
+            show(_in_options(record.getMessage()), ERR, style="dim")
 
 
 def _message(kind: str, style: str, text: str) -> None:
@@ -124,4 +134,26 @@ def _message(kind: str, style: str, text: str) -> None:
 def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, NopgError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+    return _in_options(" ".join(str(error).split()) or type(error).__name__)
+
+
+def _options_of(command: Callable[..., None]) -> dict[str, str]:
+    """Return the option of every parameter of a command."""
+    found = {}
+    for name, one in inspect.signature(command, eval_str=True).parameters.items():
+        (info, *_) = getattr(one.annotation, "__metadata__", (None,))
+        named = [text for text in getattr(info, "param_decls", None) or () if text.startswith("--")]
+        found[name] = named[0] if named else f"--{name.replace('_', '-')}"
+    return found
+
+
+def _in_options(text: str) -> str:
+    """Return a message of the library in which arguments of Python are options, or settings of the file."""
+
+    def said(found: re.Match[str]) -> str:
+        name, value = found[1], found[2].strip("'")
+        if name in _OPTIONS:
+            return _OPTIONS[name] + ("" if value in {"True", "…"} else f" {value}")
+        return f"{name} = {value} in the file of --config" if name in SETTINGS else found[0]
+
+    return _ARGUMENT.sub(said, text)

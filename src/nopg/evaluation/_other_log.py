@@ -165,11 +165,16 @@ def match_log(result: Trained, data: Transitions, *, name: str = "the log") -> T
         data: The log; derived columns are added.
         name: Of the log, for messages.
     """
-    schema = result.policy.schema
-    data = data.derive(formulas=schema.derived)
-    check_columns(data.schema, schema, name)
+    data = with_columns(result.policy.schema, data, name)
     check_length(data, name)
     _check_ranges(result, data, name)
+    return data
+
+
+def with_columns(schema: Schema, data: Transitions, name: str) -> Transitions:
+    """Return a log with the columns of a controller, the derived ones added; refuse one that has others."""
+    data = data.derive(formulas=schema.derived)
+    check_columns(data.schema, schema, name)
     return replace(data, schema=schema)
 
 

@@ -1,0 +1,475 @@
+"""The commands on a saved controller: compare, evaluate, advise, plot, report, monitor."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from nopg.cli import _log
+from nopg.cli._screen import (
+    ERR,
+    OUT,
+    in_interval,
+    predicted,
+    print_json,
+    print_rows,
+    show,
+    verdict,
+)
+from nopg.cli._settings import AsJson, LogOptions, OtherLog, Overwrite, Run, check_target, from_texts
+from nopg.errors import ArgumentError, DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    import torch
+
+    from nopg.data import Schema
+    from nopg.evaluation import Comparison, Evaluation, OfflineEvaluator
+    from nopg.evaluation._other_log import Realised
+    from nopg.monitoring import Status
+    from nopg.training import TrainingResult
+
+EXIT_CODES = {"ok": 0, "check": 4, "retrain": 5, "revert": 6}
+"""By the verdict of `nopg monitor`."""
+
+
+def compare(
+    run: Run,
+    *,
+    others: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            help="Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
+            "an object with such a call, without memory; [bold]the file is executed[/bold]. Another RUN. "
+            "`lqr`, `mpc`, `cloning`, `simc`, `neural`: a baseline made of the same log; "
+            "`td3bc`, `iql`, `cql`: one by d3rlpy, in minutes. `logged`: the logged behaviour, always shown.",
+            show_default=False,
+        ),
+    ] = None,
+    log: OtherLog = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict what controllers earn, and what each gains over the logged behaviour.
+
+    All are judged on one model with the same noise: that of RUN, or one of another log.
+
+    Example: `nopg compare tank --with lqr --with pi.py:controller --with older-tank`
+    """
+    from nopg.baselines import BASELINES
+    from nopg.training import load
+
+    result = load(run)
+    policies: dict[str, Any] = {run.stem: result.policy}
+    baselines: list[str] = []
+    for text in others or []:
+        if text in policies or text in baselines:
+            raise ArgumentError(f"{text!r} is given twice; give each controller once")
+        if text in BASELINES:
+            baselines.append(text)
+        elif text != "logged":
+            policies[text] = _policy(text, result.policy.schema)
+    found = _evaluator(run, result, log).compare(policies, baselines=baselines)
+    if not as_json:
+        _print(found)
+        return
+    print_json(
+        {
+            "discount": result.discount,
+            "log": log,
+            "best": found.best,
+            "evaluations": {name: one.to_dict() for name, one in found.evaluations.items()},
+            "gains": {name: gain.to_dict() for name, gain in found.gains.items()},
+            "seen": None if found.seen is None else asdict(found.seen),
+        }
+    )
+
+
+def evaluate(
+    run: Run,
+    *,
+    env: Annotated[
+        str | None, typer.Option(help="Gymnasium environment, e.g. nopg/Pendulum-v0.", show_default=False)
+    ] = None,
+    log: OtherLog = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes in the environment.")] = 10,
+    steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = 500,
+    seed: Annotated[int, typer.Option(help="Random seed of the initial states.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a controller earns beside what was promised: in an environment, or by another log.
+
+    A log gives a prediction of its own, and, if it was recorded under the controller, what that earned.
+
+    Examples: `nopg evaluate tank --log may.csv`, `nopg evaluate pendulum --env nopg/Pendulum-v0`
+    """
+    from nopg.evaluation import evaluate as run_in
+    from nopg.evaluation import evaluate_on_log
+    from nopg.training import load
+
+    if (env is None) == (log is None):
+        raise ArgumentError("give one of --env and --log")
+    result = load(run)
+    if log is not None:
+        found = evaluate_on_log(result, _log.read_log(log, run, result))
+        rows = _by_log(found, f"the log of {run}" if not found.of_this_log else log, result.discount)
+        values = {"log": log, "discount": result.discount, **found.to_dict()}
+    else:
+        environment = _make(str(env))
+        try:
+            ran = run_in(result.policy, environment, episodes=episodes, steps=steps, seed=seed)
+        finally:
+            environment.close()
+        rows = _in_environment(ran, result)
+        values = {"env": env, "returns": ran.returns.tolist(), "mean_return": ran.mean}
+        values |= {"lengths": ran.lengths.tolist(), "discounted_return": ran.discounted(result.discount)}
+        values |= {"interval": result.interval, **result.summary()}
+    if as_json:
+        print_json(values)
+    else:
+        print_rows(rows)
+
+
+def advise(
+    run: Run,
+    *,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bound",
+            help="Bounds of an action or state in experiments, e.g. `valve=0:1`.",
+            show_default="as declared; for states else the range of the log",
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Number of rows of the experiment.")] = 200,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    log: OtherLog = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the comparison.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare experiments on the plant by what they would tell about the return of a controller.
+
+    Example: `nopg advise tank --bound valve=0.2:0.8 --bound level=0.5:1.5 --rows 200`
+    """
+    from nopg.advice import advise as compare_experiments
+    from nopg.training import load
+
+    given = from_texts("bounds", bounds) if bounds else {}
+    limits = {name: tuple(ends) for name, ends in given.items()}
+    check_target(plot, overwrite=True)
+    result = load(run)
+    data = _evaluator(run, result, None).data if log is None else _log.read_log(log, run, result)
+    found = compare_experiments(
+        data,
+        result.policy,
+        result.discount,
+        action_bounds={name: one for name, one in limits.items() if name not in data.schema.states},
+        state_bounds={name: one for name, one in limits.items() if name in data.schema.states},
+        rows=rows,
+        seed=seed,
+    )
+    if plot is not None:
+        found.plot(plot)
+        show(f"written: {plot}", ERR)
+    if not as_json:
+        show(str(found))
+        return
+    experiments = [
+        {"experiment": str(one)}
+        | {part.name: getattr(one, part.name) for part in fields(one) if part.name != "action_box"}
+        | {"initial_states": one.initial_states.tolist()}
+        for one in found.experiments
+    ]
+    values = {"needed": found.needed, "today": found.today.to_dict(), "experiments": experiments}
+    print_json(values | {"notes": found.notes})
+
+
+def plot(
+    run: Run,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the figures.", show_default="RUN-figures")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the figures of the report: the closed loop before and after, where it differs, the training.
+
+    Each figure is written as PNG and PDF, with its numbers as CSV. Example: `nopg plot pendulum`
+    """
+    from nopg.report import policy_report, save_pictures
+    from nopg.training import load
+
+    pictures = policy_report(load(run)).pictures
+    written = [str(path) for path in save_pictures(pictures, out or run.with_name(f"{run.stem}-figures"))]
+    if as_json:
+        print_json({"written": written})
+    else:
+        show("\n".join(path for path in written if path.endswith(".png")))
+
+
+def report(
+    run: Run,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The HTML file; its numbers beside it.", show_default="RUN-report.html"
+        ),
+    ] = None,
+    region: Annotated[
+        list[str] | None,
+        typer.Option(help="Region to avoid, e.g. `level > 2 or abs(speed) > 1`.", show_default=False),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Steps within which it counts.", show_default="horizon of the discount"),
+    ] = None,
+    most: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Tolerated probability of entering it.", show_default=False),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of RUN")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a report on what a controller will do before it runs, as one HTML file.
+
+    The file needs no network. Example: `nopg report tank --region 'level > 1.5' --most 0.01 --steps 50`
+    """
+    path = out or run.with_name(f"{run.stem}-report.html")
+    for file in (path, path.with_suffix(".json")):
+        check_target(file, overwrite=overwrite)
+    show(f"reading {run}", ERR, style="dim")
+
+    from nopg.report import policy_report
+    from nopg.training import load
+
+    result = load(run)
+    found = policy_report(result, regions=region or (), steps=steps, most=most, title=title or run.stem)
+    written = [str(file) for file in found.save(path, overwrite=overwrite)]
+    if as_json:
+        facts = {key: value for key, value in found.facts.items() if key != "pictures"}
+        print_json({"written": written, **facts})
+        return
+    show(found.sentence)
+    for name, risk in found.facts["risks"].items():
+        show(f"{name}: {risk['words']}" + ("" if most is None else f"; the limit is {risk['finding']}"))
+    show(f"written: {' and '.join(written)}", ERR)
+
+
+def monitor(
+    run: Run,
+    log: LogOptions,
+    *,
+    shadow: Annotated[
+        bool | None,
+        typer.Option(
+            "--shadow/--acting", help="Whether another controller acts.", show_default="by the actions"
+        ),
+    ] = None,
+    false_alarms: Annotated[
+        float, typer.Option(help="Probability of a false alarm within --horizon.")
+    ] = 0.05,
+    horizon: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 10_000,
+    html: Annotated[Path | None, typer.Option(help="Write a page on the run.", show_default=False)] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a run with its prediction: has the plant changed, is it where the log was, what does it return?
+
+    Columns are those that RUN was trained on unless others are named. Ends with code 0 for the verdict ok, 4
+    check, 5 retrain, 6 revert.
+
+    Example: `nopg monitor tank new.csv --html tank-run.html`
+    """
+    from nopg.evaluation._other_log import with_columns
+    from nopg.monitoring import Monitor, write_page
+    from nopg.training import load
+
+    settings = log.settings()
+    check_target(html, overwrite=overwrite)
+    result, names = load(run), settings.pop("data")
+    rows = _log.read_like(run, result, names, settings)
+    watching = Monitor(result, false_alarms=false_alarms, horizon=horizon, shadow=shadow)
+    status = watching.watch(with_columns(result.policy.schema, rows, " ".join(names)))
+    if html is not None:
+        show(f"written: {write_page(watching, html, title=run.stem, overwrite=overwrite)}", ERR)
+    if as_json:
+        print_json(status.to_dict())
+    else:
+        print_rows(_status(status))
+    raise typer.Exit(EXIT_CODES[status.verdict])
+
+
+def _evaluator(run: Path, result: TrainingResult, log: str | None) -> OfflineEvaluator:
+    """Return what judges controllers: the model of the training, or one of another log."""
+    from nopg.evaluation import OfflineEvaluator
+
+    if log is not None:
+        return OfflineEvaluator(_log.read_log(log, run, result), result.discount)
+    try:
+        return result.evaluator
+    except DataError:
+        raise ArgumentError(f"{run} was saved without its data; give a log of its plant with --log") from None
+
+
+def _policy(text: str, schema: Schema) -> Any:
+    """Return the controller that a text names: a function of a file, or that of another saved controller."""
+    from nopg.evaluation._other_log import check_columns
+    from nopg.training import load
+
+    if text.endswith(".py"):
+        raise ArgumentError(f"{text} is a file; name its function too, e.g. --with {text}:controller")
+    file, _, name = text.rpartition(":")
+    if not file.endswith(".py"):
+        policy = load(text).policy
+        check_columns(policy.schema, schema, text)
+        return policy
+    try:
+        found = runpy.run_path(file)
+    except OSError:
+        raise
+    except Exception as error:
+        raise ArgumentError(f"{file} cannot be executed: {type(error).__name__}: {error}") from error
+    if name not in found:
+        known = [key for key, one in found.items() if callable(one) and not key.startswith("_")]
+        raise ArgumentError(f"{file} has no {name!r}; it has {', '.join(known) or 'no function'}")
+    return _checked(found[name], text, schema)
+
+
+def _checked(policy: Any, name: str, schema: Schema) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a controller whose failures name it."""
+    from nopg._typing import as_tensor
+    from nopg.evaluation import control_law
+
+    law = control_law(policy, schema)
+
+    def act(states: torch.Tensor) -> torch.Tensor:
+        try:
+            actions = as_tensor(law(states))
+        except Exception as error:
+            raise ArgumentError(
+                f"{name} failed: {type(error).__name__}: {error}. It is given a torch tensor of shape (m, "
+                f"{len(schema.states)}), the columns {', '.join(schema.states)}"
+            ) from error
+        if not bool(actions.isfinite().all()):
+            raise ArgumentError(f"{name} returned an action that is not a finite number")
+        return actions
+
+    return act
+
+
+def _make(name: str) -> Any:
+    """Return a Gymnasium environment by its id."""
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise MissingExtraError("gymnasium", "gymnasium") from error
+    import_module("nopg.envs.gymnasium")  # registers ours
+    try:
+        return gymnasium.make(name)
+    except gymnasium.error.Error as error:
+        ours = ", ".join(sorted(known for known in gymnasium.registry if known.startswith("nopg/")))
+        raise ArgumentError(f"there is no environment {name!r} ({error}); of ours there are {ours}") from None
+
+
+def _print(found: Comparison) -> None:
+    from nopg.inspect._wording import chance
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("policy", overflow="fold")
+    for name in ("return", "gain over logged", "better", "verdict"):
+        table.add_column(name)
+    reasons: dict[str, list[str]] = {}
+    best = found.best
+    for name, one in found.evaluations.items():
+        gain = found.gains.get(name)
+        table.add_row(
+            Text(f"{name} *" if name == best else name),
+            Text("{:.4g}\n[{:.4g}, {:.4g}]".format(one.expected_return, *one.interval)),
+            Text("{:+.3g}\n[{:+.3g}, {:+.3g}]".format(gain.mean, *gain.interval) if gain else ""),
+            chance(gain.probability_better) if gain else "",
+            one.verdict,
+        )
+        for reason in one.reasons:
+            reasons.setdefault(reason, []).append(name)
+    OUT.print(table)
+    if found.legend:
+        show(found.legend)
+    show("* the simplest that no other is better than beyond doubt; intervals are 95 %")
+    if seen := found.seen:
+        show(f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})")
+    for reason, names in reasons.items():
+        show(f"{', '.join(names)}: {reason}")
+
+
+def _by_log(found: Any, starts: str, discount: float) -> dict[str, str]:
+    """Return what is shown of a controller by another log."""
+    one, promised = found.assessment, found.promised
+    says = found.against_promise or "nothing certain"
+    rough = ", a rough answer" if found.against_promise and one.verdict == "weak" else ""
+    recorded = "this controller" if found.realised else "another controller"
+    rows = {
+        "predicted return": predicted(one, discount),
+        "verdict": verdict(one.verdict, one.reasons),
+        "notes": "\n".join(one.notes),
+        "starts": f"{found.starts}, of {starts}",
+        "leaves the data": f"{100 * one.unknown_mass:.2f} % of the time, discounted",
+        "promised": in_interval(promised.expected_return, promised.interval),
+        "this log says": says + rough,
+        "recorded under": f"{recorded}: {100 * found.own_actions:.0f} % of the actions are its own",
+    }
+    return rows | ({"realised return": _realised(found.realised)} if found.realised else {})
+
+
+def _realised(found: Realised) -> str:
+    if found.mean is None:
+        return f"unknown: no episode has the {found.steps_needed} steps that the discount needs"
+    over = f"over {len(found.returns)} episode{'s' if len(found.returns) > 1 else ''}"
+    if found.promised is None:
+        return f"{in_interval(found.mean, found.interval)}, {over}"
+    against = found.against_promise or "promised without certainty"
+    return f"{found.mean:.5g} {over}, {against} ({found.promised:.5g})"
+
+
+def _in_environment(found: Evaluation, result: TrainingResult) -> dict[str, str]:
+    """Return what is shown of a controller in an environment."""
+    low, high, count = float(found.returns.min()), float(found.returns.max()), len(found.returns)
+    spread = "" if low == high else f" (from {low:.5g} to {high:.5g})"
+    return {
+        "return": f"{found.mean:.5g} over {count} episode{'s' if count > 1 else ''}{spread}",
+        "episode": f"{float(found.lengths.double().mean()):.4g} steps on average",
+        f"discounted by {result.discount:g}": f"{found.discounted(result.discount):.5g}",
+        "predicted": f"{predicted(result, result.discount)}, from the data's initial states",
+        "verdict": verdict(result.verdict, result.reasons),
+        "notes": "\n".join(result.notes),
+    }
+
+
+def _status(status: Status) -> dict[str, str]:
+    """Return what is shown of a run."""
+    from nopg.inspect._wording import share_of
+
+    rows = {"verdict": f"{status.verdict} after {status.step} steps", "reasons": ";\n".join(status.reasons)}
+    rows["evidence"] = f"{share_of(min(status.evidence / status.threshold, 1.0))} of an alarm"
+    if (earned := status.return_check) is not None:
+        low, high = earned.interval
+        rows["return"] = (
+            f"{earned.measured:.5g}, predicted {earned.predicted:.5g} [{low:.5g}, {high:.5g}] from the same "
+            f"states over {earned.stretches} stretches"
+        )
+    if (where := status.operating_region) is not None:
+        rows["outside the log"] = f"{share_of(where.outside)} of the last rows"
+    if (shadow := status.shadow) is not None:
+        apart = ", ".join(f"{name} {value:.4g}" for name, value in shadow.difference.items())
+        rows["in shadow"] = f"actions differ by {apart} on average"
+        if shadow.predicted is not None and shadow.acting is not None:
+            rows["predicted"] = f"return {shadow.predicted:.5g}; of the acting controller {shadow.acting:.5g}"
+    return {name: text for name, text in rows.items() if text}

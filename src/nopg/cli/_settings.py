@@ -1,0 +1,238 @@
+"""What a log is and how it is trained on: options of the command line over the keys of one TOML file."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from nopg.errors import ArgumentError
+
+_LARGEST, _FEW = 1 << 20, 20
+
+
+TEMPLATE = (Path(__file__).parent / "settings.toml").read_text(encoding="utf-8")
+"""Every setting with its meaning and examples; `nopg init` writes it with guesses in place of examples."""
+_EXAMPLE = re.compile(r"^#(\w+) = (.+)$", re.MULTILINE)
+
+
+class Setting(NamedTuple):
+    """Examples of a setting, one of which a value has to be like; several texts are the only ones."""
+
+    examples: str
+
+    @property
+    def values(self) -> list[Any]:
+        """The examples as values."""
+        return [tomllib.loads(f"x = {text}")["x"] for text in self.examples.split(" | ")]
+
+    def takes(self, value: Any) -> bool:
+        """Return whether a value may be that of the setting."""
+        values = self.values
+        if len(values) > 1 and all(isinstance(one, str) for one in values):
+            return value in values
+        return _fits(value, values)
+
+
+SETTINGS = {name: Setting(examples) for name, examples in _EXAMPLE.findall(TEMPLATE)}
+_TRAINING = dict(_EXAMPLE.findall(TEMPLATE.partition("## Training")[2].partition("\n## ")[0]))
+LOG = {name: one for name, one in SETTINGS.items() if name not in _TRAINING or name == "starts"}
+"""Those that say how a log is read; but for a few, arguments of `nopg.read_csv`."""
+# In place of each other: the one that is typed counts, not the one in the file.
+_EITHER = (("reward", "cost"), ("discount", "horizon"))
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A controller saved by `nopg fit`.", show_default=False)
+]
+OtherLog = Annotated[
+    str | None, typer.Option("--log", help="Another log of the same plant.", show_default=False)
+]
+
+
+def _column(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Columns", show_default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """A log and the roles of its columns, as options of a command."""
+
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="DATA...",
+            help="CSV, Parquet, Excel or database files, a glob or a folder; or `minari:ID`.",
+            show_default=False,
+        ),
+    ] = None
+    states: Annotated[list[str] | None, _column("State column; repeat for each.", "--state", "-s")] = None
+    actions: Annotated[list[str] | None, _column("Action column; repeat for each.", "--action", "-a")] = None
+    reward: Annotated[str | None, _column("Reward column or formula.", "--reward", "-r")] = None
+    cost: Annotated[str | None, _column("Cost column or formula, e.g. '(level - goal)**2'.")] = None
+    exogenous: Annotated[
+        list[str] | None, _column("State that no action moves: `goal`, or `weather=hold`.")
+    ] = None
+    terminated: Annotated[str | None, _column("Flag: the task ended.")] = None
+    episode: Annotated[str | None, _column("Column that is another in each episode.")] = None
+    time: Annotated[str | None, _column("Time column.")] = None
+    angles: Annotated[
+        list[str] | None, _column("State that is an angle: `theta`, or `theta=360`.", "--angle")
+    ] = None
+    bounds: Annotated[list[str] | None, _column("Bounds of a column: `valve=0:1`.", "--bound")] = None
+    lags: Annotated[list[str] | None, _column("Earlier values that are states: `valve=2`, or `auto`.")] = None
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of `nopg init` with these and further settings; options go first.", show_default=False
+        ),
+    ] = None
+
+    def settings(self, typed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return all settings by name, those of the command line before those of the file.
+
+        Args:
+            typed: Further options of the command, by the name of the setting; None where not given.
+        """
+        options = {part.name: getattr(self, part.name) for part in fields(self)} | dict(typed or {})
+        path = options.pop("config")
+        given = {name: from_texts(name, value) for name, value in options.items() if value is not None}
+        kept = {} if path is None else read_toml(path)
+        check(kept, SETTINGS, str(path))
+        for one, other in (*_EITHER, *(pair[::-1] for pair in _EITHER)):
+            if one in given and other not in given:
+                kept.pop(other, None)
+        merged = {**kept, **given}
+        for one, other in _EITHER:
+            if one in merged and other in merged:
+                raise ArgumentError(f"a {one} and a {other} are given; name one of them")
+        if isinstance(merged.get("data"), str):
+            merged["data"] = [merged["data"]]
+        if not merged.get("data"):
+            raise ArgumentError("no log is given; name its file, or a file of settings with --config")
+        return merged
+
+
+def from_texts(name: str, value: Any) -> Any:
+    """Return an option as the file has it: `--bound valve=0:1` is {"valve": [0.0, 1.0]}.
+
+    Example:
+        >>> from_texts("bounds", ["valve=0:1"]), from_texts("exogenous", ["goal", "wind=hold"])
+        ({'valve': [0.0, 1.0]}, {'goal': 'log', 'wind': 'hold'})
+    """
+    tables = [one for one in SETTINGS[name].values if isinstance(one, dict)] if name in SETTINGS else []
+    if not tables or not isinstance(value, list):
+        return value  # a name as it is: T=TIC4711.PV has another meaning
+    pairs = [text.rpartition("=") for text in value]
+    read: Any = {key or text: _value(text) if key else "log" for key, _, text in pairs}
+    if not any(key for key, _, _ in pairs):
+        read = "auto" if value == ["auto"] else value
+    if not SETTINGS[name].takes(read):
+        column, example = next(iter(tables[-1].items()))
+        shown = ":".join(f"{one:g}" for one in example) if isinstance(example, list) else example
+        raise ArgumentError(f"{' '.join(value)!r} cannot be read; write e.g. {column}={shown}")
+    return read
+
+
+def _value(text: str) -> Any:
+    """Return a number, an interval of numbers, or the text."""
+    try:
+        numbers = [float(part) for part in text.split(":")]
+    except ValueError:
+        return text
+    return numbers if len(numbers) > 1 else int(numbers[0]) if text.isdecimal() else numbers[0]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file."""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_LARGEST + 1)
+        values = tomllib.loads(content.decode()) if len(content) <= _LARGEST else None
+    except (OSError, RecursionError, ValueError) as error:  # also what is no UTF-8 and no TOML
+        raise ArgumentError(f"{path} cannot be read as TOML ({error})") from None
+    if values is None:
+        raise ArgumentError(f"{path} has more than {_LARGEST} bytes; it is no file of settings")
+    return values
+
+
+def check(values: Mapping[str, Any], known: Mapping[str, Setting], where: str) -> None:
+    """Refuse a key or a type that is not known; `where` says whose they are."""
+    check_keys(values, known, where)
+    for name, value in values.items():
+        if not known[name].takes(value):
+            shown, forms = repr(value)[:60], known[name].examples.replace(" | ", " or ")
+            raise ArgumentError(f"{where}: {name} is {shown}; write e.g. {name} = {forms}")
+
+
+def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Refuse a table with a key that nothing reads."""
+    names = sorted(known)
+    if unknown := sorted({*table} - {*names}):
+        near = get_close_matches(unknown[0], names, 1)
+        hint = f"there are {', '.join(names)}" if len(names) < _FEW else "nopg init writes all that are"
+        hint = f"did you mean {near[0]!r}?" if near and len(names) >= _FEW else hint
+        raise ArgumentError(f"{where} has {unknown[0]!r}, which is not known; {hint}")
+
+
+def _fits(value: Any, examples: Sequence[Any]) -> bool:
+    """Return whether a value has the type of an example, as have all that it holds."""
+    if isinstance(value, dict):
+        inner = [one for example in examples if isinstance(example, dict) for one in example.values()]
+        return bool(inner) and all(_fits(one, inner) for one in value.values())
+    if isinstance(value, list):
+        inner = [one for example in examples if isinstance(example, list) for one in example]
+        return bool(inner) and all(_fits(one, inner) for one in value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return any(type(example) is type(value) for example in examples)
+    known = {type(example) for example in examples}
+    if isinstance(value, float):
+        return float in known and math.isfinite(value)
+    return abs(value) < 2**63 and not known.isdisjoint({int, float})
+
+
+def check_target(path: Path | None, *, overwrite: bool) -> None:
+    """Refuse a file that cannot be written, before the work that it is to hold."""
+    if path is None:
+        return
+    if not path.name or path.is_dir():
+        raise ArgumentError(f"{str(path)!r} is a folder; give the name of a file, such as tank")
+    if path.exists() and not overwrite:
+        raise ArgumentError(f"{path} exists already; give another name, or --overwrite")
+    folder = next(one for one in path.absolute().parents if one.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ArgumentError(f"{path} cannot be written: {folder} is no folder in which you may write")
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes the fields of its dataclass parameters as options of their own."""
+    taken = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {}
+    groups |= {name: one.annotation for name, one in taken.items() if is_dataclass(one.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for name, one in taken.items():
+        expanded = {name: one}
+        if name in groups:
+            expanded = dict(inspect.signature(groups[name], eval_str=True).parameters)
+        parameters += (option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in expanded.values())
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run

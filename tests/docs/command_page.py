@@ -1,0 +1,117 @@
+"""Writes the page of the command line from the commands: `make reference`."""
+
+# ruff: noqa: E501 (lines of the page)
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from docs.pages import ROOT
+from nopg.cli._app import app
+from nopg.cli._settings import TEMPLATE, LogOptions
+
+PAGE = ROOT / "docs/reference/command-line.md"
+SHARED = ("config", *LogOptions.__dataclass_fields__)
+HEAD = """# Command line
+
+`pip install '.[cli,figures]'` installs the command `nopg`. This page is what `nopg COMMAND --help` prints.
+
+{commands}
+
+RUN is the file that `fit` writes. Every command but `init` has `--json`, which prints the results for programs; messages and
+progress go to standard error. `nopg --version` prints the version; `--debug` before a command shows the traceback of an error.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed; one line on standard error gives the reason |
+| 2 | wrong arguments |
+| 3 | `describe --strict`: the data must be corrected |
+| 4, 5, 6 | {codes} |
+| 130 | stopped by Ctrl-C |
+
+## A log
+
+`describe`, `fit`, `summarize` and `monitor` take these options:
+
+{options}
+
+## The file of settings
+
+`nopg init log.csv` writes `nopg.toml` with what it guesses of your log. Correct it; the four commands read it with
+`--config nopg.toml`, and options that are typed go first. Where a value has several forms, `|` stands between them.
+
+```toml
+{settings}
+```
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    group: Any = typer.main.get_command(app)
+    listed = {name: _paragraphs(command)[0] for name, command in group.commands.items()}
+    commands = _table(
+        ("command", "purpose"), [(f"[`{name}`](#{name})", text) for name, text in listed.items()]
+    )
+    codes = re.search(r"4 to 6 (.*?) \(`monitor`\)", group.epilog)
+    assert codes is not None
+    fit = [one for one in group.commands["fit"].params if one.name in SHARED]
+    parts = [
+        HEAD.format(
+            commands=commands,
+            codes=f"`monitor`: {codes[1]}",
+            options=_options(fit),
+            settings=TEMPLATE.strip(),
+        )
+    ]
+    return "\n".join(parts + [_section(name, command) for name, command in group.commands.items()])
+
+
+def _section(name: str, command: Any) -> str:
+    said = [text for text in _paragraphs(command) if not text.startswith("Example")]
+    examples = [
+        one for text in _paragraphs(command) for one in re.findall(r"`(nopg [^`]*)`", _examples(text))
+    ]
+    shared = SHARED if any(one.name == "config" for one in command.params) else ()
+    own = [one for one in command.params if one.name not in shared and one.opts[0].startswith("--")]
+    own = [one for one in own if one.name not in {"as_json", "help"}]
+    shown = [f"## {name}\n", "\n\n".join(said)]
+    shown += ["\n" + "\n".join(f"    {one}" for one in examples)] if examples else []
+    shown += ["\n" + _options(own)] if own else []
+    return "\n".join(shown) + "\n"
+
+
+def _examples(text: str) -> str:
+    return text[text.find("Example") :] if "Example" in text else ""
+
+
+def _paragraphs(command: Any) -> list[str]:
+    """Return the paragraphs of the help of a command, examples in one of their own."""
+    text = re.sub(r"\s(Examples?:\s+`)", r"\n\n\1", command.help)
+    return [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
+
+
+def _options(parameters: list[Any]) -> str:
+    rows = []
+    for one in parameters:
+        names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
+        if not one.opts[0].startswith("-"):
+            names = "`DATA...`"
+        default = one.show_default if isinstance(one.show_default, str) else one.default
+        plain = (
+            default if isinstance(default, (str, int, float, Path)) and not isinstance(default, bool) else ""
+        )
+        rows.append((names, re.sub(r"\[/?bold\]", "**", one.help or "").replace("|", "\\|"), str(plain)))
+    return _table(("option", "meaning", "default"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
