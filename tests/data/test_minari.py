@@ -135,17 +135,6 @@ def test_an_absent_dataset_says_how_to_get_it() -> None:
         read_minari("D4RL/door/human-v2")
 
 
-def test_an_external_link_inside_a_dataset_is_refused(tmp_path: Path) -> None:
-    minari_dataset([episode(3)])
-    with h5py.File(tmp_path / "other" / "walk-v0" / "data" / "main_data.hdf5", "a") as file:
-        del file["episode_0/rewards"]
-        file["episode_0/rewards"] = h5py.ExternalLink("/etc/passwd", "/rewards")
-    with pytest.raises(
-        DataError, match=r"'episode_0/rewards' is a link to '/etc/passwd'; links are not followed"
-    ):
-        read_minari("other/walk-v0")
-
-
 def test_an_episode_that_is_shorter_than_it_declares_is_refused(tmp_path: Path) -> None:
     minari_dataset([episode(3)])
     with h5py.File(tmp_path / "other" / "walk-v0" / "data" / "main_data.hdf5", "a") as file:

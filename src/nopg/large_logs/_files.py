@@ -15,13 +15,13 @@ from torch import Tensor
 
 from nopg._files import write_files
 from nopg.data import Repairs, Transitions
-from nopg.data._column_counts import ColumnCounts
 from nopg.data.io._files import extra
 from nopg.data.io._parquet import read_parquet, write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.large_logs._fleet import Fleet
 from nopg.large_logs._sums import PlantSums
 from nopg.models import LocalModel
+from nopg.models._column_counts import ColumnCounts
 from nopg.models._held_out_rows import OwnRows
 from nopg.models._log_summary import LogSummary
 from nopg.models._statistics import Statistics

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from nopg.data import Repairs, Transitions
-from nopg.data._column_counts import ColumnCounts
 from nopg.errors import DataError
 from nopg.large_logs._hashes import row_hashes
 from nopg.large_logs._log import LargeLog, LogPart
+from nopg.models._column_counts import ColumnCounts
 from nopg.models._held_out_rows import OwnRows
 from nopg.models._one_step import OneStep
 from nopg.models._regression_rows import RowBatch

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from nopg.data import Transitions
-from nopg.data._column_counts import ColumnCounts
+from nopg.models._column_counts import ColumnCounts
 from nopg.models._held_out_rows import OwnRows
 from nopg.models._statistics import Statistics
 

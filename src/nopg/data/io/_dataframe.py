@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack
-
-import numpy as np
 
 from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
+from nopg.data.io._cells import Array
 from nopg.data.io._files import extra
 from nopg.data.io._parquet import completed, plain_column
-from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
-from nopg.data.io._tables import Table, named_columns, plain_values, record, take_from
+from nopg.data.io._roles import Columns, resolve_columns, split_arguments
+from nopg.data.io._tables import named_columns, plain_values, record
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Roles that are filled by columns, several or one.
-_LISTS = ("states", "actions", "next_states", "exogenous")
-_SINGLE = ("reward", "terminated", "truncated", "episode", "time", "weight", "begins")
 
 
 def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
@@ -41,7 +37,8 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
         frame: One row per step, in order of time inside every episode.
         columns: The roles:
 
-            - `states`, `actions`: names of the columns, as lists.
+            - `states`, `actions`: names of the columns, as lists; `T=TIC4711.PV [°C]` gives a column the
+              name T, by which formulas and settings know it.
             - `reward`: name of the column, or a formula of states and actions; see
               `Transitions.with_reward`.
             - `next_states`: names in the order of `states`, or "shift" to use the next row in any case.
@@ -81,8 +78,8 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
               log (not those after gaps), or "rows", every row. By default the former, but "rows" for one
               long recording: a single beginning, and no terminated row at the end.
 
-            All that was repaired is counted in `Transitions.repairs`. Columns whose labels are numbers are
-            named by them, and have them as text in the dataset.
+            All that was repaired is counted in `Transitions.repairs`. Columns whose labels are no text are
+            named by them as text: "0".
 
     Example:
         >>> import pandas as pd
@@ -93,36 +90,26 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
     """
     import pandas as pd
 
-    if not isinstance(frame, pd.DataFrame):
-        if not hasattr(frame, "__arrow_c_stream__"):
-            raise DataError(
-                f"frame is a {type(frame).__name__}; give a table of pandas, Polars, pyarrow or DuckDB "
-                "(a Polars LazyFrame after .collect())"
-            )
-        return _from_arrow(extra("pyarrow").table(frame), columns)
-    source, names = Source("the table"), [str(name) for name in frame.columns]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
-    given, settings = split_arguments(_by_text(columns, frame.columns), Columns)
-    roles = resolve_columns(names, str(source), **given)
-    return to_transitions(record(take_from(table_of(frame, roles), roles), roles, source), **settings)
-
-
-def _from_arrow(table: Any, columns: Mapping[str, Any]) -> Transitions:
-    """Read a table of pyarrow."""
     source = Source("the table")
-    names = [str(name) for name in table.column_names]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    read: Callable[[str], Array]
+    if isinstance(frame, pd.DataFrame):
+        names = [str(name) for name in frame.columns]
+        read = lambda name: plain_values(frame.iloc[:, names.index(name)])  # noqa: E731
+    elif hasattr(frame, "__arrow_c_stream__"):
+        table = extra("pyarrow").table(frame)
+        names = [str(name) for name in table.column_names]
+        columns = completed(columns, table.schema.metadata, str(source))  # type: ignore[assignment]
+        read = lambda name: plain_column(table.column(name), name, str(source))  # noqa: E731
+    else:
+        raise DataError(
+            f"frame is a {type(frame).__name__}; give a table of pandas, Polars, pyarrow or DuckDB (a Polars "
+            "LazyFrame after .collect())"
+        )
+    if repeated := sorted(name for name, number in Counter(names).items() if number > 1):
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
-    given, settings = split_arguments(completed(columns, table.schema.metadata, str(source)), Columns)
+    given, settings = split_arguments(columns, Columns)
     roles = resolve_columns(names, str(source), **given)
-    if table.num_rows == 0:
-        raise DataError(f"{source}: there are no rows; give at least one transition")
-    found = {
-        name: np.concatenate([plain_column(chunk, name, str(source)) for chunk in table.column(name).chunks])
-        for name in roles.needed
-    }
-    return to_transitions(record(take_from(found, roles), roles, source), **settings)
+    return to_transitions(record(read, roles, source), **settings)
 
 
 def to_dataframe(data: Transitions) -> pd.DataFrame:
@@ -130,27 +117,3 @@ def to_dataframe(data: Transitions) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(named_columns(data))
-
-
-def _by_text(columns: Mapping[str, Any], labels: Iterable[Hashable]) -> dict[str, Any]:
-    """Return the arguments with labels of columns that are numbers or tuples as text."""
-    texts = {label: str(label) for label in labels if not isinstance(label, str)}
-
-    def text(name: Any) -> Any:
-        known = isinstance(name, Hashable) and not isinstance(name, bool) and name in texts
-        return texts[name] if known else name
-
-    def by_text(role: str, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {text(name): one for name, one in value.items()}
-        if role in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):
-            return [text(name) for name in value]
-        return text(value) if role in (*_LISTS, *_SINGLE) else value
-
-    return {role: by_text(role, value) for role, value in columns.items()}
-
-
-def table_of(frame: pd.DataFrame, roles: Roles) -> Table:
-    """Return the needed columns of a frame."""
-    names = [str(name) for name in frame.columns]
-    return {name: plain_values(frame.iloc[:, names.index(name)]) for name in roles.needed}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from nopg.data._checks import Source
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
-from nopg.data.io._files import check_declared, check_stored, extra
+from nopg.data.io._files import extra
 from nopg.data.io._recording import Recording
 from nopg.data.io._roles import Settings, split_arguments
 from nopg.data.io._transitions import to_transitions
@@ -44,8 +44,6 @@ def read_minari(
     split_arguments(settings, Settings)
     opened, source = _open(dataset)
     names, bounds = _space_columns(opened, state_names, action_names, keys, f"{source}: ")
-    check_declared(source, int(opened.total_steps), 2 * len(names[0]) + len(names[1]) + 1)
-
     parts = list(_episodes(opened, source, keys))
     if not parts:
         raise DataError(f"{source}: there are no episodes; record at least one")
@@ -59,7 +57,7 @@ def _open(dataset: Any) -> tuple[Any, str]:
     """Return the dataset of an id, a folder or an object, and its name in errors."""
     minari = extra("minari")
     if isinstance(dataset, minari.MinariDataset):
-        _check_files(Path(dataset.storage.data_path), dataset.id)
+        _check_spaces(Path(dataset.storage.data_path), dataset.id)
         return dataset, f"Minari dataset {dataset.id!r}"
     if not isinstance(dataset, str | os.PathLike):
         raise DataError(f"dataset is a {type(dataset).__name__}; give a Minari dataset, its id or its folder")
@@ -74,7 +72,7 @@ def _open(dataset: Any) -> tuple[Any, str]:
     if not folder.is_dir():
         raise DataError(f"{source} is not on this machine; get it with: minari download {dataset}")
     try:
-        _check_files(folder, source)
+        _check_spaces(folder, source)
         return minari.MinariDataset(folder), source
     except DataError:
         raise
@@ -83,8 +81,8 @@ def _open(dataset: Any) -> tuple[Any, str]:
         raise DataError(f"{source} cannot be opened ({reason}); write it again") from error
 
 
-def _check_files(folder: Path, source: str) -> None:
-    """Refuse metadata that would make Minari build an environment, and HDF5 that leads out of the file."""
+def _check_spaces(folder: Path, source: str) -> None:
+    """Refuse metadata that would make Minari build an environment."""
     from minari.dataset.minari_storage import MinariStorage
 
     metadata = MinariStorage.read_raw_metadata(folder)
@@ -93,13 +91,6 @@ def _check_files(folder: Path, source: str) -> None:
             f"{source} does not describe its spaces, and the environment it names is not built; "
             "write it with Minari 0.5 or later"
         )
-    if (file := folder / "main_data.hdf5").exists():
-        import h5py
-
-        with h5py.File(file, "r") as tree:
-            for key, array in _find_datasets(tree, str(file)).items():
-                # Infos may hold any type, but Minari reads them too.
-                _check_dataset(array, f"{file}: {key!r}", numbers=key.count("/") == 1)
 
 
 def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[dict[str, npt.NDArray[Any]]]:
@@ -175,45 +166,3 @@ def _boxes(space: Any, what: str, keys: Sequence[str] | None = None) -> list[Any
         f"{what} is {space}; kernels need vectors of real numbers (a Box with one axis). Discrete and image "
         "spaces cannot be used"
     )
-
-
-def _find_datasets(tree: Any, source: str) -> dict[str, Any]:
-    """Return every dataset by its path; links are refused, because they may lead to other files."""
-    import h5py
-
-    found: dict[str, Any] = {}
-    pending = [("", tree)]
-    while pending:
-        prefix, group = pending.pop()
-        for name in group:
-            key, link = f"{prefix}{name}", group.get(name, getlink=True)
-            if not isinstance(link, h5py.HardLink):
-                raise DataError(
-                    f"{source}: {key!r} is a link to {getattr(link, 'filename', 'elsewhere')!r}; links are "
-                    "not followed. Copy the data into the file"
-                )
-            item = group[name]
-            if isinstance(item, h5py.Group):
-                # A hard link to a parent group would make the search endless.
-                if key.count("/") > 20:
-                    raise DataError(f"{source}: groups are nested more than 20 deep at {key!r}; flatten them")
-                pending.append((f"{key}/", item))
-            elif isinstance(item, h5py.Dataset):
-                found[key] = item
-    return found
-
-
-def _check_dataset(dataset: Any, source: str, *, numbers: bool = True) -> None:
-    """Refuse an array that lies in another file, holds no numbers, or declares more than it stores."""
-    if dataset.external or dataset.is_virtual:
-        raise DataError(f"{source} lies in another file; copy the data into this one")
-    if numbers and dataset.dtype.kind not in "fiub":
-        raise DataError(f"{source} holds {dataset.dtype}; give real numbers (text and objects are not read)")
-    if not dataset.shape:  # a scalar, or empty
-        if not numbers:
-            return
-        raise DataError(f"{source} is a single value; give one entry per row")
-    columns = int(np.prod(dataset.shape[1:], dtype=object))
-    check_declared(source, dataset.shape[0], columns)
-    filtered = dataset.id.get_create_plist().get_nfilters() > 0
-    check_stored(source, dataset.nbytes, dataset.id.get_storage_size(), compressed=filtered)

@@ -1,7 +1,8 @@
-"""Parquet files and folders of them, whole or in parts, read by column and in batches."""
+"""Parquet files and folders of them, whole or in parts, with the schema of a dataset; columns of Arrow."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,18 +10,19 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
+from nopg._columns import Derived
 from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
-from nopg.data.io._files import Paths, check_declared, check_runs, extra, find_files, source_name
-from nopg.data.io._metadata import KEY, complete, dump, load
+from nopg.data.io._cells import Array
+from nopg.data.io._files import Paths, extra, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
 from nopg.data.io._tables import Table, named_columns, record, take_from
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-_BATCH_ROWS = 1 << 16
+_KEY = "nopg"
+_GROUP_ROWS = 1 << 16
 
 
 def read_parquet(
@@ -28,8 +30,8 @@ def read_parquet(
 ) -> Transitions:
     """Read a Parquet file, several, or every file in a folder in the order of their names.
 
-    Only the needed columns are read, batch by batch, so the others may exceed the memory. A new file
-    starts a new episode, unless there is an episode or time column.
+    Only the needed columns are read, so the others may exceed the memory. A new file starts a new episode,
+    unless there is an episode or time column.
 
     A part is a run of consecutive rows; all parts together are the whole, and no two differ by more than
     one row. Row groups that hold none of its rows are not read. An episode that is cut in two is an
@@ -45,10 +47,9 @@ def read_parquet(
         columns: As in `from_dataframe`; none is needed for a file of `write_parquet`.
     """
     found = _load(path, part, columns)
-    start = None if part is None else found.part.first
     read = take_from(found.table, found.roles)
     recording = record(
-        read, found.roles, Source(found.source), file_starts=found.part.file_starts, part_start=start
+        read, found.roles, found.source, file_starts=found.part.file_starts, part_start=found.start
     )
     return to_transitions(recording, **found.settings)
 
@@ -62,8 +63,11 @@ def read_parquet_by(
     row, a value with a single row has no transition and is left out.
     """
     found = _load(path, part, columns, by)
-    owners, start = found.table[by], None if part is None else found.part.first
-    names, first, number = np.unique(_names(owners, by, found.source), return_index=True, return_inverse=True)
+    owners = found.table[by]
+    missing = owners == None if owners.dtype == object else owners != owners  # noqa: E711, PLR0124
+    if missing.any():
+        raise DataError(f"{found.source}: rows without a value in the column {by!r}; leave them out")
+    names, first, number = np.unique(owners.astype(str), return_index=True, return_inverse=True)
     result = {}
     for k in first.argsort():
         own = number == k
@@ -76,37 +80,67 @@ def read_parquet_by(
             found.roles,
             Source(f"{found.source}, {by} {names[k]}"),
             file_starts=tuple(sorted(starts)),
-            part_start=start,
+            part_start=found.start,
         )
         result[str(names[k])] = to_transitions(recording, **found.settings)
     return result
 
 
-def _names(values: npt.NDArray[Any], column: str, source: str) -> npt.NDArray[Any]:
-    """Return the values of a column as text; every row must have one."""
-    missing = values == None if values.dtype == object else values != values  # noqa: E711, PLR0124
-    if missing.any():
-        raise DataError(f"{source}: rows without a value in the column {column!r}; leave them out")
-    return values.astype(str)
+def write_parquet(data: Transitions, path: str | os.PathLike[str]) -> None:
+    """Write the columns of `to_dataframe`, the schema and the declared starts into one file."""
+    pa, pq = extra("pyarrow"), extra("pyarrow.parquet")
+    table = pa.table({name: np.ascontiguousarray(values) for name, values in named_columns(data).items()})
+    described = {
+        **data.schema.to_dict(),
+        "initial_states": None if data.initial_states is None else data.initial_states.tolist(),
+        "weighted": data.weights is not None,
+        "marked": data.begins is not None,
+    }
+    table = table.replace_schema_metadata({_KEY: json.dumps(described)})  # floats are read back to the bit
+    pq.write_table(table, path, row_group_size=_GROUP_ROWS)
+
+
+def completed(columns: Mapping[str, Any], metadata: Any, source: str) -> dict[str, Any]:
+    """Return the arguments, completed by the file's own description if no columns are named."""
+    described = (metadata or {}).get(_KEY.encode())
+    if described is None or columns.get("states") is not None or columns.get("actions") is not None:
+        return dict(columns)
+    try:
+        known: dict[str, Any] = json.loads(described)
+        own = {
+            "states": [str(name) for name in known["states"]],
+            "actions": [str(name) for name in known["actions"]],
+            "angles": {name: float(period) for name, period in known["angles"].items()},
+            "units": dict(known["units"]),
+            "bounds": {name: (float(low), float(high)) for name, (low, high) in known["bounds"].items()},
+            "reward": known.get("reward") or "reward",
+            "derived": {name: Derived(*one) for name, one in known.get("derived", {}).items()},
+            "exogenous": dict(known.get("exogenous", {})),
+            "interval": known.get("interval"),
+            "hold": dict(known.get("hold", {})),
+            "levels": {name: tuple(map(float, one)) for name, one in known.get("levels", {}).items()},
+            "initial_states": known["initial_states"],
+            "weight": "weight" if known.get("weighted") else None,
+            "begins": "begins" if known.get("marked") else None,
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{source}: the description stored under {_KEY!r} is damaged ({error}); name the columns yourself"
+        ) from error
+    absent = (None, False) if columns.get("reward") is False else (None,)
+    return own | {name: value for name, value in columns.items() if value not in absent}
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """Columns of files.
-
-    Attributes:
-        table: Columns by name.
-        roles: Which column is which.
-        settings: Of the reader.
-        part: Which rows they are.
-        source: The name of the files in errors.
-    """
+    """Columns of files by name, their roles, the settings of the reader, and which rows they are."""
 
     table: Table
     roles: Roles
     settings: Settings
     part: Part
-    source: str
+    source: Source
+    start: int | None
 
 
 def _load(
@@ -114,32 +148,35 @@ def _load(
 ) -> _Loaded:
     """Read the needed columns, and one more."""
     pa, ds = extra("pyarrow"), extra("pyarrow.dataset")
-    place, source = _place(path)
+    if isinstance(path, str | os.PathLike) and Path(path).is_dir():
+        place: Any = str(path)
+        source = str(path)
+    else:
+        files = find_files(path, (".parquet", ".pq"))
+        place, source = [str(file) for file in files], source_name(path, files)
     try:
         dataset = ds.dataset(place, format="parquet", partitioning="hive")
         given, settings = split_arguments(completed(columns, dataset.schema.metadata, source), Columns)
         roles = resolve_columns(dataset.schema.names, source, **given)
         fragments = list(dataset.get_fragments())
-        sizes = _group_sizes(fragments, roles)
-        chosen = Part.of(sizes, part, source)
+        chosen = Part.of(_group_sizes(fragments, roles), part, source)
         source = source if part is None else f"{source}, part {part[0]} of {part[1]}"
-        check_declared(source, chosen.rows, len(roles.needed))
-        stored = _stored(fragments) * chosen.rows // sum(map(sum, sizes))
-        check_runs(source, chosen.rows, len(roles.needed), stored)
         subset = [fragments[file].subset(row_group_ids=groups) for file, groups in chosen.groups]
         selection = ds.FileSystemDataset(subset, dataset.schema, dataset.format, dataset.filesystem)
         names = roles.needed if more is None else tuple(dict.fromkeys((*roles.needed, more)))
-        table = _read(selection, names, chosen, source)
+        # Read-ahead and pools would hold the file in memory beside the numbers.
+        table = selection.to_table(
+            columns=list(names), batch_readahead=1, fragment_readahead=1, use_threads=False
+        )
+        if len(table) != chosen.declared:
+            raise DataError(f"{source} declares {chosen.declared} rows, holds {len(table)}; write it again")
+        read: Table = {}
+        for name in names:
+            read[name] = plain_column(table.column(name).slice(chosen.skipped, chosen.rows), name, source)
+            table = table.drop_columns([name])
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{source} cannot be read as Parquet ({error}); write it again") from error
-    return _Loaded(table, roles, settings, chosen, source)
-
-
-def write_parquet(data: Transitions, path: str | os.PathLike[str]) -> None:
-    """Write the columns of `to_dataframe`, the schema and the declared starts into one file."""
-    pa, pq = extra("pyarrow"), extra("pyarrow.parquet")
-    table = pa.table({name: np.ascontiguousarray(values) for name, values in named_columns(data).items()})
-    pq.write_table(table.replace_schema_metadata({KEY: dump(data)}), path, row_group_size=_BATCH_ROWS)
+    return _Loaded(read, roles, settings, chosen, Source(source), None if part is None else chosen.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +218,6 @@ class Part:
         if count > total:
             raise DataError(f"{source} has {total} rows, too few for {count} parts; use at most {total}")
         first, end = total * number // count, total * (number + 1) // count
-
         position, skipped, declared = 0, 0, 0
         groups: dict[int, list[int]] = {}
         starts = []
@@ -198,112 +234,38 @@ class Part:
         return cls(first, end - first, chosen, declared, skipped, tuple(dict.fromkeys(starts)))
 
 
-def _place(path: Paths) -> tuple[str | list[str], str]:
-    """Return a folder or the files as pyarrow takes them, and their name in errors."""
-    if isinstance(path, str | os.PathLike) and Path(path).is_dir():
-        return str(path), str(path)
-    files = find_files(path, (".parquet", ".pq"))
-    place = str(files[0]) if len(files) == 1 else [str(file) for file in files]
-    return place, source_name(path, files)
-
-
-def completed(columns: Mapping[str, Any], metadata: Any, source: str) -> dict[str, Any]:
-    """Return the arguments, completed by the file's own description if no columns are named."""
-    described = (metadata or {}).get(KEY.encode())
-    if described is None or columns.get("states") is not None or columns.get("actions") is not None:
-        return dict(columns)
-    known = load(described, source)
-    del known["connected"]
-    given = {name: value for name, value in columns.items() if (name, value) != ("reward", False)}
-    return complete({**known, "reward": known["reward"] or "reward"}, given)
-
-
 def _group_sizes(fragments: Sequence[Any], roles: Roles) -> list[list[int]]:
-    """Return the rows of every row group of every file; they must add up to its declared rows."""
+    """Return the rows of every row group of every file, each of which has the needed columns."""
     import pyarrow.dataset as ds
 
     sizes = []
     for fragment in fragments:
         footer = fragment.metadata
-        known = [*fragment.physical_schema.names, *ds.get_partition_keys(fragment.partition_expression)]
-        missing = [name for name in roles.needed if name not in known]
-        if missing:
+        known = {*fragment.physical_schema.names, *ds.get_partition_keys(fragment.partition_expression)}
+        if missing := [name for name in roles.needed if name not in known]:
             raise DataError(f"{fragment.path}: there is no column {missing[0]!r}, which other files have")
-        groups = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
-        if sum(groups) != footer.num_rows or min(groups, default=0) < 0:
-            raise DataError(
-                f"{fragment.path} declares {footer.num_rows} rows, its parts {sum(groups)}; write it again"
-            )
-        sizes.append(groups)
+        sizes.append([footer.row_group(k).num_rows for k in range(footer.num_row_groups)])
     return sizes
 
 
-def _stored(fragments: Sequence[Any]) -> int:
-    """Return the bytes of files, as the file system has them."""
-    return sum(fragment.filesystem.get_file_info(fragment.path).size for fragment in fragments)
-
-
-def _read(dataset: Any, names: Sequence[str], part: Part, source: str) -> Table:
-    """Read columns batch by batch into arrays of the declared length."""
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
-    # Read-ahead, buffers and pools would hold the file in memory beside the numbers.
-    batches = dataset.to_batches(
-        columns=list(names),
-        batch_size=_BATCH_ROWS,
-        batch_readahead=1,
-        fragment_readahead=1,
-        use_threads=False,
-        fragment_scan_options=ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
-        memory_pool=pa.system_memory_pool(),
-    )
-    table: Table = {}
-    seen = filled = 0
-    for whole in batches:
-        if seen + whole.num_rows > part.declared:
-            raise DataError(f"{source} holds more rows than the {part.declared} it declares; write it again")
-        before = min(max(0, part.skipped - seen), whole.num_rows)
-        batch = whole.slice(before, part.rows - filled)
-        seen += whole.num_rows
-        for name in names:
-            values = plain_column(batch.column(name), name, source)
-            if name not in table:
-                table[name] = np.empty(part.rows, dtype=values.dtype)  # untouched memory costs nothing yet
-            elif table[name].dtype != values.dtype:
-                table[name] = table[name].astype(np.promote_types(table[name].dtype, values.dtype))
-            table[name][filled : filled + len(values)] = values
-        filled += batch.num_rows
-        if filled == part.rows < part.declared:
-            break  # the rest of the group belongs to the next part
-    if filled != part.rows:
-        raise DataError(f"{source} declares {part.rows} rows but holds {filled}; write it again")
-    return table
-
-
-def plain_column(column: Any, name: str, source: str) -> npt.NDArray[Any]:
-    """Return one batch of a column as numpy: numbers, flags, times or text."""
+def plain_column(column: Any, name: str, source: str) -> Array:
+    """Return a column of Arrow as numpy: numbers, flags, times or text."""
     import pyarrow as pa
 
+    if pa.types.is_dictionary(column.type):
+        text = not pa.types.is_primitive(column.type.value_type)
+        values = [one.dictionary.cast(pa.string()) if text else one.dictionary for one in column.chunks]
+        pairs = zip(values, column.chunks, strict=True)
+        column = pa.chunked_array([one.take(chunk.indices) for one, chunk in pairs])
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        values = column.dictionary.cast(pa.string()) if _is_text(kind) else column.dictionary
-        column = values.take(column.indices)
     if pa.types.is_decimal(kind):
         column = column.cast(pa.string()).cast(pa.float64())  # straight to float64 would round twice
-    elif _is_text(kind):
-        column = column.cast(pa.string())
     elif pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise DataError(f"{source}: column {name!r} holds {kind}; a column must hold one number per row")
     elif pa.types.is_null(kind):
         column = column.cast(pa.float64())
     elif pa.types.is_boolean(kind) and column.null_count:
         column = column.cast(pa.int8()).cast(pa.float64())
-    return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    elif not (pa.types.is_primitive(kind) or pa.types.is_boolean(kind)):
+        column = column.cast(pa.string())
+    return np.asarray(column.to_numpy())
