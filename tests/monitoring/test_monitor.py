@@ -3,6 +3,8 @@
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -16,11 +18,9 @@ from nopg.cli._app import app
 from nopg.cli._controllers import EXIT_CODES
 from nopg.cli._log import settings_like
 from nopg.errors import ArgumentError, DataError
-from nopg.monitoring import Change, Monitor, ReturnCheck, Status, write_page
-from nopg.monitoring._cause import likely_causes
-from nopg.monitoring._operating_region import OperatingRegion
-from nopg.monitoring._status import judge
-from nopg.monitoring._table import Table
+from nopg.monitoring import Change, Monitor, OperatingRegion, ReturnCheck, Status, write_page
+from nopg.monitoring._run import Rows
+from nopg.monitoring._status import judge, likely_causes
 from nopg.training import TrainingResult
 
 
@@ -89,7 +89,7 @@ def test_states_outside_the_log_are_told_from_a_changed_plant(monitor: Monitor) 
     status = monitor.watch(run_lqr(monitor.result.policy, rows=200, seed=5, spread=40.0))
     assert status.change is None
     assert status.verdict != "ok"
-    assert any("log has no data" in reason or "predicted range" in reason for reason in status.reasons)
+    assert any("outside the log" in reason or "predicted range" in reason for reason in status.reasons)
 
 
 def test_another_controller_is_recognised_and_compared(monitor: Monitor) -> None:
@@ -155,7 +155,7 @@ def test_a_change_reads_as_an_engineer_would_say_it() -> None:
         Change("gain", "valve", -1.5, 1, 2).words,
     ]
     assert words == [
-        "the sensor of level reads 0.5 cm too low",
+        "level is measured 0.5 cm too low",
         "level comes out 0.5 higher after each step than predicted",
         "level scatters 2 times as much around its prediction as in the log",
         "valve acts the other way round",
@@ -166,17 +166,8 @@ def causes_of(z: np.ndarray) -> Change:
     shifts = np.concatenate([np.broadcast_to(np.eye(2), (len(z), 2, 2)), np.zeros((len(z), 2, 2))], axis=1)
     one = np.ones(2)
     schema = nopg.Schema(("level",), ("valve",))
-    return likely_causes(
-        z,
-        shifts,
-        np.ones_like(z),
-        usual=one,
-        typical=0.6745 * one,
-        names=("level", "reward"),
-        schema=schema,
-        since=1,
-        found=2,
-    )[0]
+    scorer: Any = SimpleNamespace(usual=one, typical=0.6745 * one, names=("level", "reward"))
+    return likely_causes(z, shifts, np.ones_like(z), scorer=scorer, schema=schema, since=1, found=2)[0]
 
 
 def test_a_few_wild_rows_of_one_column_do_not_hide_the_offset_of_another() -> None:
@@ -194,13 +185,13 @@ def test_errors_that_grow_without_a_direction_are_noise() -> None:
 
 
 def test_a_run_is_cut_into_stretches_where_it_was_interrupted() -> None:
-    run = Table()
+    run = Rows()
     run.append(linked=np.array([False, True, True, True, True, False, True]))
-    assert run.stretches(3).tolist() == [[0, 3], [3, 5], [5, 7]]
+    assert run.stretches(3) == [(0, 3), (3, 5), (5, 7)]
 
 
 def test_a_long_run_keeps_its_later_half() -> None:
-    run = Table()
+    run = Rows()
     run.append(x=np.arange(100_001.0))
     run.append(x=np.array([-1.0]))
     assert (len(run), run.dropped) == (50_002, 50_000)

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from monitoring.feedback_runs import GAIN, feedback_run, trained_on_feedback
+from monitoring.feedback_runs import GAIN, feedback_run, fitted_to_feedback
 from nopg import LocalModel, Transitions
 from nopg.monitoring import Monitor, Status
-from nopg.monitoring._scores import Scorer
-from nopg.monitoring._slope_errors import SlopeErrors
+from nopg.monitoring._scores import Scorer, SlopeErrors
 
 
 @cache
 def monitor_of(dither: float, bend: float = 0.0) -> Monitor:
-    return Monitor(trained_on_feedback(dither, bend=bend), shadow=False)
+    return Monitor(fitted_to_feedback(dither, bend=bend), shadow=False)
 
 
 def watched(monitor: Monitor, seed: int, *, rows: int = 500, **run: float) -> Status:
@@ -47,7 +46,7 @@ def test_rows_with_such_actions_count_as_outside_the_log() -> None:
     assert status.operating_region is not None
     assert status.operating_region.outside > 0.8
     assert status.verdict == "retrain"
-    assert "other actions than those that followed such states in the log" in status.reasons[0]
+    assert "other actions than those that followed them" in status.reasons[0]
 
 
 def test_rows_with_the_actions_of_the_feedback_are_tested() -> None:

@@ -8,26 +8,21 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from nopg._typing import ArrayLike, BoolArray, FloatArray, as_tensor
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
-from nopg.monitoring._cause import Change, likely_causes
 from nopg.monitoring._detector import Detector
-from nopg.monitoring._operating_region import OperatingRegion, PredictedStates
-from nopg.monitoring._returns import ReturnCheck, check_return
+from nopg.monitoring._run import RECENT, OperatingRegion, PredictedStates, ReturnCheck, Rows, check_return
 from nopg.monitoring._scores import LAGS, Row, Scorer
-from nopg.monitoring._status import Shadow, Status, judge
-from nopg.monitoring._table import Table
+from nopg.monitoring._status import Change, Shadow, Status, judge, likely_causes
 from nopg.policies import Policy
 from nopg.training import TrainingResult, load
 
-# Recent rows in which actions are compared, rows after a change from which its cause is read, rows taken at
-# once, rows from which a controller is imitated.
-_RECENT, _CAUSE_ROWS, _AT_ONCE, _IMITATED = 200, 500, 1_000, 5_000
+# Rows after a change that tell its cause, rows taken at once, rows from which a controller is imitated.
+_CAUSE_ROWS, _AT_ONCE, _IMITATED = 500, 1_000, 5_000
 # Actions farther from the controller's, in standard deviations of the logged ones, are another controller's.
 _OTHER_ACTIONS = 0.01
 _LARGEST_LOG = 700.0
@@ -46,12 +41,9 @@ class Monitor:
     added up over all possible times of the change by the statistic of Shiryaev and Roberts.
 
     **False alarms.** An unchanged plant raises an alarm within n steps with probability at most
-    n·false_alarms/horizon, by Doob's inequality. This rests on one condition: given the past, the rank of an
-    error, after an allowance is taken off, has a mean of at most zero in either direction. It holds where
-    scores of the run and of held-out rows are exchangeable. The allowance is for what differs: ¾ of the
-    standard error of the prediction at the place, the bias that neighbouring held-out rows share, and two
-    standard errors of the held-out mean. Rows outside the log are not tested. The rate that was measured is
-    in `studies/pages/monitor.md`. The checks of the states and of the return have no such bound.
+    n·false_alarms/horizon, by Doob's inequality, if, given the past, the rank of an error has a mean of at
+    most zero in either direction after an allowance for the error of the model. Where the model is wrong by
+    more, alarms are more frequent; the guide gives measured rates. Rows outside the log are not tested.
 
     Args:
         result: A trained controller with its data, or the path of one that was saved.
@@ -101,10 +93,9 @@ class Monitor:
         """Forget the run, for instance after a repair."""
         units = self._model.state_space.units.numpy()
         self._detector = Detector(len(self._scorer.columns), self._model.num_actions, units)
-        self._run, self.step = Table(), 0
-        self._log_evidence = -math.inf
+        self._run, self.step, self._log_evidence = Rows(), 0, -math.inf
         self._alarm: tuple[int, int] | None = None
-        self._earned: tuple[int, ReturnCheck | None] | None = None
+        self._checked: tuple[int, ReturnCheck | None] | None = None
 
     def update(
         self,
@@ -148,11 +139,8 @@ class Monitor:
         linked = data.continues.numpy()
         for some in torch.arange(len(data)).split(_AT_ONCE):
             rows = data.take(some)
-            self._take(
-                (rows.states, rows.actions, rows.rewards, rows.next_states),
-                linked[some.numpy()],
-                rows.terminated.numpy(),
-            )
+            columns = (rows.states, rows.actions, rows.rewards, rows.next_states)
+            self._take(columns, linked[some.numpy()], rows.terminated.numpy())
         return self.status
 
     @property
@@ -165,9 +153,8 @@ class Monitor:
         """Whether another controller acts: as given, else whether most recent actions are another's."""
         if self._declared_shadow is not None or not len(self._run):
             return bool(self._declared_shadow)
-        apart = np.abs(self._run["controller"] - self._run["actions"])[-_RECENT:]
         units = self._model.rows.space.units[self._model.num_states :].numpy()
-        return bool(((apart / units).max(axis=1) > _OTHER_ACTIONS).mean() > 0.5)
+        return bool(((self._apart() / units).max(axis=1) > _OTHER_ACTIONS).mean() > 0.5)
 
     def history(self) -> dict[str, FloatArray]:
         """Return the rows by name: `step`, `evidence`, `unknown`, then measured and predicted columns.
@@ -199,9 +186,12 @@ class Monitor:
             next_states=rows[3].numpy(),
             terminated=terminated,
             linked=linked,
-            controller=self._controller(rows[0]),
+            controller=np.asarray(self._law.mode(self.schema.encode(rows[0])).numpy()),
             evidence=np.zeros(m),
-            **scores.columns(),
+            **{
+                name: getattr(scores, name)
+                for name in ("predicted", "unknown", "outside", "scale", "z", "shifts")
+            },
         )
         with_before = slice(-m - LAGS, None)
         r, shifts = (
@@ -224,11 +214,11 @@ class Monitor:
     def _status(self, *, returns: bool, fresh: bool = False) -> Status:
         causes, shadow = self._causes(), self._compare(fresh) if self.shadow else None
         since = max(self._alarm[0] - 1 - self._run.dropped, 0) if self._alarm else 0
-        if returns and (self._earned is None or fresh or self.step >= self._earned[0] + _RETURNS_EVERY):
-            self._earned = (self.step, check_return(self._evaluator, self._acting, self._run, since))
-        earned = self._earned[1] if returns and self._earned else None
-        where = OperatingRegion.of(self._run, None if shadow else self._predicted)
-        verdict, reasons = judge(causes, where, earned, shadow=shadow is not None)
+        if returns and (self._checked is None or fresh or self.step >= self._checked[0] + _RETURNS_EVERY):
+            self._checked = (self.step, check_return(self._evaluator, self._acting, self._run, since))
+        checked = self._checked[1] if returns and self._checked else None
+        region = OperatingRegion.of(self._run, None if shadow else self._predicted)
+        verdict, reasons = judge(causes, region, checked, shadow=shadow is not None)
         return Status(
             step=self.step,
             verdict=verdict,
@@ -237,8 +227,8 @@ class Monitor:
             threshold=self.threshold,
             change=causes[0] if causes else None,
             others=causes[1:],
-            operating_region=where,
-            return_check=earned,
+            operating_region=region,
+            return_check=checked,
             shadow=shadow,
         )
 
@@ -251,15 +241,7 @@ class Monitor:
         inside = ~self._run["outside"][rows]
         z, shifts, scale = (self._run[name][rows][inside] for name in ("z", "shifts", "scale"))
         return likely_causes(
-            z,
-            shifts,
-            scale,
-            usual=self._scorer.usual,
-            typical=self._scorer.typical,
-            names=self._scorer.names,
-            schema=self.schema,
-            since=since,
-            found=found,
+            z, shifts, scale, scorer=self._scorer, schema=self.schema, since=since, found=found
         )
 
     @property
@@ -267,25 +249,24 @@ class Monitor:
         """The controller that acts; another one is imitated by the nearest rows of the run."""
         if not self.shadow:
             return self._law
-        s, a, after, r = (
-            torch.as_tensor(self._run[name][-_IMITATED:])
-            for name in ("states", "actions", "next_states", "rewards")
-        )
+        names = ("states", "actions", "rewards", "next_states")
+        rows = (torch.as_tensor(self._run[name][-_IMITATED:]) for name in names)
+        s, a, r, after = rows
         flags = torch.zeros(len(s), dtype=torch.bool)
         data = Transitions(s, a, r, after, flags, flags, self.schema)
         return LoggedBehavior(data, self._evaluator.problem.state_widths)
 
+    def _apart(self) -> FloatArray:
+        """Return how far recent actions are from the controller's, shape (m, d_a)."""
+        return np.asarray(np.abs(self._run["controller"] - self._run["actions"])[-RECENT:])
+
     def _compare(self, returns: bool) -> Shadow:
         """Return how far the controller is from the one that acts."""
-        apart = np.abs(self._run["controller"] - self._run["actions"])[-_RECENT:].mean(axis=0)
-        difference = dict(zip(self.schema.actions, apart.tolist(), strict=True))
+        difference = dict(zip(self.schema.actions, self._apart().mean(axis=0).tolist(), strict=True))
         laws = (self._law, self._acting) if returns else ()
         found = [check_return(self._evaluator, law, self._run) for law in laws]
         predicted = [None if one is None else one.predicted for one in found] or [None, None]
         return Shadow(difference, *predicted)
-
-    def _controller(self, states: Tensor) -> FloatArray:
-        return np.asarray(self._law.mode(self.schema.encode(states)).numpy())
 
     @cached_property
     def _predicted(self) -> PredictedStates:

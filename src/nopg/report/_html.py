@@ -40,7 +40,6 @@ def _environment() -> Environment:
         "share": share_of,
         "count": count_of,
         "steps": steps_text,
-        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}.",
         "dashes": lambda text: text.replace("-", "−"),
     }
     return found
