@@ -119,7 +119,7 @@ def test_importing_the_package_loads_no_optional_dependency() -> None:
     script = (
         "import sys, nopg; [getattr(nopg, name) for name in nopg.__all__]; "
         "extras = {'d3rlpy', 'gymnasium', 'h5py', 'matplotlib', 'minari', 'mujoco', 'pandas'}; "
-        "extras |= {'onnx', 'onnxruntime', 'onnxscript', 'pyarrow', 'safetensors'}; "
+        "extras |= {'onnx', 'onnxruntime', 'pyarrow', 'safetensors'}; "
         "extras |= {'stable_baselines3'}; "
         "print(sorted(extras & set(sys.modules)), 'torch' in sys.modules)"
     )

@@ -167,6 +167,8 @@ class StateStream:
                 got = "no numbers" if part is None else f"shape {part.shape}"
                 raise ArgumentError(f"{name} of a memory has {got}; this stream needs {own[name].shape}")
         parts = {name: np.array(part) for name, part in found.items()}
+        if not ((parts["age"] >= 0) & np.isfinite(parts["age"])).all():  # NaN included
+            raise ArgumentError(f"age of a memory is {values['age']!r}; give numbers of steps")
         self._times = parts.pop("time")
         self._memory, self._recorded = Memory(**parts), True
 

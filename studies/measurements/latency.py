@@ -19,7 +19,7 @@ import torch
 from nopg import Bandwidths, PaperModel, TrainingConfig
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.deploy import GuardedController, load, to_c, to_onnx
+from nopg.deploy import GuardedController, GuardRules, RuntimeController, load, to_c, to_onnx
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.policies import LinearPolicy
 from nopg.training import Controller, TrainingResult, optimize
@@ -71,12 +71,13 @@ def _cases() -> Iterator[tuple[str, TrainingResult]]:
     yield f"{_STATES} columns, 5000 rows, network", _trained(_many_columns(5_000))
 
 
-def _onnx(result: TrainingResult, dtype: Any, observation: np.ndarray[Any, Any], folder: Path) -> _Call:
+def _onnx(robot: RuntimeController, dtype: Any, observation: np.ndarray[Any, Any], folder: Path) -> _Call:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    path = to_onnx(result, folder / f"{dtype}.onnx", dtype=dtype).path
+    path = folder / f"{dtype}.onnx"
+    to_onnx(robot, path, dtype=dtype)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     given = {"observation": observation[None].astype(dtype)}
     return lambda: session.run(None, given)
@@ -84,7 +85,7 @@ def _onnx(result: TrainingResult, dtype: Any, observation: np.ndarray[Any, Any],
 
 def _in_c(guard: GuardedController, observation: np.ndarray[Any, Any], folder: Path) -> _Call:
     """Return a step of the guard in C, compiled by gcc -O2, through ctypes."""
-    source, built = to_c(guard, folder / "control.c").source, folder / "control.so"
+    source, built = to_c(guard, folder / "control.c"), folder / "control.so"
     command = ["gcc", "-std=c99", "-O2", "-shared", "-fPIC", str(source), "-o", str(built), "-lm"]
     subprocess.run(command, check=True)
     library = ctypes.CDLL(str(built))
@@ -110,7 +111,7 @@ def _sections(folder: Path) -> dict[str, int]:
 def _calls(result: TrainingResult, folder: Path) -> dict[str, _Call]:
     observation = result.start_support.states[0].numpy()
     robot = load(result.save(folder / "saved", data=False))
-    guard = GuardedController(robot, most_unknown=1.0)
+    guard = GuardedController(robot, rules=GuardRules(most_unknown=1.0))
 
     def everything() -> object:
         return result.policy(observation), result.unknown_at(observation[None])
@@ -120,8 +121,8 @@ def _calls(result: TrainingResult, folder: Path) -> dict[str, _Call]:
         "numpy, action": lambda: robot(observation),
         "torch, all": everything,
         "numpy, all": lambda: guard.act(observation),
-        "onnx float64, all": _onnx(result, "float64", observation, folder),
-        "onnx float32, all": _onnx(result, "float32", observation, folder),
+        "onnx float64, all": _onnx(robot, "float64", observation, folder),
+        "onnx float32, all": _onnx(robot, "float32", observation, folder),
         "C, all": _in_c(guard, observation, folder),
     }
 

@@ -10,6 +10,12 @@ import numpy.typing as npt
 from nopg._columns import Columns
 from nopg._support import LOG_ODDS_INSIDE, LOG_ODDS_SLOPE, ChartSupport, Support
 
+AWKWARD_NAMES = (
+    "Höhe des Behälters", 'a "quoted" \'name\'', "a */ int x; /*", "b\n#error", "c??/", "d\\",
+    "<script>&amp;", "bell \x07 and \x00", "x" * 200, "lone \udc80", "€ 圧力", "]]>", "%s {0} $name",
+)  # fmt: skip
+"""Names of columns that some plant has, or that an enemy would choose."""
+
 
 def known_around(columns: Columns, place: npt.ArrayLike, radius: float) -> Support:
     """Return a support with one chart at a state; actions do not count."""

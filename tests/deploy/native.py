@@ -2,51 +2,63 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from deploy.stream_cases import derived_log
+from deploy.stream_cases import derived_log, faulty_stream
 from nopg.bundles import SavedController
-from nopg.deploy import GuardedController, GuardRules, RuntimeController
-from nopg.deploy._c99 import to_c
-from nopg.deploy._control_program import FALLBACK, LAST_RESORT, LEARNED, NO_ACTION
+from nopg.deploy import GuardedController, GuardRules, RuntimeController, to_c
 from nopg.errors import NoActionError
 from nopg.models import LocalModel
 from nopg.policies import MLPPolicy
 
 Numbers = npt.NDArray[np.float64]
 
+LEARNED, FALLBACK, LAST_RESORT, NO_ACTION = range(4)
 STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 NEEDS_COMPILER = "no C compiler: gcc and clang are missing"
 
-_ACCESS = """
+_MAIN = """
 #include "control.h"
-#include <stddef.h>
-size_t memory_size(void);
-double unknown_of(const control_memory *memory);
-size_t memory_size(void) { return sizeof(control_memory); }
-double unknown_of(const control_memory *memory) { return memory->unknown; }
-void step_many(int count, const double *measured, int *status, double *actions, double *reported);
-void step_many(int count, const double *measured, int *status, double *actions, double *reported)
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { M = CONTROL_MEASURED, A = CONTROL_ACTIONS };
+
+int main(void)
 {
-    control_memory memory;
-    for (int i = 0; i < count; i++) {
-        control_init(&memory);
-        status[i] = control_step(&memory, &measured[i * CONTROL_MEASURED], NULL, NULL, 0.0, 0.0,
-            &actions[i * CONTROL_ACTIONS]);
-        reported[i] = memory.unknown;
+    control_memory *memory = malloc(sizeof *memory);
+    double row[5 + M + A + A], found[2 + A];
+    if (memory == NULL) {
+        return 1;
     }
+    control_init(memory);
+    while (fread(row, sizeof row, 1, stdin) == 1) {
+        const double *applied = (row[1] > 0.0) ? &row[5 + M] : NULL;
+        const double *fallback = (row[2] > 0.0) ? &row[5 + M + A] : NULL;
+        if (row[0] > 0.0) {
+            control_init(memory);
+        }
+        for (int i = 0; i < A; i++) {
+            found[2 + i] = NAN;
+        }
+        found[0] = control_step(memory, &row[5], applied, fallback, row[3], row[4], &found[2]);
+        found[1] = memory->unknown;
+        (void)fwrite(found, sizeof found, 1, stdout);
+    }
+    free(memory);
+    return 0;
 }
 """
 
@@ -72,49 +84,44 @@ class Inputs:
     now: float | None = None
 
 
-class Stepper(Protocol):
-    """A controller that was exported."""
-
-    def step(self, inputs: Inputs) -> Outcome:
-        """Return what a step does."""
-
-
 class InC:
-    """A guarded controller, exported to C and compiled into a folder."""
+    """A guarded controller, exported to C and compiled into a folder with sanitizers."""
 
     def __init__(self, guard: GuardedController, folder: Path, compiler: str = COMPILERS[0]) -> None:
-        source = to_c(guard, folder / "control.c").source
-        (folder / "access.c").write_text(_ACCESS)
-        built = folder / "control.so"
-        command = [compiler, *STRICT, "-shared", "-fPIC", str(source), str(folder / "access.c"), "-lm"]
-        subprocess.run([*command, "-o", str(built)], check=True, capture_output=True, text=True)
-        self.library = ctypes.CDLL(str(built))
-        self.library.memory_size.restype = ctypes.c_size_t
-        self.library.unknown_of.restype = ctypes.c_double
-        self.memory = ctypes.create_string_buffer(self.library.memory_size())
-        self.count = len(guard.controller.columns.actions)
+        source, main, self.built = to_c(guard, folder / "control.c"), folder / "main.c", folder / "control"
+        main.write_text(_MAIN)
+        command = [compiler, *STRICT, *SANITIZED, str(source), str(main), "-lm", "-o", str(self.built)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        self.actions = len(guard.low)
 
-    def step(self, inputs: Inputs) -> Outcome:
-        if inputs.reset:
-            self.library.control_init(self.memory)
-        action = np.full(self.count, np.nan)
-        times = [ctypes.c_double(np.nan if one is None else one) for one in (inputs.time, inputs.now)]
-        parts = [_pointer(one) for one in (inputs.measured, inputs.applied, inputs.fallback)]
-        status = self.library.control_step(self.memory, *parts, *times, _pointer(action))
-        return Outcome(status, action, self.library.unknown_of(self.memory))
+    def run(self, steps: Sequence[Inputs]) -> list[Outcome]:
+        """Return what the steps do, one after the other."""
+        none = np.full(self.actions, np.nan)
+        rows = [
+            np.concatenate(
+                [
+                    [one.reset, one.applied is not None, one.fallback is not None],
+                    [np.nan if time is None else time for time in (one.time, one.now)],
+                    one.measured,
+                    none if one.applied is None else one.applied,
+                    none if one.fallback is None else one.fallback,
+                ]
+            )
+            for one in steps
+        ]
+        given = np.array(rows, dtype=np.float64).tobytes()
+        done = subprocess.run([str(self.built)], input=given, check=False, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()[:3000]
+        found = np.frombuffer(done.stdout).reshape(len(steps), -1)
+        return [Outcome(int(row[0]), row[2:], float(row[1])) for row in found]
 
     def step_many(self, measured: Numbers) -> tuple[npt.NDArray[np.int32], Numbers, Numbers]:
         """Return status, actions and unknown share at each of many first steps."""
-        rows = np.ascontiguousarray(measured)
-        status, actions = np.zeros(len(rows), dtype=np.int32), np.full((len(rows), self.count), np.nan)
-        reported = np.zeros(len(rows))
-        parts = [one.ctypes.data_as(ctypes.c_void_p) for one in (rows, status, actions, reported)]
-        self.library.step_many(len(rows), *parts)
-        return status, actions, reported
-
-
-def _pointer(values: Numbers | None) -> ctypes.c_void_p | None:
-    return None if values is None else values.ctypes.data_as(ctypes.c_void_p)
+        found = self.run([Inputs(row, time=0.0, reset=True) for row in measured])
+        status = np.array([one.status for one in found], dtype=np.int32)
+        actions, unknown = np.array([one.action for one in found]), np.array([one.unknown for one in found])
+        return status, actions, unknown
 
 
 class InNumpy(GuardedController):
@@ -123,21 +130,19 @@ class InNumpy(GuardedController):
     def __init__(self, guard: GuardedController) -> None:
         self.given: Numbers | None = None
         self.unknown = 0.0
-        super().__init__(
-            guard.controller,
-            fallback=self._given,
-            most_unknown=guard.most_unknown,
-            max_change=guard.max_change,
-            rules=guard.rules,
-        )
+        super().__init__(guard.controller, fallback=self._given, rules=guard.rules)
 
     def _given(self, observation: Numbers) -> Numbers:
-        return np.full(self._count, np.nan) if self.given is None else self.given
+        return np.full(len(self.low), np.nan) if self.given is None else self.given
 
     def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, Numbers | None]:
         found = super()._learned(state, allowed=allowed)
         self.unknown = found[0]
         return found
+
+    def run(self, steps: Sequence[Inputs]) -> list[Outcome]:
+        """Return what the steps do, one after the other."""
+        return [self.step(one) for one in steps]
 
     def step(self, inputs: Inputs) -> Outcome:
         self.given = inputs.fallback
@@ -146,7 +151,7 @@ class InNumpy(GuardedController):
         try:
             decision = self.act(inputs.measured, inputs.applied, inputs.time, inputs.now)
         except NoActionError:
-            return Outcome(NO_ACTION, np.full(self._count, np.nan), self.unknown)
+            return Outcome(NO_ACTION, np.full(len(self.low), np.nan), self.unknown)
         status = {"learned": LEARNED, "fallback": FALLBACK, "last resort": LAST_RESORT}[decision.source]
         return Outcome(status, decision.action, decision.unknown)
 
@@ -162,21 +167,10 @@ def with_memory(units: int = 50) -> RuntimeController:
     return RuntimeController(SavedController(data.schema, {"kind": "mlp"}, parameters, support, "here"))
 
 
-def faulty_inputs(
-    measured: Numbers, times: Numbers, resets: npt.NDArray[np.bool_], overridden: Numbers, *, seed: int = 0
-) -> list[Inputs]:
-    """Return the steps of a stream with faults, with a fallback at seven of ten of them."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for row, time, reset, other in zip(measured, times, resets, overridden, strict=True):
-        applied = None if np.isnan(other).any() else other
-        fallback = None if rng.random() < 0.3 else rng.uniform(-1.5, 1.5, len(other))
-        found.append(Inputs(row, applied, fallback, float(time), bool(reset)))
-    return found
-
-
 ALL_RULES = GuardRules(
+    most_unknown=0.6,
     return_unknown=0.4,
+    max_change=0.4,
     dwell=4,
     transfer=3,
     deadline=0.9,
@@ -186,23 +180,31 @@ ALL_RULES = GuardRules(
 """Every rule at work, for sampling intervals of about 0.5 s."""
 
 
-def with_sensor_faults(steps: Sequence[Inputs], *, seed: int = 0) -> list[Inputs]:
-    """Return steps in which values freeze, angles are absurd, clocks fail and measurements come late."""
-    rng = np.random.default_rng(seed)
+def faulty_inputs(count: int, *, times: Numbers | None = None) -> list[Inputs]:
+    """Return steps with missing, frozen and absurd values, gaps, failing clocks, resets and fallbacks."""
+    rng, feed = np.random.default_rng(0), faulty_stream(count, seed=6)
     found = list[Inputs]()
     frozen = 0
-    for one in steps:
-        fault, measured, time = rng.random(), one.measured, one.time
-        assert time is not None
+    for k, given in enumerate(feed.measured):
+        measured, fault, time = given, rng.random(), float((feed.times if times is None else times)[k])
         frozen = frozen - 1 if frozen else 7 * int(fault < 0.02)
         if frozen and found:
             measured = found[-1].measured
         elif fault > 0.99:
-            measured = np.array([measured[0], rng.choice([2e15, -2e15, np.inf])])
+            measured = np.array([measured[0], rng.choice([3e13, -5e14, 2e15, -1e300, np.inf])])
         if 0.03 < fault < 0.04 and found:
-            time = found[-1].time if fault < 0.035 else time - 5.0
-        now = (time or 0.0) + (2.0 if 0.05 < fault < 0.06 else 0.1)
-        found.append(replace(one, measured=measured, time=time, now=now if fault < 0.5 else None))
+            time = found[-1].time or 0.0 if fault < 0.035 else time - 5.0
+        applied = feed.overridden[k] if fault > 0.002 else np.array([np.nan, 0.1])
+        found.append(
+            Inputs(
+                measured,
+                None if np.isnan(applied).all() else applied,
+                None if rng.random() < 0.3 else rng.uniform(-1.5, 1.5, 2) * (np.inf if fault > 0.98 else 1.0),
+                None if 0.06 < fault < 0.062 else time,
+                bool(feed.resets[k]),
+                time + (2.0 if 0.05 < fault < 0.06 else 0.1) if fault < 0.5 else None,
+            )
+        )
     return found
 
 
@@ -221,24 +223,10 @@ class Comparison:
     worst: float
 
 
-def compared(exported: Stepper, reference: Stepper, steps: Sequence[Inputs]) -> Comparison:
-    """Return how far an export is from the guard of numpy."""
-    return difference([exported.step(one) for one in steps], [reference.step(one) for one in steps])
-
-
 def difference(found: Sequence[Outcome], wanted: Sequence[Outcome]) -> Comparison:
     """Return how far steps are from others."""
-    pairs = list(zip(found, wanted, strict=True))
-    same = all(
-        one.status == other.status and np.array_equal(np.isnan(one.action), np.isnan(other.action))
-        for one, other in pairs
-    )
-    worst = [
-        max(
-            float(np.nan_to_num(np.abs(one.action - other.action)).max()),
-            abs(one.unknown - other.unknown),
-        )
-        for one, other in pairs
-    ]
-    counts = np.bincount([other.status for _, other in pairs], minlength=4)
-    return Comparison(same, counts.tolist(), max(worst))
+    status = [[one.status for one in side] for side in (found, wanted)]
+    ours, theirs = (np.array([[*one.action, one.unknown] for one in side]) for side in (found, wanted))
+    same = status[0] == status[1] and np.array_equal(np.isnan(ours), np.isnan(theirs))
+    counts = np.bincount(status[1], minlength=4).tolist()
+    return Comparison(same, counts, float(np.nanmax(np.abs(ours - theirs))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +14,34 @@ import pytest
 from fmpy.fmi2 import FMU2Slave
 from fmpy.validation import validate_fmu
 
+from deploy.known_places import AWKWARD_NAMES
 from deploy.native import (
     ALL_RULES,
     COMPILERS,
+    NO_ACTION,
     STRICT,
     InNumpy,
     Inputs,
     Outcome,
-    compared,
+    difference,
     faulty_inputs,
     with_memory,
-    with_sensor_faults,
 )
-from deploy.stream_cases import INTERVAL, faulty_stream
+from deploy.stream_cases import INTERVAL
+from deploy.test_c import saved
 from nopg._columns import Columns
 from nopg.deploy import GuardedController, to_fmu
-from nopg.deploy import _fmu as module
-from nopg.deploy._control_program import NO_ACTION
 from nopg.errors import ArgumentError, ExportError
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is missing")
 
 TOLERANCE = 1e-12
-STEPS = 2_000
+STEPS = 10_000
 
 
 @pytest.fixture(scope="module")
 def guard() -> GuardedController:
-    return GuardedController(with_memory(), max_change=0.4, most_unknown=0.6, rules=ALL_RULES)
+    return GuardedController(with_memory(), rules=ALL_RULES)
 
 
 @pytest.fixture(scope="module")
@@ -113,15 +112,18 @@ def test_fmpy_finds_no_fault_in_the_archive(exported: Path) -> None:
     assert fmpy.supported_platforms(str(exported)) == ["c-code", "linux64"]
 
 
-def test_the_unit_and_numpy_agree_on_a_stream_with_gaps(unit: InFmu, guard: GuardedController) -> None:
-    feed = faulty_stream(STEPS)
+def test_the_unit_and_numpy_agree_on_a_stream_with_every_fault_of_a_simulator(
+    unit: InFmu, guard: GuardedController
+) -> None:
     # One step per sampling interval, with a pause of ten now and then.
     pauses = np.cumsum(np.random.default_rng(1).random(STEPS) < 0.01)
     times = INTERVAL * (np.arange(STEPS) + 10.0 * pauses)
-    steps = with_sensor_faults(faulty_inputs(feed.measured, times, feed.resets, feed.overridden))
-    steps = [replace(one, time=float(at), now=None) for one, at in zip(steps, times, strict=True)]
+    steps = [
+        Inputs(one.measured, one.applied, one.fallback, float(time), one.reset)
+        for one, time in zip(faulty_inputs(STEPS), times, strict=True)
+    ]
     reference = InNumpy(guard)
-    found = compared(unit, reference, steps)
+    found = difference([unit.step(one) for one in steps], reference.run(steps))
     assert found.same_decisions
     assert found.worst <= TOLERANCE
     assert min(found.counts[:3]) > 20
@@ -173,9 +175,22 @@ def test_exporting_twice_gives_the_same_bytes(
     assert to_fmu(guard, tmp_path / "plant.fmu").read_bytes() == exported.read_bytes()
 
 
-def test_two_variables_of_one_name_are_refused() -> None:
+def test_names_of_columns_are_readable_in_a_valid_description(tmp_path: Path) -> None:
+    columns = Columns(("level", *AWKWARD_NAMES), ("valve",), units={"level": "m³/h\x07", "valve": '"<'})
+    runtime = saved(columns, {"kind": "linear"}, gain=[[0.0] * (1 + len(AWKWARD_NAMES))])
+    path = to_fmu(GuardedController(runtime), tmp_path / "plant.fmu")
+    description = fmpy.read_model_description(str(path))
+    names = [one.name for one in description.modelVariables]
+    shown = [one.replace("\x07", "\\x07").replace("\x00", "\\x00") for one in AWKWARD_NAMES]
+    shown = [one.replace("\n", "\\n").replace("\udc80", "\\udc80") for one in shown]
+    assert names[: len(shown) + 1] == ["level", *shown]
+    assert [one.name for one in description.unitDefinitions] == ['"<', "m³/h\\x07"]
+
+
+def test_two_variables_of_one_name_are_refused(tmp_path: Path) -> None:
+    runtime = saved(Columns(("unknown",), ("valve",)), {"kind": "linear"}, gain=[[1.0]])
     with pytest.raises(ArgumentError, match="would be called 'unknown'"):
-        module.fmu_variables(Columns(("unknown",), ("valve",)))
+        to_fmu(GuardedController(runtime), tmp_path / "plant.fmu")
 
 
 def test_without_a_compiler_there_is_no_fmu(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deploy.test_guard_states import level_at, robot
+from deploy.test_guard import level_at, robot
 from nopg.deploy import GuardedController, GuardRules
-from nopg.deploy._guard_trace import Source
+from nopg.deploy._guard import Source
 
 Numbers = npt.NDArray[np.float64]
 DWELL, RATE = 7, 0.05
@@ -71,7 +71,7 @@ def faulty_steps(count: int, seed: int) -> Iterator[Step]:
 def run(count: int, rules: GuardRules, *, max_change: float | None) -> GuardedController:
     """Run a guard through faults, and check every step."""
     fallback = FaultyFallback()
-    guard = GuardedController(robot(), fallback=fallback, max_change=max_change, rules=rules)
+    guard = GuardedController(robot(), fallback=fallback, rules=replace(rules, max_change=max_change))
     last, source, since, handovers = np.array([0.5]), "start", 0, 0
     guard.reset(applied=last)
     for k, one in enumerate(faulty_steps(count, seed=3)):

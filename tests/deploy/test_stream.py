@@ -213,7 +213,7 @@ def test_a_guard_keeps_the_action_after_fallback_and_limits_in_its_memory(robot:
         asked.append(observation.tolist())
         return [0.9, 0.9]
 
-    guard = GuardedController(robot, fallback=fallback, max_change=0.1)
+    guard = GuardedController(robot, fallback=fallback, rules=GuardRules(max_change=0.1))
     guard.reset(applied=[0.0, 0.0])
     at = robot.columns.states.index("valve_lag1")
     first = guard.act([0.1, 0.2])
@@ -238,24 +238,24 @@ def test_the_unknown_share_of_a_decision_is_that_of_the_whole_state_and_its_acti
 
 
 def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: RuntimeController) -> None:
-    rules = GuardRules(dwell=2, return_unknown=1.0)
-    guard = GuardedController(robot, fallback=lambda _: [0.0, 0.0], most_unknown=1.0, rules=rules)
+    rules = GuardRules(dwell=2, most_unknown=1.0, return_unknown=1.0)
+    guard = GuardedController(robot, fallback=lambda _: [0.0, 0.0], rules=rules)
     guard.act([0.1, 0.2])
     sources = [guard.act([NAN, 0.2]).source for _ in range(4)]
     assert sources == ["learned", "learned", "fallback", "fallback"]
     assert guard.act([0.1, 0.2]).source == "learned"
-    alone = GuardedController(robot, most_unknown=1.0)
+    alone = GuardedController(robot, rules=GuardRules(most_unknown=1.0))
     with pytest.raises(NoActionError, match="no fallback"):
         alone.act([NAN, 0.2])
     assert alone.act([0.1, 0.2]).source == "learned"
 
 
 def test_a_guard_that_is_saved_and_loaded_continues(robot: RuntimeController) -> None:
-    one = GuardedController(robot, fallback=lambda observation: [0.0, 0.0], max_change=0.05)
+    one = GuardedController(robot, fallback=lambda _: [0.0, 0.0], rules=GuardRules(max_change=0.05))
     feed = faulty_stream(60)
     for measured, time in zip(feed.measured[:30], feed.times[:30], strict=True):
         one.act(measured, time=time)
-    other = GuardedController(robot, fallback=lambda observation: [0.0, 0.0], max_change=0.05)
+    other = GuardedController(robot, fallback=lambda _: [0.0, 0.0], rules=GuardRules(max_change=0.05))
     other.load_state_dict(one.state_dict())
     for measured, time in zip(feed.measured[30:], feed.times[30:], strict=True):
         assert one.act(measured, time=time).action.tolist() == other.act(measured, time=time).action.tolist()

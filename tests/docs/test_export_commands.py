@@ -71,12 +71,18 @@ def run(command: str, folder: Path) -> str:
 
 
 def test_the_program_acts_as_numpy_does(folder: Path, printed: dict[str, str]) -> None:
-    rules = GuardRules(return_unknown=0.1, dwell=20, transfer=3, frozen={"level": 100}, last_resort=[0.2])
+    rules = GuardRules(
+        most_unknown=0.4,
+        max_change=0.2,
+        return_unknown=0.1,
+        dwell=20,
+        transfer=3,
+        frozen={"level": 100},
+        last_resort=[0.2],
+    )
     guard = GuardedController(
         load(folder / "tank"),
         fallback=lambda observation: [0.5],
-        most_unknown=0.4,
-        max_change=0.2,
         rules=rules,
     )
     level = 0.3
@@ -93,6 +99,14 @@ def test_the_export_for_simulators_takes_the_same_file(folder: Path) -> None:
     (command,) = wanted
     run(command, folder)
     assert (folder / "tank.fmu").exists()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+def test_a_signature_is_made_and_verified(folder: Path) -> None:
+    (block,) = (one.text for one in code(PAGE) if one.kind == "indented" and "openssl" in one.text)
+    found = [run(command, folder) for command in block.splitlines()]
+    assert found[0].startswith(str(load(folder / "tank").saved.sha256))
+    assert "Verified Successfully" in found[-1]
 
 
 def test_without_a_library_it_needs_two_functions(printed: dict[str, str]) -> None:

@@ -10,8 +10,7 @@ import hashlib
 import json
 import math
 import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +46,8 @@ class Bundle:
     @cached_property
     def sha256(self) -> str:
         """Hash of the file, as `sha256sum` prints it: it identifies one saved controller."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def has(self, group: str) -> bool:
         """Return whether there is a group of this name."""
@@ -56,12 +56,21 @@ class Bundle:
     def document(self, group: str) -> Fields:
         """Return the JSON document of a group."""
         text = self.header.get(group, "").encode()
-        self._check(group, "document", hashlib.sha256(text))
+        self._check(group, "document", hashlib.sha256(text).hexdigest())
         return Fields.parse(text, f"{self.path}: {group}")
 
     def arrays(self, group: str) -> dict[str, Array]:
         """Return the arrays of a group."""
-        found = dict(self._read(group))
+        from safetensors import safe_open
+
+        try:
+            with safe_open(self.path, framework="numpy") as file:
+                names = [name for name in file.keys() if name.startswith(f"{group}/")]  # noqa: SIM118  no mapping
+                found = {name.removeprefix(f"{group}/"): np.asarray(file.get_tensor(name)) for name in names}
+        except Exception as error:  # a hostile header can raise any exception
+            raise self.refuse(group, f"holds no arrays ({error})") from None
+        if strange := [name for name, array in found.items() if array.dtype.name not in _DTYPES]:
+            raise self.refuse(group, f"holds {strange[0]} of a type that no controller has")
         self._check(group, "arrays", _hash(found))
         return found
 
@@ -69,23 +78,11 @@ class Bundle:
         """Return the error for a group."""
         return BundleError(f"{self.path}: {group} {why}; save the controller again, or take another copy")
 
-    def _read(self, group: str) -> Iterator[tuple[str, Array]]:
-        from safetensors import safe_open
-
-        try:
-            with safe_open(self.path, framework="numpy") as file:
-                for name in file.keys():  # noqa: SIM118  no mapping
-                    if name.startswith(f"{group}/"):
-                        yield name.removeprefix(f"{group}/"), np.asarray(file.get_tensor(name))
-        except Exception as error:  # a hostile header can raise any exception
-            raise self.refuse(group, f"holds no arrays ({error})") from None
-
-    def _check(self, group: str, part: str, found: Any) -> None:
+    def _check(self, group: str, part: str, found: str) -> None:
         """Refuse a part whose hash is not that of the manifest."""
         if not self.has(group):
             raise self.refuse(group, "is not listed in the manifest")
-        listed = self.manifest.object("sha256").object(group)
-        if not listed.has(part) or listed.text(part) != found.hexdigest():
+        if self.manifest.object("sha256").object(group).values.get(part) != found:
             raise self.refuse(group, "is not what was saved: it was changed or cut")
 
 
@@ -98,12 +95,11 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
         raise BundleError(f"there is no saved controller at {file}; give a file that save() wrote")
     if file.is_dir():
         raise BundleError(f"{file} is a folder, as controllers were before format {FORMAT}; train again")
-    if not stat.S_ISREG(file.stat().st_mode):
+    if not file.is_file():
         raise BundleError(f"{file} is not a regular file")
     try:
         with safe_open(file, framework="numpy") as opened:
             header: dict[str, str] = opened.metadata() or {}
-            strange = [name for name in opened.keys() if _dtype(opened, name) not in _DTYPES]  # noqa: SIM118
     except Exception as error:  # as above
         raise BundleError(
             f"{file} is no saved controller ({error}); a zip of an earlier version has to be trained again"
@@ -113,14 +109,9 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     manifest = Fields.parse(header[MANIFEST].encode(), f"{file}: {MANIFEST}")
     if manifest.text("kind") != KIND:
         raise BundleError(f"{file} holds {manifest.text('kind')!r}, not a {KIND}")
-    found = manifest.integer("format", least=1)
-    if found > FORMAT:
-        raise BundleError(
-            f"{manifest.place}: format {found} is newer than this nopg, which reads up to {FORMAT}; "
-            "try: pip install --upgrade nopg"
-        )
-    if strange:
-        raise BundleError(f"{file}: {strange[0]} has a type that no controller has")
+    if (found := manifest.integer("format")) != FORMAT:
+        advice = "try: pip install --upgrade nopg" if found > FORMAT else "train again"
+        raise BundleError(f"{manifest.place}: format {found}, and this nopg reads format {FORMAT}; {advice}")
     return Bundle(file, manifest, header)
 
 
@@ -148,40 +139,31 @@ def write_bundle(
         raise ArgumentError(f"{str(target)!r} names no file; give one, such as 'pump-controller'")
     if target.exists() and not overwrite:
         raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
-    texts = {name: _json(document) for name, document in documents.items()}
-    groups = {
-        group: {name: np.asarray(array, order="C") for name, array in part.items()}
-        for group, part in arrays.items()
-    }
-    hashes: dict[str, dict[str, str]] = {name: {} for name in (*texts, *groups)}
-    for name, text in texts.items():
-        hashes[name]["document"] = hashlib.sha256(text.encode()).hexdigest()
-    for name, part in groups.items():
-        hashes[name]["arrays"] = _hash(part).hexdigest()
-    manifest = _json({"format": FORMAT, "kind": KIND, **about, "sha256": hashes})
-    tensors = {f"{group}/{name}": array for group, part in groups.items() for name, array in part.items()}
-    write_files({target: save(tensors, metadata={MANIFEST: manifest, **texts})})
+    header, tensors = dict[str, str](), dict[str, Array]()
+    hashes: dict[str, dict[str, str]] = {name: {} for name in (*documents, *arrays)}
+    for name, document in documents.items():
+        header[name] = _json(document)
+        hashes[name]["document"] = hashlib.sha256(header[name].encode()).hexdigest()
+    for group, part in arrays.items():
+        tensors |= {f"{group}/{name}": np.asarray(array, order="C") for name, array in part.items()}
+        hashes[group]["arrays"] = _hash(part)
+    header[MANIFEST] = _json({"format": FORMAT, "kind": KIND, **about, "sha256": hashes})
+    write_files({target: save(tensors, metadata=header)})
     return target
 
 
-def _hash(arrays: Mapping[str, Array]) -> Any:
+def _hash(arrays: Mapping[str, Array]) -> str:
     """Return the hash of names, types, shapes and numbers."""
     found = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]
         found.update(f"{name} {array.dtype} {array.shape}\n".encode())
         found.update(np.ascontiguousarray(array).tobytes())
-    return found
-
-
-def _dtype(opened: Any, name: str) -> str:
-    kind = opened.get_slice(name).get_dtype()
-    named = {"BOOL": "bool", "U": "uint", "I": "int", "F": "float"}
-    return named["BOOL"] if kind == "BOOL" else named.get(kind[:1], kind) + kind[1:]
+    return found.hexdigest()
 
 
 def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
+    return json.dumps(_plain(document), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

@@ -34,7 +34,7 @@ class SavedController:
         parameters: The parameters of the policy by name, finite numbers of any shape.
         support: Where the data are.
         place: The name of the document, for messages.
-        bundle: SHA-256 of the file it was read from; None if it was read from none, or changed since.
+        file: What it was read from; None if it was changed since.
     """
 
     columns: Columns
@@ -42,7 +42,12 @@ class SavedController:
     parameters: Mapping[str, Array]
     support: Support
     place: str
-    bundle: str | None = None
+    file: Bundle | None = None
+
+    @property
+    def sha256(self) -> str | None:
+        """Hash of the file it was read from, as `sha256sum` prints it; None if there is none."""
+        return None if self.file is None else self.file.sha256
 
 
 def read_controller(bundle: Bundle) -> SavedController:
@@ -52,74 +57,47 @@ def read_controller(bundle: Bundle) -> SavedController:
     parameters are checked when the policy is built.
     """
     fields, arrays = bundle.document(CONTROLLER), bundle.arrays(CONTROLLER)
-    columns, parameters = _columns(fields.object("schema")), _parameters(arrays, bundle)
-    logged = _optional(fields, "logged", Fields.interval) or _range_of(parameters, columns.actions)
-    policy = fields.object("policy")
-    _check_bounds(columns, logged, fields.place)
+    columns, policy = _columns(fields.object("schema")), fields.object("policy")
+    parameters = {name[7:]: value for name, value in arrays.items() if name.startswith("policy.")}
+    for name, value in parameters.items():
+        if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
+            raise bundle.refuse(CONTROLLER, f"holds numbers that are not finite in policy.{name}")
+    _check_bounds(columns, _values(fields, "logged", Fields.interval), fields.place)
     _check_levels(columns, policy, parameters, fields.place)
-    return SavedController(
-        columns,
-        policy.values,
-        parameters,
-        read_support(fields.object("support"), arrays, columns, bundle, CONTROLLER),
-        f"{bundle.path}: {CONTROLLER}",
-        bundle.sha256,
-    )
+    support = read_support(fields.object("support"), arrays, columns, bundle, CONTROLLER)
+    place = f"{bundle.path}: {CONTROLLER}"
+    return SavedController(columns, policy.values, parameters, support, place, bundle)
 
 
 def _columns(fields: Fields) -> Columns:
     states, actions = fields.texts("states"), fields.texts("actions")
-    units, bounds = fields.object("units"), fields.object("bounds")
-    names = (*states, *actions)
+    names, derived = (*states, *actions), _values(fields, "derived", Fields.texts)
     if not states or not actions or len(set(names)) < len(names):
         raise BundleError(f"{fields.place}: the columns are {names}; there must be some, and distinct ones")
+    if wrong := [name for name, formulas in derived.items() if len(formulas) != 2]:
+        raise BundleError(f"{fields.place}: the column {wrong[0]!r} needs two formulas, initial and update")
     try:
         return Columns(
             states,
             actions,
             fields.numbers("angles"),
-            {name: units.text(name) for name in units.names},
-            {name: bounds.interval(name) for name in bounds.names},
+            _values(fields, "units", Fields.text),
+            _values(fields, "bounds", Fields.interval),
             fields.text("reward") if fields.has("reward") else None,
-            _derived(fields),
-            cast(dict[str, Exogenous], _optional(fields, "exogenous", Fields.text)),
+            {name: Derived(*formulas) for name, formulas in derived.items()},
+            cast(dict[str, Exogenous], _values(fields, "exogenous", Fields.text)),
             fields.number("interval") if fields.has("interval") else None,
-            _optional(fields, "hold", Fields.integer),
-            _optional(fields, "levels", Fields.sequence),
+            _values(fields, "hold", Fields.integer),
+            _values(fields, "levels", Fields.sequence),
         )
     except (DataError, ArgumentError) as error:
         raise BundleError(f"{fields.place}: {error}") from None
 
 
-def _optional(fields: Fields, name: str, read: Callable[[Fields, str], T]) -> dict[str, T]:
+def _values(fields: Fields, name: str, read: Callable[[Fields, str], T]) -> dict[str, T]:
     """Return an object of values of one type by name; empty if there is none."""
     inner = fields.object(name) if fields.has(name) else Fields({}, fields.place)
     return {key: read(inner, key) for key in inner.names}
-
-
-def _derived(fields: Fields) -> dict[str, Derived]:
-    found = _optional(fields, "derived", Fields.texts)
-    if wrong := [name for name, formulas in found.items() if len(formulas) != 2]:
-        raise BundleError(f"{fields.place}: the column {wrong[0]!r} needs two formulas, initial and update")
-    return {name: Derived(*formulas) for name, formulas in found.items()}
-
-
-def _parameters(arrays: Mapping[str, Array], bundle: Bundle) -> dict[str, Array]:
-    found = {name[7:]: value for name, value in arrays.items() if name.startswith("policy.")}
-    for name, value in found.items():
-        if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
-            raise bundle.refuse(CONTROLLER, f"holds numbers that are not finite in policy.{name}")
-    return found
-
-
-def _range_of(parameters: Mapping[str, Array], actions: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    """Return the range of a network, by action; in bundles without the logged one it is the same."""
-    for prefix in ("", "mean."):
-        center, radius = (parameters.get(f"{prefix}action_range.{name}") for name in ("center", "radius"))
-        if center is not None and radius is not None and center.shape == radius.shape == (len(actions),):
-            ends = zip(center - radius, center + radius, strict=True)
-            return {name: (float(low), float(high)) for name, (low, high) in zip(actions, ends, strict=True)}
-    return {}
 
 
 def _check_bounds(columns: Columns, logged: Mapping[str, tuple[float, float]], place: str) -> None:
@@ -137,17 +115,14 @@ def _check_bounds(columns: Columns, logged: Mapping[str, tuple[float, float]], p
 
 def _check_levels(columns: Columns, policy: Fields, parameters: Mapping[str, Array], place: str) -> None:
     """Refuse a policy whose actions do not have the declared levels."""
-    quantized = policy.has("kind") and policy.text("kind") == "quantized"
+    quantized = policy.values.get("kind") == "quantized"
     if not columns.levels and not quantized:
         return
     rows = np.asarray(parameters.get("levels", np.zeros((0, 0))))
     discrete = np.asarray(parameters.get("discrete", np.zeros(0)))
     fits = quantized and rows.ndim == 2 and len(rows) == len(discrete) == len(columns.actions)
-    found = {
-        name: tuple(np.unique(row).tolist())
-        for name, row, one in zip(columns.actions, rows, discrete, strict=False)
-        if one
-    }
+    having = zip(columns.actions, rows, discrete, strict=False)
+    found = {name: tuple(np.unique(row).tolist()) for name, row, one in having if one}
     if not fits or found != dict(columns.levels):
         raise BundleError(
             f"{place}: the declared levels are {dict(columns.levels)}, those of the policy {found}; a "

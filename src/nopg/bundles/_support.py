@@ -13,7 +13,6 @@ from nopg._first_features import FirstFeatures
 from nopg._support import ChartSupport, FitVariance, Support
 from nopg.bundles._bundle import Array, Bundle
 from nopg.bundles._fields import Fields
-from nopg.errors import BundleError
 
 Numbers = npt.NDArray[np.float64]
 
@@ -22,12 +21,8 @@ _MOST_PARTS = 1_000
 
 def support_document(support: Support) -> dict[str, Any]:
     """Return the plain values of a support."""
-    return {
-        "inside": support.inside,
-        "slope": support.slope,
-        "charts": len(support.charts),
-        "fits": len(support.fits),
-    }
+    counts = {"charts": len(support.charts), "fits": len(support.fits)}
+    return {"inside": support.inside, "slope": support.slope, **counts}
 
 
 def support_arrays(support: Support) -> dict[str, Array]:
@@ -56,30 +51,16 @@ def read_support(
         bundle: For messages.
         member: Name of the arrays, for messages.
     """
-    if not fields.has("charts"):
-        raise BundleError(
-            f"{fields.place}: an older nopg saved this controller with another measure of what lies outside "
-            "the data; train again on the same data"
-        )
     read = _Reader(arrays, columns, bundle, member)
-    counts = fields.integer("charts"), fields.integer("fits")
-    if max(counts) > _MOST_PARTS:
-        raise read.refuse("a support of too many parts")
-    low, high, margin = (read.limits(name) for name in ("low", "high", "margin"))
-    if not (low <= high).all() or not (np.isfinite(margin) & (margin > 0)).all():
-        raise read.refuse("a logged range whose ends or margins are in the wrong order")
-    slope = fields.number("slope")
-    if not slope > 0:
-        raise read.refuse("a support whose log-odds do not rise")
-    return Support(
-        low,
-        high,
-        margin,
-        tuple(read.charts(f"charts{k}") for k in range(counts[0])),
-        tuple(read.fit(f"fits{k}") for k in range(counts[1])),
-        fields.number("inside"),
-        slope,
-    )
+    num_charts, num_fits = fields.integer("charts"), fields.integer("fits")
+    read.require(max(num_charts, num_fits) <= _MOST_PARTS, "a support of too many parts")
+    low, high = (read.array(name, read.size, finite=False) for name in ("low", "high"))
+    margin = read.array("margin", read.size)
+    read.require((low <= high).all() and (margin > 0).all(), "a logged range in the wrong order")
+    read.require(fields.number("slope") > 0, "a support whose log-odds do not rise")
+    charts = tuple(read.charts(f"charts{k}") for k in range(num_charts))
+    fits = tuple(read.fit(f"fits{k}") for k in range(num_fits))
+    return Support(low, high, margin, charts, fits, fields.number("inside"), fields.number("slope"))
 
 
 class _Reader:
@@ -89,59 +70,43 @@ class _Reader:
         self._arrays, self._bundle, self._member = arrays, bundle, member
         names = (*columns.states, *columns.actions)
         self._periods = np.array([columns.angles.get(name, 0.0) for name in names])
-        self._size = len(names)
+        self.size = len(names)
 
-    def refuse(self, what: str) -> BundleError:
-        return self._bundle.refuse(self._member, f"holds {what}")
+    def require(self, fits: object, what: str) -> None:
+        if not fits:
+            raise self._bundle.refuse(self._member, f"holds {what}")
 
-    def limits(self, name: str) -> Numbers:
-        """Return one number per input, which may be infinite."""
-        values = self._typed(name)
-        if values.shape != (self._size,) or np.isnan(values).any():
-            raise self.refuse(f"a support that does not fit the columns in {name}")
-        return values
+    def array(self, name: str, *shape: int, finite: bool = True) -> Numbers:
+        """Return numbers of a shape, finite or at least no NaN."""
+        value = self._arrays.get(f"support.{name}")
+        if value is None or value.dtype != np.float64 or value.shape != shape:
+            why = f"holds a support that does not fit the columns in {name}"
+            raise self._bundle.refuse(self._member, why)
+        self.require(not np.isnan(value).any(), f"numbers that are none in {name}")
+        self.require(not finite or np.isfinite(value).all(), f"numbers that are not finite in {name}")
+        return value
+
+    def count(self, name: str) -> int:
+        value = self._arrays.get(f"support.{name}")
+        return 0 if value is None else value.size
 
     def charts(self, name: str) -> ChartSupport:
-        centers, radii, weights = (self._finite(f"{name}.{one}") for one in ("centers", "radii", "weights"))
-        covariance, d = self._finite(f"{name}.covariance"), self._size
-        C = len(radii)
-        shapes = centers.shape, radii.shape, weights.shape, covariance.shape
-        if C == 0 or shapes != ((C, d), (C,), (d,), (C, d, d)):
-            raise self.refuse(f"a support that does not fit the columns in {name}")
-        if not (radii > 0).all() or not (weights >= 0).all():
-            raise self.refuse(f"charts of radii or weights that are not positive in {name}")
+        C, d = self.count(f"{name}.radii"), self.size
+        centers, radii = self.array(f"{name}.centers", C, d), self.array(f"{name}.radii", C)
+        covariance, weights = self.array(f"{name}.covariance", C, d, d), self.array(f"{name}.weights", d)
         found = ChartSupport(centers, radii, covariance, weights, self._periods)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if not np.isfinite(found.places).all() or not np.isfinite(1.0 / np.square(radii)).all():
-                raise self.refuse(f"charts whose weights or radii are out of range in {name}")
+            usable = np.isfinite(found.places).all() and np.isfinite(1.0 / np.square(radii)).all()
+        positive = C > 0 and (radii > 0).all() and (weights >= 0).all()
+        self.require(usable and positive, f"charts of radii or weights that are out of range in {name}")
         return found
 
     def fit(self, name: str) -> FitVariance:
-        columns, origin, units, center, covariance = (
-            self._finite(f"{name}.{one}") for one in ("columns", "origin", "units", "center", "covariance")
-        )
-        q, total = len(columns), len(center)
-        expected = [k for k in range(self._size) for _ in range(2 if self._periods[k] else 1)]
-        fits = columns.tolist() == [k for k in expected if k in columns]
-        shapes = columns.shape, origin.shape, units.shape, center.shape, covariance.shape
-        if (
-            not fits
-            or shapes != ((q,), (q,), (q,), (total,), (total, total))
-            or total not in {q, q + q * (q + 1) // 2}
-        ):
-            raise self.refuse(f"a support that does not fit the columns in {name}")
-        if not (units > 0).all():
-            raise self.refuse(f"units that are not positive in {name}")
+        q, total = self.count(f"{name}.columns"), self.count(f"{name}.center")
+        columns, origin, units = (self.array(f"{name}.{one}", q) for one in ("columns", "origin", "units"))
+        center = self.array(f"{name}.center", total)
+        covariance = self.array(f"{name}.covariance", total, total)
+        inputs = [k for k in range(self.size) for _ in range(2 if self._periods[k] else 1) if k in columns]
+        fits = columns.tolist() == inputs and total in {q, q + q * (q + 1) // 2}
+        self.require(fits and (units > 0).all(), f"a support that does not fit the columns in {name}")
         return FitVariance(FirstFeatures(columns.astype(np.int64), origin, units), center, covariance)
-
-    def _finite(self, name: str) -> Numbers:
-        values = self._typed(name)
-        if not np.isfinite(values).all():
-            raise self.refuse(f"numbers that are not finite in {name}")
-        return values
-
-    def _typed(self, name: str) -> Numbers:
-        value = self._arrays.get(f"support.{name}")
-        if value is None or value.dtype != np.float64 or value.ndim == 0:
-            raise self.refuse(f"no {name} of a support, or something else there")
-        return value

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
-from nopg._stream import Streaming
+from nopg._stream import Streaming, as_numbers, check_states, wrong_shape
 from nopg.bundles import SavedController, open_bundle, read_controller
-from nopg.deploy._encoding import Encoding, Numbers, action_limits
-from nopg.deploy._policies import DeviationPolicy, policy_of
+from nopg.deploy._policies import FeatureMap, Numbers, action_limits, clipped, policy_of
 from nopg.errors import ArgumentError, ObservationError
 
 
@@ -20,7 +19,7 @@ def load(path: str | os.PathLike[str]) -> RuntimeController:
     """Return the controller in the file that `TrainingResult.save` wrote.
 
     It needs numpy and safetensors only; data and solution are not read. An incomplete, changed or
-    inconsistent bundle raises `BundleError`, as do declared bounds that exclude logged actions.
+    inconsistent file raises `BundleError`, as do declared bounds that exclude logged actions.
 
     Args:
         path: The file.
@@ -39,10 +38,10 @@ class RuntimeController(Streaming):
     measurements, and the other methods take whole states, such as `controller.stream().states` gives them.
 
     Args:
-        saved: The controller as read from a bundle.
+        saved: The controller as it was read.
 
     Attributes:
-        saved: The controller as it was read.
+        saved: As given.
         columns: Names, angles, units and bounds.
         low: The lowest value of every action, shape (d_a,): its declared bound, else the end of the policy's
             range; −∞ where there is neither.
@@ -51,8 +50,8 @@ class RuntimeController(Streaming):
 
     def __init__(self, saved: SavedController) -> None:
         self.saved, self.columns = saved, saved.columns
-        self._encoding, self._policy = Encoding(saved.columns), policy_of(saved)
-        self.low, self.high = action_limits(saved.columns, self._policy.action_range)
+        self._features, self._policy = FeatureMap.of(saved.columns), policy_of(saved)
+        self.low, self.high = action_limits(saved.columns, self._policy)
 
     def _observed(self) -> Columns:
         return self.columns
@@ -62,7 +61,7 @@ class RuntimeController(Streaming):
 
         The action of a stochastic policy is its mean. Actions lie between `low` and `high`.
         """
-        actions = self._actions(self._encoding.states(observation))
+        actions = self._actions(self._states(observation))
         if not np.isfinite(actions).all():
             raise ObservationError("the observation is so large that the action of the policy is not finite")
         return actions.reshape(*np.shape(observation)[:-1], len(self.low))
@@ -74,16 +73,16 @@ class RuntimeController(Streaming):
             limit: Largest deviation of each action in its unit, shape (d_a,); at most the saved one, which is
                 as far as the prediction goes.
         """
-        policy = self._policy
-        if not isinstance(policy, DeviationPolicy):
+        base, given = self._policy.base, np.asarray(limit, dtype=np.float64)
+        if base is None:
             raise ArgumentError("this controller has no limit of a deviation; save result.within(…) instead")
-        given = np.asarray(limit, dtype=np.float64)
-        if given.shape != policy.limit.shape or not ((given >= 0) & (given <= policy.limit)).all():
+        largest = base[1]
+        if given.shape != largest.shape or not ((given >= 0) & (given <= largest)).all():
             raise ArgumentError(
-                f"the limit is {limit!r}; give {len(policy.limit)} numbers from 0 to {policy.limit.tolist()}"
+                f"the limit is {limit!r}; give {len(largest)} numbers from 0 to {largest.tolist()}"
             )
         parameters = {**self.saved.parameters, "limit": given}
-        return RuntimeController(replace(self.saved, parameters=parameters, bundle=None))
+        return RuntimeController(replace(self.saved, parameters=parameters, file=None))
 
     def unknown(self, observation: npt.ArrayLike) -> Numbers:
         """Return the unknown share of the state and its action at an observation, (), or at several, (m,)."""
@@ -91,7 +90,7 @@ class RuntimeController(Streaming):
 
     def action_and_unknown(self, observation: npt.ArrayLike) -> tuple[Numbers, Numbers]:
         """Return the action and the unknown share; where the action is not finite, that is 1."""
-        states = self._encoding.states(observation)
+        states = self._states(observation)
         actions = self._actions(states)
         finite = np.asarray(np.isfinite(actions).all(axis=1))
         inputs = np.concatenate([states, np.where(finite[:, None], actions, 0.0)], axis=1)
@@ -99,12 +98,22 @@ class RuntimeController(Streaming):
         shape = np.shape(observation)[:-1]
         return actions.reshape(*shape, len(self.low)), unknown.reshape(shape)
 
+    def _states(self, observation: npt.ArrayLike) -> Numbers:
+        """Return raw states (m, d_s) on which a controller may act; others are refused."""
+        values, size = as_numbers(observation), len(self.columns.states)
+        if values is None:
+            raise ObservationError(f"an observation is made of numbers, and {observation!r} is not")
+        if values.ndim not in {1, 2} or values.shape[-1] != size:
+            raise ObservationError(wrong_shape(self.columns, values.shape))
+        states = values.reshape(-1, size)
+        check_states(self.columns, states)
+        return states
+
     def _actions(self, states: Numbers) -> Numbers:
         """Return the actions (m, d_a) within their limits at states (m, d_s); NaN where there is none."""
         with np.errstate(over="ignore", invalid="ignore"):
-            actions = self._policy(self._encoding.features(states))
-        limited: Numbers = np.minimum(np.maximum(actions, self.low), self.high)
-        return np.where(np.isfinite(actions), limited, np.nan)
+            actions = self._policy(self._features(states))
+        return np.where(np.isfinite(actions), clipped(actions, self.low, self.high), np.nan)
 
     def __repr__(self) -> str:
         columns = self.columns

@@ -10,39 +10,30 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 
 from nopg._columns import Columns
 from nopg._files import write_files
 from nopg._version import __version__
-from nopg.deploy._c99 import c_sources
-from nopg.deploy._control_program import control_program
+from nopg.deploy._c import c_sources, source_target
 from nopg.deploy._guard import GuardedController
-from nopg.deploy._source_text import source_target
 from nopg.errors import ArgumentError, ExportError
 
-_PREFIX = "control"
-"""Of the C functions inside, whatever the FMU is called."""
-_PLATFORM, _LIBRARY_SUFFIX = "linux64", ".so"
 _FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
-Type = Literal["Real", "Integer", "Boolean"]
 
-
-@dataclass(frozen=True, slots=True)
-class ScalarVariable:
+class _Variable(NamedTuple):
     """A variable of an FMU; its reference is its place among those of its type."""
 
     name: str
     reference: int
-    type: Type
+    type: Literal["Real", "Integer", "Boolean"]
     causality: Literal["input", "output"]
+    description: str
     unit: str | None = None
-    description: str = ""
 
 
 def to_fmu(guard: GuardedController, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -63,59 +54,51 @@ def to_fmu(guard: GuardedController, path: str | os.PathLike[str], *, overwrite:
     Raises:
         ExportError: There is no C compiler, or it failed.
     """
-    target = source_target(path, ".fmu", overwrite)
-    name, columns = target.stem, guard.controller.columns
-    header, source = c_sources(control_program(guard), _PREFIX)
-    variables = fmu_variables(columns)
-    wrapper = files("nopg.deploy").joinpath("fmu.c").read_text(encoding="ascii")
-    identity = hashlib.sha256((header + source + wrapper).encode()).hexdigest()[:32]
-    sources = {
-        f"{_PREFIX}.h": header,
-        f"{_PREFIX}.c": source,
-        "identity.h": _identity_header(identity, columns),
-        "fmu.c": wrapper,
-    }
+    target = source_target(path, ".fmu")
+    if target.exists() and not overwrite:
+        raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
+    columns, sources = guard.controller.columns, c_sources(guard, "control")
+    sources["fmu.c"] = files("nopg.deploy").joinpath("fmu.c").read_bytes()
+    identity = hashlib.sha256(b"".join(sources.values())).hexdigest()[:32]
+    defined = f'#define FMU_IDENTITY "{identity}"\n#define FMU_INTERVAL {columns.interval or 0.0!r}\n'
+    sources["identity.h"] = defined.encode("ascii")
     members = {
-        "modelDescription.xml": _description(name, identity, columns, variables),
-        **{f"sources/{file}": text.encode("ascii") for file, text in sources.items()},
-        f"binaries/{_PLATFORM}/{name}{_LIBRARY_SUFFIX}": _built(sources),
+        "modelDescription.xml": _description(target.stem, identity, columns),
+        **{f"sources/{file}": content for file, content in sources.items()},
+        f"binaries/linux64/{target.stem}.so": _built(sources),
     }
     write_files({target: _archive(members)})
     return target
 
 
-def fmu_variables(columns: Columns) -> list[ScalarVariable]:
-    """Return the variables of the FMU of a controller; two of one name are refused."""
-    found = list(_variables(columns))
-    names = [one.name for one in found]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ArgumentError(f"two variables of the FMU would be called {twice[0]!r}; rename that column")
-    return found
-
-
-def _variables(columns: Columns) -> Iterator[ScalarVariable]:
-    reals: list[tuple[str, Literal["input", "output"], str | None, str]] = [
-        *((name, "input", columns.units.get(name), "measured; NaN if missing") for name in columns.measured),
-        *(
-            (f"{what} {name}", "input", columns.units.get(name), description)
-            for what, description in (
-                ("applied", "received by the plant since the last step"),
-                ("fallback", "action of a trusted controller"),
-            )
-            for name in columns.actions
-        ),
-        *((name, "output", columns.units.get(name), "action") for name in columns.actions),
-        ("unknown", "output", None, "unknown share of the state and the action of the policy"),
+def _variables(columns: Columns) -> Iterator[_Variable]:
+    applied, fallback = "received by the plant since the last step", "action of a trusted controller"
+    reals: list[tuple[str, str, Literal["input", "output"], str]] = [
+        *((name, name, "input", "measured; NaN if missing") for name in columns.measured),
+        *((f"applied {name}", name, "input", applied) for name in columns.actions),
+        *((f"fallback {name}", name, "input", fallback) for name in columns.actions),
+        *((name, name, "output", "action") for name in columns.actions),
+        ("unknown", "", "output", "unknown share of the state and the action of the policy"),
     ]
-    for k, (name, causality, unit, description) in enumerate(reals):
-        yield ScalarVariable(name, k, "Real", causality, unit, description)
+    for k, (name, column, causality, description) in enumerate(reals):
+        yield _Variable(_visible(name), k, "Real", causality, description, columns.units.get(column))
     meaning = "0 policy, 1 fallback, 2 last resort, 3 no action (outputs are held)"
-    yield ScalarVariable("status", 0, "Integer", "output", description=meaning)
+    yield _Variable("status", 0, "Integer", "output", meaning)
     for k, what in enumerate(("applied", "fallback")):
-        yield ScalarVariable(f"{what} given", k, "Boolean", "input", description=f"whether {what} … count")
+        yield _Variable(f"{what} given", k, "Boolean", "input", f"whether {what} … count")
 
 
-def _description(name: str, identity: str, columns: Columns, variables: list[ScalarVariable]) -> bytes:
+def _visible(text: str) -> str:
+    r"""Return a text as XML may hold it: what cannot be printed is written as `\n` or `\x07`."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _description(name: str, identity: str, columns: Columns) -> bytes:
+    variables = [*_variables(columns)]
+    names = [one.name for one in variables]
+    if twice := [one for one in names if names.count(one) > 1]:
+        raise ArgumentError(f"two variables of the FMU would be called {twice[0]!r}; rename that column")
+    add = ElementTree.SubElement
     root = ElementTree.Element(
         "fmiModelDescription",
         fmiVersion="2.0",
@@ -125,7 +108,7 @@ def _description(name: str, identity: str, columns: Columns, variables: list[Sca
         variableNamingConvention="flat",
         numberOfEventIndicators="0",
     )
-    simulation = ElementTree.SubElement(
+    simulation = add(
         root,
         "CoSimulation",
         modelIdentifier=name,
@@ -133,30 +116,31 @@ def _description(name: str, identity: str, columns: Columns, variables: list[Sca
         canNotUseMemoryManagementFunctions="true",
         canGetAndSetFMUstate="false",
     )
-    listed = ElementTree.SubElement(simulation, "SourceFiles")
-    for file in ("fmu.c", f"{_PREFIX}.c"):
-        ElementTree.SubElement(listed, "File", name=file)
-    if units := sorted({one.unit for one in variables if one.unit is not None}):
-        defined = ElementTree.SubElement(root, "UnitDefinitions")
+    listed = add(simulation, "SourceFiles")
+    for file in ("fmu.c", "control.c"):
+        add(listed, "File", name=file)
+    if units := sorted({_visible(one.unit) for one in variables if one.unit is not None}):
+        defined = add(root, "UnitDefinitions")
         for unit in units:
-            ElementTree.SubElement(defined, "Unit", name=unit)
+            add(defined, "Unit", name=unit)
     if columns.interval is not None:
-        ElementTree.SubElement(root, "DefaultExperiment", stepSize=repr(columns.interval))
-    declared = ElementTree.SubElement(root, "ModelVariables")
+        add(root, "DefaultExperiment", stepSize=repr(columns.interval))
+    declared = add(root, "ModelVariables")
     for one in variables:
         _declare(declared, one)
-    structure = ElementTree.SubElement(root, "ModelStructure")
-    outputs = [k for k, one in enumerate(variables, start=1) if one.causality == "output"]
+    structure = add(root, "ModelStructure")
     for part in ("Outputs", "InitialUnknowns"):
-        known = ElementTree.SubElement(structure, part)
-        for k in outputs:
-            ElementTree.SubElement(known, "Unknown", index=str(k))
+        known = add(structure, part)
+        for k, one in enumerate(variables, start=1):
+            if one.causality == "output":
+                add(known, "Unknown", index=str(k))
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
 
 
-def _declare(parent: ElementTree.Element, one: ScalarVariable) -> None:
+def _declare(parent: ElementTree.Element, one: _Variable) -> None:
+    is_input = one.causality == "input"
     variable = ElementTree.SubElement(
         parent,
         "ScalarVariable",
@@ -164,36 +148,30 @@ def _declare(parent: ElementTree.Element, one: ScalarVariable) -> None:
         valueReference=str(one.reference),
         description=one.description,
         causality=one.causality,
-        variability="continuous" if one.type == "Real" and one.causality == "input" else "discrete",
+        variability="continuous" if one.type == "Real" and is_input else "discrete",
     )
-    if one.causality == "output":
+    if not is_input:
         variable.set("initial", "calculated")
     kind = ElementTree.SubElement(variable, one.type)
     if one.unit is not None:
-        kind.set("unit", one.unit)
-    if one.causality == "input":
+        kind.set("unit", _visible(one.unit))
+    if is_input:
         kind.set("start", "false" if one.type == "Boolean" else "0")
 
 
-def _identity_header(identity: str, columns: Columns) -> str:
-    interval = 0.0 if columns.interval is None else columns.interval
-    return f'#define FMU_IDENTITY "{identity}"\n#define FMU_INTERVAL {interval!r}\n'
-
-
-def _built(sources: dict[str, str]) -> bytes:
+def _built(sources: dict[str, bytes]) -> bytes:
     """Return the shared library of the sources."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise ExportError("an FMU has a compiled library, and there is no C compiler; install one as `cc`")
     with tempfile.TemporaryDirectory() as name:
-        folder, built = Path(name), "fmu.so"
-        for file, text in sources.items():
-            (folder / file).write_text(text, encoding="ascii")
-        command = [compiler, *_FLAGS, "fmu.c", f"{_PREFIX}.c", "-o", built, "-lm"]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
+        for file, content in sources.items():
+            Path(name, file).write_bytes(content)
+        command = [compiler, *_FLAGS, "fmu.c", "control.c", "-o", "fmu.so", "-lm"]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=name)
         if done.returncode != 0:
             raise ExportError(f"the C compiler failed: {done.stderr.strip()[:500]}")
-        return (folder / built).read_bytes()
+        return Path(name, "fmu.so").read_bytes()
 
 
 def _archive(members: dict[str, bytes]) -> bytes:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +17,116 @@ from nopg._columns import GAP_FACTOR
 from nopg._numbers import is_number
 from nopg._stream import StateStream, as_numbers
 from nopg.deploy._controller import RuntimeController
-from nopg.deploy._encoding import Numbers
-from nopg.deploy._guard_rules import GuardRules
-from nopg.deploy._guard_trace import GuardTrace, Handover, Source, StepCounts
-from nopg.deploy._sensor_checks import SensorChecks
+from nopg.deploy._policies import Numbers, clipped
 from nopg.errors import ArgumentError, NoActionError, ObservationError
-
-MOST_UNKNOWN = 0.5
-"""Default limit on the unknown share of a state and the action of the policy there."""
 
 Fallback = Callable[[Numbers], npt.ArrayLike]
 """Maps an observation (d_x,) as it was measured, with NaN where a sensor failed, to an action (d_a,)."""
 
+Source = Literal["learned", "fallback", "last resort"]
+"""Who gave an action."""
+
 _SOURCES: tuple[Source, ...] = ("learned", "fallback", "last resort")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardRules:
+    """Limits of a guard, how it returns to the policy, and what counts as a fault.
+
+    Attributes:
+        most_unknown: The largest unknown share of a state and its action at which the policy acts.
+        return_unknown: The largest one at which it acts again after the fallback; half of `most_unknown` if
+            None.
+        max_change: The largest change of an action per step, one number or one per action; it also holds for
+            fallback and last resort, to protect the actuator. None limits nothing.
+        dwell: The least number of steps without the policy after it handed over. A loop is usually sampled 4
+            to 10 times per rise time, so the fallback has moved the plant before the guard judges it anew.
+        transfer: Number of steps in which the action moves from the last one to that of the other controller
+            after a handover, in equal parts. 1 changes over at once.
+        deadline: The largest age of a measurement in seconds: `now` − `time`, or the time since the
+            measurement before it where `now` is not given. Also refuses time stamps that are missing, go
+            back or do not advance. None checks no time.
+        frozen: Number of steps without any change after which a measured column counts as failed: by name,
+            or one number for all but exogenous columns, since set-points are constant. None checks nothing.
+        last_resort: The action to apply when the fallback fails; the last action if None.
+        gap_factor: Number of sampling intervals after which the memory of derived columns starts anew.
+        log_size: Number of handovers in `GuardedController.log`; older ones are dropped.
+    """
+
+    most_unknown: float = 0.5
+    return_unknown: float | None = None
+    max_change: float | Sequence[float] | None = None
+    dwell: int = 10
+    transfer: int = 1
+    deadline: float | None = None
+    frozen: int | Mapping[str, int] | None = None
+    last_resort: float | Sequence[float] | None = None
+    gap_factor: float = GAP_FACTOR
+    log_size: int = 1_000
+
+    def __post_init__(self) -> None:
+        counts = {name: getattr(self, name) for name in ("dwell", "transfer", "log_size")}
+        if isinstance(self.frozen, Mapping):
+            counts |= {f"frozen of {name}": steps for name, steps in self.frozen.items()}
+        elif self.frozen is not None:
+            counts["frozen"] = self.frozen
+        for name, value in counts.items():
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ArgumentError(f"{name} is {value!r}; give a whole number of at least 1")
+        _require("most_unknown", self.most_unknown, 0.0, 1.0)
+        if self.return_unknown is not None:
+            _require("return_unknown", self.return_unknown, 0.0, self.most_unknown)
+        if self.deadline is not None:
+            _require("deadline", self.deadline, sys.float_info.min, sys.float_info.max)
+
+
+class Limits(NamedTuple):
+    """The rules of a guard for the columns of its controller; arrays are read-only."""
+
+    return_unknown: float
+    max_change: Numbers  # (d_a,), ∞ where there is no limit
+    frozen: Numbers  # number of steps (d_x,), ∞ where nothing is checked
+    largest: Numbers  # largest usable absolute values (d_x,)
+    last_resort: Numbers | None  # (d_a,)
+
+    @classmethod
+    def of(cls, rules: GuardRules, controller: RuntimeController) -> Limits:
+        """Return the limits; rules that do not fit the controller are refused."""
+        columns, low, high = controller.columns, controller.low, controller.high
+        names, frozen = columns.measured, rules.frozen
+        if columns.levels and (rules.max_change is not None or rules.transfer > 1):
+            raise ArgumentError(
+                f"max_change is {rules.max_change!r} and transfer {rules.transfer}, but "
+                f"{list(columns.levels)} have levels and cannot change by less; leave both out"
+            )
+        if not isinstance(frozen, Mapping):
+            checked = [] if frozen is None else [name for name in names if name not in columns.exogenous]
+            frozen = dict.fromkeys(checked, frozen or 1)
+        if unknown := sorted({*frozen} - {*names}):
+            raise ArgumentError(f"frozen names {unknown}, but measured columns are {list(names)}")
+        change = _per_action(math.inf if rules.max_change is None else rules.max_change, len(low))
+        if change is None or not (change > 0).all():
+            raise ArgumentError(
+                f"max_change is {rules.max_change!r}; give a positive number, or {len(low)}, one per action"
+            )
+        resort = None if rules.last_resort is None else _per_action(rules.last_resort, len(low))
+        if rules.last_resort is not None and (
+            resort is None or not ((low <= resort) & (resort <= high) & np.isfinite(resort)).all()
+        ):
+            raise ArgumentError(
+                f"last_resort is {rules.last_resort!r}; give {len(low)} numbers within {low.tolist()} and "
+                f"{high.tolist()}"
+            )
+        most = sys.float_info.max
+        return cls(
+            rules.most_unknown / 2 if rules.return_unknown is None else float(rules.return_unknown),
+            _constant(change),
+            _constant(np.array([float(frozen.get(name, math.inf)) for name in names])),
+            _constant(
+                np.array([columns.largest_angle(one) if one in columns.angles else most for one in names])
+            ),
+            None if resort is None else _constant(resort),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +146,46 @@ class Decision:
     reason: str
 
 
+class Handover(NamedTuple):
+    """A step at which another controller began to act; `time` is that of the measurement, if given."""
+
+    step: int  # from 0 since the guard was made
+    time: float | None
+    before: Source | Literal["start"]
+    after: Source
+    reason: str
+    unknown: float
+
+
+class StepCounts(NamedTuple):
+    """Numbers of steps since a guard was made: by who acted, and by why the policy did not."""
+
+    by_source: dict[Source, int]
+    by_reason: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What a guard remembers besides the state, all as arrays."""
+
+    last_action: Numbers  # (d_a,), NaN before the first
+    acted: Numbers  # who acted last: 0 at a start, else 1 + the place in _SOURCES
+    waited: Numbers  # number of steps without the policy
+    left: Numbers  # number of steps that are left of a transfer
+    last_measured: Numbers  # the last usable values (d_x,), NaN before the first
+    repeats: Numbers  # number of steps (d_x,) without a change
+    last_time: Numbers  # NaN without one
+
+
 class GuardedController:
     """The learned controller where the data know the state and its action, a fallback elsewhere.
 
     Every action lies between the limits of the controller and changes by at most `max_change` per step. The
-    guard hands over to the fallback at once, and back only after `rules.dwell` steps and below a lower
-    unknown share, so that noise at the edge of the data does not switch it in every step. A measurement that
-    is masked, not finite, or an angle beyond 10¹⁵ counts as missing and never reaches the policy. Where the
-    fallback raises, gives no finite action, or does not exist, the last resort acts: `rules.last_resort`, or
-    the last action. `docs/guides/deploying.md` has the table of states.
+    guard hands over to the fallback at once, and back only after `dwell` steps and below a lower unknown
+    share, so that noise at the edge of the data does not switch it in every step. A measurement that is
+    masked, not finite, or an angle so large that it has no direction counts as missing and never reaches the
+    policy. Where the fallback raises, gives no finite action, or does not exist, the last resort acts:
+    `last_resort`, or the last action. `docs/guides/deploying.md` has the table of states.
 
     Whatever is measured, `act` raises nothing once there is an action to hold; before that it raises
     `NoActionError` if neither fallback nor last resort has an action. An argument of another shape is a
@@ -69,11 +200,7 @@ class GuardedController:
     Args:
         controller: From `nopg.deploy.load`.
         fallback: A trusted controller, such as the one that logged the data: observation in, action out.
-        most_unknown: The largest unknown share at which the learned controller acts.
-        max_change: The largest change of an action per step: one number, or one per action. It also holds
-            for fallback and last resort, to protect the actuator.
-        gap_factor: Number of sampling intervals after which the memory of derived columns starts anew.
-        rules: Return to the policy, checks of sensors and clock, last resort.
+        rules: Limits, return to the policy, checks of sensors and clock, last resort.
 
     Example:
         >>> from nopg._columns import Columns
@@ -83,8 +210,8 @@ class GuardedController:
         ...     Columns(("level",), ("valve",), bounds={"valve": (0.0, 1.0)}), {"kind": "linear"},
         ...     {"gain": np.array([[2.0]])},
         ...     Support(np.array([0.2, 0.0]), np.array([0.4, 1.0]), np.array([0.1, 0.1]), (), ()), "here")
-        >>> guard = GuardedController(RuntimeController(saved), fallback=lambda level: [0.5], max_change=0.2,
-        ...                           rules=GuardRules(dwell=2))
+        >>> guard = GuardedController(RuntimeController(saved), fallback=lambda level: [0.5],
+        ...                           rules=GuardRules(max_change=0.2, dwell=2))
         >>> guard.act([0.3]).action
         array([0.6])
         >>> guard.act([9.0])
@@ -102,29 +229,17 @@ class GuardedController:
         controller: RuntimeController,
         *,
         fallback: Fallback | None = None,
-        most_unknown: float = MOST_UNKNOWN,
-        max_change: npt.ArrayLike | None = None,
-        gap_factor: float = GAP_FACTOR,
         rules: GuardRules | None = None,
     ) -> None:
-        rules, columns = GuardRules() if rules is None else rules, controller.columns
-        if not (is_number(most_unknown) and 0.0 <= most_unknown <= 1.0):
-            raise ArgumentError(f"most_unknown is {most_unknown!r}; it is a share, give a number in [0, 1]")
         if fallback is not None and not callable(fallback):  # checked before it is needed
             raise ArgumentError(f"the fallback is {fallback!r}; give a function from observation to action")
-        if columns.levels and (max_change is not None or rules.transfer > 1):
-            raise ArgumentError(
-                f"max_change is {max_change!r} and transfer {rules.transfer}, but {list(columns.levels)} "
-                "have levels, which cannot change by less than a level; leave both out"
-            )
-        self._controller, self._fallback, self._rules = controller, fallback, rules
-        self._most_unknown, self._return_unknown = float(most_unknown), rules.return_limit(most_unknown)
-        self._low, self._high = (_constant(ends) for ends in (controller.low, controller.high))
-        self.states = StateStream(columns, gap_factor=gap_factor)
-        self._sensors, self._trace = SensorChecks(columns, rules), GuardTrace(rules.log_size)
-        self._count = len(columns.actions)
-        self._max_change = None if max_change is None else self._changes(max_change)
-        self._last_resort = None if rules.last_resort is None else self._resort(rules.last_resort)
+        self._rules = GuardRules() if rules is None else rules
+        self._controller, self._fallback = controller, fallback
+        self._limits = Limits.of(self._rules, controller)
+        self._low, self._high = _constant(controller.low), _constant(controller.high)
+        self.states = StateStream(controller.columns, gap_factor=self._rules.gap_factor)
+        self._log, self._steps = deque[Handover](maxlen=self._rules.log_size), 0
+        self._sources, self._reasons = Counter[Source](dict.fromkeys(_SOURCES, 0)), Counter[str]()
         self._lock = threading.Lock()
         self.reset()
 
@@ -135,18 +250,13 @@ class GuardedController:
 
     @property
     def rules(self) -> GuardRules:
-        """The rules of handover and checks."""
+        """As given."""
         return self._rules
 
     @property
-    def most_unknown(self) -> float:
-        """The largest unknown share at which the learned controller acts."""
-        return self._most_unknown
-
-    @property
-    def return_unknown(self) -> float:
-        """The largest unknown share at which it acts again after the fallback."""
-        return self._return_unknown
+    def limits(self) -> Limits:
+        """The rules for the columns of the controller, read-only."""
+        return self._limits
 
     @property
     def low(self) -> Numbers:
@@ -161,22 +271,18 @@ class GuardedController:
     @property
     def applied(self) -> Numbers | None:
         """The last action (d_a,), the reference of max_change; None before the first."""
-        return None if self._applied is None else self._applied.copy()
-
-    @property
-    def max_change(self) -> Numbers | None:
-        """The largest change of an action per step, () or (d_a,); None if there is no limit."""
-        return None if self._max_change is None else self._max_change.copy()
+        last = self._memory.last_action
+        return None if np.isnan(last).any() else last.copy()
 
     @property
     def log(self) -> tuple[Handover, ...]:
         """The last handovers, oldest first; a reset keeps them."""
-        return self._trace.log
+        return tuple(self._log)
 
     @property
     def counts(self) -> StepCounts:
         """Numbers of steps by who acted, and by why the policy did not; a reset keeps them."""
-        return self._trace.counts
+        return StepCounts(dict(self._sources), dict(self._reasons.most_common()))
 
     def reset(self, applied: npt.ArrayLike | None = None) -> None:
         """Clear the last action and the memory before a new run.
@@ -185,11 +291,16 @@ class GuardedController:
             applied: The current action (d_a,) of the plant, with which lags of actions begin. Without it,
                 max_change does not limit the first.
         """
-        self._applied = None if applied is None else self._checked(applied)
-        self.states.reset(self._applied)
-        self._sensors.reset()
-        self._source: Source | None = None
-        self._waited = self._left = 0
+        last = np.full(len(self._low), np.nan)
+        if applied is not None:
+            given = self._finite(applied)
+            if given is None:
+                raise ArgumentError(f"the action applied is {applied!r}; give {len(last)} finite numbers")
+            last = given.copy()
+        self.states.reset(None if applied is None else last)
+        d_x, zero = len(self._limits.largest), np.zeros(())
+        unknown, never = np.full(d_x, np.nan), np.array(np.nan)
+        self._memory = _Memory(last, zero, zero, zero, unknown, np.zeros(d_x), never)
 
     def act(
         self,
@@ -210,7 +321,7 @@ class GuardedController:
         if not self._lock.acquire(blocking=False):
             raise ArgumentError("act was called during another call of it; use one guard per control loop")
         try:
-            return self._act(observation, applied, _finite(time), _finite(now))
+            return self._act(observation, applied, _finite_time(time), _finite_time(now))
         finally:
             self._lock.release()
 
@@ -222,22 +333,22 @@ class GuardedController:
         now: float | None,
     ) -> Decision:
         received = None if applied is None else self._received(applied)
-        measured = self._sensors.usable(observation)
-        state = self.states.update(measured, received, time)
+        usable = self._usable(observation)
+        state = self.states.update(usable, received, time)
         self.states.record(None)  # if there is no action
-        measured = np.array(measured, dtype=np.float64)
-        fault = self._sensors.fault(measured, time, now)
+        measured = np.array(usable, dtype=np.float64)
+        faults = [self._clock_fault(time, now), self._frozen_fault(measured)]
         if received is not None and np.isfinite(received).all():
-            self._applied = received
+            self._memory.last_action = received
         elif received is not None:
-            fault = "the action applied is not finite"
+            faults = ["the action applied is not finite"]
+        fault = next(filter(None, faults), None)
         unknown, action = self._learned(state, allowed=fault is None)
         source: Source = "learned"
         reason = "inside the data"
         if action is None:
             source, reason, action = self._without_policy(measured, self._why(fault, state, unknown))
-        after = None if action is None else source
-        self._trace.add(self._source, after, reason=reason, unknown=unknown, time=time)
+        self._count(None if action is None else source, reason, unknown, time)
         if action is None:
             raise NoActionError(
                 f"nobody acts at {state.tolist()} (unknown share {unknown:.3g}): {reason}. Give a fallback, "
@@ -247,42 +358,75 @@ class GuardedController:
 
     def state_dict(self) -> dict[str, Numbers]:
         """Return the memory as arrays; the last action is NaN before the first. The log is not part of it."""
-        last = np.full(self._count, np.nan) if self._applied is None else self._applied.copy()
-        source = 0 if self._source is None else 1 + _SOURCES.index(self._source)
-        handover = np.array([source, self._waited, self._left], dtype=np.float64)
-        own = {"last_action": last, "handover": handover, **self._sensors.state_dict()}
+        own = {one.name: getattr(self._memory, one.name).copy() for one in fields(_Memory)}
         return {**self.states.state_dict(), **own}
 
     def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
-        """Continue from the memory of another guard of the same controller."""
-        own, of_states = self.state_dict(), self.states.state_dict()
-        if {*values} != {*own}:
-            raise ArgumentError(f"the memory of a guard has {sorted(own)}, this one has {sorted(values)}")
-        found = {}
-        for name in own.keys() - of_states.keys():
+        """Continue from the memory of another guard of the same controller; all of it, or nothing."""
+        wanted, of_states = self.state_dict(), self.states.state_dict()
+        if {*values} != {*wanted}:
+            raise ArgumentError(f"the memory of a guard has {sorted(wanted)}, this one has {sorted(values)}")
+        found = dict[str, Numbers]()
+        for name in wanted.keys() - of_states.keys():
             part = as_numbers(values[name])
-            if part is None or part.shape != own[name].shape:
-                raise ArgumentError(f"{name} is {values[name]!r}; give numbers of shape {own[name].shape}")
-            found[name] = part
-        source, waited, left = found["handover"].tolist()
-        if source not in range(1 + len(_SOURCES)):
-            raise ArgumentError(f"handover begins with {source}; give 0 to {len(_SOURCES)}, who acted last")
+            if part is None or part.shape != wanted[name].shape or np.isinf(part).any():
+                raise ArgumentError(f"{name} is {values[name]!r}; give numbers of shape {wanted[name].shape}")
+            found[name] = part.copy()
+        for name, most in (("acted", len(_SOURCES)), ("waited", None), ("left", None), ("repeats", None)):
+            part = found[name]
+            if not ((part >= 0) & (part % 1 == 0) & (part <= (math.inf if most is None else most))).all():
+                raise ArgumentError(f"{name} is {values[name]!r}; give whole numbers from 0 to {most or '…'}")
+        if np.isnan(last := found["last_action"]).any() and not (np.isnan(last).all() and not found["acted"]):
+            raise ArgumentError(f"last_action is {values['last_action']!r}; give finite numbers after a step")
         self.states.load_state_dict({name: values[name] for name in of_states})
-        self._sensors.load_state_dict(found)
-        last = found["last_action"]
-        self._applied = last.copy() if np.isfinite(last).all() else None
-        self._source = (None, *_SOURCES)[int(source)]
-        self._waited, self._left = int(waited), int(left)
+        self._memory = _Memory(**found)
+
+    def _usable(self, observation: npt.ArrayLike) -> npt.ArrayLike:
+        """Return measurements (d_x,) with NaN for what is masked, not finite, or too large for an angle.
+
+        What has another shape or type is returned as it is.
+        """
+        if isinstance(observation, np.ma.MaskedArray) and observation.dtype.kind in "fiu":
+            observation = np.where(np.ma.getmaskarray(observation), np.nan, observation.data)
+        values = as_numbers(observation)
+        if values is None or values.shape != self._limits.largest.shape:
+            return observation
+        return np.where(np.abs(values) <= self._limits.largest, values, np.nan)  # false for NaN
+
+    def _clock_fault(self, time: float | None, now: float | None) -> str | None:
+        """Return what is wrong with the time of a measurement, and remember it."""
+        memory, deadline = self._memory, self._rules.deadline
+        before = None if np.isnan(memory.last_time) else float(memory.last_time)
+        memory.last_time = np.array(np.nan if time is None else time)
+        if deadline is None:
+            return None
+        if time is None:
+            return "no time stamp"
+        if before is not None and time <= before:
+            return "the clock went back" if time < before else "the time does not advance"
+        since = before if now is None else time
+        until = time if now is None else now
+        return "later than the deadline" if since is not None and until - since > deadline else None
+
+    def _frozen_fault(self, measured: Numbers) -> str | None:
+        """Return which measurement has not changed for too long, and remember all of them."""
+        memory, given = self._memory, ~np.isnan(measured)
+        repeats = np.where(measured == memory.last_measured, memory.repeats + 1.0, 0.0)
+        memory.repeats = np.where(given, repeats, memory.repeats)
+        memory.last_measured = np.where(given, measured, memory.last_measured)
+        stuck = np.flatnonzero(memory.repeats >= self._limits.frozen)
+        return f"frozen: {self._controller.columns.measured[stuck[0]]}" if len(stuck) else None
 
     @property
     def _away(self) -> bool:
         """Whether another than the policy acted last."""
-        return self._source not in {None, "learned"}
+        return bool(self._memory.acted > 1)
 
     def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, Numbers | None]:
         """Return the unknown share and the action of the policy, None where it may not act."""
-        limit = self._return_unknown if self._away else self._most_unknown
-        allowed = allowed and (not self._away or self._waited >= self._rules.dwell)
+        rules, away = self._rules, self._away
+        limit = self._limits.return_unknown if away else rules.most_unknown
+        allowed = allowed and (not away or bool(self._memory.waited >= rules.dwell))
         try:
             action, share = self._controller.action_and_unknown(state)
         except ObservationError:  # the shape was checked, so a number is not finite
@@ -297,86 +441,74 @@ class GuardedController:
             return fault
         if len(missing := np.flatnonzero(~np.isfinite(state))):
             return f"missing: {self._controller.columns.states[missing[0]]}"
-        if unknown > self._most_unknown:
+        if unknown > self._rules.most_unknown:
             return "outside the data"
         return "waiting to return" if self._away else "the action of the policy is not finite"
 
     def _without_policy(self, measured: Numbers, why: str) -> tuple[Source, str, Numbers | None]:
         """Return who acts instead of the policy, why, and its action if there is one."""
-        action, failure = self._fallback_action(measured)
+        action, failure = None, "no fallback"
+        if self._fallback is not None:
+            try:
+                action, failure = self._finite(self._fallback(measured)), "the fallback gave no finite action"
+            except Exception as error:  # whatever it raises, the plant needs an action
+                failure = f"the fallback raised {type(error).__name__}"
         if action is not None:
             return "fallback", why, action
-        held = self._applied if self._last_resort is None else self._last_resort
-        return "last resort", f"{why}; {failure}", held
+        resort = self._limits.last_resort
+        return "last resort", f"{why}; {failure}", self.applied if resort is None else resort
 
-    def _fallback_action(self, measured: Numbers) -> tuple[Numbers | None, str]:
-        """Return the action of the fallback, or None and what failed."""
-        if self._fallback is None:
-            return None, "no fallback"
-        try:
-            action = self._action(self._fallback(measured))
-        except Exception as error:  # whatever it raises, the plant needs an action
-            return None, f"the fallback raised {type(error).__name__}"
-        return action, "the fallback gave no finite action"
+    def _count(self, after: Source | None, reason: str, unknown: float, time: float | None) -> None:
+        """Count a step, and log it if another controller begins to act; `after` is None if nobody acts."""
+        acted = int(self._memory.acted)
+        before = _SOURCES[acted - 1] if acted else None
+        if after is not None:
+            self._sources[after] += 1
+            if after != before:
+                self._log.append(Handover(self._steps, time, before or "start", after, reason, unknown))
+        if after != "learned":
+            self._reasons[reason] += 1
+        self._steps += 1
 
     def _apply(self, action: Numbers, source: Source) -> Numbers:
         """Return the action within limits, and remember it and who gave it."""
-        if source != self._source:
-            self._left = 1 if self._source is None else self._rules.transfer
-        self._applied = self._limited(self._blended(action))
-        self._source, self._left = source, max(self._left - 1, 0)
-        self._waited = 0 if source == "learned" else self._waited + 1
-        self.states.record(self._applied)
-        return self._applied.copy()
-
-    def _blended(self, action: Numbers) -> Numbers:
-        """Return the action, after a handover an equal part of the way from the last one to it."""
-        if self._left <= 1 or self._applied is None:
-            return action
-        share = 1.0 / self._left
-        return self._applied * (1.0 - share) + action * share
-
-    def _limited(self, action: Numbers) -> Numbers:
-        if self._applied is not None and self._max_change is not None:
-            low, high = self._applied - self._max_change, self._applied + self._max_change
-            action = np.minimum(np.maximum(action, low), high)
-        return np.minimum(np.maximum(action, self._low), self._high)
-
-    def _checked(self, applied: npt.ArrayLike) -> Numbers:
-        action = self._action(applied)
-        if action is None:
-            raise ArgumentError(f"the action applied is {applied!r}; give {self._count} finite numbers")
-        return action.copy()
+        memory, last, acted = self._memory, self.applied, 1 + _SOURCES.index(source)
+        left = float(memory.left)
+        if acted != memory.acted:
+            left = float(self._rules.transfer if memory.acted else 1)
+        if last is not None:
+            if left > 1:  # an equal part of the way
+                share = 1.0 / left
+                action = last * (1.0 - share) + action * share
+            action = clipped(action, last - self._limits.max_change, last + self._limits.max_change)
+        memory.last_action = clipped(action, self._low, self._high)
+        memory.acted, memory.left = np.array(float(acted)), np.array(max(left - 1.0, 0.0))
+        memory.waited = np.zeros(()) if source == "learned" else memory.waited + 1.0
+        self.states.record(memory.last_action)
+        return memory.last_action.copy()
 
     def _received(self, applied: npt.ArrayLike) -> Numbers:
         """Return the action of the plant (d_a,), all NaN if a number in it is not finite."""
         action = as_numbers(applied)
-        if action is None or action.shape != (self._count,):
-            raise ArgumentError(f"the action applied is {applied!r}; give {self._count} numbers")
-        return action.copy() if np.isfinite(action).all() else np.full(self._count, np.nan)
+        if action is None or action.shape != self._low.shape:
+            raise ArgumentError(f"the action applied is {applied!r}; give {len(self._low)} numbers")
+        return action.copy() if np.isfinite(action).all() else np.full(len(action), np.nan)
 
-    def _action(self, values: npt.ArrayLike) -> Numbers | None:
+    def _finite(self, values: npt.ArrayLike) -> Numbers | None:
         """Return finite numbers (d_a,), or None for other values."""
         action = as_numbers(values)
-        fits = action is not None and action.shape == (self._count,) and np.isfinite(action).all()
+        fits = action is not None and action.shape == self._low.shape and np.isfinite(action).all()
         return action if fits else None
 
-    def _changes(self, max_change: npt.ArrayLike) -> Numbers:
-        changes = as_numbers(max_change)
-        if changes is None or changes.shape not in {(), (self._count,)} or not (changes > 0).all():
-            raise ArgumentError(
-                f"max_change is {max_change!r}; give a positive number, or {self._count}, one per action"
-            )
-        return changes.copy()
 
-    def _resort(self, given: npt.ArrayLike) -> Numbers:
-        action = self._action(given)
-        if action is None or (action < self._low).any() or (action > self._high).any():
-            raise ArgumentError(
-                f"last_resort is {given!r}; give {self._count} numbers within {self._low.tolist()} and "
-                f"{self._high.tolist()}"
-            )
-        return action.copy()
+def _per_action(given: object, count: int) -> Numbers | None:
+    """Return numbers (d_a,) of a setting, one for all or one per action; None for other values."""
+    numbers = [given] * count if is_number(given) else [*given] if isinstance(given, Iterable) else []
+    return (
+        np.array(numbers, dtype=np.float64)
+        if len(numbers) == count and all(map(is_number, numbers))
+        else None
+    )
 
 
 def _constant(values: Numbers) -> Numbers:
@@ -386,5 +518,10 @@ def _constant(values: Numbers) -> Numbers:
     return found
 
 
-def _finite(time: float | None) -> float | None:
+def _require(name: str, value: object, low: float, high: float) -> None:
+    if not (is_number(value) and low <= value <= high):  # NaN included
+        raise ArgumentError(f"{name} is {value!r}; give a number from {low:g} to {high:g}")
+
+
+def _finite_time(time: float | None) -> float | None:
     return time if is_number(time) and math.isfinite(time) else None

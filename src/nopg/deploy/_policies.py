@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nopg._columns import Columns
 from nopg._formula_law import FormulaLaw
 from nopg.bundles import SavedController
-from nopg.deploy._encoding import Numbers, wider_range
 from nopg.errors import ArgumentError, BundleError
+
+Numbers = npt.NDArray[np.float64]
+Range = tuple[Numbers, Numbers]
+"""Lowest and highest actions, both (d_a,)."""
+
+
+class FeatureMap(NamedTuple):
+    """For every feature, each (d_f,): its state column, whether that is an angle, and 2π/period and phase."""
+
+    sources: npt.NDArray[np.int64]
+    angular: npt.NDArray[np.bool_]
+    turns: Numbers
+    phases: Numbers
+
+    @classmethod
+    def of(cls, columns: Columns) -> FeatureMap:
+        """Return the map of columns; of an angle the cosine comes first, as a sine with phase π/2."""
+        sources = columns.feature_columns
+        periods = [columns.angles.get(columns.states[k], math.inf) for k in sources]
+        phases = [math.pi / 2 if sources.index(k) == at else 0.0 for at, k in enumerate(sources)]
+        turns = [2 * math.pi / period for period in periods]
+        return cls(np.array(sources), np.isfinite(periods), np.array(turns), np.array(phases))
+
+    def __call__(self, states: Numbers) -> Numbers:
+        """Return features (m, d_f) of raw states (m, d_s): sin(turns·x + phase) of an angle x."""
+        if not self.angular.any():
+            return states
+        raw = states.take(self.sources, axis=1)
+        return np.where(self.angular, np.sin(raw * self.turns + self.phases), raw)
 
 
 @dataclass(frozen=True, slots=True)
-class LinearPolicy:
+class Linear:
     """a = K s, with the gain K (d_a, d_f); its actions have no bounds."""
 
     gain: Numbers
@@ -29,7 +59,7 @@ class LinearPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkPolicy:
+class Network:
     """a = centre + radius·tanh(W₂ relu(W₁ (s − mean)/std + b₁) + b₂)."""
 
     mean: Numbers  # (d_f,)
@@ -40,8 +70,8 @@ class NetworkPolicy:
     radius: Numbers  # (d_a,)
 
     @property
-    def action_range(self) -> tuple[Numbers, Numbers]:
-        """The lowest and the highest action, both (d_a,)."""
+    def action_range(self) -> Range:
+        """The lowest and the highest action."""
         with np.errstate(over="ignore"):
             return self.center - self.radius, self.center + self.radius
 
@@ -55,213 +85,192 @@ class NetworkPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizedPolicy:
-    """The nearest level to each action of a network, in the middle the lower one."""
-
-    network: NetworkPolicy
-    levels: Numbers  # (d_a, k)
-    discrete: Numbers  # (d_a,), 1 or 0
-
-    @property
-    def action_range(self) -> tuple[Numbers, Numbers]:
-        """The lowest and the highest action, both (d_a,)."""
-        low, high = self.network.action_range
-        ends = self.levels[:, 0], self.levels[:, -1]
-        return _choose(self.discrete, ends[0], low), _choose(self.discrete, ends[1], high)
-
-    def __call__(self, features: Numbers) -> Numbers:
-        """Return actions (m, d_a) at features (m, d_f)."""
-        actions = self.network(features)
-        between = (self.levels[:, 1:] + self.levels[:, :-1]) / 2
-        index = (actions[:, :, None] > between).sum(axis=2)
-        return _choose(self.discrete, self.levels[np.arange(len(self.levels)), index], actions)
-
-
-@dataclass(frozen=True, slots=True)
-class FormulaPolicy:
+class Formulas:
     """Formulas of raw state columns and gains, clipped to the limits of the actions."""
 
     law: FormulaLaw
-    gains: Numbers  # (P,)
-    action_range: tuple[Numbers, Numbers]  # both (d_a,)
+    gains: Mapping[str, float]
+    action_range: Range
 
     def __call__(self, features: Numbers) -> Numbers:
         """Return actions (m, d_a) at features (m, d_f)."""
-        values = zip(self.law.gains, self.gains, strict=True)
-        gains = {name: np.full(len(features), value) for name, value in values}
+        gains = {name: np.full(len(features), value) for name, value in self.gains.items()}
         actions = np.stack(self.law.actions(self.law.states(features, np.arctan2), gains), axis=1)
-        low, high = self.action_range
-        clipped: Numbers = np.minimum(np.maximum(actions, low), high)
-        return clipped
+        return clipped(actions, *self.action_range)
 
 
-PlainPolicy = FormulaPolicy | LinearPolicy | NetworkPolicy
+Part = Formulas | Linear | Network
 
 
 @dataclass(frozen=True, slots=True)
-class DeviationPolicy:
-    """The actions of a policy within a limit around those of another one."""
+class Policy:
+    """A law, perhaps with levels, perhaps within a limit around another law.
 
-    base: PlainPolicy
-    policy: PlainPolicy
-    limit: Numbers  # (d_a,)
+    Attributes:
+        law: Linear, a network or formulas.
+        levels: Those of every action in rising order, shape (d_a, k), and which actions have some: these take
+            the nearest one, in the middle the lower.
+        base: The law from which `law` may deviate, and by how much at most, shape (d_a,).
+    """
+
+    law: Part
+    levels: tuple[Numbers, npt.NDArray[np.bool_]] | None = None
+    base: tuple[Part, Numbers] | None = None
 
     @property
-    def action_range(self) -> tuple[Numbers, Numbers] | None:
-        """The lowest and the highest action, both (d_a,); None if one of the two has no range."""
-        return wider_range(self.base.action_range, self.policy.action_range)
+    def action_range(self) -> Range | None:
+        """The lowest and the highest action; None if they have no limits."""
+        own = self.law.action_range
+        if self.levels is not None and own is not None:
+            levels, discrete = self.levels
+            return np.where(discrete, levels[:, 0], own[0]), np.where(discrete, levels[:, -1], own[1])
+        if self.base is None or own is None:
+            return own
+        other = self.base[0].action_range
+        return None if other is None else (np.minimum(own[0], other[0]), np.maximum(own[1], other[1]))
 
     def __call__(self, features: Numbers) -> Numbers:
         """Return actions (m, d_a) at features (m, d_f)."""
-        base = self.base(features)
-        moved: Numbers = base + np.minimum(np.maximum(self.policy(features) - base, -self.limit), self.limit)
-        return moved
+        actions = self.law(features)
+        if self.levels is not None:
+            levels, discrete = self.levels
+            index = (actions[:, :, None] > (levels[:, 1:] + levels[:, :-1]) / 2).sum(axis=2)
+            actions = np.where(discrete, levels[np.arange(len(levels)), index], actions)
+        if self.base is not None:
+            law, limit = self.base
+            base = law(features)
+            actions = base + clipped(actions - base, -limit, limit)
+        return actions
 
 
-Policy = DeviationPolicy | PlainPolicy | QuantizedPolicy
+def clipped(values: Numbers, low: Numbers, high: Numbers) -> Numbers:
+    """Return values within limits, NaN where they are NaN."""
+    found: Numbers = np.minimum(np.maximum(values, low), high)
+    return found
+
+
+def action_limits(columns: Columns, policy: Policy) -> Range:
+    """Return the lowest and highest actions: declared bounds, else the range of the policy, else ∓∞."""
+    free = np.full((2, len(columns.actions)), [[-math.inf], [math.inf]])
+    low, high = (np.array(end) for end in policy.action_range or free)
+    for k, name in enumerate(columns.actions):
+        if name in columns.bounds:
+            low[k], high[k] = columns.bounds[name]
+    return low, high
 
 
 def policy_of(saved: SavedController) -> Policy:
     """Return the policy of a saved controller; an unknown kind or wrong parameters are refused."""
-    parameters = _Parameters(saved)
-    policy = _policy(saved, parameters)
-    parameters.refuse_the_rest()
+    reader = _Reader(saved)
+    policy = reader.policy(saved.policy)
+    if reader.left:
+        raise reader.refuse(f"the policy has no place for {min(reader.left)}")
     return policy
 
 
-def _policy(saved: SavedController, parameters: _Parameters) -> Policy:
-    kind, mean = str(saved.policy.get("kind")), str(saved.policy.get("mean"))
-    if (plain := _plain(saved.columns, saved.policy, parameters)) is not None:
-        return plain
-    if kind == "quantized":
-        return _quantized(parameters)
-    if kind == "deviation":
-        return _deviation(saved, parameters)
-    if kind == "gaussian-mlp":
-        parameters.take_deviation("largest_std")
-        return _network(parameters, outputs=2)
-    if kind == "gaussian" and mean in {"linear", "mlp"}:
-        parameters.take_deviation("std")
-        return _linear(parameters, "mean.") if mean == "linear" else _network(parameters, "mean.")
-    raise parameters.refuse(f"a policy of kind {kind!r} with mean {mean!r} is not known")
-
-
-class _Parameters:
+class _Reader:
     """The parameters of a policy, taken one by one with their required shapes."""
 
     def __init__(self, saved: SavedController) -> None:
-        self.features, self.actions = len(saved.columns.features), len(saved.columns.actions)
-        self._left, self._place = dict(saved.parameters), saved.place
+        self.columns, self.place, self.left = saved.columns, saved.place, dict(saved.parameters)
+        self.d_f, self.d_a = len(saved.columns.features), len(saved.columns.actions)
+
+    def refuse(self, why: str) -> BundleError:
+        return BundleError(f"{self.place}: {why}; save the controller again, or take another copy")
 
     def shape(self, name: str) -> tuple[int, ...]:
-        if name not in self._left:
-            raise self.refuse(f"the policy lacks {name}")
-        return self._left[name].shape
+        if name not in self.left:
+            raise self.refuse(f"{name} of the policy is missing")
+        return self.left[name].shape
 
     def take(self, name: str, *shape: int, positive: bool = False) -> Numbers:
         if self.shape(name) != shape:
             raise self.refuse(f"{name} of the policy has shape {self.shape(name)}, not {shape}")
-        value = self._left.pop(name).astype(np.float64)
+        value = self.left.pop(name).astype(np.float64)
         if positive and not (value > 0).all():
             raise self.refuse(f"{name} of the policy is not positive")
         return value
 
-    def take_deviation(self, name: str) -> None:
+    def policy(self, description: Mapping[str, Any]) -> Policy:
+        match description:
+            case {"kind": "quantized"}:
+                return self.quantized()
+            case {"kind": "deviation"}:
+                limit = self.take("limit", self.d_a)
+                if not (limit >= 0).all():
+                    raise self.refuse("the limit of the deviation is negative")
+                base, own = (self.part(description.get(one), f"{one}.") for one in ("base", "policy"))
+                return Policy(own, base=(base, limit))
+            case {"kind": "gaussian-mlp"}:
+                self.drop_noise("largest_std")
+                return Policy(self.network(outputs=2))
+            case {"kind": "gaussian", "mean": "linear" | "mlp" as mean}:
+                self.drop_noise("std")
+                return Policy(self.part({"kind": mean}, "mean."))
+        return Policy(self.part(description))
+
+    def part(self, description: Any, prefix: str = "") -> Part:
+        match description:
+            case {"kind": "linear"}:
+                return self.linear(prefix)
+            case {"kind": "mlp"}:
+                return self.network(prefix)
+            case {"kind": "formula"}:
+                return self.formulas(description, prefix)
+        raise self.refuse(f"{prefix or 'the policy '}is {description!r:.80}, which is not known")
+
+    def drop_noise(self, name: str) -> None:
         """Take the parameters that only random draws need."""
-        self.take(name, self.actions)
-        number = (1,) if self.shape("decay.factor") == (1,) else ()  # a vector in the first bundles
-        self.take("decay.factor", *number)
+        self.take(name, self.d_a)
+        shape = self.shape("decay.factor")
+        self.take("decay.factor", *(shape if shape == (1,) else ()))  # torch reads either
 
-    def refuse_the_rest(self) -> None:
-        if self._left:
-            raise self.refuse(f"the policy has no place for {min(self._left)}")
+    def quantized(self) -> Policy:
+        discrete = self.take("discrete", self.d_a) != 0
+        levels = self.take("levels", self.d_a, *self.shape("levels")[1:2])
+        if levels.shape[1] < 1 or not (np.diff(levels, axis=1) >= 0).all():
+            raise self.refuse("the levels of the policy are not in rising order")
+        return Policy(self.network("policy."), (levels, discrete))
 
-    def refuse(self, why: str) -> BundleError:
-        return BundleError(f"{self._place}: {why}; save the controller again, or take another copy")
+    def linear(self, prefix: str) -> Linear:
+        name = f"{prefix}gain"
+        if len(self.shape(name)) == 1 and self.d_a == self.d_f:
+            return Linear(np.diag(self.take(name, self.d_a)))
+        return Linear(self.take(name, self.d_a, self.d_f))
 
+    def network(self, prefix: str = "", *, outputs: int = 1) -> Network:
+        """Return the network with `outputs` outputs per action, of which the first block is applied."""
+        d_f, d_a, of = self.d_f, self.d_a, f"{prefix}network."
+        h = self.shape(f"{of}hidden.bias")[:1]
+        W_1, W_2 = (
+            self.take(f"{of}hidden.weight", *h, d_f),
+            self.take(f"{of}output.weight", outputs * d_a, *h),
+        )
+        network = Network(
+            mean=self.take(f"{of}standardizer.mean", d_f),
+            std=self.take(f"{of}standardizer.std", d_f, positive=True),
+            hidden=(np.ascontiguousarray(W_1.T), self.take(f"{of}hidden.bias", *h)),
+            output=(np.ascontiguousarray(W_2[:d_a].T), self.take(f"{of}output.bias", outputs * d_a)[:d_a]),
+            center=self.take(f"{prefix}action_range.center", d_a),
+            radius=self.take(f"{prefix}action_range.radius", d_a, positive=True),
+        )
+        self.check_range(network.action_range)  # empty if the radius is below the rounding of the centre
+        return network
 
-def _quantized(parameters: _Parameters) -> QuantizedPolicy:
-    discrete = parameters.take("discrete", parameters.actions)
-    shape = parameters.shape("levels")
-    levels = parameters.take("levels", parameters.actions, *shape[1:2])
-    if levels.shape[1] < 1 or not (np.diff(levels, axis=1) >= 0).all():
-        raise parameters.refuse("the levels of the policy are not in rising order")
-    return QuantizedPolicy(_network(parameters, "policy."), levels, discrete)
+    def formulas(self, description: Mapping[str, Any], prefix: str) -> Formulas:
+        try:
+            law = FormulaLaw.read(self.columns, description)
+            ones = {name: np.ones(1) for name in (*self.columns.states, *law.gains)}
+            for formula in law.formulas:  # finds what only an evaluation shows, such as a division by 0
+                formula(ones)
+        except ArgumentError as error:
+            raise self.refuse(str(error)) from None
+        low, high = (self.take(f"{prefix}{name}", self.d_a) for name in ("low", "high"))
+        self.check_range((low, high))
+        scales = self.take(f"{prefix}scales", len(law.gains), positive=True)
+        gains = scales * self.take(f"{prefix}raw", len(law.gains))
+        return Formulas(law, dict(zip(law.gains, gains.tolist(), strict=True)), (low, high))
 
-
-def _plain(
-    columns: Columns, description: Mapping[str, Any], parameters: _Parameters, prefix: str = ""
-) -> PlainPolicy | None:
-    """Return a policy that is not made of others; None for another kind."""
-    match description.get("kind"):
-        case "linear":
-            return _linear(parameters, prefix)
-        case "mlp":
-            return _network(parameters, prefix)
-        case "formula":
-            return _formula(columns, description, parameters, prefix)
-    return None
-
-
-def _deviation(saved: SavedController, parameters: _Parameters) -> DeviationPolicy:
-    limit = parameters.take("limit", parameters.actions)
-    if not (limit >= 0).all():
-        raise parameters.refuse("the limit of the deviation is negative")
-
-    def part(name: str) -> PlainPolicy:
-        own = saved.policy.get(name)
-        found = _plain(saved.columns, own, parameters, f"{name}.") if isinstance(own, Mapping) else None
-        if found is None:
-            raise parameters.refuse(f"the {name} of the deviation is no linear policy, network or formula")
-        return found
-
-    return DeviationPolicy(part("base"), part("policy"), limit)
-
-
-def _formula(
-    columns: Columns, description: Mapping[str, Any], parameters: _Parameters, prefix: str = ""
-) -> FormulaPolicy:
-    try:
-        law = FormulaLaw.read(columns, description)
-    except ArgumentError as error:
-        raise parameters.refuse(str(error)) from None
-    low, high = (parameters.take(f"{prefix}{name}", parameters.actions) for name in ("low", "high"))
-    if not (low < high).all():
-        raise parameters.refuse("the range of the actions is empty")
-    scales = parameters.take(f"{prefix}scales", len(law.gains), positive=True)
-    return FormulaPolicy(law, scales * parameters.take(f"{prefix}raw", len(law.gains)), (low, high))
-
-
-def _choose(discrete: Numbers, level: Numbers, otherwise: Numbers) -> Numbers:
-    chosen: Numbers = np.where(discrete != 0, level, otherwise)
-    return chosen
-
-
-def _linear(parameters: _Parameters, prefix: str = "") -> LinearPolicy:
-    name, d_a, d_f = f"{prefix}gain", parameters.actions, parameters.features
-    if len(parameters.shape(name)) == 1 and d_a == d_f:
-        return LinearPolicy(np.diag(parameters.take(name, d_a)))
-    return LinearPolicy(parameters.take(name, d_a, d_f))
-
-
-def _network(parameters: _Parameters, prefix: str = "", *, outputs: int = 1) -> NetworkPolicy:
-    """Return the network with `outputs` outputs per action, of which the first block is applied."""
-    d_f, d_a = parameters.features, parameters.actions
-    h = parameters.shape(f"{prefix}network.hidden.bias")[:1]
-    W_1 = parameters.take(f"{prefix}network.hidden.weight", *h, d_f)
-    W_2 = parameters.take(f"{prefix}network.output.weight", outputs * d_a, *h)
-    policy = NetworkPolicy(
-        mean=parameters.take(f"{prefix}network.standardizer.mean", d_f),
-        std=parameters.take(f"{prefix}network.standardizer.std", d_f, positive=True),
-        hidden=(np.ascontiguousarray(W_1.T), parameters.take(f"{prefix}network.hidden.bias", *h)),
-        output=(
-            np.ascontiguousarray(W_2[:d_a].T),
-            parameters.take(f"{prefix}network.output.bias", outputs * d_a)[:d_a],
-        ),
-        center=parameters.take(f"{prefix}action_range.center", d_a),
-        radius=parameters.take(f"{prefix}action_range.radius", d_a, positive=True),
-    )
-    low, high = policy.action_range
-    if not (low < high).all():  # the radius is below the rounding of the centre
-        raise parameters.refuse("the range of the actions is empty")
-    return policy
+    def check_range(self, ends: Range) -> None:
+        if not (ends[0] < ends[1]).all():
+            raise self.refuse("the range of the actions is empty")

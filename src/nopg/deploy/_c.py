@@ -1,0 +1,306 @@
+"""Export of a guarded controller to C99: the fixed step of `core.c`, and the numbers of this controller."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from nopg._files import write_files
+from nopg._first_features import FirstFeatures
+from nopg._state_step import StateStep
+from nopg._support import BLENDED, TINY, ChartSupport, FitVariance
+from nopg._version import __version__
+from nopg.deploy._formulas import KINDS, Operation, operations
+from nopg.deploy._guard import GuardedController
+from nopg.deploy._policies import FeatureMap, Formulas, Linear, Part, policy_of
+from nopg.errors import ArgumentError
+
+CORE = "nopg_core.c"
+"""The name of the step beside the numbers."""
+
+_NO_FIT = FitVariance(FirstFeatures(np.zeros(0, np.int64), *np.zeros((2, 0))), *np.zeros((2, 0)))
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# Words of C that a file may not be called.
+_KEYWORDS = (
+    "auto bool break case char const continue default do double else enum extern false float for goto if "
+    "inline int long main nopg_core register restrict return short signed sizeof static struct switch true "
+    "typedef union unsigned void volatile while"
+)
+Table = Mapping[str, Any]
+
+
+def to_c(guard: GuardedController, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write a guarded controller as C99, and return the path of the source to compile.
+
+    The file at `path` has the numbers of this controller and includes `nopg_core.c`, which is the same for
+    every controller; its header is beside it. Functions have the name of the file in front: `tank.c` has
+    `tank_init` and `tank_step`. A step takes raw measurements and returns who acts, with the decisions of
+    `GuardedController.act`; its fallback is an argument. The caller owns the memory.
+
+    Args:
+        guard: The controller with its limits; a fallback function in it is left out.
+        path: Ends in `.c`; no other file may exist under the names.
+        overwrite: Whether older files are replaced.
+    """
+    target = source_target(path, ".c")
+    sources = {target.with_name(name): text for name, text in c_sources(guard, target.stem).items()}
+    for file, content in sources.items():
+        if file.exists() and not overwrite and (file.name != CORE or file.read_bytes() != content):
+            raise ArgumentError(f"{file} exists already; give another name, or overwrite=True")
+    write_files(sources)
+    return target
+
+
+def c_sources(guard: GuardedController, name: str) -> dict[str, bytes]:
+    """Return the contents of the header, the core and the source of a name, by file."""
+    columns, package = guard.controller.columns, files("nopg.deploy")
+    fills = {
+        "name": name,
+        "NAME": name.upper(),
+        "version": __version__,
+        "about": "\n".join(f" *   {plain_text(line)}" for line in _about(guard)),
+        "measured": len(columns.measured),
+        "states": len(columns.states),
+        "actions": len(columns.actions),
+    }
+    header = Template(package.joinpath("interface.h").read_text(encoding="ascii")).substitute(fills)
+    source = f"""\
+/* The numbers of the controller {name}, written by nopg {__version__}; see {name}.h. */
+#include "{name}.h"
+
+#include <float.h>
+#include <math.h>
+
+#define MEMORY {name}_memory
+#define INIT {name}_init
+#define STEP {name}_step
+{_numbers(guard)}
+#include "{CORE}"
+"""
+    core = package.joinpath("core.c").read_bytes()
+    return {f"{name}.h": header.encode("ascii"), CORE: core, f"{name}.c": source.encode("ascii")}
+
+
+def source_target(path: str | os.PathLike[str], suffix: str) -> Path:
+    """Return where to write; a name that is no identifier is refused."""
+    target, example = Path(path), f"'tank{suffix}'"
+    if target.suffix != suffix:
+        raise ArgumentError(f"the path is {str(target)!r}; give one that ends in {suffix}, such as {example}")
+    if not _NAME.fullmatch(target.stem) or target.stem.lower() in _KEYWORDS.split():
+        raise ArgumentError(
+            f"the file is called {target.stem!r}, and functions are named after it; use letters, digits and "
+            f"_, such as {example}"
+        )
+    return target
+
+
+def plain_text(text: str) -> str:
+    """Return a text that may stand in a comment: letters without accents; what is not of a unit is `_`.
+
+    Example:
+        >>> plain_text("Zulauf [m³/h] */ Höhe")
+        'Zulauf [m3/h] _/ Hohe'
+    """
+    parts = unicodedata.normalize("NFKD", text)
+    letters = "".join(one for one in parts if not unicodedata.combining(one))
+    return re.sub(r"[^A-Za-z0-9 _.,:;/%()\[\]^+<>=-]", "_", letters)
+
+
+def _about(guard: GuardedController) -> list[str]:
+    """Return what the elements of inputs and outputs are, and the saved controller."""
+    columns, digest = guard.controller.columns, guard.controller.saved.sha256
+    units = {name: f" [{unit}]" for name, unit in columns.units.items()}
+    lines = [] if digest is None else [f"the saved controller has the SHA-256 {digest}"]
+    lines += [f"measured[{k}] = {name}{units.get(name, '')}" for k, name in enumerate(columns.measured)]
+    ends = zip(columns.actions, guard.low, guard.high, strict=True)
+    lines += [
+        f"actions[{k}] = {name}{units.get(name, '')}, {low:.6g} to {high:.6g}"
+        for k, (name, low, high) in enumerate(ends)
+    ]
+    return [*lines, f"the policy acts at an unknown share of at most {guard.rules.most_unknown:.6g}"]
+
+
+def _numbers(guard: GuardedController) -> str:
+    """Return the numbers of a controller as definitions and arrays of C."""
+    saved, columns, rules = guard.controller.saved, guard.controller.columns, guard.rules
+    step, support, features, policy = (
+        StateStep.of(columns),
+        saved.support,
+        FeatureMap.of(columns),
+        policy_of(saved),
+    )
+    derived, d_a, limits = step.derived, len(columns.actions), guard.limits
+    names = (*columns.states, *columns.actions)
+    periods = np.array([columns.angles.get(name, 0.0) for name in names])
+    largest = [columns.largest_angle(name) if name in columns.angles else math.inf for name in columns.states]
+    nothing = ChartSupport(periods[None], np.ones(1), np.zeros((1, 1, 1)), 0 * periods, periods)
+    laws = [_law(one, guard) for one in (policy.law, *(() if policy.base is None else policy.base[:1]))]
+    charts, fits = [_charts(one) for one in support.charts], [_fit(one) for one in support.fits]
+    levels, discrete = policy.levels or (np.zeros((d_a, 0)), np.zeros(d_a))
+    definitions: dict[str, float] = {
+        "MEASURED": len(columns.measured),
+        "STATES": len(columns.states),
+        "ACTIONS": d_a,
+        "FEATURES": len(features.sources),
+        "DERIVED": len(columns.derived),
+        "CHARTS": len(charts),
+        "FITS": len(fits),
+        "LAWS": len(laws),
+        "LEVELS": levels.shape[1],
+        "NEAREST": BLENDED + 1,
+        "POINTS": max((one["points"] for one in charts), default=1),
+        "FITTED": max((one["size"] for one in fits), default=1),
+        "UNITS": max(1, *(one["units"] for one in laws)),
+        "OPERATIONS": max(1, *(one["operations"] for one in laws)),
+        "HAS_ANGLES": int(bool(columns.angles)),
+        "HAS_NETWORK": int(any(one["type"] == 1 for one in laws)),
+        "HAS_FORMULAS": int(any(one["type"] == 2 for one in laws)),
+        "NEEDS_ACTIONS": int(step.needs_actions),
+        "HAS_LAST_RESORT": int(limits.last_resort is not None),
+        "GAP": guard.states.gap,
+        "DEADLINE": float(rules.deadline or 0.0),
+        "DWELL": float(rules.dwell),
+        "TRANSFER": float(rules.transfer),
+        "MOST_UNKNOWN": float(rules.most_unknown),
+        "RETURN_UNKNOWN": limits.return_unknown,
+        "ODDS_INSIDE": support.inside,
+        "ODDS_SLOPE": support.slope,
+        "TINY": TINY,
+    }
+    arrays: Table = {
+        "largest": np.minimum(largest, sys.float_info.max),
+        "frozen": limits.frozen,
+        "hold": step.hold,
+        "first_constant": derived.constants[0],
+        "update_constant": derived.constants[1],
+        "first": derived.initial,
+        "by_state": derived.by_state,
+        "by_action": derived.by_action,
+        "by_next": derived.by_next,
+        "lagged": step.lagged,
+        "source": features.sources,
+        "turns": np.where(features.angular, features.turns, 0.0),
+        "phase": features.phases,
+        "period": periods,
+        "radian": periods / (2 * math.pi),
+        "logged_low": support.low,
+        "logged_high": support.high,
+        "margin": support.margin,
+        "discrete": discrete.astype(np.int64),
+        "levels": levels,
+        "deviation": np.zeros(d_a) if policy.base is None else policy.base[1],
+        "low": guard.low,
+        "high": guard.high,
+        "max_change": limits.max_change,
+        "last_resort": np.zeros(d_a) if limits.last_resort is None else limits.last_resort,
+    }
+    lines = [f"#define {name} {_text(value)}" for name, value in definitions.items()]
+    lines += [_array(name, values) for name, values in arrays.items()]
+    lines += [*_table("laws", laws), *_table("charts", charts or [_charts(nothing)])]
+    return "\n".join([*lines, *_table("fits", fits or [_fit(_NO_FIT)])])
+
+
+def _law(law: Part, guard: GuardedController) -> Table:
+    """Return the numbers of a law; those of the other kinds are 0."""
+    columns = guard.controller.columns
+    zeros, results = np.zeros(len(columns.actions)), [0]
+    found = list[Operation]()
+    kind, units = 0, 0
+    parts: dict[str, Any] = dict.fromkeys(
+        ("mean", "std", "hidden", "hidden_bias", "center", "radius", "low", "high"), zeros
+    )
+    parts |= {"output": zeros, "output_bias": zeros}
+    if isinstance(law, Linear):
+        parts["output"] = law.gain
+    elif isinstance(law, Formulas):
+        kind, (parts["low"], parts["high"]) = 2, law.action_range
+        found, results = operations(law, columns)
+    else:
+        kind, units, (W_1, b_1), (W_2, b_2) = 1, len(law.hidden[1]), law.hidden, law.output
+        parts |= {"mean": law.mean, "std": law.std, "hidden": W_1.T, "hidden_bias": b_1, "output": W_2.T}
+        parts |= {"output_bias": b_2, "center": law.center, "radius": law.radius}
+    return parts | {
+        "type": kind,
+        "units": units,
+        "operations": len(found),
+        "kind": np.array([KINDS.index(one.kind) for one in found], np.int64),
+        "left": np.array([one.left for one in found], np.int64),
+        "right": np.array([one.right for one in found], np.int64),
+        "number": np.array([one.number for one in found], np.float64),
+        "result": np.array(results, np.int64),
+    }
+
+
+def _charts(charts: ChartSupport) -> Table:
+    local = np.flatnonzero(charts.weights)
+    angular = charts.periods[local] > 0
+    column = np.repeat(local, 1 + angular)
+    radian = charts.periods[column] / (2 * math.pi)
+    if not len(column):  # one point, of which all charts are as far
+        column, radian = np.zeros(1, np.int64), np.zeros(1)
+    return {
+        "count": len(charts.centers),
+        "points": len(column),
+        "nearest": charts.num_nearest,
+        "column": column,
+        "radian": radian,
+        "is_sine": np.append(False, np.diff(column) == 0).astype(np.int64),
+        "scale": charts.weights[column] * np.where(radian > 0, radian, 1.0),
+        "places": charts.places.T,
+        "centers": charts.centers,
+        "squared_radii": np.square(charts.radii),
+        "covariance": charts.covariance,
+    }
+
+
+def _fit(fit: FitVariance) -> Table:
+    first, circular = fit.first, np.zeros(len(fit.first), np.int64)
+    circular[first.sines - 1], circular[first.sines] = 1, 2
+    return {
+        "first": len(first),
+        "size": len(fit.center),
+        "column": first.columns.astype(np.int64),
+        "origin": first.origin,
+        "units": first.units,
+        "circular": circular,
+        "center": fit.center,
+        "covariance": fit.covariance,
+    }
+
+
+def _table(name: str, rows: Sequence[Table]) -> list[str]:
+    """Return the columns of a table: numbers as an array, arrays by pointers to them."""
+    lines = list[str]()
+    for key, value in rows[0].items():
+        if isinstance(value, int):
+            lines.append(_array(f"{name}_{key}", np.array([row[key] for row in rows])))
+            continue
+        lines += [_array(f"{name}{k}_{key}", row[key]) for k, row in enumerate(rows)]
+        pointers = ", ".join(f"{name}{k}_{key}" for k in range(len(rows)))
+        kind = "int" if value.dtype.kind == "i" else "double"
+        lines.append(f"static const {kind} *const {name}_{key}[] = {{{pointers}}};")
+    return lines
+
+
+def _array(name: str, values: Any) -> str:
+    flat = np.asarray(values).ravel()
+    texts = [_text(one) for one in flat.tolist()] or ["0"]
+    rows = [", ".join(texts[k : k + 8]) for k in range(0, len(texts), 8)]
+    kind = "int" if flat.dtype.kind == "i" else "double"
+    return f"static const {kind} {name}[] = {{\n    " + ",\n    ".join(rows) + "\n};"
+
+
+def _text(value: float) -> str:
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return repr(value)

@@ -1,0 +1,46 @@
+/* Controller $name, written by nopg $version.
+ *
+$about
+ */
+#ifndef ${NAME}_H
+#define ${NAME}_H
+
+#include <stdbool.h>
+
+#define ${NAME}_MEASURED $measured
+#define ${NAME}_STATES $states
+#define ${NAME}_ACTIONS $actions
+
+/* Who acts: the policy, the fallback, the last resort where the fallback fails, or nobody before there is an
+ * action to hold (the actions are left as they were). */
+#define ${NAME}_LEARNED 0
+#define ${NAME}_FALLBACK 1
+#define ${NAME}_LAST_RESORT 2
+#define ${NAME}_NO_ACTION 3
+
+/* The memory, all zero before the first step; unknown is the unknown share of the last step. */
+typedef struct {
+    double unknown;
+    double state[${NAME}_STATES], age[${NAME}_MEASURED], last[${NAME}_ACTIONS], origin[${NAME}_ACTIONS];
+    double last_measured[${NAME}_MEASURED], repeats[${NAME}_MEASURED];
+    double last_time, waited, transfer_left;
+    bool state_known, last_known, origin_known, last_time_known;
+    bool seen[${NAME}_MEASURED], measured_known[${NAME}_MEASURED];
+    int acted;
+} ${name}_memory;
+
+/* Clear the memory before a run. */
+void ${name}_init(${name}_memory *memory);
+
+/* Compute one action, and return who acts.
+ *
+ * measured:    NaN where a value is missing.
+ * applied:     the actions that the plant received since the last step; NULL if they are those returned.
+ * fallback:    what a trusted controller would do now; NULL if there is none.
+ * measured_at: the time in seconds on any clock; NaN if there is none.
+ * now:         the present time on the same clock; NaN if there is none.
+ */
+int ${name}_step(${name}_memory *memory, const double measured[${NAME}_MEASURED], const double *applied,
+    const double *fallback, double measured_at, double now, double actions[${NAME}_ACTIONS]);
+
+#endif
