@@ -23,7 +23,6 @@ from nopg.data import Transitions
 from nopg.deploy import GuardedController, load, to_onnx
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import SupportWarning
-from nopg.evaluation import map_states
 from nopg.models import LocalModel
 from nopg.training import TrainingResult
 
@@ -167,9 +166,6 @@ def test_prediction_result_map_and_runtime_have_one_unknown_share(
         acts = [GuardedController(runtime, fallback=lambda _: actions[0]).act(one) for one in states[:50]]
         assert [one.unknown for one in acts] == pytest.approx(wanted[:50], abs=1e-12)
         assert [one.source == "learned" for one in acts] == (wanted[:50] <= 0.5).tolist()
-    drawn = map_states(result.solution, result.policy.schema, points=9)
-    there = result.unknown_at(drawn.slice.states())
-    assert np.abs(drawn.unknown.ravel() - there).max() <= 1e-12
 
 
 @pytest.mark.parametrize("name", ["an angle and several shapes", "a global fit"])

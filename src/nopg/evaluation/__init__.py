@@ -7,7 +7,6 @@ from nopg.evaluation._evaluate import Evaluation, evaluate
 from nopg.evaluation._offline import OfflineEvaluator, compare, evaluate_offline
 from nopg.evaluation._other_log import LogEvaluation, evaluate_on_log, match_log
 from nopg.evaluation._risk import Risk
-from nopg.evaluation._state_map import StateMap, map_states
 
 __all__ = [
     "Assessment",
@@ -18,7 +17,6 @@ __all__ = [
     "LogEvaluation",
     "OfflineEvaluator",
     "Risk",
-    "StateMap",
     "Verdict",
     "choose",
     "compare",
@@ -26,6 +24,5 @@ __all__ = [
     "evaluate",
     "evaluate_offline",
     "evaluate_on_log",
-    "map_states",
     "match_log",
 ]

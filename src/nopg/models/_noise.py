@@ -127,7 +127,7 @@ class _Split:
     """Residuals e (n, d) of steps with J (d, d), to be divided into w + v′ − Jv."""
 
     def __init__(self, residuals: Tensor, J: Tensor, linked: Tensor) -> None:
-        self._residuals, self._J, self.J, self._linked = residuals, J, J.numpy(), linked.double()
+        self._residuals, self.J, self._linked = residuals, J.numpy(), linked.double()
         self.total: FloatArray = (residuals.T @ residuals / len(residuals)).numpy()
         self._settled = linked & linked.roll(1) & linked.roll(2)
 
