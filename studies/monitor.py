@@ -246,7 +246,7 @@ def page(records: Sequence[Record]) -> str:
         + ".",
         "",
         "The pendulum's weaker motor is the hardest: it shows in the swing-up alone, where a fifth of at "
-        "most 2 N m competes with torque noise of .5 N m; decision record 24 lists the ways tried. A sensor "
+        "most 2 N m competes with torque noise of .5 N m; decision record 10 has the ways tried. A sensor "
         "offset on which no step depends, such as that of the cart's position, is never found. The bound on "
         "false alarms rests on errors of the model being like those on held-out rows; on one log of four "
         "tanks every unchanged run of its controller ends in an alarm, so they are not. Why the weaker "

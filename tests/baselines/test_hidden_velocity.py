@@ -76,7 +76,7 @@ def test_lags_stand_for_a_velocity_that_is_not_measured() -> None:
         data = log(positions, forces).derive(lags={"y": count, "u": count})
         stream = StateStream(data.schema, batch=200)
         found.append(true_return(ControllerStream(act(baseline("lqr", data, GAMMA)), stream).act))
-    # As record 14 has them: with the state, with the position alone, with more and more lags.
+    # With the state, with the position alone, with more and more lags.
     assert found == pytest.approx([-2.1, -5.6, -5.4, -2.7, -2.3, -2.2], abs=0.06)
 
 
