@@ -95,7 +95,7 @@ def test_describe_names_levels_that_are_not_declared_and_what_is_assumed() -> No
     (found,) = [one for one in describe(tank(None)).findings if one.topic == "levels of actions"]
     assert found.grade == "warning"
     assert "pump takes -1, 0, 1 only; intermediate values are assumed to be possible" in found.what
-    assert "--levels pump=-1,0,1" in found.advice
+    assert "levels = {pump = [-1, 0, 1]}" in found.advice
     (declared,) = [one for one in describe(tank()).findings if one.topic == "levels of actions"]
     assert declared.grade == "ok"
 
@@ -209,5 +209,5 @@ def test_the_command_line_takes_levels(tmp_path: Path) -> None:
         ("'0;1'", "levels is {'pump': '0;1'}"),
     ):
         (tmp_path / "nopg.toml").write_text(f"levels = {{pump = {levels}}}")
-        done = CliRunner().invoke(app, [*roles, "--config", str(tmp_path / "nopg.toml")])
+        done = CliRunner().invoke(app, [*roles, "--json", "--config", str(tmp_path / "nopg.toml")])
         assert words in " ".join(done.output.split())

@@ -298,8 +298,8 @@ def _levels(actions: Sequence[Column], declared: Mapping[str, tuple[float, ...]]
         topic,
         "; ".join(f"{name} takes {_spelled(values)} only" for name, values in found.items())
         + "; intermediate values are assumed to be possible",
-        f"If they are not, declare levels={{'{name}': ({values})}}, or --levels "
-        f"{name}={values.replace(' ', '')}; a controller then takes these values alone",
+        f"If they are not, declare levels={{'{name}': ({values})}} (in nopg.toml: levels = {{{name} = "
+        f"[{values}]}}); a controller then takes these values alone",
     )
 
 

@@ -220,7 +220,7 @@ def _starts(data: Transitions) -> Finding | None:
     return warning(
         "initial states",
         "none are declared, and without episodes every row counts as one",
-        "Declare where the controller will start: data.starting_at(…), or --start",
+        "Declare where the controller will start: data.starting_at(…), or initial_states in nopg.toml",
     )
 
 

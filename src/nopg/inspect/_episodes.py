@@ -149,7 +149,7 @@ def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) ->
     if interval is None:
         return None
     topic, every = "sampling", f"a row every {duration(interval)}"
-    advice = "resample='hold' (--resample hold)"
+    advice = "resample='hold' (in nopg.toml: resample = \"hold\")"
     if odd := repairs.counts.get(IRREGULAR, 0):
         share = round(min(odd / num_rows, 1.0), 2)
         return warning(
