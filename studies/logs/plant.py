@@ -15,7 +15,7 @@ import nopg
 from nopg._columns import Columns, Exogenous
 from nopg._stream import ControllerStream, StateStream
 from nopg.data import Schema
-from nopg.data._reward import RewardFormula
+from nopg.data._derive import RewardFormula
 from studies.calibration.plants.laws import Array, Behaviour, Law
 from studies.calibration.plants.plant import Runs, horizon, random_generator
 from studies.plants.benchmark import Returns, Role

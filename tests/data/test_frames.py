@@ -25,7 +25,7 @@ from nopg.data.io import (
     to_dataframe,
     write_parquet,
 )
-from nopg.data.io._recording import shift
+from nopg.data.io._transitions import shift
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 from nopg.inspect import describe
 

@@ -12,8 +12,8 @@ from nopg.data import Transitions
 from nopg.data._checks import Source
 from nopg.data._repairs import LEFT_OUT
 from nopg.data.io import from_dataframe
+from nopg.data.io._clock import Recording
 from nopg.data.io._missing import Rule, Rules, repair_missing
-from nopg.data.io._recording import Recording
 from nopg.errors import ArgumentError, DataError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}

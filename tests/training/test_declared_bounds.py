@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import nopg
 from bundles.forge import forge
@@ -96,3 +97,12 @@ def test_a_bundle_whose_bounds_exclude_logged_actions_is_not_loaded(tmp_path: Pa
     for read in (load, nopg.load):
         with pytest.raises(BundleError, match=r"\[-1, 0.5\], but logged actions lie between .* 0.5 outside"):
             read(path)
+
+
+def test_too_few_rows_and_a_constant_action_are_refused_by_name_before_training() -> None:
+    data = tank({})
+    with pytest.raises(DataError, match=r"3 rows are too few .* it needs 6"):
+        nopg.optimize(data.take(torch.arange(3)), 0.9, config=SHORT)
+    still = replace(data, actions=torch.full_like(data.actions, 0.25))
+    with pytest.raises(DataError, match=r"the action 'valve' is 0\.25 in every row"):
+        nopg.optimize(still, 0.9, config=SHORT)

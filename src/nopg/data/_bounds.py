@@ -1,4 +1,4 @@
-"""Declared bounds against the log: rows outside them are an error where a controller rests on both."""
+"""What a log must be before a controller rests on it: enough rows, actions that vary, rows within bounds."""
 
 from __future__ import annotations
 
@@ -43,6 +43,26 @@ def check_bounds(data: Transitions, schema: Schema | None = None) -> None:
         for name, column in zip(names, values.T, strict=True):
             if name in schema.bounds and name not in schema.angles:
                 _check(name, column, schema.bounds[name], tolerance=tolerance, hint=hint)
+
+
+def check_trainable(data: Transitions) -> None:
+    """Refuse a log too short to fit a linear model to either half of it, and an action that is constant.
+
+    An action with declared bounds may be constant.
+    """
+    schema, rows = data.schema, len(data)
+    if rows < (needed := 2 * (1 + len(schema.features) + len(schema.actions))):
+        raise DataError(
+            f"{rows} rows are too few to train a controller of {len(schema.states)} states and "
+            f"{len(schema.actions)} actions; it needs {needed}, and many more to be good"
+        )
+    for name in schema.actions:
+        if name in data.constant_columns and name not in schema.bounds:
+            value = float(data.actions[0, schema.actions.index(name)])
+            raise DataError(
+                f"the action {name!r} is {value:g} in every row: the log does not show what it does; record "
+                "rows in which it varies, or leave it out"
+            )
 
 
 def action_ranges(data: Transitions) -> dict[str, list[float]]:

@@ -28,9 +28,15 @@ from nopg.data._checks import (
     finite_rows,
     flagged_episodes,
 )
-from nopg.data._derive import derived_schema, derived_states, moved_starts, next_kept
+from nopg.data._derive import (
+    RewardFormula,
+    actions_before,
+    derived_schema,
+    derived_states,
+    moved_starts,
+    next_kept,
+)
 from nopg.data._repairs import Repairs
-from nopg.data._reward import RewardFormula, actions_before
 from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
 from nopg.errors import DataError
 

@@ -16,7 +16,7 @@ from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.bellman import ControlProblem
 from nopg.data import Transitions
-from nopg.data._bounds import check_bounds
+from nopg.data._bounds import check_bounds, check_trainable
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.models._config import LocalModelConfig, ModelConfig
 from nopg.models._log_summary import LogSummary
@@ -116,6 +116,8 @@ def optimize(
         data, initial_states = data.derive(lags=dict.fromkeys(limits, 1)), None
     _check_policy(policy, data)
     check_bounds(data)
+    if isinstance(settings, LocalModelConfig):
+        check_trainable(data)
     _check_levels(policy, data, settings)
     check_constraints(constraints, data, settings, saving)
 

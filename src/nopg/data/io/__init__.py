@@ -2,9 +2,9 @@
 
 from nopg.data.io._cells import MISSING_WORDS
 from nopg.data.io._csv import read_csv, write_csv
-from nopg.data.io._dataframe import from_dataframe, to_dataframe
 from nopg.data.io._minari import read_minari
 from nopg.data.io._parquet import read_parquet, write_parquet
+from nopg.data.io._tables import from_dataframe, to_dataframe
 
 __all__ = [
     "MISSING_WORDS",

@@ -1,11 +1,11 @@
-"""The time of a log: interval, gaps, irregular steps, repeated time stamps, and rows on a regular grid."""
+"""Logged rows and their time: interval, gaps, irregular steps, repeated stamps, and regular grids."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from nopg._columns import GAP_FACTOR
 from nopg._typing import BoolArray, FloatArray, IntArray
-from nopg.data._checks import Source
+from nopg.data._checks import Source, check_rows
 from nopg.data._repairs import FILLED, GAPS, IRREGULAR, REPEATED, Repairs
-from nopg.data.io._recording import Recording
 from nopg.data.io._roles import Resample, Settings
 from nopg.errors import ArgumentError, DataError
 
@@ -29,6 +28,81 @@ LONGEST_STEP = 1.5
 # Beyond this share of rows that contradict another row of the same time, the time stamps are too coarse.
 _MOST_CONTRADICTIONS = 1 / 3
 TIME_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """n logged rows, in order of time inside every episode.
+
+    Attributes:
+        source: The recording in errors.
+        names: Names of the state columns, and of the action columns.
+        rows: Arrays by role with an entry per row: states (n, d_s), actions (n, d_a) and rewards (n,), NaN
+            where nothing was recorded; next_states, unless the next row of the episode holds them; flags
+            terminated and truncated, and those of starts (begins); whole numbers of episodes; times in
+            seconds for dates, else in the unit of their column; weights. `number` is the row of the log,
+            where rows were moved.
+        file_starts: Rows at which another file starts.
+        new_episodes_from: The first number of an episode whose number is not in the log.
+        formula: The reward as a formula of states and actions, or None.
+        time_name: Name of the column of the times.
+        has_dates: Whether the times were dates.
+        reward_name: Name of the column of the rewards.
+        repairs: What was repaired so far.
+    """
+
+    source: Source
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    rows: Mapping[str, npt.NDArray[Any]]
+    file_starts: tuple[int, ...] = ()
+    new_episodes_from: int = 0
+    formula: str | None = None
+    time_name: str | None = None
+    has_dates: bool = False
+    reward_name: str = "reward"
+    repairs: Repairs = field(default_factory=Repairs)
+
+    def __post_init__(self) -> None:
+        check_rows(self.rows, self.source)
+
+    @property
+    def ends(self) -> BoolArray:
+        """Whether a row ends its episode, shape (n,)."""
+        return np.asarray(self.rows["terminated"] | self.rows["truncated"])
+
+    @property
+    def same_run(self) -> BoolArray:
+        """True where row i+1 is of the same episode and run as row i, shape (n−1,).
+
+        Without episodes, a file starts a run where there are no times, or where its time starts anew.
+        """
+        if "episodes" in self.rows:
+            return np.asarray(self.rows["episodes"][1:] == self.rows["episodes"][:-1])
+        same, starts = (
+            np.full(len(self.rows["states"]) - 1, True),
+            np.asarray(self.file_starts, dtype=int) - 1,
+        )
+        # Two files may be two runs: a transition too few per file does less harm than a false one.
+        same[starts[np.diff(self.rows["times"])[starts] < 0] if "times" in self.rows else starts] = False
+        return same
+
+    def taking(self, rows: IntArray) -> Recording:
+        """Return the recording of these rows."""
+        numbers = self.rows.get("number", np.arange(len(self.rows["states"])))
+        parts = {name: part[rows] for name, part in self.rows.items()} | {"number": numbers[rows]}
+        return replace(self, rows=parts)
+
+    def by_episode(self) -> Recording:
+        """Return the recording with every episode in one piece."""
+        if "episodes" not in self.rows:
+            return self
+        _, first, group = np.unique(self.rows["episodes"], return_index=True, return_inverse=True)
+        place = first[group.reshape(-1)]
+        return self if (np.diff(place) >= 0).all() else self.taking(np.argsort(place, kind="stable"))
+
+    def noted(self, repairs: Repairs) -> Recording:
+        """Return the recording with further repairs."""
+        return replace(self, repairs=self.repairs + repairs)
 
 
 def in_seconds(log: Recording, units: Mapping[str, str]) -> tuple[Recording, dict[str, str]]:

@@ -24,10 +24,9 @@ from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
 from nopg.data.io._cells import Array, CellFormat, listed, number_column, quick_numbers
 from nopg.data.io._clock import TIME_UNITS
-from nopg.data.io._dataframe import to_dataframe
 from nopg.data.io._files import Paths, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, named_in, resolve_columns, split_arguments
-from nopg.data.io._tables import Counts, Table, record, take_from
+from nopg.data.io._tables import Counts, Table, record, take_from, to_dataframe
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 

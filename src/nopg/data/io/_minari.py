@@ -14,8 +14,8 @@ import numpy.typing as npt
 from nopg.data._checks import Source
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
+from nopg.data.io._clock import Recording
 from nopg.data.io._files import extra
-from nopg.data.io._recording import Recording
 from nopg.data.io._roles import Settings, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError

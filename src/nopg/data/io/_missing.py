@@ -12,7 +12,7 @@ import numpy as np
 
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data._repairs import LEFT_OUT, REPAIRED, Repairs
-from nopg.data.io._recording import Recording
+from nopg.data.io._clock import Recording
 from nopg.data.io._roles import Missing
 from nopg.errors import ArgumentError, DataError
 

@@ -1,4 +1,4 @@
-"""Parquet files and folders of them, whole or in parts, with the schema of a dataset; columns of Arrow."""
+"""Parquet files and folders of them, whole or in parts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from nopg._columns import Derived
 from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
-from nopg.data.io._cells import Array
 from nopg.data.io._files import Paths, extra, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
-from nopg.data.io._tables import Table, named_columns, record, take_from
+from nopg.data.io._tables import KEY, Table, completed, named_columns, plain_column, record, take_from
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
 
-_KEY = "nopg"
 _GROUP_ROWS = 1 << 16
 
 
@@ -96,39 +93,8 @@ def write_parquet(data: Transitions, path: str | os.PathLike[str]) -> None:
         "weighted": data.weights is not None,
         "marked": data.begins is not None,
     }
-    table = table.replace_schema_metadata({_KEY: json.dumps(described)})  # floats are read back to the bit
+    table = table.replace_schema_metadata({KEY: json.dumps(described)})  # floats are read back to the bit
     pq.write_table(table, path, row_group_size=_GROUP_ROWS)
-
-
-def completed(columns: Mapping[str, Any], metadata: Any, source: str) -> dict[str, Any]:
-    """Return the arguments, completed by the file's own description if no columns are named."""
-    described = (metadata or {}).get(_KEY.encode())
-    if described is None or columns.get("states") is not None or columns.get("actions") is not None:
-        return dict(columns)
-    try:
-        known: dict[str, Any] = json.loads(described)
-        own = {
-            "states": [str(name) for name in known["states"]],
-            "actions": [str(name) for name in known["actions"]],
-            "angles": {name: float(period) for name, period in known["angles"].items()},
-            "units": dict(known["units"]),
-            "bounds": {name: (float(low), float(high)) for name, (low, high) in known["bounds"].items()},
-            "reward": known.get("reward") or "reward",
-            "derived": {name: Derived(*one) for name, one in known.get("derived", {}).items()},
-            "exogenous": dict(known.get("exogenous", {})),
-            "interval": known.get("interval"),
-            "hold": dict(known.get("hold", {})),
-            "levels": {name: tuple(map(float, one)) for name, one in known.get("levels", {}).items()},
-            "initial_states": known["initial_states"],
-            "weight": "weight" if known.get("weighted") else None,
-            "begins": "begins" if known.get("marked") else None,
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{source}: the description stored under {_KEY!r} is damaged ({error}); name the columns yourself"
-        ) from error
-    absent = (None, False) if columns.get("reward") is False else (None,)
-    return own | {name: value for name, value in columns.items() if value not in absent}
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,26 +212,3 @@ def _group_sizes(fragments: Sequence[Any], roles: Roles) -> list[list[int]]:
             raise DataError(f"{fragment.path}: there is no column {missing[0]!r}, which other files have")
         sizes.append([footer.row_group(k).num_rows for k in range(footer.num_row_groups)])
     return sizes
-
-
-def plain_column(column: Any, name: str, source: str) -> Array:
-    """Return a column of Arrow as numpy: numbers, flags, times or text."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        text = not pa.types.is_primitive(column.type.value_type)
-        values = [one.dictionary.cast(pa.string()) if text else one.dictionary for one in column.chunks]
-        pairs = zip(values, column.chunks, strict=True)
-        column = pa.chunked_array([one.take(chunk.indices) for one, chunk in pairs])
-    kind = column.type
-    if pa.types.is_decimal(kind):
-        column = column.cast(pa.string()).cast(pa.float64())  # straight to float64 would round twice
-    elif pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise DataError(f"{source}: column {name!r} holds {kind}; a column must hold one number per row")
-    elif pa.types.is_null(kind):
-        column = column.cast(pa.float64())
-    elif pa.types.is_boolean(kind) and column.null_count:
-        column = column.cast(pa.int8()).cast(pa.float64())
-    elif not (pa.types.is_primitive(kind) or pa.types.is_boolean(kind)):
-        column = column.cast(pa.string())
-    return np.asarray(column.to_numpy())
