@@ -109,15 +109,15 @@ def first_rows(data: Sequence[str], sql: str | None) -> list[Column]:
     if kind == "minari":
         raise ArgumentError("a Minari dataset names its columns itself; it needs no file")
     if kind == "csv":
-        from nopg.data.io._csv import CSV_SUFFIXES, _read_header
+        from nopg.data.io._csv import CSV_SUFFIXES, Header
         from nopg.data.io._files import find_files
 
         file = find_files(list(data), CSV_SUFFIXES)[0]
-        header = _read_header(file, (), None, None)
+        header = Header.of(file, (), None, None)
         # Lines before the names may be padded with separators: the names are the first line that is full.
         full = [cell.strip() for cell in max(header.sample, key=_filled, default=[])]
         if _filled(full) > _filled(header.names) and not any(map(_NUMBER.fullmatch, full)):
-            header = _read_header(file, [(cell,) for cell in full if cell], None, None)
+            header = Header.of(file, [(cell,) for cell in full if cell], None, None)
         names, rows = header.names, [list(row) for row in header.sample[:_ROWS]]
     else:
         frame = frame_of(data[0], sheet=None, sql=sql).head(_ROWS)

@@ -12,8 +12,9 @@ import torch
 
 from nopg.data import Transitions
 from nopg.data.io._files import Paths, extra, find_files
-from nopg.data.io._parquet import completed, read_parquet, read_parquet_by
+from nopg.data.io._parquet import read_parquet, read_parquet_by
 from nopg.data.io._roles import Columns, resolve_columns, split_arguments
+from nopg.data.io._tables import completed
 from nopg.errors import DataError
 from nopg.large_logs._hashes import hashed_groups, row_hashes
 

@@ -78,7 +78,7 @@ def read_csv(
         raise ArgumentError(f"the decimal mark is {decimal!r}; give '.' or ','")
     given, settings = split_arguments(columns, Columns)
     files = find_files(path, CSV_SUFFIXES)
-    headers = [_Header.of(file, named_in(given), separator, encoding) for file in files]
+    headers = [Header.of(file, named_in(given), separator, encoding) for file in files]
     roles = resolve_columns([name for name in headers[0].names if name], str(files[0]), **given)
     _check_names(headers, roles)
     parts = [header.read(roles, decimal) for header in headers]
@@ -104,11 +104,11 @@ def write_csv(data: Transitions, path: str | os.PathLike[str]) -> None:
 def column_names(path: Paths, *, separator: str | None = None, encoding: str | None = None) -> list[str]:
     """Return the names of the columns of a CSV file, of the first one if there are several."""
     first = find_files(path, CSV_SUFFIXES)[0]
-    return [name for name in _Header.of(first, (), separator, encoding).names if name]
+    return [name for name in Header.of(first, (), separator, encoding).names if name]
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class Header:
     """What the first lines of a file say.
 
     Attributes:
@@ -132,7 +132,7 @@ class _Header:
     @classmethod
     def of(
         cls, file: Path, wanted: Sequence[tuple[str, ...]], separator: str | None, encoding: str | None
-    ) -> _Header:
+    ) -> Header:
         """Return the header of a file.
 
         The names are those of the row with most of the wanted ones, else of the first row of the separator
@@ -276,7 +276,7 @@ class _Header:
 class _Part:
     """The needed columns of one file, numbers as float64, with the lines of the rows and what was found."""
 
-    header: _Header
+    header: Header
     table: Table
     lines: npt.NDArray[np.int64]
     counts: Counts
@@ -380,7 +380,7 @@ def _plain(texts: Array) -> Array:
     return np.array([text.strip() for text in texts], dtype=object)
 
 
-def _check_names(headers: Sequence[_Header], roles: Roles) -> None:
+def _check_names(headers: Sequence[Header], roles: Roles) -> None:
     """Refuse files whose columns differ, and a needed column that a file has twice."""
     first = headers[0]
     for other in headers:
