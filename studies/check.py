@@ -51,7 +51,7 @@ def run_again(record: Record, demonstrations: Path | None = None) -> Record | No
     if demonstrations is not None:
         os.environ[DEMONSTRATIONS] = str(demonstrations)
     warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the studies
-    return replace(record, results=EXPERIMENTS[record.benchmark].measure(record).results)
+    return replace(record, results=EXPERIMENTS[record.benchmark].measure(record)[0])
 
 
 def differences(stored: Record, again: Record | None) -> list[str]:

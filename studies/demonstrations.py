@@ -18,15 +18,11 @@ from nopg.errors import ArgumentError, DataError
 DEMONSTRATIONS = "NOPG_DEMONSTRATIONS"
 """Environment variable with the path of recorded drives."""
 
-# Accepted names of each column.
-_NAMES = {
-    "episode": ("episode", "traj", "trajectory"),
-    "position": ("position", "pos"),
-    "velocity": ("velocity", "vel"),
-    "throttle": ("throttle", "action"),
-    "next_position": ("next_position", "next_pos"),
-    "next_velocity": ("next_velocity", "next_vel"),
-}
+# Columns of a file: those of the tutorial's, or of the authors'.
+_COLUMNS = (
+    ("episode", "position", "velocity", "throttle", "next_position", "next_velocity"),
+    ("traj", "pos", "vel", "action", "next_pos", "next_vel"),
+)
 
 
 def synthetic_demonstrations() -> Transitions:
@@ -66,25 +62,20 @@ def read_demonstrations(path: str | Path) -> Transitions:
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read demonstrations from {path}: {error}") from None
     have = table.dtype.names or ()
-    columns = {}
-    for column, names in _NAMES.items():
-        found = [name for name in names if name in have]
-        if not found:
-            raise DataError(f"{path} has the columns {list(have)}; none of them is {' or '.join(names)}")
-        columns[column] = np.atleast_1d(table[found[0]])
-
-    car = MountainCar()
-    last = np.append(np.diff(columns["episode"]) != 0, True)
-    arrived = columns["next_position"] >= car.goal_position
-    terminated = arrived & (columns["next_velocity"] >= car.goal_velocity)
+    names = next((some for some in _COLUMNS if set(some) <= set(have)), None)
+    if names is None:
+        raise DataError(f"{path} has the columns {list(have)}; give {' or '.join(map(str, _COLUMNS))}")
+    drive, position, velocity, throttle, then_position, then_velocity = (table[name] for name in names)
+    car, last = MountainCar(), np.append(np.diff(drive) != 0, True)
+    arrived = (then_position >= car.goal_position) & (then_velocity >= car.goal_velocity)
     return Transitions.from_arrays(
-        np.stack([columns["position"], columns["velocity"]], axis=1),
-        columns["throttle"].clip(-1.0, 1.0),
+        np.stack([position, velocity], axis=1),
+        throttle.clip(-1.0, 1.0),
         -np.ones(len(last)),
-        np.stack([columns["next_position"], columns["next_velocity"]], axis=1),
-        terminated=terminated,
-        truncated=last & ~terminated,
-        episodes=columns["episode"].astype(np.int64),
+        np.stack([then_position, then_velocity], axis=1),
+        terminated=arrived,
+        truncated=last & ~arrived,
+        episodes=drive.astype(np.int64),
         state_names=MountainCar.state_names,
         action_names=MountainCar.action_names,
     )

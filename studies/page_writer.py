@@ -102,6 +102,6 @@ def _reproduction(folder: Path) -> str:
     from studies.paper._run import records_of
 
     for name, experiment in EXPERIMENTS.items():
-        if experiment.has_figure and (records := records_of(name, folder)):
+        if records := records_of(name, folder):
             save(experiment.draw(records), _FIGURES / name)
     return page(folder, "../../docs/figures")

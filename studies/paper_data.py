@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import final
 
 import torch
@@ -13,9 +12,7 @@ import torch
 from nopg._typing import as_tensor
 from nopg.envs import ControlLaw, UniformAgent
 
-PENDULUM_GRIDS: Mapping[int, tuple[int, int, int]] = MappingProxyType(
-    {2 * n * n: (n, n, 2) for n in (10, 15, 20, 25, 30, 40)}
-)
+PENDULUM_GRIDS: Mapping[int, tuple[int, int, int]] = {2 * n * n: (n, n, 2) for n in (10, 15, 20, 25, 30, 40)}
 """The paper's uniform datasets (`tab:pendulum_uniform`): size → points per (angle, velocity, torque)."""
 
 

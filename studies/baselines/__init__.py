@@ -2,6 +2,6 @@
 
 from studies.baselines._dpg import DPG
 from studies.baselines._online import train_online_ddpg
-from studies.baselines._pwis import PWIS, LoggedEpisodes, Weights
+from studies.baselines._pwis import PWIS, LoggedEpisodes
 
-__all__ = ["DPG", "PWIS", "LoggedEpisodes", "Weights", "train_online_ddpg"]
+__all__ = ["DPG", "PWIS", "LoggedEpisodes", "train_online_ddpg"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
@@ -12,21 +11,9 @@ from nopg.bellman import GradientEstimate
 from nopg.data import Transitions
 from nopg.data._episodes import contiguous_runs
 from nopg.errors import ArgumentError, DataError, SolverError
-from nopg.policies import Policy
+from nopg.policies import GaussianMLPPolicy, GaussianPolicy, Policy
 from nopg.policies._policy import trainable
 from studies.paper_data import log_normal
-
-Weights = Literal["per-decision", "self-normalised"]
-"""How returns are weighed: by the path so far, or by that divided by its mean."""
-
-
-@runtime_checkable
-class Gaussian(Protocol):
-    """A policy whose actions are drawn from a normal distribution around its mode."""
-
-    def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and standard deviation of each action, both (m, d_a)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,18 +76,12 @@ class PWIS:
     """The gradient of the return of logged episodes, re-weighted as if the policy had acted in them.
 
     With ρₜ = Πₛ≤ₜ π(aₛ|sₛ)/π_β(aₛ|sₛ), the product over the steps of an episode so far, the return is
-    estimated, and differentiated, as
-
-    - per-decision: the mean over episodes of Σₜ γᵗρₜrₜ, which is G(PO)MDP: no reward is weighed by what came
-      after it. It is unbiased, for the horizon of the data;
-    - self-normalised: Σₜ γᵗ Σᵢρᵢₜrᵢₜ/Σᵢρᵢₜ, biased but bounded, over the episodes known at time t.
-
-    An episode that terminated goes on with reward 0 and its last ρ; one that was cut off ends there.
+    estimated, and differentiated, as the mean over episodes of Σₜ γᵗρₜrₜ, which is G(PO)MDP: no reward is
+    weighed by what came after it. It is unbiased, for the horizon of the data.
 
     Args:
         episodes: Whole episodes with the density of the behaviour.
         discount: γ.
-        weights: Which of the two.
         low: The lower corner (d_a,) of the box that applied actions were clipped to, if they were: then an
             action at a bound has the probability of all that lies beyond it, as for the behaviour.
         high: The upper corner.
@@ -111,53 +92,39 @@ class PWIS:
         episodes: LoggedEpisodes,
         discount: float,
         *,
-        weights: Weights = "per-decision",
         low: torch.Tensor | None = None,
         high: torch.Tensor | None = None,
     ) -> None:
-        self.episodes, self.weights, self._low, self._high = episodes, weights, low, high
+        self.episodes, self._low, self._high = episodes, low, high
         data = episodes.data
         self._log_behavior = episodes.grid(episodes.log_behavior)
-        taken = episodes.grid(torch.ones(len(data), dtype=torch.float64)) > 0
-        ended = episodes.grid(data.terminated.double()).any(dim=1)
-        self._taken, self._known = taken, taken | ended[:, None]
-        discounts = discount ** torch.arange(taken.shape[1], dtype=torch.float64)
+        self._taken = episodes.grid(torch.ones(len(data), dtype=torch.float64)) > 0
+        discounts = discount ** torch.arange(self._taken.shape[1], dtype=torch.float64)
         self._discounted = discounts * episodes.grid(data.rewards)
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at this policy; it is the same for every generator."""
         del rng
-        if not isinstance(policy, Gaussian):
+        if not isinstance(policy, (GaussianPolicy, GaussianMLPPolicy)):
             raise ArgumentError(
                 "importance sampling needs a stochastic policy: a deterministic one gives logged actions no "
                 "density; use a Gaussian policy, or NOPG"
             )
         with torch.enable_grad():
-            log_rho = self._log_weights(policy)
-            expected_return = self._return(log_rho)
+            mean, std = policy.moments(self.episodes.data.features)
+            actions = self.episodes.data.actions
+            log_pi = log_normal(actions, mean, std, low=self._low, high=self._high).sum(dim=1)
+            log_rho = (self.episodes.grid(log_pi) - self._log_behavior).cumsum(dim=1)
+            rho = torch.where(self._taken, log_rho, -torch.inf).exp()
+            expected_return = (rho * self._discounted).sum(dim=1).mean()
             direction = torch.autograd.grad(
                 expected_return, trainable(policy), allow_unused=True, materialize_grads=True
             )
         if not all(bool(part.isfinite().all()) for part in (expected_return, *direction)):
             raise SolverError(
                 f"the importance weights reach e^{float(log_rho.detach().max()):.0f}, beyond what numbers "
-                "hold: the policy is too far from the behaviour; use weights='self-normalised', shorter "
-                "episodes, or NOPG"
+                "hold: the policy is too far from the behaviour; use shorter episodes, or NOPG"
             )
         whole = torch.softmax(log_rho.detach()[:, -1], dim=0)
         size = float(1 / whole.square().sum())
         return GradientEstimate(direction, expected_return.item(), {"effective_sample_size": size})
-
-    def _log_weights(self, policy: Gaussian) -> torch.Tensor:
-        """Return log ρₜ of every episode and time (N, T); after the end of an episode its last."""
-        data = self.episodes.data
-        mean, std = policy.moments(data.features)
-        log_pi = log_normal(data.actions, mean, std, low=self._low, high=self._high).sum(dim=1)
-        return (self.episodes.grid(log_pi) - self._log_behavior).cumsum(dim=1)
-
-    def _return(self, log_rho: torch.Tensor) -> torch.Tensor:
-        if self.weights == "per-decision":
-            rho = torch.where(self._taken, log_rho, -torch.inf).exp()
-            return (rho * self._discounted).sum(dim=1).mean()
-        share = torch.where(self._known, log_rho, -torch.inf).softmax(dim=0)
-        return (share * self._discounted).sum()

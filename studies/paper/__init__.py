@@ -1,26 +1,21 @@
 """The paper's experiments: plans of runs, and what their records say beside the paper's figures."""
 
-from studies.paper._applicability import ApplicabilityStudy
 from studies.paper._catalogue import EXPERIMENTS
 from studies.paper._experiment import Experiment
 from studies.paper._learning import Curve, LearningStudy
 from studies.paper._page import page
 from studies.paper._portrait import PortraitStudy
-from studies.paper._regulator import RegulatorStudy
-from studies.paper._tasks import TASKS, DemonstrationTask, GridTask, PaperRecipe, RandomTask, Task
+from studies.paper._regulator_study import RegulatorStudy
+from studies.paper._tasks import TASKS, PaperRecipe, Task
 
 __all__ = [
     "EXPERIMENTS",
     "TASKS",
-    "ApplicabilityStudy",
     "Curve",
-    "DemonstrationTask",
     "Experiment",
-    "GridTask",
     "LearningStudy",
     "PaperRecipe",
     "PortraitStudy",
-    "RandomTask",
     "RegulatorStudy",
     "Task",
     "page",

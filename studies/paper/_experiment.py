@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
 from nopg.data import Transitions
@@ -16,29 +15,16 @@ Mode = Literal["ours", "paper", "faithful"]
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-MODE_WORDS: Mapping[Mode, str] = MappingProxyType(
-    {"ours": "default model", "paper": "paper's model", "faithful": "supplement's settings"}
-)
+MODE_WORDS: Mapping[Mode, str] = {
+    "ours": "default model",
+    "paper": "paper's model",
+    "faithful": "supplement's settings",
+}
 
 
 def mode_of(record: Record) -> Mode:
     """Return whose settings a record was made with."""
     return cast(Mode, record.options.get("mode", "ours"))
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """What a run found.
-
-    Attributes:
-        results: Plain values for the record.
-        data: What it learned from, None if it collected its own.
-        config: The configuration, for the record.
-    """
-
-    results: dict[str, Any]
-    data: Transitions | None
-    config: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +41,13 @@ class Finding:
     found: str
     verdict: str
 
+    @classmethod
+    def of(
+        cls, claim: str, found: str, *, done: bool, kept: bool, words: tuple[str, str] = ("kept", "missed")
+    ) -> Finding:
+        """Return the finding on a claim that is kept or not, if all runs for it are done."""
+        return cls(claim, found, words[0 if kept else 1] if done else "not run in full")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(ABC):
@@ -66,7 +59,6 @@ class Experiment(ABC):
         place: Place in the paper.
         claim: What the paper claims.
         deviations: Where ours differs from the paper's set-up, and why.
-        has_figure: Whether it has a figure.
     """
 
     name: str
@@ -74,7 +66,6 @@ class Experiment(ABC):
     place: str
     claim: str
     deviations: tuple[str, ...] = ()
-    has_figure: bool = True
 
     def run(self, method: str, rows: int, seed: int, mode: Mode = "ours", **options: str) -> Record:
         """Return a run that has not been made: a record without results."""
@@ -94,8 +85,8 @@ class Experiment(ABC):
         """Return all runs, in the order in which they should be made."""
 
     @abstractmethod
-    def measure(self, run: Record) -> Measurement:
-        """Make one run."""
+    def measure(self, run: Record) -> tuple[dict[str, Any], Transitions | None]:
+        """Make a run; return plain values for its record, and the data unless it collected them."""
 
     @abstractmethod
     def tables(self, records: Sequence[Record]) -> list[str]:
@@ -105,7 +96,6 @@ class Experiment(ABC):
     def findings(self, records: Sequence[Record]) -> list[Finding]:
         """Return what the records say of each claim."""
 
+    @abstractmethod
     def draw(self, records: Sequence[Record]) -> Any:
-        """Return the figure of the records, if it has one; there are records."""
-        del records
-        raise NotImplementedError(f"{self.name} has no figure")
+        """Return the figure of the records; there are some."""

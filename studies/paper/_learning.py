@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +16,11 @@ from nopg.data import Transitions
 from nopg.envs import simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
-from nopg.training import TrainingResult
+from studies.demonstrations import recorded_demonstrations, some_of
 from studies.markdown import table
-from studies.paper._experiment import MODE_WORDS, MODES, Experiment, Finding, Measurement, Mode, mode_of
+from studies.paper._experiment import MODE_WORDS, MODES, Experiment, Finding, Mode, mode_of
 from studies.paper._methods import LABELS, train
-from studies.paper._tasks import TASKS, DemonstrationTask, Task
+from studies.paper._tasks import TASKS, Task
 from studies.records import Record
 
 BY_BEST = ("pwis", "ddpg-offline", "ddpg-online")
@@ -78,11 +77,12 @@ class LearningStudy(Experiment):
         ]
         return sorted(runs, key=lambda run: (run.rows, run.seed))
 
-    def measure(self, run: Record) -> Measurement:
+    def measure(self, run: Record) -> tuple[dict[str, Any], Transitions | None]:
         """Train, and run the controller at every snapshot of its training."""
         task, recorded = self.task, "demonstrations" in run.options
         online = run.method == "ddpg-online"
-        data = task.data(min(self.curves[0].sizes) if online else run.rows, run.seed, recorded=recorded)
+        rows = min(self.curves[0].sizes) if online else run.rows
+        data = some_of(recorded_demonstrations(), rows, run.seed) if recorded else task.data(rows, run.seed)
         snapshots = train(run, task, data)
         evaluations = [task.evaluate(snapshot.controller, run.seed) for snapshot in snapshots]
         results: dict[str, Any] = {
@@ -95,33 +95,14 @@ class LearningStudy(Experiment):
                 }
                 for snapshot, evaluation in zip(snapshots, evaluations, strict=True)
             ],
-            "returns": evaluations[-1].returns.tolist(),
-            "discounted": evaluations[-1].discounted(task.discount),
         }
-        result = snapshots[-1].model
-        if isinstance(result, TrainingResult):
-            results |= {
-                "predicted": result.expected_return,
-                "start_unknown": result.start_unknown,
-                "unknown_mass": result.unknown_mass,
-                "model": result.problem.settings()["name"],
-                "interval": result.interval,
-                "verdict": result.verdict,
-            }
-        if isinstance(task, DemonstrationTask):
+        if self.unit == "demonstrations":
             assert data.episodes is not None
             lengths = data.episodes.unique(return_counts=True)[1].double()
             results["demonstrator"] = -float(lengths.mean())
             if not recorded and run.seed == 0:
                 results["drives"] = _drives(task, data, snapshots[-1].controller)
-        config = {
-            "task": self.name,
-            "discount": task.discount,
-            "steps": task.steps,
-            "episodes": task.episodes,
-        }
-        config["recipe"] = dataclasses.asdict(task.recipe)
-        return Measurement(results, None if online else data, config)
+        return results, None if online else data
 
     def tables(self, records: Sequence[Record]) -> list[str]:
         """Return a table per source of data: a row per method and settings, a column per size."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nopg.report._style import new_figure
 from studies.paper._experiment import MODE_WORDS, MODES, mode_of
 from studies.paper._learning import BY_BEST, LearningStudy, mean_interval, score_of
-from studies.paper._styles import STYLES, Style
 from studies.records import Record
 
 if TYPE_CHECKING:
@@ -18,6 +17,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_TICKS = 6
+
+
+class Style(NamedTuple):
+    """Colour of Okabe and Ito, Matplotlib's line style and marker."""
+
+    label: str
+    color: str
+    line: Any
+    marker: str
+
+
+STYLES: Mapping[str, Style] = {
+    "nopg-d": Style("NOPG-D", "#D55E00", "-", "o"),
+    "nopg-s": Style("NOPG-S", "#009E73", "--", "s"),
+    "pwis": Style("PWIS", "#CC79A7", ":", "v"),
+    "ddpg-offline": Style("DDPG offline", "#56B4E9", "-.", "^"),
+    "ddpg-online": Style("DDPG online", "#000000", (0, (1, 1)), "x"),
+}
+"""Safe for colour-blind eyes, and readable without colour."""
 
 
 def draw_learning_curves(records: Sequence[Record], study: LearningStudy) -> Figure:

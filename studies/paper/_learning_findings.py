@@ -22,11 +22,12 @@ def grid_findings(study: LearningStudy, records: Sequence[Record]) -> list[Findi
         mine = [r for r in own_or_recorded(records, "ours", method) if r.rows >= 450]
         lowest = min(means_of(mine).values(), default=None)
         found.append(
-            Finding(
+            Finding.of(
                 f"{LABELS[method]}: from 450 on within 10 % of {_BEST_POLICY:.0f}, "
                 "the best policy for γ = .97",
                 "not run" if lowest is None else f"lowest mean {lowest:.0f}",
-                _verdict(fewest_trials(mine) >= _TRIALS, lowest is not None and lowest >= 1.1 * _BEST_POLICY),
+                done=fewest_trials(mine) >= _TRIALS,
+                kept=lowest is not None and lowest >= 1.1 * _BEST_POLICY,
             )
         )
     return found
@@ -39,10 +40,11 @@ def car_findings(study: LearningStudy, records: Sequence[Record]) -> list[Findin
         mine = [r for r in own_or_recorded(records, "ours", method) if r.rows >= 2]
         beaten = sum(score_of(r) > r.results["demonstrator"] for r in mine)
         found.append(
-            Finding(
+            Finding.of(
                 f"{LABELS[method]}, own demonstrations: above its demonstrator in every trial from 2 on",
                 f"{beaten} of {len(mine)}" if mine else "not run",
-                _verdict(fewest_trials(mine) >= _TRIALS, beaten == len(mine)),
+                done=fewest_trials(mine) >= _TRIALS,
+                kept=beaten == len(mine),
             )
         )
         found += [
@@ -61,12 +63,11 @@ def random_findings(study: LearningStudy, records: Sequence[Record]) -> list[Fin
         if enough:
             fewest[method] = min(enough)
         found.append(
-            Finding(
+            Finding.of(
                 f"{LABELS[method]}: solved in {wanted} of 10 trials from {most} transitions or fewer",
                 ", ".join(f"{size}: {won} of {of}" for size, (won, of) in counts.items()) or "not run",
-                _verdict(
-                    any(of >= _TRIALS for _, of in counts.values()), fewest.get(method, most + 1) <= most
-                ),
+                done=any(of >= _TRIALS for _, of in counts.values()),
+                kept=fewest.get(method, most + 1) <= most,
             )
         )
     for method in ("ddpg-offline", "pwis", "ddpg-online"):
@@ -95,7 +96,7 @@ def _against_the_paper(
         words = f"{len(means) - len(lost)} of {len(means)} sizes" if means else "not run"
         shown.append(f"{MODE_WORDS[mode]}: {words}" + (f" (not {', '.join(lost)})" if lost else ""))
     claim = f"{LABELS[method]}{whose}: mean above the paper's"
-    return Finding(claim, "; ".join(shown), _verdict(done, above, yes="beaten", no="not reproduced"))
+    return Finding.of(claim, "; ".join(shown), done=done, kept=above, words=("beaten", "not reproduced"))
 
 
 def _needs(study: LearningStudy, records: Sequence[Record], ours: int | None) -> tuple[str, str]:
@@ -136,9 +137,3 @@ def _solved(study: LearningStudy, records: Sequence[Record]) -> dict[int, tuple[
         won, of = found.get(record.rows, (0, 0))
         found[record.rows] = won + (score_of(record) >= study.task.solved), of + 1
     return found
-
-
-def _verdict(done: bool, kept: bool, *, yes: str = "kept", no: str = "missed") -> str:
-    if not done:
-        return "not run in full"
-    return yes if kept else no

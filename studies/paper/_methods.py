@@ -6,7 +6,6 @@ import contextlib
 import copy
 import time
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import torch
 
@@ -25,15 +24,13 @@ from studies.paper._tasks import Task
 from studies.paper.bandwidths import released_bandwidths
 from studies.records import Record
 
-LABELS: Mapping[str, str] = MappingProxyType(
-    {
-        "nopg-d": "NOPG-D",
-        "nopg-s": "NOPG-S",
-        "pwis": "PWIS",
-        "ddpg-offline": "DDPG offline",
-        "ddpg-online": "DDPG online",
-    }
-)
+LABELS: Mapping[str, str] = {
+    "nopg-d": "NOPG-D",
+    "nopg-s": "NOPG-S",
+    "pwis": "PWIS",
+    "ddpg-offline": "DDPG offline",
+    "ddpg-online": "DDPG online",
+}
 """By name, in the order of the tables."""
 
 # Updates and snapshots of rivals; online one every 1 000 steps, in episodes of the supplement's length.

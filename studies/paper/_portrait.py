@@ -27,7 +27,7 @@ from nopg.evaluation import control_law
 from nopg.policies import MLPPolicy, Policy
 from nopg.training import optimize
 from studies.markdown import table
-from studies.paper._experiment import MODES, Experiment, Finding, Measurement, Mode, mode_of
+from studies.paper._experiment import MODES, Experiment, Finding, Mode, mode_of
 from studies.paper.bandwidths import released_bandwidths
 from studies.paper_data import PENDULUM_GRIDS
 from studies.records import Record
@@ -134,10 +134,9 @@ class PortraitStudy(Experiment):
         """Return the runs."""
         return [self.run("nopg-d", _SIZE, seed, mode) for seed in range(_TRIALS) for mode in MODES]
 
-    def measure(self, run: Record) -> Measurement:
+    def measure(self, run: Record) -> tuple[dict[str, Any], Transitions]:
         """Train, and draw up the portraits."""
-        results, data = measure_portrait(run.rows, run.seed, mode_of(run))
-        return Measurement(results, data, {"discount": _DISCOUNT, "cells": _CELLS})
+        return measure_portrait(run.rows, run.seed, mode_of(run))
 
     def tables(self, records: Sequence[Record]) -> list[str]:
         """Return one row per record."""
@@ -148,21 +147,21 @@ class PortraitStudy(Experiment):
         mine = [r.results for r in records if mode_of(r) == "ours"]
         masses = [(r["before"]["upright_mass"], r["after"]["upright_mass"]) for r in mine]
         apart = [r["after"]["total_variation"] for r in mine]
-        found = (
-            (
+        risen = ", ".join(f"{x:.2g} → {y:.2g}" for x, y in masses)
+        return [
+            Finding.of(
                 "After training, μ̃ within .5 rad of upright is ten times what it was",
-                ", ".join(f"{x:.2g} → {y:.2g}" for x, y in masses),
-                all(y >= 10 * x for x, y in masses),
+                risen or "not run",
+                done=bool(mine),
+                kept=all(y >= 10 * x for x, y in masses),
             ),
-            (
+            Finding.of(
                 "μ̃ after training within .1 of the truth in total variation",
-                ", ".join(f"{x:.3f}" for x in apart),
-                max(apart, default=1.0) <= 0.1,
+                ", ".join(f"{x:.3f}" for x in apart) or "not run",
+                done=bool(mine),
+                kept=max(apart, default=1.0) <= 0.1,
             ),
-        )
-        if not mine:
-            return [Finding(claim, "not run", "not run in full") for claim, _, _ in found]
-        return [Finding(claim, shown, "kept" if kept else "missed") for claim, shown, kept in found]
+        ]
 
     def draw(self, records: Sequence[Record]) -> Any:
         """Return the portraits of the first run."""

@@ -1,4 +1,4 @@
-"""Paths and cosines of gradient estimators on the regulator (`figure:gradient`)."""
+"""Cosines of gradient estimators with the truth on the regulator (`figure:gradient`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from nopg._typing import FloatArray
 from nopg.report._style import new_figure
 from studies.paper._experiment import mode_of
+from studies.paper._learning_figure import STYLES, Style
 from studies.paper._regulator import HELD_OUT, SUPPORTED_SHARE
-from studies.paper._styles import STYLES, Style
 from studies.records import Record
-from studies.regulator import exact_return, optimum
+from studies.regulator import optimum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 _Runs = Sequence[Mapping[str, Any]]
 
-# Gains beyond these are not shown: a path that leaves them is drawn up to the frame.
-_LOW, _HIGH, _GRID = (-10.0, -6.0), (1.6, 1.6), 41
-# Contours of −J; from the optimum, −.85, to the behaviour, −10⁵.
-_LEVELS = (0.86, 0.95, 1.2, 2.0, 5.0, 20.0, 100.0, 1e3, 1e4, 1e5)
 # Up to this distance from the behaviour's gains the axis of NOPG-S is linear, beyond it logarithmic.
 _CLOSE = 0.1
 
@@ -45,34 +41,26 @@ _PANELS = (
 
 
 def draw_regulator(records: Sequence[Record]) -> Figure:
-    """Return the figure: above, the cosines on the line of gains; below, own paths over contours of J.
+    """Return the cosines on the line of gains, a panel for each log.
 
     Args:
         records: Their `results` are those of `measure_regulator`; those with our settings on the first
             datasets are drawn.
     """
     shown = [r for r in records if mode_of(r) == "ours" and r.seed < HELD_OUT]
-    figure: Figure = new_figure(13.0, 8.6)
-    axes = figure.subplots(2, 3, height_ratios=(1.0, 1.15))
-    for (above, below), (title, names) in zip(axes.T, _PANELS, strict=True):
+    figure: Figure = new_figure(13.0, 4.4)
+    for axes, (title, names) in zip(figure.subplots(1, 3), _PANELS, strict=True):
         runs = {name: [r.results for r in shown if r.method == name] for name in names}
-        runs = {name: some for name, some in runs.items() if some}
         gaussian = "nopg-s" in names
-        above.set_title(title, fontsize=11)
-        _frame(above, gaussian=gaussian)
-        if "nopg-d" in runs:
-            _shade(above, runs["nopg-d"])
+        axes.set_title(title, fontsize=11)
+        _frame(axes, gaussian=gaussian)
+        if runs.get("nopg-d"):
+            _shade(axes, runs["nopg-d"])
         for name, some in runs.items():
-            _cosines(above, some, _DRAWN[name.removesuffix("-covering")], gaussian=gaussian)
-        _contours(below)
-        for name, some in runs.items():
-            if name != "dpg-full":
-                _paths(below, some, _DRAWN[name.removesuffix("-covering")])
-        for panel in (above, below):
-            if panel.get_legend_handles_labels()[0]:
-                panel.legend(
-                    loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False, fontsize=8
-                )
+            if some:
+                _cosines(axes, some, _DRAWN[name.removesuffix("-covering")], gaussian=gaussian)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False, fontsize=8)
     return figure
 
 
@@ -104,69 +92,25 @@ def _shade(axes: Axes, runs: _Runs) -> None:
 
 
 def _cosines(axes: Axes, runs: _Runs, style: Style, *, gaussian: bool) -> None:
-    """Draw the mean cosine at every point, in a band from the lowest to the highest dataset."""
+    """Draw the mean cosine at every point, −1 without a direction, in a band from least to largest."""
     parts = [[run["close"] for run in runs], runs] if gaussian else [runs]
     x: FloatArray = np.concatenate([part[0]["shares"] for part in parts])
-    table = [[c for part in group for c in part["cosines"]] for group in zip(*parts, strict=True)]
-    values: FloatArray = np.array(table, dtype=float)  # NaN for None
     if gaussian:
         x = x * math.dist(optimum()[0].tolist(), runs[0]["gains"][0])
-    order = [k for k in np.argsort(x) if not np.isnan(values[:, k]).all()]
-    x, values = x[order], values[:, order]
-    axes.fill_between(
-        x,
-        np.nanmin(values, axis=0),
-        np.nanmax(values, axis=0),
-        color=style.color,
-        alpha=0.13,
-        linewidth=0,
-    )
+    table = [
+        [-1.0 if c is None else c for part in group for c in part["cosines"]]
+        for group in zip(*parts, strict=True)
+    ]
+    order = np.argsort(x)
+    x, values = x[order], np.array(table)[:, order]
+    low, high = values.min(axis=0), values.max(axis=0)
+    axes.fill_between(x, low, high, color=style.color, alpha=0.13, linewidth=0)
     axes.plot(
         x,
-        np.nanmean(values, axis=0),
+        values.mean(axis=0),
         linestyle=style.line,
         marker=style.marker,
         color=style.color,
         markersize=4,
         label=style.label,
     )
-
-
-def _contours(axes: Axes) -> None:
-    """Draw contours of the exact return over 30 steps, and the optimum."""
-    k1, k2 = np.meshgrid(*(np.linspace(low, high, _GRID) for low, high in zip(_LOW, _HIGH, strict=True)))
-    costs = [-float(exact_return(pair)) for pair in zip(k1.ravel(), k2.ravel(), strict=True)]
-    contours = axes.contour(
-        k1, k2, np.reshape(costs, k1.shape), levels=_LEVELS, colors="0.72", linewidths=0.7
-    )
-    axes.clabel(contours, fmt=_return_label, fontsize=7, colors="0.45")
-    axes.plot(
-        *optimum()[0].tolist(), "*", color="#F0E442", markeredgecolor="black", markersize=14, label="optimum"
-    )
-    axes.set_xlim(_LOW[0], _HIGH[0])
-    axes.set_ylim(_LOW[1], _HIGH[1])
-    axes.set_title("own ascents, their ends marked", fontsize=9)
-    axes.set_xlabel("gain $k_1$")
-    axes.set_ylabel("gain $k_2$")
-
-
-def _paths(axes: Axes, runs: _Runs, style: Style) -> None:
-    """Draw every own path, from the behaviour's gains on."""
-    for number, run in enumerate(runs):
-        path = np.array(run["own_path"])
-        axes.plot(
-            *path.T,
-            linestyle=style.line,
-            marker=style.marker,
-            color=style.color,
-            linewidth=1.1,
-            markersize=6,
-            markeredgecolor="black",
-            markevery=[len(path) - 1],
-            label=style.label if number == 0 else None,
-        )
-    axes.plot(*runs[0]["own_path"][0], "D", color="white", markeredgecolor="black", markersize=8)
-
-
-def _return_label(cost: float) -> str:
-    return f"−{cost:g}" if cost < 1e3 else f"$-10^{{{math.log10(cost):.0f}}}$"

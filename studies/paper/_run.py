@@ -37,16 +37,15 @@ def made(run: Record) -> list[Record]:
     began, cpu = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)  # starts outside the data are part of the studies
-        measured = EXPERIMENTS[run.benchmark].measure(run)
+        results, data = EXPERIMENTS[run.benchmark].measure(run)
     record = replace(
         run,
         commit=code_version("src/nopg"),
         cpu_seconds=time.process_time() - cpu,
         wall_seconds=time.perf_counter() - began,
-        results=measured.results,
+        results=results,
         setup={
-            "config": measured.config,
-            "data": None if measured.data is None else _identity(measured.data),
+            "data": None if data is None else _identity(data),
             "versions": provenance(_LIBRARIES)["versions"],
         },
     )

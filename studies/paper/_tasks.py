@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 
@@ -24,8 +21,12 @@ from nopg.envs import (
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import Evaluation, evaluate
 from studies.baselines import LoggedEpisodes
-from studies.demonstrations import recorded_demonstrations, some_of, synthetic_demonstrations
+from studies.demonstrations import some_of, synthetic_demonstrations
 from studies.paper_data import PENDULUM_GRIDS, MixtureOfGaussians, log_density
+
+_CART = CartPole(rate=50, angle_limit=0.25, start_angle=0.1, max_voltage=5)
+NUM_STARTS = 15
+"""N_μ₀ of the cart-pole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,138 +55,106 @@ class PaperRecipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task(ABC):
+class Task:
     """Data, and the protocol that evaluates controllers.
 
     Attributes:
         plant: The plant on which controllers are evaluated; its starts may differ from those of the data.
+        data: Size and seed in, the dataset of a trial out.
         discount: γ.
         steps: Length of an evaluated episode.
         episodes: How many are evaluated.
         solved: The return from which the task counts as solved.
         recipe: The supplement's settings.
+        behavior: What acted in the data, if its density is known.
     """
 
     plant: Environment
+    data: Callable[[int, int], Transitions]
     discount: float
     steps: int
     episodes: int
     solved: float
     recipe: PaperRecipe
-
-    @abstractmethod
-    def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
-        """Return the dataset of a trial; `recorded` takes the drives of a person."""
+    behavior: UniformAgent | MixtureOfGaussians | None = None
 
     def logged(self, data: Transitions) -> LoggedEpisodes:
         """Return the data with the density of the behaviour, for importance sampling."""
-        raise DataError("nobody knows the density of this behaviour; importance sampling does not apply")
+        if (behavior := self.behavior) is None:
+            raise DataError("nobody knows the density of this behaviour; importance sampling does not apply")
+        low, high = self.plant.action_low, self.plant.action_high
+        return LoggedEpisodes.from_transitions(
+            data, lambda _, actions: log_density(behavior, actions, low=low, high=high)
+        )
 
     def evaluate(self, policy: object, seed: int) -> Evaluation:
         """Run a controller by the task's protocol."""
         return evaluate(policy, self.plant, episodes=self.episodes, steps=self.steps, seed=seed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridTask(Task):
-    """Single experiments on a grid over states and actions; trials differ in the policy's first weights."""
-
-    def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
-        """Return the grid of this size."""
-        if size not in PENDULUM_GRIDS:
-            raise ArgumentError(f"there is no grid of {size} samples; choose from {sorted(PENDULUM_GRIDS)}")
-        return collect_grid(self.plant, PENDULUM_GRIDS[size])
+def grid_data(size: int, seed: int) -> Transitions:
+    """Return the pendulum's grid of this size; trials differ in the policy's first weights."""
+    del seed
+    if size not in PENDULUM_GRIDS:
+        raise ArgumentError(f"there is no grid of {size} samples; choose from {sorted(PENDULUM_GRIDS)}")
+    return collect_grid(Pendulum(), PENDULUM_GRIDS[size])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RandomTask(Task):
-    """A behaviour logs the plant episode by episode.
-
-    Attributes:
-        logged_plant: The plant as it was logged.
-        agent: The behaviour, whose density is known.
-        episode_steps: Length of a logged episode.
-        num_starts: Number of initial states that the data declare.
-    """
-
-    logged_plant: Environment
-    agent: UniformAgent | MixtureOfGaussians
-    episode_steps: int
-    num_starts: int = 1
-
-    def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
-        """Return this number of logged transitions, the last episode cut to fit."""
-        episodes, rows = math.ceil(size / self.episode_steps), 0
-        while rows < size:  # episodes of a plant may end early
-            whole = collect(
-                self.logged_plant, self.agent, episodes=episodes, steps=self.episode_steps, seed=seed
-            )
-            episodes, rows = 2 * episodes, len(whole)
-        starts = self.plant.initial(self.num_starts, rng=generator(seed, "starts of the task"))
-        return whole.take(torch.arange(size)).starting_at(starts)
-
-    def logged(self, data: Transitions) -> LoggedEpisodes:
-        """Return the data with the density of the behaviour, for importance sampling."""
-        low, high = self.logged_plant.action_low, self.logged_plant.action_high
-        return LoggedEpisodes.from_transitions(
-            data, lambda _, actions: log_density(self.agent, actions, low=low, high=high)
-        )
+def pendulum_data(size: int, seed: int) -> Transitions:
+    """Return transitions logged from upright; the task starts hanging."""
+    upright, episodes = Pendulum(start="upright"), -(-size // 500)
+    whole = collect(upright, MixtureOfGaussians(), episodes=episodes, steps=500, seed=seed)
+    return whole.take(torch.arange(size)).starting_at(Pendulum().initial(1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemonstrationTask(Task):
-    """A few demonstrations, drawn without repetition from the tutorial's synthetic or from recorded ones."""
+def cart_data(size: int, seed: int) -> Transitions:
+    """Return transitions of uniform volts, and 15 starts; episodes end early, the last one is cut to fit."""
+    episodes, rows = -(-size // 1_000), 0
+    while rows < size:
+        whole = collect(_CART, UniformAgent(), episodes=episodes, steps=1_000, seed=seed)
+        episodes, rows = 2 * episodes, len(whole)
+    starts = _CART.initial(NUM_STARTS, rng=generator(seed, "starts of the task"))
+    return whole.take(torch.arange(size)).starting_at(starts)
 
-    def data(self, size: int, seed: int, *, recorded: bool = False) -> Transitions:
-        """Return this number of demonstrations."""
-        return some_of(recorded_demonstrations() if recorded else synthetic_demonstrations(), size, seed)
 
-
-_CART = CartPole(rate=50, angle_limit=0.25, start_angle=0.1, max_voltage=5)
-
-TASKS: Mapping[str, Task] = MappingProxyType(
-    {
-        "pendulum-grid": GridTask(
-            plant=Pendulum(),
-            discount=0.97,
-            steps=500,
-            episodes=1,
-            solved=-500.0,
-            recipe=PaperRecipe(updates=1_500, num_action_samples=15, action_factor=50.0),
-        ),
-        "pendulum-random": RandomTask(
-            logged_plant=Pendulum(start="upright"),
-            plant=Pendulum(),
-            agent=MixtureOfGaussians(),
-            episode_steps=500,
-            discount=0.97,
-            steps=500,
-            episodes=1,
-            solved=-500.0,
-            recipe=PaperRecipe(updates=2_000, num_action_samples=10, action_factor=25.0),
-        ),
-        "cart-pole": RandomTask(
-            logged_plant=_CART,
-            plant=_CART,
-            agent=UniformAgent(),
-            episode_steps=1_000,
-            discount=0.99,
-            steps=10_000,
-            episodes=10,
-            solved=9_900.0,
-            num_starts=15,
-            recipe=PaperRecipe(
-                updates=2_000, num_action_samples=10, action_factor=20.0, pwis_learning_rate=1e-3
-            ),
-        ),
-        "mountain-car": DemonstrationTask(
-            plant=MountainCar(),
-            discount=0.99,
-            steps=500,
-            episodes=20,
-            solved=-110.0,
-            recipe=PaperRecipe(updates=1_500, num_action_samples=15, action_factor=50.0),
-        ),
-    }
-)
+TASKS: Mapping[str, Task] = {
+    "pendulum-grid": Task(
+        plant=Pendulum(),
+        data=grid_data,
+        discount=0.97,
+        steps=500,
+        episodes=1,
+        solved=-500.0,
+        recipe=PaperRecipe(updates=1_500, num_action_samples=15, action_factor=50.0),
+    ),
+    "pendulum-random": Task(
+        plant=Pendulum(),
+        data=pendulum_data,
+        behavior=MixtureOfGaussians(),
+        discount=0.97,
+        steps=500,
+        episodes=1,
+        solved=-500.0,
+        recipe=PaperRecipe(updates=2_000, num_action_samples=10, action_factor=25.0),
+    ),
+    "cart-pole": Task(
+        plant=_CART,
+        data=cart_data,
+        behavior=UniformAgent(),
+        discount=0.99,
+        steps=10_000,
+        episodes=10,
+        solved=9_900.0,
+        recipe=PaperRecipe(updates=2_000, num_action_samples=10, action_factor=20.0, pwis_learning_rate=1e-3),
+    ),
+    "mountain-car": Task(
+        plant=MountainCar(),
+        data=lambda size, seed: some_of(synthetic_demonstrations(), size, seed),
+        discount=0.99,
+        steps=500,
+        episodes=20,
+        solved=-110.0,
+        recipe=PaperRecipe(updates=1_500, num_action_samples=15, action_factor=50.0),
+    ),
+}
 """By the name of the experiment."""

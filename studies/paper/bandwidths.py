@@ -14,7 +14,6 @@ from nopg.errors import DataError
 
 # Folds, candidates, and the widest of them in widths by Silverman's rule.
 _FOLDS, _CANDIDATES, _WIDEST_CANDIDATE = 5, 29, 1.5
-_ENTRIES_AT_ONCE = 1 << 22
 
 
 def released_bandwidths(
@@ -62,11 +61,9 @@ def _folded_bandwidth(column: Tensor) -> Tensor:
         kept[held_out] = False
         values, counts = torch.unique(column[kept], return_counts=True)
         places, times = torch.unique(column[held_out], return_counts=True)
-        some = max(_ENTRIES_AT_ONCE // len(values), 1)
-        for part, weight in zip(places.split(some), times.split(some), strict=True):
-            squared = (part[:, None] - values).square()
-            for k, h in enumerate(candidates.tolist()):
-                density = torch.logsumexp(counts.log() - 0.5 * squared / h**2, dim=1) - math.log(h)
-                likelihood[k] += (weight * density).sum()
+        squared = (places[:, None] - values).square()
+        for k, h in enumerate(candidates.tolist()):
+            density = torch.logsumexp(counts.log() - 0.5 * squared / h**2, dim=1) - math.log(h)
+            likelihood[k] += (times * density).sum()
     best: Tensor = candidates[likelihood.argmax()]
     return best.double()

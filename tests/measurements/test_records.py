@@ -143,7 +143,6 @@ def test_records_of_the_paper_hold_what_a_rerun_needs() -> None:
         assert record.benchmark in EXPERIMENTS
         assert record.wall_seconds is not None
         assert record.setup["versions"]["torch"]
-        assert isinstance(record.setup["config"], dict)
         data: Any = record.setup["data"]
         assert data is None or (data["rows"] > 0 and len(data["sha256"]) == 64)
 

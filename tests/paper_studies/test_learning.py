@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from nopg.envs import MountainCar
 from nopg.errors import ArgumentError, DataError, SolverError
+from nopg.training import optimize
 from paper_studies.study_records import learning_record, study
 from studies.baselines import PWIS
-from studies.demonstrations import DEMONSTRATIONS, read_demonstrations
-from studies.paper import TASKS, LearningStudy, PaperRecipe, Task
+from studies.demonstrations import DEMONSTRATIONS, read_demonstrations, recorded_demonstrations
+from studies.paper import TASKS, LearningStudy, Task
 from studies.paper import _learning as learning
+from studies.paper import _methods as methods
 from studies.paper._experiment import Mode, mode_of
 from studies.paper._learning import mean_interval, score_of
 from studies.paper._methods import train
@@ -45,20 +47,20 @@ def test_grids_are_those_of_the_supplement() -> None:
 
 def test_demonstrations_are_drawn_without_repetition() -> None:
     car = TASKS["mountain-car"]
-    some = car.data(3, seed=1)
+    some = car.data(3, 1)
     assert some.episodes is not None
     assert len(torch.unique(some.episodes)) == 3
     assert len(some.starts) == 3
-    assert len(car.data(10, seed=1)) == len(car.data(10, seed=2))
+    assert len(car.data(10, 1)) == len(car.data(10, 2))
     assert len({len(car.data(1, seed)) for seed in range(10)}) > 1
     with pytest.raises(ArgumentError, match="11 cannot be drawn"):
-        car.data(11, seed=0)
+        car.data(11, 0)
 
 
 def test_importance_sampling_does_not_apply_to_demonstrations() -> None:
     car = TASKS["mountain-car"]
     with pytest.raises(DataError, match="nobody knows the density"):
-        car.logged(car.data(1, seed=0))
+        car.logged(car.data(1, 0))
 
 
 def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(
@@ -78,10 +80,10 @@ def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(
     assert data.actions[0].item() == 1.0  # as the car applies it
     assert data.schema.states == MountainCar.state_names
     monkeypatch.setenv(DEMONSTRATIONS, str(path))
-    assert len(TASKS["mountain-car"].data(2, 0, recorded=True)) == 3
+    assert len(recorded_demonstrations()) == 3
 
     path.write_text("traj,pos\n0,1\n")
-    with pytest.raises(DataError, match="none of them is velocity or vel"):
+    with pytest.raises(DataError, match="has the columns"):
         read_demonstrations(path)
     with pytest.raises(DataError, match="cannot read demonstrations"):
         read_demonstrations(tmp_path / "none.csv")
@@ -101,34 +103,35 @@ def cut_short(monkeypatch: pytest.MonkeyPatch, name: str) -> LearningStudy:
 def test_a_run_made_again_has_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     car = cut_short(monkeypatch, "mountain-car")
     run = car.run("nopg-d", 1, 0, "faithful")
-    (one, first), (two, second) = ((m, m.results) for m in (car.measure(run), car.measure(run)))
-    assert one.data is not None
-    assert two.data is not None
-    assert torch.equal(one.data.states, two.data.states)
-    assert first["returns"] == second["returns"]
+    (first, one), (second, two) = car.measure(run), car.measure(run)
+    assert one is not None
+    assert two is not None
+    assert torch.equal(one.states, two.states)
+    assert first["evaluations"][-1]["return"] == second["evaluations"][-1]["return"]
+    assert first["drives"] == second["drives"]
     assert first["demonstrator"] < -200
     assert first["drives"]["demonstrated"][0] == first["drives"]["learned"][0]
 
 
-@pytest.mark.slow
-def test_nothing_set_is_the_local_model_with_its_interval_to_the_same_figures() -> None:
-    car = study("mountain-car")
-    first, second = (car.measure(car.run("nopg-d", 1, 0)).results for _ in range(2))
-    assert first["model"] == "local"
-    assert first["interval"][0] <= first["predicted"] <= first["interval"][1]
-    for name in ("predicted", "interval", "returns"):
-        assert first[name] == second[name]
-
-
 def test_the_supplements_settings_are_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def kept(*arguments: Any, **settings: Any) -> Any:
+        asked.append(settings)
+        return optimize(*arguments, **settings)
+
+    monkeypatch.setattr(methods, "optimize", kept)
     grid = cut_short(monkeypatch, "pendulum-grid")
-    measured = grid.measure(grid.run("nopg-s", 200, 0, "faithful"))
-    assert measured.results["model"] == "paper"
-    assert measured.results["interval"] is measured.results["verdict"] is None
-    assert measured.results["unknown_mass"] == 0.0
-    (last,) = measured.results["evaluations"]
+    results, _ = grid.measure(grid.run("nopg-s", 200, 0, "faithful"))
+    (last,) = results["evaluations"]
     assert last["updates"] == 10
-    assert PaperRecipe(**measured.config["recipe"]) == replace(TASKS["pendulum-grid"].recipe, updates=10)
+    (settings,) = asked
+    assert (settings["model"].prior_mass, settings["model"].bandwidths.source) == (
+        0.0,
+        "the authors' released code",
+    )
+    assert settings["policy"].num_action_samples == 15
+    assert settings["config"].learning_rate == 0.01
 
 
 # Findings
@@ -245,7 +248,7 @@ def test_importance_weights_beyond_numbers_end_a_training_with_what_it_had(
 
     monkeypatch.setattr(PWIS, "estimate", until_the_fourth)
     cart = study("cart-pole")
-    snapshots = train(cart.run("pwis", 100, 0), cart.task, cart.task.data(100, seed=0))
+    snapshots = train(cart.run("pwis", 100, 0), cart.task, cart.task.data(100, 0))
     assert [snapshot.updates for snapshot in snapshots] == [3]
 
 

@@ -7,20 +7,11 @@ import pytest
 
 from paper_studies.study_records import learning_record
 from studies.paper import EXPERIMENTS, page
-from studies.paper._run import made
 from studies.records import Record, append
 
 
 def other_record(experiment: str, method: str, results: dict[str, object]) -> Record:
     return replace(learning_record(experiment, method, 300, 0, 0.0), results=results)
-
-
-def tried(*applies: bool) -> dict[str, object]:
-    names = ("demonstrations", "unstructured", "deterministic")
-    return {
-        name: {"applies": yes, "says": None if yes else "it does not"}
-        for name, yes in zip(names, applies, strict=True)
-    }
 
 
 def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> None:
@@ -44,29 +35,6 @@ def test_every_link_of_the_overview_leads_to_a_heading(tmp_path: Path) -> None:
     for experiment in EXPERIMENTS.values():
         anchor = "".join(c for c in experiment.title.lower() if c.isalnum() or c in " -").replace(" ", "-")
         assert f"(#{anchor})" in text
-
-
-# Applicability
-
-
-def test_the_table_of_applicability_is_the_papers_only_if_every_cell_is() -> None:
-    study = EXPERIMENTS["applicability"]
-    yes, no = tried(True, True, True), tried(False, False, False)
-    rows = {"ddpg-offline": yes, "pwis": no, "nopg-d": yes, "nopg-s": yes}
-    records = [other_record("applicability", method, results) for method, results in rows.items()]
-    (finding,) = study.findings(records)
-    assert (finding.found, finding.verdict) == ("12 of 12", "reproduced")
-    assert "| PWIS | no: it does not | no: it does not | no: it does not |" in study.tables(records)
-
-    records[1] = other_record("applicability", "pwis", tried(True, False, False))
-    assert study.findings(records)[0].verdict == "not reproduced"
-    assert study.findings(records[:2])[0].verdict == "not run in full"
-
-
-def test_importance_sampling_refuses_all_three_and_says_why() -> None:
-    (record,) = made(EXPERIMENTS["applicability"].run("pwis", 300, 0))
-    assert [cell["applies"] for cell in record.results.values()] == [False, False, False]
-    assert "belong to none" in record.results["unstructured"]["says"]
 
 
 # Portraits

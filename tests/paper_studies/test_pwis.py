@@ -12,12 +12,12 @@ from nopg.envs import LQR, Pendulum, UniformAgent, collect, collect_grid, simula
 from nopg.errors import ArgumentError, DataError, SolverError
 from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy
 from paper_studies.regulator_data import BEHAVIOR, GAMMA, SIGMA, log_behavior, logged_episodes, pwis_policy
-from studies.baselines import PWIS, LoggedEpisodes, Weights
+from studies.baselines import PWIS, LoggedEpisodes
 from studies.paper_data import MixtureOfGaussians, log_density, log_normal
 from studies.regulator import exact_gradient, exact_return
 
 
-def by_hand(logged: LoggedEpisodes, target: GaussianPolicy, weights: Weights) -> torch.Tensor:
+def by_hand(logged: LoggedEpisodes, target: GaussianPolicy) -> torch.Tensor:
     """Return ∂J/∂K by explicit sums over episodes, times and score functions."""
     data, sigma2 = logged.data, SIGMA**2
     assert isinstance(target.mean, LinearPolicy)
@@ -39,22 +39,15 @@ def by_hand(logged: LoggedEpisodes, target: GaussianPolicy, weights: Weights) ->
     total = torch.zeros(2, dtype=torch.float64)
     for t in range(T):
         rewards = [steps[t][2] for steps in terms]
-        if weights == "self-normalised":
-            mass = sum(rho[i][t] for i in range(N))
-            mean = sum(rho[i][t] * rewards[i] for i in range(N)) / mass
-            for i in range(N):
-                total += GAMMA**t * rho[i][t] / mass * (rewards[i] - mean) * score[i][t]
-        else:
-            for i in range(N):
-                total += GAMMA**t * rho[i][t] * rewards[i] * score[i][t] / N
+        for i in range(N):
+            total += GAMMA**t * rho[i][t] * rewards[i] * score[i][t] / N
     return total
 
 
-@pytest.mark.parametrize("weights", ["per-decision", "self-normalised"])
-def test_it_equals_explicit_sums_on_three_steps(weights: Weights) -> None:
+def test_it_equals_explicit_sums_on_three_steps() -> None:
     logged, target = logged_episodes(4, 3, seed=0), pwis_policy((0.3, -0.42))
-    (direction,) = PWIS(logged, GAMMA, weights=weights).estimate(target, rng=generator(0, "none")).direction
-    expected = by_hand(logged, target, weights)
+    (direction,) = PWIS(logged, GAMMA).estimate(target, rng=generator(0, "none")).direction
+    expected = by_hand(logged, target)
     assert torch.allclose(direction, expected, rtol=1e-12, atol=1e-12 * float(expected.norm()))
 
 
@@ -80,19 +73,18 @@ def test_it_is_unbiased_on_the_regulator() -> None:
 def test_its_variance_grows_with_the_horizon() -> None:
     target = pwis_policy((0.6, -0.6))
 
-    def variance(steps: int, weights: Weights) -> float:
+    def variance(steps: int) -> float:
         directions = [
-            PWIS(logged_episodes(10, steps, seed), GAMMA, weights=weights)
+            PWIS(logged_episodes(10, steps, seed), GAMMA)
             .estimate(target, rng=generator(0, "none"))
             .direction[0]
             for seed in range(300)
         ]
         return float(torch.stack(directions).var(dim=0).sum())
 
-    by_horizon = [variance(steps, "per-decision") for steps in (2, 4, 8)]
+    by_horizon = [variance(steps) for steps in (2, 4, 8)]
     assert by_horizon[1] > 3 * by_horizon[0]
     assert by_horizon[2] > 3 * by_horizon[1]
-    assert variance(4, "per-decision") > variance(4, "self-normalised")
 
 
 def test_its_gradient_is_that_of_its_return() -> None:
@@ -120,12 +112,11 @@ def test_its_gradient_is_that_of_its_return() -> None:
 
 def test_weights_of_one_are_the_plain_mean() -> None:
     logged = logged_episodes(6, 5, seed=0)
-    for weights in ("per-decision", "self-normalised"):
-        estimate = PWIS(logged, GAMMA, weights=weights).estimate(pwis_policy(), rng=generator(0, "none"))
-        rewards = logged.grid(logged.data.rewards)
-        mean = float((rewards * GAMMA ** torch.arange(5, dtype=torch.float64)).sum(dim=1).mean())
-        assert estimate.expected_return == pytest.approx(mean, rel=1e-12)
-        assert estimate.diagnostics["effective_sample_size"] == pytest.approx(6, rel=1e-12)
+    estimate = PWIS(logged, GAMMA).estimate(pwis_policy(), rng=generator(0, "none"))
+    rewards = logged.grid(logged.data.rewards)
+    mean = float((rewards * GAMMA ** torch.arange(5, dtype=torch.float64)).sum(dim=1).mean())
+    assert estimate.expected_return == pytest.approx(mean, rel=1e-12)
+    assert estimate.diagnostics["effective_sample_size"] == pytest.approx(6, rel=1e-12)
 
 
 def test_the_effective_sample_size_falls_away_from_the_behavior() -> None:
@@ -152,20 +143,8 @@ def test_an_episode_that_ended_counts_with_reward_0_afterwards() -> None:
     )
     logged = LoggedEpisodes.from_transitions(data, lambda s, _: torch.zeros(len(s), dtype=torch.float64))
     like = GaussianPolicy(LinearPolicy([[0.0]]), 1 / math.sqrt(2 * math.pi))  # density 1 at 0
-    for weights in ("per-decision", "self-normalised"):
-        estimate = PWIS(logged, 0.5, weights=weights).estimate(like, rng=generator(0, "none"))
-        assert estimate.expected_return == pytest.approx((1 + 1 + 0.5 * 4) / 2)
-    cut = Transitions.from_arrays(
-        data.states,
-        data.actions,
-        data.rewards,
-        data.next_states,
-        truncated=[True, False, True],
-        episodes=[0, 1, 1],
-    )
-    logged = LoggedEpisodes.from_transitions(cut, lambda s, _: torch.zeros(len(s), dtype=torch.float64))
-    estimate = PWIS(logged, 0.5, weights="self-normalised").estimate(like, rng=generator(0, "none"))
-    assert estimate.expected_return == pytest.approx(1 + 0.5 * 4)
+    estimate = PWIS(logged, 0.5).estimate(like, rng=generator(0, "none"))
+    assert estimate.expected_return == pytest.approx((1 + 1 + 0.5 * 4) / 2)
 
 
 def test_data_without_trajectories_are_refused() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,6 @@ from paper_studies.study_records import learning_record
 from studies.paper import EXPERIMENTS
 from studies.paper import _run as runs
 from studies.paper.__main__ import main
-from studies.paper._experiment import Measurement
 from studies.records import append, read
 
 Run = Callable[..., tuple[int, str]]
@@ -37,7 +37,7 @@ def test_a_wrong_call_is_one_line_and_no_traceback(run: Run, tmp_path: Path) -> 
     assert "pendulum-grid has no such run; its methods are nopg-d, nopg-s, its sizes 200" in output
     drives = tmp_path / "drives.csv"
     drives.write_text("a,b\n1,2\n")
-    assert "none of them is episode" in run("mountain-car", "--demonstrations", str(drives))[1]
+    assert "has the columns" in run("mountain-car", "--demonstrations", str(drives))[1]
     assert "cannot read demonstrations" in run("mountain-car", "--demonstrations", "no-such-file.csv")[1]
     assert "does not learn from demonstrations" in run("cart-pole", "--demonstrations", str(drives))[1]
 
@@ -45,8 +45,8 @@ def test_a_wrong_call_is_one_line_and_no_traceback(run: Run, tmp_path: Path) -> 
 def test_only_runs_without_a_record_are_made(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(self: object, asked: object) -> Measurement:
-        return Measurement({"evaluations": [{"return": -400.0}]}, None, {})
+    def measured(self: object, asked: object) -> tuple[dict[str, Any], None]:
+        return {"evaluations": [{"return": -400.0}]}, None
 
     monkeypatch.setattr(type(EXPERIMENTS["pendulum-grid"]), "measure", measured)
     append(learning_record("pendulum-grid", "nopg-d", 450, 0, -365.0), tmp_path)

@@ -44,6 +44,7 @@ class Equation:
         weights: ε of the next states.
         initial_weights: ε of the initial states.
         P: Transition matrix between the samples, (n, n); rows of terminals are empty.
+        resolvent: Λ = I − γP.
         unknown: m of each sample, 0 after a terminal, shape (n,).
         targets: b = r + γmv, shape (n,).
         eps_0: ε₀, the mean over the initial states, shape (n,).
@@ -64,15 +65,11 @@ class Equation:
         self.weights = model.next_states.weights(self._tapes[0].actions)
         self.initial_weights = initial.weights(self._tapes[1].actions)
         self.P = model.transition_matrix(self.weights.mean)
+        self.resolvent = Resolvent(self.P, problem.discount)
         self.unknown = model.average(self.weights.unknown.mean(axis=0))
         self.targets = model.rewards + problem.discount * self.unknown * problem.unknown_value
         self.eps_0 = self.initial_weights.mean.T @ np.full(len(initial), 1.0 / len(initial))
         self.initial_unknown = float(self.initial_weights.unknown.mean())
-
-    @cached_property
-    def resolvent(self) -> Resolvent:
-        """Λ = I − γP."""
-        return Resolvent(self.P, self.problem.discount)
 
     def solve(
         self,

@@ -27,8 +27,7 @@ from nopg._seeding import generator
 from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
-from nopg.paper._bandwidths import Bandwidths
-from nopg.paper._config import PaperModelConfig, check_prior_mass
+from nopg.paper._config import Bandwidths, PaperModelConfig
 
 # A sample is a candidate if ψ is at least this share of the largest.
 _NEGLIGIBLE = 1e-5
@@ -170,7 +169,7 @@ class PaperModel:
     ) -> None:
         bandwidths.check_columns(data.schema)
         self.data, self.bandwidths = data, bandwidths
-        self.prior_mass, self.num_samples = check_prior_mass(prior_mass), num_samples
+        self.prior_mass, self.num_samples = prior_mass, num_samples
         self.widths, self.action_widths = bandwidths.states.numpy(), bandwidths.actions.numpy()
         # Actions enter the gradient as products; centred actions lose no digits.
         self._origin = data.actions.mean(dim=0).numpy()

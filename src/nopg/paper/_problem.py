@@ -20,8 +20,7 @@ from nopg.data import Transitions
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
-from nopg.paper._bandwidths import Bandwidths
-from nopg.paper._config import PaperModelConfig
+from nopg.paper._config import Bandwidths, PaperModelConfig
 from nopg.paper._equation import Equation, PaperSolution
 from nopg.paper._model import PaperModel
 from nopg.paper._selection import select_bandwidths
@@ -182,8 +181,6 @@ class NOPG:
 
 
 def _in_float64(policy: Policy) -> Policy:
-    """Return the policy if it computes in float64 on the CPU, else a copy that does."""
-    there = torch.zeros(0, dtype=torch.float64)
-    if all((p.dtype, p.device) == (there.dtype, there.device) for p in policy.parameters()):
-        return policy
-    return copy.deepcopy(policy).to(there)
+    """Return the policy if it computes in float64, else a copy that does."""
+    wide = all(parameter.dtype == torch.float64 for parameter in policy.parameters())
+    return policy if wide else copy.deepcopy(policy).double()

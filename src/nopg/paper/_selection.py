@@ -22,7 +22,7 @@ from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.data._held_out import duplicate_groups
 from nopg.errors import DataError
-from nopg.paper._bandwidths import Bandwidths
+from nopg.paper._config import Bandwidths
 
 _log = logging.getLogger(__name__)
 
