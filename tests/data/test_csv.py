@@ -29,149 +29,144 @@ def dated(*stamps: str, separator: str = ",") -> str:
 
 
 # Content, further arguments, and patterns of the error.
-REFUSED: dict[str, tuple[str | bytes, dict[str, Any], tuple[str, ...]]] = {
-    "ragged row": (HEAD + ROWS + "1,2\n", {}, ("header has 3 fields, line 5 has 2", "repair it")),
-    "duplicate header": ("level,valve,cost,level\n1,2,3,4\n", {}, (r"\['level'\] appear twice", "rename")),
-    "no header": (ROWS, {}, ("first line holds numbers", "write the names there")),
-    "one column": ("level\n1\n2\n", {}, ("no separator is found in 'level'", "Name the separator")),
+REFUSED: dict[str, Any] = {
+    "ragged row": (HEAD + ROWS + "1,2\n", {}, "header has 3 fields, line 5 has 2.*repair it"),
+    "duplicate header": ("level,valve,cost,level\n1,2,3,4\n", {}, r"\['level'\] appear twice.*rename"),
+    "no header": (ROWS, {}, "first line holds numbers.*write the names there"),
+    "one column": ("level\n1\n2\n", {}, "no separator is found in 'level'.*Name the separator"),
     "space as separator": (
         "level valve cost\n1 2 3\n1 2 3\n",
         {},
-        ("no separator is found", "Name the separator"),
+        "no separator is found.*Name the separator",
     ),
-    "a trailing field that holds something": (HEAD + "1,2,3,\n1,2,3,4\n", {}, ("line 3 has 4",)),
+    "a trailing field that holds something": (HEAD + "1,2,3,\n1,2,3,4\n", {}, "line 3 has 4"),
     "thousands separators": (
         "level;valve;cost\n1.234,5;0,1;2\n1.334,5;0,2;3\n",
         {},
-        ("'1.234,5' at line 2", "thousands separators"),
+        "'1.234,5' at line 2.*thousands separators",
     ),
     "quoted thousands separators": (
         HEAD + '"1,234.5",1,2\n"1,334.5",1,2\n',
         {},
-        ("'1,234.5' at line 2", "thousands separators"),
+        "'1,234.5' at line 2.*thousands separators",
     ),
     "a comma that may be either": (
         "level;valve;cost\n1,234;1;1\n2,345;1;1\n",
         {},
-        ("'1,234' may have a decimal or a thousands comma", "name the decimal mark"),
+        "'1,234' may have a decimal or a thousands comma.*name the decimal mark",
     ),
     "both decimal marks": (
         "level;valve;cost\n1,5;0.1;1\n1,6;0.2;1\n",
         {},
-        ("may be ',' as in '1,5' or '.' as in '0.1'", "name the decimal mark"),
+        "may be ',' as in '1,5' or '.' as in '0.1'.*name the decimal mark",
     ),
     "another decimal mark further down": (
         "level;valve;cost\n" + "1.5;0.1;2\n" * 300 + "1,5;0.1;2\n",
         {},
-        ("'1,5' at line 302", "decimal mark"),
+        "'1,5' at line 302.*decimal mark",
     ),
     "two lines of text after the header": (
         HEAD + "Tank level,Valve,Costs\nm,%,EUR\n" + ROWS,
         {},
-        ("column 'level' holds 'Tank level' at line 2", "one line of names"),
+        "column 'level' holds 'Tank level' at line 2.*one line of names",
     ),
     "mixed date formats": (
         dated("31.03.2024 12:00", "2024-03-31 13:00"),
         TIMED,
-        ("'2024-03-31 13:00' at line 3", "no date like '31.03.2024 12:00'", "by a time format"),
+        "'2024-03-31 13:00' at line 3.*no date like '31.03.2024 12:00'.*by a time format",
     ),
     "day first and month first": (
         dated("31/03/2024", "04/25/2024"),
         TIMED,
-        ("'31/03/2024' \\(day first\\) and '04/25/2024' \\(month first\\)",),
+        r"'31/03/2024' \(day first\) and '04/25/2024' \(month first\)",
     ),
     "day or month": (
         dated("03/04/2024 12:00 PM", "03/04/2024 01:00 PM"),
         TIMED,
-        ("which number of '03/04/2024 12:00 PM' is the day", "by a time format"),
+        "which number of '03/04/2024 12:00 PM' is the day.*by a time format",
     ),
-    "no such day": (dated("30.02.2024", "01.03.2024"), TIMED, ("'30.02.2024' at line 2", "no date")),
-    "25 o'clock": (dated("01.03.2024 25:00", "02.03.2024 01:00"), TIMED, ("25:00' at line 2", "no date")),
+    "no such day": (dated("30.02.2024", "01.03.2024"), TIMED, "'30.02.2024' at line 2.*no date"),
+    "25 o'clock": (dated("01.03.2024 25:00", "02.03.2024 01:00"), TIMED, "25:00' at line 2.*no date"),
     "another time format": (
         dated("31.03.2024", "01.04.2024"),
         TIMED | {"time_format": "%Y-%m-%d"},
-        ("'31.03.2024' at line 2", "not written as '%Y-%m-%d'"),
+        "'31.03.2024' at line 2.*not written as '%Y-%m-%d'",
     ),
-    "a missing time": (dated("2024-01-01", "", "2024-01-03"), TIMED, ("no time at line 3", "leave that row")),
-    "a time word": (dated("0", "Bad", "2"), TIMED, ("no time at line 3",)),
+    "a missing time": (dated("2024-01-01", "", "2024-01-03"), TIMED, "no time at line 3.*leave that row"),
+    "a time word": (dated("0", "Bad", "2"), TIMED, "no time at line 3"),
     "offsets in some rows": (
         dated("2024-01-01T00:00+01:00", "2024-01-01T01:00"),
         TIMED,
-        ("line 2 and '2024-01-01T01:00' at line 3", "offset from UTC"),
+        "line 2 and '2024-01-01T01:00' at line 3.*offset from UTC",
     ),
     "end of daylight saving": (
         dated("2024-10-27 02:30", "2024-10-27 02:45", "2024-10-27 02:00", "2024-10-27 02:15"),
         TIMED,
-        ("backwards at line 4", "daylight saving", "UTC"),
+        "backwards at line 4.*daylight saving.*UTC",
     ),
-    "time backwards": (
-        dated("0", "10", "5", "6"),
-        TIMED,
-        ("backwards at line 4 \\(by 5\\)", "sort the rows"),
-    ),
-    "NUL bytes": (HEAD.encode() + b"1,2,3\n\0\0\0\0,2,3\n", {}, ("NUL byte in line 3", "cut off")),
-    "UTF-16 without a mark": ((HEAD + ROWS).encode("utf-16-le"), {}, ("NUL byte", "utf-16-le")),
-    "half a UTF-16 letter": ((HEAD + ROWS).encode("utf-16") + b"x", {}, ("not text in utf-16", "UTF-8")),
-    "neither UTF-8 nor cp1252": (HEAD.encode() + b"1,2,3\n1,2,\x81\n", {}, ("line 3", "name its encoding")),
-    "empty": ("", {}, ("is empty",)),
-    "blank lines only": ("\n\n", {}, ("no line with names",)),
-    "header only": (HEAD, {}, ("no rows after the header",)),
-    "header and units only": (HEAD + "m,%,EUR\n", {}, ("'m' at line 2",)),
-    "one row": (HEAD + "1,2,3\n", {}, ("no row has a next state",)),
+    "time backwards": (dated("0", "10", "5", "6"), TIMED, r"backwards at line 4 \(by 5\).*sort the rows"),
+    "NUL bytes": (HEAD.encode() + b"1,2,3\n\x00\x00\x00\x00,2,3\n", {}, "NUL byte in line 3.*cut off"),
+    "UTF-16 without a mark": ((HEAD + ROWS).encode("utf-16-le"), {}, "NUL byte.*utf-16-le"),
+    "half a UTF-16 letter": ((HEAD + ROWS).encode("utf-16") + b"x", {}, "not text in utf-16.*UTF-8"),
+    "neither UTF-8 nor cp1252": (HEAD.encode() + b"1,2,3\n1,2,\x81\n", {}, "line 3.*name its encoding"),
+    "empty": ("", {}, "is empty"),
+    "blank lines only": ("\n\n", {}, "no line with names"),
+    "header only": (HEAD, {}, "no rows after the header"),
+    "header and units only": (HEAD + "m,%,EUR\n", {}, "'m' at line 2"),
+    "one row": (HEAD + "1,2,3\n", {}, "no row has a next state"),
     "all-missing column": (
         HEAD + "Bad,1,2\nBad,1,2\nBad,1,2\n",
         DROP,
-        ("'level' holds no number at all", "3 × missing word 'Bad'"),
+        "'level' holds no number at all.*3 × missing word 'Bad'",
     ),
-    "text in a number column": (HEAD + ROWS + "cold,1,2\n", {}, ("column 'level' holds 'cold' at line 5",)),
+    "text in a number column": (HEAD + ROWS + "cold,1,2\n", {}, "column 'level' holds 'cold' at line 5"),
     "a word for missing": (
         HEAD + ROWS + "Bad,1,2\n1,2,3\n",
         {},
-        ("'level' has 1 missing", "line 5", "state a rule.*'drop'"),
+        "'level' has 1 missing.*line 5.*state a rule.*'drop'",
     ),
-    "inf": (HEAD + ROWS + "inf,1,2\n1,2,3\n", {}, ("'level' has 1 missing or infinite value",)),
-    "1e400": (HEAD + ROWS + "1e400,1,2\n1,2,3\n", {}, ("'level' has 1 missing or infinite value",)),
-    "1_000": (HEAD + ROWS + "1_000,1,2\n", {}, ("'1_000' at line 5",)),
+    "inf": (HEAD + ROWS + "inf,1,2\n1,2,3\n", {}, "'level' has 1 missing or infinite value"),
+    "1e400": (HEAD + ROWS + "1e400,1,2\n1,2,3\n", {}, "'level' has 1 missing or infinite value"),
+    "1_000": (HEAD + ROWS + "1_000,1,2\n", {}, "'1_000' at line 5"),
     "huge episode numbers": (
         "level,valve,cost,episode\n1,2,3,18446744073709551615\n1,2,3,18446744073709551615\n",
         {},
-        ("beyond 2⁶³",),
+        "beyond 2⁶³",
     ),
     "half an episode": (
         "level,valve,cost,episode\n1,2,3,0.5\n4,5,6,1\n",
         {},
-        ("'episode' holds 0.5 at line 2",),
+        "'episode' holds 0.5 at line 2",
     ),
     "a flag of words": (
         "level,valve,cost,end\n1,2,3,no\n4,5,6,perhaps\n",
         {"terminated": "end"},
-        ("'perhaps' at line 3",),
+        "'perhaps' at line 3",
     ),
     "a flag of two": (
         "level,valve,cost,done\n1,2,3,0\n4,5,6,2\n",
         {"terminated": "done"},
-        ("'done' holds 2 at line 3", "done > 0.5"),
+        "'done' holds 2 at line 3.*done > 0.5",
     ),
-    "a wrong name": (HEAD + ROWS, {"states": ["levl"]}, ("no column 'levl'", "did you mean 'level'")),
-    "a missing episode": ("level,valve,cost,episode\n1,2,3,a\n1,2,3,NA\n", {}, ("'NA', a missing value,",)),
-    "true among numbers": (HEAD + "1,2,3\n1,true,3\n", {}, ("'true' at line 3",)),
-    "unknown encoding": (HEAD + ROWS, {"encoding": "utf-7000"}, ("encoding is 'utf-7000'",)),
-    "a separator of two characters": (HEAD + ROWS, {"separator": ", "}, ("give one character",)),
-    "a decimal letter": (HEAD + ROWS, {"decimal": "x"}, ("give '.' or ','",)),
-    "a column in two roles": (HEAD + ROWS, {"actions": ["level"]}, ("'level'.*given twice",)),
-    "one word as na": (HEAD + ROWS, {"na": "Bad"}, ("list them",)),
+    "a wrong name": (HEAD + ROWS, {"states": ["levl"]}, "no column 'levl'.*did you mean 'level'"),
+    "a missing episode": ("level,valve,cost,episode\n1,2,3,a\n1,2,3,NA\n", {}, "'NA', a missing value,"),
+    "true among numbers": (HEAD + "1,2,3\n1,true,3\n", {}, "'true' at line 3"),
+    "unknown encoding": (HEAD + ROWS, {"encoding": "utf-7000"}, "encoding is 'utf-7000'"),
+    "a separator of two characters": (HEAD + ROWS, {"separator": ", "}, "give one character"),
+    "a decimal letter": (HEAD + ROWS, {"decimal": "x"}, "give '.' or ','"),
+    "a column in two roles": (HEAD + ROWS, {"actions": ["level"]}, "'level'.*given twice"),
+    "one word as na": (HEAD + ROWS, {"na": "Bad"}, "list them"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_awkward_log_is_refused_by_name(tmp_path: Path, case: str) -> None:
-    content, arguments, patterns = REFUSED[case]
+    content, arguments, pattern = REFUSED[case]
     path = write(tmp_path / "plant.csv", content)
     with pytest.raises(NopgError) as caught:
         read_csv(path, **ROLES | arguments)
     assert isinstance(caught.value, DataError | ArgumentError)
-    for pattern in patterns:
-        assert re.search(pattern, str(caught.value)), str(caught.value)
+    assert re.search(pattern, str(caught.value)), str(caught.value)
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -181,7 +176,7 @@ def write(path: Path, content: str | bytes) -> Path:
 
 PLAIN = [1.5, 1.6]
 # Content, further arguments, the states, the counts and patterns of the notes.
-REPAIRED: dict[str, tuple[str | bytes, dict[str, Any], list[float], dict[str, int], tuple[str, ...]]] = {
+REPAIRED: dict[str, Any] = {
     "plain": (HEAD + ROWS, {}, PLAIN, {}, ()),
     "UTF-8 with a mark": ((HEAD + ROWS).encode("utf-8-sig"), {}, PLAIN, {}, ()),
     "UTF-16": ((HEAD + ROWS).encode("utf-16"), {}, PLAIN, {}, ("encoding utf-16",)),
@@ -223,8 +218,8 @@ REPAIRED: dict[str, tuple[str | bytes, dict[str, Any], list[float], dict[str, in
         {},
         ("decimal mark ','",),
     ),
-    "tabs": ((HEAD + ROWS).replace(",", "\t"), {}, PLAIN, {}, (r"separator '\\t'",)),
-    "bars": ((HEAD + ROWS).replace(",", "|"), {}, PLAIN, {}, (r"separator '\|'",)),
+    "tabs": ((HEAD + ROWS).replace(",", "\t"), {}, PLAIN, {}, ("separator '\\\\t'",)),
+    "bars": ((HEAD + ROWS).replace(",", "|"), {}, PLAIN, {}, ("separator '\\|'",)),
     "preamble": (
         "Exported by Historian 7\nPlant: North, unit 3\n\n" + HEAD + ROWS,
         {},
@@ -301,7 +296,7 @@ REPAIRED: dict[str, tuple[str | bytes, dict[str, Any], list[float], dict[str, in
         TIMED,
         [0.0, 1.0],
         {},
-        (r"offsets \+01:00, \+02:00 are read in UTC",),
+        ("offsets \\+01:00, \\+02:00 are read in UTC",),
     ),
     "a given time format": (
         dated("20240331", "20240401", "20240402"),
@@ -547,47 +542,45 @@ def test_columns_may_be_in_another_order_in_another_file(tmp_path: Path) -> None
     assert read_csv(tmp_path, **ROLES).states[:, 0].tolist() == [1.5, 1.6, 2.5]
 
 
-SEVERAL: dict[str, tuple[dict[str, str], Any, tuple[str, ...]]] = {
+SEVERAL: dict[str, Any] = {
     "a column missing": (
         {"a.csv": HEAD + ROWS, "b.csv": "level,cost\n1,2\n1,2\n"},
         ".",
-        ("b.csv has no column 'valve', which .*a.csv has",),
+        "b.csv has no column 'valve', which .*a.csv has",
     ),
     "a column more": (
         {"a.csv": HEAD + ROWS, "b.csv": "level,valve,cost,done\n1,2,3,0\n1,2,3,1\n"},
         ".",
-        ("a.csv has no column 'done', which .*b.csv has",),
+        "a.csv has no column 'done', which .*b.csv has",
     ),
     "another unit": (
         {"a.csv": HEAD + "m,%,EUR\n" + ROWS, "b.csv": HEAD + "cm,%,EUR\n" + ROWS},
         ".",
-        ("b.csv has 'level' in 'cm', .*a.csv in 'm'",),
+        "b.csv has 'level' in 'cm', .*a.csv in 'm'",
     ),
     "text in the second file": (
         {"a.csv": HEAD + ROWS, "b.csv": HEAD + "cold,1,2\n1,1,1\n"},
         ".",
-        ("b.csv: column 'level' holds 'cold' at line 2",),
+        "b.csv: column 'level' holds 'cold' at line 2",
     ),
-    "an empty folder": ({}, ".", ("folder without .csv or .tsv files; it holds nothing",)),
-    "a folder of others": ({"notes.txt": "x"}, ".", ("it holds notes.txt",)),
-    "a glob of nothing": ({}, "log-*.csv", ("no file matches .*log-\\*.csv",)),
-    "a missing file": ({"a.csv": HEAD + ROWS}, ["a.csv", "gone.csv"], ("no file .*gone.csv",)),
-    "a file twice": ({"a.csv": HEAD + ROWS}, ["a.csv", "./a.csv"], ("a.csv is given twice",)),
-    "an empty list": ({}, [], ("no file is given",)),
-    "an empty file among others": ({"a.csv": HEAD + ROWS, "b.csv": ""}, ".", ("b.csv is empty",)),
+    "an empty folder": ({}, ".", "folder without .csv or .tsv files; it holds nothing"),
+    "a folder of others": ({"notes.txt": "x"}, ".", "it holds notes.txt"),
+    "a glob of nothing": ({}, "log-*.csv", r"no file matches .*log-\*.csv"),
+    "a missing file": ({"a.csv": HEAD + ROWS}, ["a.csv", "gone.csv"], "no file .*gone.csv"),
+    "a file twice": ({"a.csv": HEAD + ROWS}, ["a.csv", "./a.csv"], "a.csv is given twice"),
+    "an empty list": ({}, [], "no file is given"),
+    "an empty file among others": ({"a.csv": HEAD + ROWS, "b.csv": ""}, ".", "b.csv is empty"),
 }
 
 
 @pytest.mark.parametrize("case", SEVERAL)
 def test_awkward_files_are_refused_by_name(tmp_path: Path, case: str) -> None:
-    files, given, patterns = SEVERAL[case]
+    files, given, pattern = SEVERAL[case]
     for name, content in files.items():
         write(tmp_path / name, content)
     paths = tmp_path / given if isinstance(given, str) else [tmp_path / name for name in given]
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=pattern):
         read_csv(paths, **ROLES)
-    for pattern in patterns:
-        assert re.search(pattern, str(caught.value)), str(caught.value)
 
 
 # Frames.

@@ -80,13 +80,6 @@ def test_rows_in_tiny_and_in_huge_units_are_told_apart_and_found_again(unit: flo
     assert duplicate_groups(Transitions.from_arrays(x, x, x, x)).tolist() == [0, 1, 2, 0]
 
 
-def test_repeated_rows_are_found_as_often_as_they_stand_there() -> None:
-    data = some_repeated()
-    groups = duplicate_groups(data)
-    assert len(groups.unique()) == 12
-    assert torch.equal(groups[:12], torch.arange(12))
-
-
 def test_plus_and_minus_half_a_turn_are_the_same_place() -> None:
     # Both ends of the angle's axis are the same place, and reward and next state agree there up to rounding.
     data = collect_grid(Pendulum(), (5, 3, 2))
@@ -96,28 +89,12 @@ def test_plus_and_minus_half_a_turn_are_the_same_place() -> None:
     assert len(groups.unique()) == 4 * 3 * 2
 
 
-def test_next_states_whole_turns_apart_are_the_same_place() -> None:
-    data = collect_grid(Pendulum(), (5, 3, 2))
-    turned = data.next_states + torch.tensor([2 * math.pi, 0.0], dtype=torch.float64)
-    assert torch.equal(duplicate_groups(replace(data, next_states=turned)), duplicate_groups(data))
-
-
-def test_without_a_declared_angle_the_two_ends_differ() -> None:
-    grid = collect_grid(Pendulum(), (5, 3, 2))
-    data = Transitions.from_arrays(grid.states, grid.actions, grid.rewards, grid.next_states)
-    assert len(duplicate_groups(data).unique()) == len(data)
-
-
 def test_rounding_does_not_make_a_row_new() -> None:
     data = some_repeated().take(torch.tensor([0, 1, 2, 0]))
     states = data.states.clone()
     # Two units in the last place: far below the tolerance of 10⁻⁹ spreads.
     states[3] *= 1 + 2 * np.finfo(np.float64).eps
     assert duplicate_groups(replace(data, states=states)).tolist() == [0, 1, 2, 0]
-
-
-def test_distinct_rows_are_no_duplicates() -> None:
-    assert torch.equal(duplicate_groups(collect_uniform(Pendulum(), 2000, seed=0)), torch.arange(2000))
 
 
 def test_constant_columns_and_single_rows_are_no_obstacle() -> None:

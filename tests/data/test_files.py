@@ -13,7 +13,6 @@ import pytest
 from data.io_cases import assert_same, grid, walks
 from nopg.data import Transitions
 from nopg.data.io import read_csv, read_parquet, write_csv, write_parquet
-from nopg.errors import DataError
 
 GRID: dict[str, Any] = {
     "states": ["angle", "speed"],
@@ -102,42 +101,7 @@ def test_terminated_and_truncated_differ_in_each_format(tmp_path: Path, kind: st
     assert explicit.truncated.tolist() == end.tolist()
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_unconnected_rows_without_next_states_are_refused_with_the_reason(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(DataError, match="4 rows are unconnected"):
-        through(kind, tmp_path, logged() | {"episode": np.arange(4)})
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_lone_done_counts_as_terminated_with_one_warning_in_each_format(
-    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    data = through(kind, tmp_path, logged() | {"dones": np.array([0, 1, 0, 1])})
-    assert data.terminated.tolist() == [False, True, False, True]
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-
-
 # CSV.
-
-
-def test_a_csv_may_be_european_and_have_dates(tmp_path: Path) -> None:
-    path = tmp_path / "plant.csv"
-    path.write_text(
-        "time;level;valve;cost\n2024-01-01 00:00;1,5;0,1;2\n2024-01-01 00:10;1,6;0,2;3\n"
-        "2024-01-01 00:20;1,7;0,3;4\n2024-01-02 00:00;9,9;0,1;5\n2024-01-02 00:10;9,8;0,1;6\n",
-        encoding="utf-8",
-    )
-    data = read_csv(
-        path,
-        separator=";",
-        decimal=",",
-        states=["level"],
-        actions=["valve"],
-        reward="cost",
-        time="time",
-    )
-    assert data.states[:, 0].tolist() == [1.5, 1.6, 9.9]
-    assert data.truncated.tolist() == [False, True, True]
 
 
 # Parquet.

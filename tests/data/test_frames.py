@@ -1,7 +1,6 @@
 """Tables: which column is what, where next states come from, how episodes end."""
 
 import logging
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.io_cases import assert_same, grid, walks
+from data.io_cases import assert_same, grid
 from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Schema, Transitions
 from nopg.data._repairs import GAPS
@@ -26,7 +24,7 @@ from nopg.data.io import (
     write_parquet,
 )
 from nopg.data.io._transitions import shift
-from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.errors import DataError, MissingExtraError
 from nopg.inspect import describe
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
@@ -62,10 +60,6 @@ def test_a_table_of_four_states_holds_three_transitions_the_last_one_truncated()
 def test_a_terminated_last_row_is_a_transition_although_its_next_state_is_unknown() -> None:
     data = read(log(terminated=[0, 0, 0, 1]))
     assert story(data) == [(10, 11, ""), (11, 12, ""), (12, 13, ""), (13, 13, "terminated")]
-
-
-def test_a_truncated_last_row_only_holds_the_final_state() -> None:
-    assert story(read(log(truncated=[0, 0, 0, 1]))) == story(read(log()))
 
 
 def test_both_flags_count_as_terminated() -> None:
@@ -119,11 +113,6 @@ def test_episodes_may_be_interleaved_and_have_names() -> None:
     assert story(data) == expected
     assert data.episodes is not None
     assert data.episodes.tolist() == [0, 0, 1, 1]
-
-
-def test_faults_are_named_by_the_row_of_the_table_even_if_episodes_are_interleaved() -> None:
-    with pytest.raises(DataError, match=r"the reward has 1 missing or infinite value \(row 3\)"):
-        read(log(6, r=[30, 31, 32, NAN, 34, 35], run=["b", "a"] * 3), episode="run")
 
 
 def test_unconnected_rows_are_refused_with_the_reason() -> None:
@@ -199,11 +188,6 @@ def test_time_that_runs_backwards_is_refused_with_its_row() -> None:
     assert len(read(log(t=[5.0, 6.0, 1.0, 2.0], episode=[0, 0, 1, 1]), time="t")) == 2
 
 
-def test_a_gap_factor_is_above_one() -> None:
-    with pytest.raises(ArgumentError, match="gap_factor is 1"):
-        read(log(t=[0.0, 1.0, 2.0, 3.0]), time="t", gap_factor=1.0)
-
-
 # Names of columns.
 
 
@@ -218,12 +202,6 @@ def test_next_states_are_found_by_their_name_unless_rows_are_to_be_shifted() -> 
 @pytest.mark.parametrize("name", ["terminated", "terminals", "terminations", "terminal"])
 def test_usual_names_of_terminated_are_known(name: str) -> None:
     assert story(read(log(**{name: [0, 0, 0, 1]})))[-1] == (13, 13, "terminated")
-
-
-@pytest.mark.parametrize("name", ["truncated", "timeouts", "truncations", "timeout"])
-def test_usual_names_of_truncated_are_known(name: str) -> None:
-    data = read(log(next_x=[0.0] * 4, **{name: [0, 1, 0, 0]}))
-    assert data.truncated.tolist() == [False, True, False, False]
 
 
 def test_a_lone_done_counts_as_terminated_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -251,22 +229,12 @@ def test_the_time_may_be_a_state_too() -> None:
     assert data.states.tolist() == [[10.0, 0.0], [11.0, 1.0]]
 
 
-def test_a_column_of_states_is_no_column_of_next_states() -> None:
-    with pytest.raises(DataError, match=r"\['x'\] is given twice"):
-        read(log(), next_states=["x"])
-
-
 def test_done_next_to_a_truncated_flag_counts_where_that_is_not_set(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     data = read(log(next_x=[0.0] * 4, done=[0, 1, 0, 1], timeouts=[0, 1, 0, 0]))
     assert data.terminated.tolist() == [False, False, False, True]
     assert data.truncated.tolist() == [False, True, False, False]
-    assert not caplog.records
-
-
-def test_a_done_that_is_named_is_taken_at_its_word(caplog: pytest.LogCaptureFixture) -> None:
-    assert read(log(done=[0, 0, 0, 1]), terminated="done").terminated.tolist() == [False] * 3 + [True]
     assert not caplog.records
 
 
@@ -293,12 +261,6 @@ def test_an_argument_nobody_knows_is_refused() -> None:
         read(log(), rewards="r")
 
 
-def test_episode_numbers_beyond_the_precision_of_floats_stay_apart() -> None:
-    data = walks()
-    again = from_dataframe(to_dataframe(data), states=["x", "y"], actions=["u"], reward="reward")
-    assert_same(again, data, whole_schema=False)
-
-
 def test_a_table_that_would_hold_a_name_twice_is_refused() -> None:
     data = Transitions.from_arrays([0.0], [0.0], [0.0], [0.0], state_names=["reward"])
     with pytest.raises(DataError, match=r"\['reward'\] twice"):
@@ -306,13 +268,6 @@ def test_a_table_that_would_hold_a_name_twice_is_refused() -> None:
 
 
 # Units and bounds.
-
-
-def test_units_and_bounds_are_kept() -> None:
-    data = read(log(), units={"x": "m", "reward": "€"}, bounds={"u": (0.0, 30.0)})
-    assert data.schema.units == {"x": "m", "reward": "€"}
-    assert data.schema.bounds == {"u": (0.0, 30.0)}
-    assert data.take(torch.tensor([0])).schema == data.schema
 
 
 @pytest.mark.parametrize(
@@ -347,13 +302,6 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"needs {package}.*nopg\[{extra}\]"):
         call(grid(), path)
-
-
-def test_importing_the_package_loads_none_of_the_packages_of_the_readers() -> None:
-    packages = {"pandas", "pyarrow", "h5py", "minari", "gymnasium", "d3rlpy"}
-    script = f"import sys, nopg; print(sorted({packages} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_columns_with_labels_that_are_no_text_are_named_by_their_text() -> None:

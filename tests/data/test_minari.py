@@ -73,28 +73,11 @@ def test_the_environment_of_a_dataset_is_never_built(monkeypatch: pytest.MonkeyP
     assert len(read_minari("other/walk-v0")) == 3
 
 
-def test_numbers_are_read_to_the_bit() -> None:
-    rng = np.random.default_rng(0)
-    wide = spaces.Box(-np.inf, np.inf, (2,), np.float64)
-    states = rng.normal(size=(6, 2)) / 3
-    written = minari_dataset([episode(5, truncated=True) | {"observations": states}], observation_space=wide)
-    data = read_minari(written)
-    assert np.array_equal(data.states.numpy(), states[:-1])
-    assert np.array_equal(data.next_states.numpy(), states[1:])
-
-
 def test_a_dataset_is_found_by_id_folder_and_object(tmp_path: Path) -> None:
     written = minari_dataset([episode(3, terminated=True)])
     folder = tmp_path / "other" / "walk-v0"
     for dataset in (written, "other/walk-v0", folder, str(folder / "data")):
         assert len(read_minari(dataset)) == 3
-
-
-def test_some_episodes_of_a_dataset_are_read_under_their_numbers() -> None:
-    written = minari_dataset([episode(2, truncated=True), episode(3, truncated=True)])
-    data = read_minari(written.filter_episodes(lambda e: len(e.rewards) == 3))
-    assert data.episodes is not None
-    assert data.episodes.tolist() == [1, 1, 1]
 
 
 def test_a_dataset_that_would_build_an_environment_to_know_its_spaces_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from nopg.data._checks import Source
 from nopg.data._repairs import LEFT_OUT
 from nopg.data.io import from_dataframe
 from nopg.data.io._clock import Recording
-from nopg.data.io._missing import Rule, Rules, repair_missing
+from nopg.data.io._missing import Rules, repair_missing
 from nopg.errors import ArgumentError, DataError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
@@ -115,11 +115,6 @@ def test_rules_name_columns_and_suit_logged_next_states() -> None:
     with pytest.raises(ArgumentError, match="'x' cannot be repaired by 'hold 1'"):
         read(log([10, 11, 12], next_x=0.0), missing="hold 1")
     assert len(read(log([10, NAN, 12], next_x=0.0), missing={"x": "drop"})) == 2
-
-
-def test_a_rule_may_be_written_with_a_colon() -> None:
-    assert Rule.parse("hold:5", "x") == Rule("hold", 5)
-    assert Rule.parse("interpolate", "x") == Rule("interpolate", None)
 
 
 @given(

@@ -63,12 +63,6 @@ def test_marked_starts_come_back_in_parts(tmp_path: Path) -> None:
     assert torch.equal(torch.cat([one for one in marks if one is not None]), data.begins)
 
 
-def test_the_only_part_is_the_whole(tmp_path: Path) -> None:
-    for data in (grid(), walks()):
-        write_parquet(data, tmp_path / "data.parquet")
-        assert_same(read_parquet(tmp_path / "data.parquet", part=(0, 1)), data)
-
-
 def test_parts_end_inside_a_row_group_of_many_batches(tmp_path: Path) -> None:
     pq.write_table(
         log(200_000).append_column("next_x", pa.array(np.zeros(200_000))), tmp_path / "log.parquet"
@@ -139,24 +133,11 @@ def test_row_groups_of_other_parts_are_not_read(tmp_path: Path) -> None:
 # What there is no part of.
 
 
-@pytest.mark.parametrize("number", range(4))
-def test_more_parts_than_rows_are_refused_for_each_of_them(tmp_path: Path, number: int) -> None:
-    pq.write_table(log(3), tmp_path / "log.parquet")
-    with pytest.raises(DataError, match="has 3 rows, too few for 4 parts; use at most 3"):
-        read_parquet(tmp_path / "log.parquet", part=(number, 4), **ROLES)
-
-
 @pytest.mark.parametrize("part", [(2, 2), (-1, 2), (0, 0)])
 def test_a_part_that_does_not_exist_is_refused(tmp_path: Path, part: tuple[int, int]) -> None:
     pq.write_table(log(3), tmp_path / "log.parquet")
     with pytest.raises(ArgumentError, match="with number from 0"):
         read_parquet(tmp_path / "log.parquet", part=part, **ROLES)
-
-
-def test_a_part_without_two_rows_of_a_recording_is_refused_by_its_number(tmp_path: Path) -> None:
-    pq.write_table(log(3), tmp_path / "log.parquet")
-    with pytest.raises(DataError, match=r"log.parquet, part 1 of 3: no row has a next state"):
-        read_parquet(tmp_path / "log.parquet", part=(1, 3), **ROLES)
 
 
 # Episodes.
@@ -183,12 +164,6 @@ def test_a_cut_and_a_new_file_end_an_episode_and_no_two_parts_part_a_number(tmp_
 def test_given_numbers_are_kept_so_both_halves_of_an_episode_have_one(tmp_path: Path) -> None:
     pq.write_table(log(8, episode=[5, 5, 5, 7, 7, 7, 9, 9]), tmp_path / "log.parquet")
     assert episode_numbers(parts_of(tmp_path / "log.parquet", 2, **ROLES)) == [[5, 5], [7, 9]]
-
-
-def test_names_are_numbered_apart_in_each_part(tmp_path: Path) -> None:
-    pq.write_table(log(8, episode=list("aabbccdd")), tmp_path / "log.parquet")
-    first, second = episode_numbers(parts_of(tmp_path / "log.parquet", 2, **ROLES))
-    assert len({*first, *second}) == 4
 
 
 def test_numbers_for_the_pieces_of_a_given_episode_are_used_by_no_other_part(tmp_path: Path) -> None:

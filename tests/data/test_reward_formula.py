@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import torch
 
-import nopg
 from nopg import Transitions
 from nopg.data.io import from_dataframe, read_csv, read_parquet, write_parquet
 from nopg.errors import DataError
@@ -93,18 +92,6 @@ def test_readers_take_a_formula_where_no_column_has_that_name(tmp_path: Path) ->
         from_dataframe(frame, **roles | {"reward": "gain"})
 
 
-@pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
-def test_a_saved_controller_keeps_the_formula(tmp_path: Path) -> None:
-    config = nopg.TrainingConfig(updates=2, start="given", progress=False)
-    result = nopg.optimize(tank(80), 0.9, config=config)
-    result.save(tmp_path / "run")
-    again = nopg.load(tmp_path / "run")
-    assert again.policy.schema.reward == FORMULA
-    assert again.evaluator.model.reward_function is not None
-    low, high = result.evaluation.interval
-    assert again.evaluator.assess(again.policy).interval == pytest.approx((low, high), rel=1e-9)
-
-
 def moving_tank(reward: str, **settings: Any) -> Transitions:
     """Return two episodes of a tank, row after row."""
     rng = np.random.default_rng(3)
@@ -132,13 +119,6 @@ def test_diff_of_an_action_is_its_change_since_the_row_before_in_the_episode() -
     change = logged.actions[rows, 0] - logged.actions[rows - 1, 0]
     wanted = -(logged.states[rows, 0] ** 2) - change**2
     assert torch.allclose(data.rewards, wanted, rtol=0, atol=1e-14)  # the last bit of a power
-
-
-def test_a_lag_that_is_there_already_is_not_added_again() -> None:
-    late = moving_tank("-(level ** 2)").derive(lags={"valve": 2})
-    again = late.with_reward("-diff(valve) ** 2")
-    assert again.schema.states == late.schema.states
-    assert len(again) == len(late)
 
 
 def test_a_measured_column_with_the_name_of_a_lag_is_not_taken_for_it() -> None:

@@ -1,8 +1,6 @@
 """Names, angles and the map from raw states to features."""
 
-import dataclasses
 import math
-from typing import Any, cast
 
 import pytest
 import torch
@@ -26,20 +24,6 @@ def test_features_follow_the_order_of_the_columns() -> None:
     assert ARM.encode(states)[0].tolist() == pytest.approx([4.0, 0.0, 1.0, 5.0, -1.0, 0.0], abs=1e-15)
 
 
-def test_one_state_is_encoded_like_a_batch_of_one() -> None:
-    state = torch.tensor([4.0, 30.0, 5.0, 1.0], dtype=torch.float64)
-    assert torch.equal(ARM.encode(state), ARM.encode(state[None])[0])
-    assert ARM.encode(state.expand(2, 3, 4)).shape == (2, 3, 6)
-
-
-def test_without_angles_nothing_is_encoded() -> None:
-    states = torch.rand(3, 2, generator=torch.Generator().manual_seed(0))
-    schema = Schema(("x", "y"), ("u",))
-    assert torch.equal(schema.encode(states), states)
-    assert schema.features == ("x", "y")
-    assert schema.feature_columns == (0, 1)
-
-
 @settings(deadline=None)  # the first call of a busy machine may take its time
 @given(
     angle=st.floats(-100.0, 100.0),
@@ -55,18 +39,6 @@ def test_whole_turns_change_no_feature_whatever_the_period(angle: float, turns: 
 
 
 @settings(deadline=None)
-@given(angle=st.floats(-1e3, 1e3), unit=st.sampled_from([1.0, 360.0, 24.0]))
-def test_the_unit_of_an_angle_does_not_show_in_its_features(angle: float, unit: float) -> None:
-    radians = Schema(("angle",), ("u",), {"angle": 2 * math.pi})
-    other = Schema(("angle",), ("u",), {"angle": unit})
-    state = torch.tensor([angle], dtype=torch.float64)
-    # An angle of up to 10³ radians is rounded by 10⁻¹³ or less, in two conversions.
-    torch.testing.assert_close(
-        other.encode(state * unit / (2 * math.pi)), radians.encode(state), rtol=0, atol=1e-12
-    )
-
-
-@settings(deadline=None)
 @given(angle=st.floats(-10.0, 10.0))
 def test_features_of_an_angle_lie_on_the_unit_circle(angle: float) -> None:
     x, y = Schema(("angle",), ("u",), {"angle": 5.0}).encode(torch.tensor([angle], dtype=torch.float64))
@@ -79,17 +51,6 @@ def test_features_of_an_angle_lie_on_the_unit_circle(angle: float) -> None:
 def test_an_angle_must_be_a_state_column() -> None:
     with pytest.raises(DataError, match=r"angle 'force' is not a state column; the columns are \['x'\]"):
         Schema(("x",), ("force",), {"force": 1.0})
-
-
-@pytest.mark.parametrize("period", [0.0, -1.0, math.nan, math.inf])
-def test_a_period_is_positive_and_finite(period: float) -> None:
-    with pytest.raises(DataError, match=r"the period of angle 'x' is .*; give a positive number"):
-        Schema(("x",), ("u",), {"x": period})
-
-
-def test_a_schema_is_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        cast(Any, ARM).states = ("y",)
 
 
 def test_default_names_count_from_zero() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from data.io_cases import bits
 from nopg.data import Transitions
-from nopg.data._repairs import FILLED, GAPS, IRREGULAR, REPEATED
+from nopg.data._repairs import FILLED, IRREGULAR, REPEATED
 from nopg.data.io import from_dataframe
 from nopg.errors import ArgumentError, DataError
 
@@ -94,13 +94,6 @@ def test_of_rows_with_one_time_stamp_the_last_known_values_count() -> None:
     assert data.states[:, 0].tolist() == [10, 12, 13]
     assert data.actions[:, 0].tolist() == [20, 21, 23]
     assert data.repairs.counts[REPEATED] == 1
-
-
-def test_a_row_per_value_is_merged_into_one_row_per_time() -> None:
-    frame = log([0, 0, 1, 1, 2, 2], x=[10, NAN, 11, NAN, 12, NAN], u=[NAN, 20, NAN, 21, NAN, 22], r=0.0)
-    data = read(frame)
-    assert states(data) == [10, 11]
-    assert data.actions[:, 0].tolist() == [20, 21]
 
 
 def test_time_stamps_that_are_too_coarse_are_refused() -> None:
@@ -249,13 +242,6 @@ def test_a_lost_beginning_is_no_start_unless_it_is_short() -> None:
     assert read(long, episode="batch").starts[:, 0].tolist() == [10]
 
 
-def test_a_file_without_episodes_that_is_cut_has_one_start() -> None:
-    data = read(log([0, 1, 2, 3, 50, 51, 52, 53]), starts="episodes")
-    assert states(data) == [10, 11, 12, 14, 15, 16]
-    assert data.starts[:, 0].tolist() == [10]
-    assert data.repairs.counts == {GAPS: 1}
-
-
 def test_one_long_recording_may_be_taken_over_in_any_row() -> None:
     cut = read(log([0, 1, 2, 3, 50, 51, 52, 53]))
     assert torch.equal(cut.starts, cut.states)
@@ -268,13 +254,6 @@ def test_one_long_recording_may_be_taken_over_in_any_row() -> None:
     batches = read(log([0, 1, 2, 3, 4, 5], batch=[0] * 6), episode="batch")
     assert batches.start_kind == "rows"  # a single batch without an end is a recording too
     assert not batches.repairs
-
-
-def test_one_recording_that_ends_the_task_starts_in_its_first_row() -> None:
-    ended = read(log([0, 1, 2, 3], terminated=[0, 0, 0, 1]))
-    assert ended.start_rows is not None
-    assert ended.start_rows.tolist() == [0]
-    assert ended.start_kind == "episodes"
 
 
 def test_found_starts_are_marks_and_declared_ones_are_states() -> None:
@@ -309,17 +288,6 @@ def test_a_column_marks_the_starts() -> None:
 def test_a_final_state_without_an_action_ends_its_episode_and_starts_none() -> None:
     frame = log([0, 1, 2, 3, 4, 5], u=[20, 21, NAN, 23, 24, NAN], terminated=[0, 1, 0, 0, 1, 0])
     assert read(frame).starts[:, 0].tolist() == [10, 13]
-
-
-def test_every_row_may_be_a_start() -> None:
-    frame = log([0, 1, 2, 3])
-    assert read(frame, starts="rows").starts[:, 0].tolist() == [10, 11, 12]
-    assert read(frame, starts="episodes").starts[:, 0].tolist() == [10]
-    assert read(frame, initial_states=[[5.0]]).starts[:, 0].tolist() == [5.0]
-    with pytest.raises(ArgumentError, match="starts is 'all'"):
-        read(frame, starts="all")
-    with pytest.raises(ArgumentError, match="give one of them"):
-        read(frame, starts="rows", initial_states=[[5.0]])
 
 
 # Exogenous columns.

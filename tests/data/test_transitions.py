@@ -1,6 +1,5 @@
 """Transitions on entry: what is refused with which message, what is kept and how it is shown."""
 
-import dataclasses
 import math
 from typing import Any, cast
 
@@ -57,15 +56,6 @@ def test_what_is_not_finite_is_named_by_column_and_row(
     assert "invalid='drop'" in str(caught.value)
 
 
-def test_every_column_with_a_fault_is_named_at_once() -> None:
-    changed = with_entry("states", (0, 0), math.nan)
-    changed["rewards"][3] = math.inf
-    with pytest.raises(
-        DataError, match=r"state column 's0' has 1 .* \(row 0\); the reward has 1 .* \(row 3\)"
-    ):
-        Transitions.from_arrays(**changed)
-
-
 def test_a_long_list_of_faulty_rows_is_shortened() -> None:
     changed = arrays(rows=9)
     changed["rewards"][1:8] = math.nan
@@ -88,35 +78,15 @@ def test_faulty_rows_are_dropped_on_request_and_the_others_stay_as_they_were() -
         assert torch.equal(getattr(data, name), getattr(kept, name)), name
 
 
-def test_nothing_is_dropped_where_nothing_is_wrong() -> None:
-    assert len(dataset(invalid="drop")) == 4
-
-
-def test_a_dataset_of_faulty_rows_only_is_refused_even_when_they_may_be_dropped() -> None:
-    with pytest.raises(DataError, match="nothing is left"):
-        dataset(rewards=[math.nan] * 4, invalid="drop")
-
-
 def test_an_unknown_way_to_treat_faulty_rows_is_refused() -> None:
     with pytest.raises(ArgumentError, match="invalid is 'ignore'; give one of raise, drop"):
         dataset(invalid=cast(Any, "ignore"))
-
-
-def test_masked_values_count_as_missing() -> None:
-    masked = np.ma.MaskedArray(arrays()["rewards"], mask=[False, True, False, False])
-    with pytest.raises(DataError, match=r"the reward has 1 missing or infinite value \(row 1\)"):
-        dataset(rewards=masked)
-    assert len(dataset(rewards=masked, invalid="drop")) == 3
 
 
 def test_masked_values_in_a_list_of_rows_count_as_missing() -> None:
     masked = np.ma.MaskedArray(arrays()["states"], mask=[[False, True]] + [[False, False]] * 3)
     with pytest.raises(DataError, match=r"state column 's1' has 1 missing or infinite value \(row 0\)"):
         dataset(states=list(masked))
-
-
-def test_names_that_are_numbers_become_text() -> None:
-    assert dataset(state_names=[0, 1]).schema.states == ("0", "1")
 
 
 # Shapes, kinds and counts.
@@ -176,12 +146,6 @@ def test_flags_other_than_zero_and_one_are_refused(name: str, value: float, show
         dataset(**{name: [0, 1, value, 0]})
 
 
-@pytest.mark.parametrize("name", ["terminated", "truncated", "episodes"])
-def test_flags_and_episodes_need_one_entry_per_row(name: str) -> None:
-    with pytest.raises(DataError, match=f"unequal numbers of rows: states 4, .*{name} 3"):
-        dataset(**{name: [0, 1, 0]})
-
-
 @pytest.mark.parametrize("number", [0.5, math.nan, math.inf])
 def test_episodes_are_whole_numbers(number: float) -> None:
     with pytest.raises(DataError, match="whole numbers"):
@@ -202,19 +166,7 @@ def test_a_discount_outside_its_range_is_refused(discount: float) -> None:
         check_discount(discount)
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.97, math.nextafter(1.0, 0.0), np.float64(0.5)])
-def test_a_discount_inside_its_range_passes_unchanged(discount: float) -> None:
-    assert check_discount(discount) == discount
-    assert type(check_discount(discount)) is float
-
-
 # Names, angles and starts.
-
-
-def test_columns_nobody_named_are_numbered() -> None:
-    data = dataset()
-    assert data.schema.states == ("s0", "s1")
-    assert data.schema.actions == ("a0",)
 
 
 @pytest.mark.parametrize("names", [["x"], ["x", "y", "z"], "xy"])
@@ -230,12 +182,6 @@ def test_a_name_is_given_once() -> None:
         dataset(state_names=["x", "x"])
     with pytest.raises(DataError, match=r"\['x'\] name both states and actions"):
         dataset(state_names=["x", "y"], action_names=["x"])
-
-
-@pytest.mark.parametrize("angles", [["phase"], {"phase": 360.0}, ["s0", "a0"]])
-def test_an_angle_that_is_no_state_column_is_refused(angles: Any) -> None:
-    with pytest.raises(DataError, match=r"is not a state column; the columns are \['s0', 's1'\]"):
-        dataset(angles=angles)
 
 
 @pytest.mark.parametrize("number", [2, -3])
@@ -280,24 +226,8 @@ def test_a_vector_is_one_column_for_initial_states_as_for_states() -> None:
     assert data.starts.tolist() == [[5.0], [6.0], [7.0]]
 
 
-def test_declared_starts_win_over_episodes() -> None:
-    assert dataset(episodes=[0, 0, 1, 1], initial_states=[[5.0, 6.0]]).starts.tolist() == [[5.0, 6.0]]
-
-
-def test_without_declared_starts_they_are_the_first_rows_of_the_episodes() -> None:
-    # Episodes may be interleaved and numbered in any order.
-    data = dataset(episodes=[7, -2, 7, -2])
-    assert sorted(data.starts.tolist()) == sorted(data.states[:2].tolist())
-
-
 def start_rows(data: Transitions) -> list[int] | None:
     return None if data.start_rows is None else data.start_rows.tolist()
-
-
-def test_without_episodes_every_state_is_a_start() -> None:
-    data = dataset()
-    assert torch.equal(data.starts, data.states)
-    assert (start_rows(data), data.start_kind) == ([0, 1, 2, 3], "rows")
 
 
 @pytest.mark.parametrize(
@@ -375,23 +305,11 @@ def test_every_kind_of_real_number_becomes_float64(dtype: Any) -> None:
         assert column.tolist() == values.astype(float)[:, : column.shape[1]].tolist()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
-def test_every_kind_of_tensor_becomes_float64(dtype: torch.dtype) -> None:
-    values = torch.tensor([[0, 1], [1, 0], [1, 1], [0, 0]]).to(dtype)
-    data = dataset(states=values)
-    assert data.states.dtype == torch.float64
-    assert torch.equal(data.states, values.double())
-
-
 def test_views_of_any_stride_and_read_only_arrays_are_accepted() -> None:
     values = np.arange(16.0).reshape(4, 4)
     values.flags.writeable = False
     data = dataset(states=values[::-1, ::-2], next_states=values[:, :2])
     assert data.states.tolist() == [[15.0, 13.0], [11.0, 9.0], [7.0, 5.0], [3.0, 1.0]]
-
-
-def test_a_tensor_that_requires_gradients_is_taken_as_numbers() -> None:
-    assert not dataset(states=torch.ones(4, 2, requires_grad=True)).states.requires_grad
 
 
 @pytest.mark.parametrize("convert", [lambda x: x, torch.as_tensor])
@@ -403,12 +321,6 @@ def test_what_happens_to_an_array_later_does_not_reach_the_dataset(convert: Any)
     for name in given:
         assert bool(getattr(data, name).isfinite().all()), name
     assert bool(data.starts.isfinite().all())
-
-
-def test_terminated_wins_over_truncated() -> None:
-    data = dataset(terminated=[0, 1, 0, 1], truncated=[0, 0, 1, 1])
-    assert data.terminated.tolist() == [False, True, False, True]
-    assert data.truncated.tolist() == [False, False, True, False]
 
 
 def test_without_flags_nothing_ends() -> None:
@@ -425,12 +337,6 @@ def test_columns_of_one_number_are_vectors() -> None:
     assert data.terminated.tolist() == [False, True, True, False]
     assert data.episodes is not None
     assert data.episodes.tolist() == [0, 1, 1, 0]
-
-
-def test_a_dataset_is_frozen() -> None:
-    data = dataset()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        cast(Any, data).rewards = torch.zeros(4)
 
 
 def test_taking_rows_keeps_their_order_and_everything_they_carry() -> None:
@@ -452,13 +358,6 @@ def test_taking_rows_keeps_their_order_and_everything_they_carry() -> None:
     assert taken.starts.tolist() == [[5.0, 6.0]]
 
 
-def test_a_mask_takes_the_rows_it_marks() -> None:
-    data = dataset()
-    mask = torch.tensor([True, False, True, False])
-    assert torch.equal(data.take(mask).rewards, data.rewards[[0, 2]])
-    assert len(data) == 4
-
-
 def test_taking_no_row_is_refused() -> None:
     with pytest.raises(DataError, match="none of the 4 rows"):
         dataset().take(torch.zeros(4, dtype=torch.bool))
@@ -475,12 +374,6 @@ def test_features_are_the_encoded_states() -> None:
     np.testing.assert_allclose(data.features.numpy(), expected, rtol=0, atol=1e-14)
     expected = [[0.0, -1.0, 1.0], [0.0, -1.0, 1.0], [0.0, -1.0, 1.0], [1.0, 0.0, 1.0]]
     np.testing.assert_allclose(data.next_features.numpy(), expected, rtol=0, atol=1e-14)
-
-
-def test_without_angles_features_are_the_states() -> None:
-    data = dataset()
-    assert torch.equal(data.features, data.states)
-    assert torch.equal(data.next_features, data.next_states)
 
 
 # What is shown.

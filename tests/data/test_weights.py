@@ -13,7 +13,6 @@ import torch
 from data.io_cases import assert_same, bits, grid, walks
 from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Transitions
-from nopg.data._held_out import duplicate_groups
 from nopg.data.io import (
     from_dataframe,
     read_csv,
@@ -55,11 +54,6 @@ def rows(**changes: Any) -> Transitions:
 # On entry.
 
 
-def test_without_a_word_every_row_stands_for_one() -> None:
-    assert rows().weights is None
-    assert "for" not in repr(rows())
-
-
 def test_weights_are_float64_and_shown_by_their_sum() -> None:
     data = rows(weights=[1, 2, 7])
     assert data.weights is not None
@@ -73,11 +67,6 @@ def test_a_row_that_stands_for_nothing_is_refused(weight: float) -> None:
         rows(weights=[1.0, weight, 1.0])
 
 
-def test_weights_have_one_number_per_row() -> None:
-    with pytest.raises(DataError, match=r"unequal numbers of rows: states 3, .*weights 2"):
-        rows(weights=[1.0, 2.0])
-
-
 @pytest.mark.parametrize("weight", [math.nan, math.inf])
 def test_a_weight_that_is_no_number_is_refused_or_dropped_with_its_row(weight: float) -> None:
     with pytest.raises(DataError, match=r"the weight has 1 .* \(row 1\)"):
@@ -85,20 +74,6 @@ def test_a_weight_that_is_no_number_is_refused_or_dropped_with_its_row(weight: f
     left = rows(weights=[1.0, weight, 3.0], invalid="drop")
     assert left.weights is not None
     assert left.weights.tolist() == [1.0, 3.0]
-
-
-def test_taken_rows_keep_their_weights() -> None:
-    data = rows(weights=[1.0, 2.0, 3.0])
-    for taken in (torch.tensor([2, 0]), torch.tensor([True, False, True])):
-        weights = data.take(taken).weights
-        assert weights is not None
-        assert sorted(weights.tolist()) == [1.0, 3.0]
-
-
-def test_rows_of_other_weights_are_duplicates_all_the_same() -> None:
-    data = rows(weights=[1.0, 2.0, 3.0]).take(torch.tensor([0, 1, 0]))
-    assert data.weights is not None
-    assert duplicate_groups(replace(data, weights=data.weights + torch.arange(3))).tolist() == [0, 1, 0]
 
 
 # Through files and tables.
