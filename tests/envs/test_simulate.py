@@ -1,7 +1,9 @@
-"""Simulated episodes: what they record, when they stop, and which transitions they hold."""
+"""Simulated episodes and datasets from plants: what they record, when they stop, what a seed draws."""
 
+import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -9,8 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nopg._seeding import generator
-from nopg.envs import Environment, MountainCar, Pendulum, Trajectories, simulate
+from nopg.data import Transitions
+from nopg.envs import (
+    Environment,
+    MountainCar,
+    Pendulum,
+    Trajectories,
+    UniformAgent,
+    collect,
+    collect_grid,
+    collect_uniform,
+    simulate,
+)
 from nopg.errors import ArgumentError
+from nopg.policies import GaussianPolicy, LinearPolicy
+from studies.paper_data import PENDULUM_GRIDS
 
 
 class Corridor(Environment):
@@ -59,12 +74,6 @@ def test_each_step_follows_the_environment() -> None:
         assert torch.equal(run.rewards[t], pendulum.reward(run.states[t], run.actions[t], run.states[t + 1]))
 
 
-def test_the_stored_action_is_the_applied_one() -> None:
-    run = simulate(Pendulum(), constant(5.0), steps=3)
-    assert run.actions.flatten().tolist() == [2.0] * 3
-    assert run.transitions(Pendulum()).actions.flatten().tolist() == [2.0] * 3
-
-
 def test_a_network_controller_leaves_no_gradient() -> None:
     network = torch.nn.Linear(2, 1, dtype=torch.float64)
     run = simulate(Pendulum(), network, steps=2)
@@ -102,17 +111,13 @@ def test_discounted_returns_computed_by_hand(race: Trajectories) -> None:
     assert race.discounted_returns(1.0).tolist() == race.returns.tolist()
 
 
-def test_transitions_drop_the_steps_after_the_end_and_no_other(race: Trajectories) -> None:
+def test_transitions_drop_the_steps_after_the_end_and_flag_ends_and_cuts(race: Trajectories) -> None:
     data = race.transitions(Corridor())
     assert data.episodes is not None
     assert data.episodes.tolist() == [0] * 2 + [1] * 4 + [2] * 4
     assert data.states.flatten().tolist() == [1, 2, -3, -2, -1, 0, -1, 0, 1, 2]
     assert torch.equal(data.next_states, data.states + 1)
     assert data.rewards.tolist() == [-1.0] * 10
-
-
-def test_only_a_terminal_state_is_terminated_and_only_a_cut_is_truncated(race: Trajectories) -> None:
-    data = race.transitions(Corridor())
     # The third episode reaches its end with its last step: terminated, not truncated.
     assert data.terminated.nonzero().flatten().tolist() == [1, 9]
     assert data.truncated.nonzero().flatten().tolist() == [5]
@@ -157,41 +162,6 @@ def test_every_episode_ends_exactly_once_in_the_data(starts: list[float], stride
     assert torch.equal(totals, run.returns)
 
 
-def test_impossible_settings_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="steps"):
-        simulate(Pendulum(), swing, steps=0)
-    with pytest.raises(ArgumentError, match="num_episodes"):
-        simulate(Pendulum(), swing, steps=1, num_episodes=0)
-    with pytest.raises(ArgumentError, match="leave num_episodes out"):
-        simulate(Pendulum(), swing, steps=1, num_episodes=2, initial_states=[[0.0, 0.0]])
-    with pytest.raises(ArgumentError, match=r"shape \(2,\)"):
-        simulate(Pendulum(), swing, steps=1, initial_states=[0.0, 0.0])
-    with pytest.raises(ArgumentError, match="finite numbers"):
-        simulate(Pendulum(), swing, steps=1, initial_states=[[math.nan, 0.0]])
-
-
-@pytest.mark.parametrize("discount", [-0.1, 1.1, math.nan])
-def test_an_impossible_discount_is_refused(race: Trajectories, discount: float) -> None:
-    with pytest.raises(ArgumentError, match="discount"):
-        race.discounted_returns(discount)
-
-
-def test_a_controller_that_loses_the_action_dimension_is_told_the_shape() -> None:
-    with pytest.raises(ArgumentError, match=r"shape \(3,\) at step 0; return \(3, 1\)"):
-        simulate(Pendulum(), lambda states: states[:, 0], steps=2, num_episodes=3)
-
-
-def test_a_controller_that_returns_nan_is_told_the_step() -> None:
-    with pytest.raises(ArgumentError, match="at step 1"):
-        simulate(Corridor(), lambda states: torch.where(states > 0, math.nan, 1.0), steps=3)
-
-
-def test_what_a_controller_says_about_an_ended_episode_is_ignored() -> None:
-    run = simulate(Corridor(), lambda states: torch.where(states >= 3, math.nan, 1.0), steps=5)
-    assert run.returns.tolist() == [-3.0]
-    assert run.actions.isfinite().all()
-
-
 def test_when_all_episodes_have_ended_the_controller_is_asked_no_more() -> None:
     car, asked = MountainCar(), 0
 
@@ -205,3 +175,138 @@ def test_when_all_episodes_have_ended_the_controller_is_asked_no_more() -> None:
     assert asked == int(runs.alive.sum(dim=0).max()) < 10
     assert torch.equal(runs.states[-1], runs.states[asked])
     assert float(runs.rewards[asked:].abs().sum()) == 0.0
+
+
+# Requests that cannot be met.
+
+
+def run(controller: Any = swing, **changes: Any) -> Trajectories:
+    return simulate(Pendulum(), controller, **({"steps": 2} | changes))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: run(steps=0), "steps"),
+        (lambda: run(num_episodes=0), "num_episodes"),
+        (lambda: run(num_episodes=2, initial_states=[[0.0, 0.0]]), "leave num_episodes out"),
+        (lambda: run(initial_states=[0.0, 0.0]), r"shape \(2,\)"),
+        (lambda: run(initial_states=[[math.nan, 0.0]]), "finite numbers"),
+        (
+            lambda: run(lambda states: states[:, 0], num_episodes=3),
+            r"shape \(3,\) at step 0; return \(3, 1\)",
+        ),
+        (lambda: run(lambda states: states[:, :1] / 0.0 * 0.0), "NaN or infinities at step 0"),
+        (lambda: run().discounted_returns(1.1), "discount"),
+        (lambda: run().discounted_returns(math.nan), "discount"),
+        (lambda: collect(Pendulum(), swing, episodes=0, steps=1, seed=0), "episodes"),
+        (lambda: collect_grid(Pendulum(), (10, 10)), "give 3, for angle, velocity, torque"),
+        (lambda: collect_grid(Pendulum(), (10, 10, 1)), "at least 2"),
+        (lambda: collect_grid(Pendulum(start="random"), (2, 2, 2)), "seed"),
+        (lambda: collect_uniform(Pendulum(), 0, seed=0), "num_transitions"),
+        (lambda: UniformAgent(low=(1.0,), high=(-1.0,)), "low is"),
+        (lambda: UniformAgent(low=(0.0,), high=(1.0, 2.0)), "low is"),
+        (lambda: UniformAgent(low=(), high=()), "low is"),
+        (lambda: UniformAgent(low=(-math.inf,), high=(1.0,)), "low is"),
+    ],
+)
+def test_impossible_requests_are_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_what_a_controller_returns_in_an_ended_episode_is_ignored() -> None:
+    ended = simulate(Corridor(), lambda states: torch.where(states >= 3, math.nan, 1.0), steps=5)
+    assert ended.returns.tolist() == [-3.0]
+    assert ended.actions.isfinite().all()
+
+
+# Datasets.
+
+
+@pytest.fixture
+def grid() -> Transitions:
+    return collect_grid(Pendulum(), (3, 5, 2))
+
+
+def test_a_grid_is_the_product_of_its_axes(grid: Transitions) -> None:
+    axes = [(-math.pi, 0.0, math.pi), (-8.0, -4.0, 0.0, 4.0, 8.0), (-2.0, 2.0)]
+    expected = torch.tensor(list(itertools.product(*axes)), dtype=torch.float64)
+    torch.testing.assert_close(torch.cat([grid.states, grid.actions], dim=1), expected, rtol=0, atol=1e-15)
+    assert grid.episodes is None
+    assert not (grid.terminated | grid.truncated).any()
+    assert dict(grid.schema.angles) == {"angle": 2 * math.pi}
+    assert grid.starts.tolist() == [[math.pi, 0.0]]
+
+
+@pytest.mark.parametrize("size", PENDULUM_GRIDS)
+def test_each_paper_grid_has_its_number_of_distinct_rows_and_every_corner(size: int) -> None:
+    data = collect_grid(Pendulum(), PENDULUM_GRIDS[size])
+    rows = torch.cat([data.states, data.actions], dim=1)
+    assert len(data) == len(rows.unique(dim=0)) == size
+    corners = set(itertools.product((-math.pi, math.pi), (-8.0, 8.0), (-2.0, 2.0)))
+    assert corners <= set(map(tuple, rows.tolist()))
+
+
+def test_uniform_rows_fill_the_box_and_are_the_plants_own_transitions() -> None:
+    pendulum, data = Pendulum(), collect_uniform(Pendulum(), 2000, seed=0)
+    rows = torch.cat([data.states, data.actions], dim=1)
+    high = torch.tensor([math.pi, 8.0, 2.0], dtype=torch.float64)
+    assert (rows.abs() <= high).all()
+    # Standard error of a mean of 2000 uniform draws: 0.013 of the half-width; four of them.
+    assert (rows.mean(0).abs() <= 0.052 * high).all()
+    assert (rows.amax(0) >= 0.99 * high).all()
+    assert torch.equal(data.next_states, pendulum.step(data.states, data.actions))
+    assert torch.equal(data.rewards, pendulum.reward(data.states, data.actions, data.next_states))
+
+
+POLICY = GaussianPolicy(LinearPolicy(torch.zeros(1, 3, dtype=torch.float64)), 0.1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda seed: (
+            collect_grid(Pendulum(start="random"), (2, 2, 2), num_initial_states=5, seed=seed).starts
+        ),
+        lambda seed: collect_uniform(Pendulum(), 10, seed=seed).states,
+        lambda seed: collect(Pendulum(), UniformAgent(), episodes=2, steps=10, seed=seed).actions,
+        lambda seed: collect(Pendulum(start="random"), swing, episodes=2, steps=10, seed=seed).states,
+        lambda seed: collect(Pendulum(), POLICY, episodes=20, steps=20, seed=seed).actions,
+    ],
+)
+def test_data_repeat_with_their_seed_and_leave_the_global_generator_alone(
+    make: Callable[[int], torch.Tensor],
+) -> None:
+    before = torch.get_rng_state()
+    first, again, other = (make(seed) for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_collected_episodes_are_numbered_flagged_and_hold_clipped_actions() -> None:
+    data = collect(Corridor(), constant(7.0), episodes=2, steps=2, seed=0)
+    assert data.episodes is not None
+    assert data.episodes.tolist() == [0, 0, 1, 1]
+    assert data.truncated.tolist() == [False, True] * 2
+    assert data.actions.unique().tolist() == [1.0]
+    assert data.starts.tolist() == [[0.0], [0.0]]
+
+
+def test_a_policy_acts_on_the_features_of_the_plant_and_draws_its_noise() -> None:
+    gains = torch.tensor([[0.3, -0.5, 0.1]], dtype=torch.float64)
+    data = collect(Pendulum(start="random"), LinearPolicy(gains), episodes=2, steps=5, seed=0)
+    torch.testing.assert_close(data.actions, data.features @ gains.T, rtol=1e-14, atol=1e-15)
+    drawn = collect(Pendulum(), POLICY, episodes=20, steps=20, seed=1).actions
+    # Standard error of a deviation from 400 draws: .0035; four of them.
+    assert drawn.std().item() == pytest.approx(0.1, abs=0.014)
+
+
+def test_each_action_of_a_uniform_agent_has_its_own_bounds() -> None:
+    agent = UniformAgent(low=(-1.0, 10.0), high=(1.0, 11.0))
+    a = torch.as_tensor(agent.controller(generator(0))(torch.zeros(4000, 2)))
+    assert a.amin(0).tolist() == pytest.approx([-1, 10], abs=0.01)
+    assert a.amax(0).tolist() == pytest.approx([1, 11], abs=0.01)
+    # Standard error of a deviation from 4000 uniform draws: .0057 of 2/√12; four of them.
+    assert a[:, 0].std().item() == pytest.approx(2 / math.sqrt(12), abs=0.023)

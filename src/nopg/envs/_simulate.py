@@ -21,13 +21,8 @@ ControlLaw = Callable[[torch.Tensor], ArrayLike]
 class ClosedLoop:
     """The actions of a controller in m episodes side by side, from their start on.
 
-    A controller with derived columns or held values gets the observed columns that it measures, found by
-    name where the environment has all of them, and the actions that the plant really received.
-
-    Args:
-        controller: A function of raw states, or a controller with a memory.
-        state_names: The columns of the observations.
-        episodes: m.
+    A controller with a memory gets the columns of the observations that it measures, found by name where the
+    environment has all of them, and the actions that the plant really received.
     """
 
     def __init__(self, controller: ControlLaw, state_names: Sequence[str], episodes: int) -> None:
@@ -42,12 +37,7 @@ class ClosedLoop:
                 self._columns = [list(state_names).index(name) for name in measured]
 
     def __call__(self, observations: torch.Tensor, applied: torch.Tensor | None) -> ArrayLike:
-        """Return actions (m, d_a) at observations (m, d_s).
-
-        Args:
-            observations: The present states of the plants.
-            applied: The actions that the plants received in the last step; None in the first.
-        """
+        """Return actions (m, d_a) at observations (m, d_s), after those applied in the last step, if any."""
         if self._stream is None:
             return self._law(observations)
         last = None if applied is None else applied.numpy()

@@ -32,16 +32,12 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
     """Any `Environment` as a Gymnasium environment, one episode at a time.
 
     The observation is the raw state in float64, angles neither wrapped nor split into cosine and sine, so
-    that a log of it fits `Transitions` with the environment's names and angles. The observation space has no
-    bounds, because the box of an `Environment` is only what the collectors sample. The action space is the
-    box of actions, also in float64; the environment decides whether actions outside are clipped.
+    that a log of it fits `Transitions` with the environment's names and angles. Its space has no bounds,
+    because the box of an `Environment` is only what the collectors sample. The environment decides whether
+    actions outside their box are clipped; `info["applied_action"]` is what the plant received, to be logged.
 
-    `terminated` is that of the environment. The adapter never truncates: `gymnasium.make` adds a time limit
-    with `max_episode_steps`. `info["applied_action"]` is the action that the plant received; log it instead
-    of the requested one.
-
-    `reset(seed=…)` seeds `np_random`, from which each reset draws the seed of the initial state;
-    `reset(options={"state": …})` starts in the given state.
+    The adapter never truncates: `gymnasium.make` adds a time limit with `max_episode_steps`. Each reset draws
+    the seed of the initial state from `np_random`; `reset(options={"state": …})` starts in the given state.
 
     Args:
         environment: The plant.

@@ -22,8 +22,7 @@ from nopg.inspect._episodes import (
 )
 from nopg.inspect._excitation import (
     ActionExcitation,
-    Coverage,
-    coverage_finding,
+    coverage,
     excitation_finding,
     regression_rows,
 )
@@ -152,7 +151,7 @@ def describe(data: Transitions | LogSummary) -> Description:
             sample = sample_finding(summary.columns, schema, total)
     rows = regression_rows(data)
     copies = n - int(duplicate_groups(data).max()) - 1
-    excitation, coverage = ActionExcitation.of(data, rows), Coverage.of(data, rows)
+    excitation, near = ActionExcitation.of(data, rows), coverage(data, rows)
     findings = [
         _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
         _dropped(repairs.counts.get(LEFT_OUT, 0), total),
@@ -165,7 +164,7 @@ def describe(data: Transitions | LogSummary) -> Description:
         sampling_finding(repairs, schema.interval, total),
         repaired_finding(repairs, total),
         excitation_finding(excitation),
-        coverage_finding(coverage),
+        None if near is None else near[1],
         _starts(data),
     ]
     facts |= {
@@ -173,7 +172,7 @@ def describe(data: Transitions | LogSummary) -> Description:
         "Starts": start_note(data),
         "Sampling": sampling_text(repairs, schema.interval),
         "Excitation": ", ".join(map(str, excitation)),
-        "Coverage": "" if coverage is None else str(coverage),
+        "Coverage": "" if near is None else near[0],
         "Derived": ", ".join(schema.derived),
     }
     facts = {name: fact for name, fact in facts.items() if fact}

@@ -159,58 +159,32 @@ def excitation_finding(actions: tuple[ActionExcitation, ...]) -> Finding | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How far the rows of one half of a log are from the rows of the other half.
+def coverage(data: Transitions, rows: RegressionRows) -> tuple[str, Finding] | None:
+    """Return how near rows of one half of a log are to those of the other, in words, and the finding.
 
-    Distances are the largest difference of any state or action, in units of the column's spread.
-
-    Attributes:
-        median: Median distance of a row to the nearest one of the other half.
-        away: Share of rows without any row of the other half within one spread.
-        column: The column in which those rows differ most from the others, empty where there are none.
-        usual: Median of that column.
-        there: Its median in those rows.
+    Distances are the largest difference of any state or action, in units of the column's spread. None where
+    the log has a single episode or block.
     """
-
-    median: float
-    away: float
-    column: str = ""
-    usual: float = 0.0
-    there: float = 0.0
-
-    @classmethod
-    def of(cls, data: Transitions, rows: RegressionRows) -> Coverage | None:
-        """Return the coverage of a log; None where it has a single episode or block."""
-        half = (rows.groups % 2).bool()
-        if bool(half.all()) or not bool(half.any()):
-            return None
-        points = rows.space.embed(rows.inputs).numpy()
-        distance = torch.empty(len(points), dtype=torch.float64)
-        for own in (half, ~half):
-            nearest, _ = cKDTree(points[~own.numpy()]).query(points[own.numpy()], p=math.inf)
-            distance[own] = torch.as_tensor(nearest)
-        median, away = float(distance.median()), distance > 1.0
-        if not bool(away.any()):
-            return cls(median, 0.0)
-        usual, there = (part.median(dim=0).values for part in (rows.inputs, rows.inputs[away]))
-        k = int(((there - usual) / rows.space.units).abs().argmax())
-        name = (*data.schema.states, *data.schema.actions)[k]
-        return cls(median, float(away.double().mean()), name, float(usual[k]), float(there[k]))
-
-    def __str__(self) -> str:
-        near = f"half of the rows have another within {self.median:.2g} standard deviations in every column"
-        return near + (f"; {share_of(self.away)} have none within 1" if self.away else "")
-
-
-def coverage_finding(found: Coverage | None) -> Finding | None:
-    """Return the finding about rows that stand alone; None where there is nothing to compare."""
-    if found is None or found.away <= _FEW_AWAY:
-        return None if found is None else ok("coverage", str(found))
-    return warning(
+    half = (rows.groups % 2).bool()
+    if bool(half.all()) or not bool(half.any()):
+        return None
+    points = rows.space.embed(rows.inputs).numpy()
+    distance = torch.empty(len(points), dtype=torch.float64)
+    for own in (half, ~half):
+        nearest, _ = cKDTree(points[~own.numpy()]).query(points[own.numpy()], p=math.inf)
+        distance[own] = torch.as_tensor(nearest)
+    away = distance > 1.0
+    share, median = float(away.double().mean()), float(distance.median())
+    text = f"half of the rows have another within {median:.2g} standard deviations in every column"
+    text += f"; {share_of(share)} have none within 1" if share else ""
+    if share <= _FEW_AWAY:
+        return text, ok("coverage", text)
+    usual, there = (part.median(dim=0).values for part in (rows.inputs, rows.inputs[away]))
+    k = int(((there - usual) / rows.space.units).abs().argmax())
+    return text, warning(
         "coverage",
-        f"{share_of(found.away)} of the rows have no row of another part of the log within one standard "
-        f"deviation in every state and action, mostly where {found.column} is {found.there:.3g} (its median "
-        f"is {found.usual:.3g})",
+        f"{share_of(share)} of the rows have no row of another part of the log within one standard deviation "
+        f"in every state and action, mostly where {(*data.schema.states, *data.schema.actions)[k]} is "
+        f"{float(there[k]):.3g} (its median is {float(usual[k]):.3g})",
         "Log these places again: what happens there was seen once",
     )
