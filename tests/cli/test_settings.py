@@ -144,6 +144,9 @@ def test_databases_workbooks_and_parquet_are_read(folder: Path, kind: str) -> No
         settings["sheet"] = "May"
     else:
         log().to_parquet(path, index=False)
+    query = ("--sql", settings["sql"]) if kind == "db" else ()
+    code, out, shown = run("init", path, *query, "-o", folder / "guessed.toml")
+    assert (code, 'actions ["valve"]' in " ".join(out.split())) == (0, True), shown
     config = settings_file(folder, **settings)
     assert answer("describe", path, *COLUMNS, "--config", config)["rows"] == 39
     _, out, _ = run("describe", path, *COLUMNS[:4], "--config", config)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data.io_cases import assert_same
-from nopg.cli._sources import frame_of
+from nopg.cli._log import frame_of
 from nopg.data import Transitions
 from nopg.data.io import from_dataframe, read_csv, read_parquet
 from nopg.errors import DataError

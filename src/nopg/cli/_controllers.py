@@ -17,7 +17,6 @@ from nopg.cli import _log
 from nopg.cli._screen import (
     ERR,
     OUT,
-    in_interval,
     predicted,
     print_json,
     print_rows,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from nopg.data import Schema
     from nopg.evaluation import Comparison, Evaluation, OfflineEvaluator
-    from nopg.evaluation._other_log import Realised
     from nopg.monitoring import Status
     from nopg.training import TrainingResult
 
@@ -119,8 +117,7 @@ def evaluate(
     result = load(run)
     if log is not None:
         found = evaluate_on_log(result, _log.read_log(log, run, result))
-        rows = _by_log(found, f"the log of {run}" if not found.of_this_log else log, result.discount)
-        values = {"log": log, "discount": result.discount, **found.to_dict()}
+        rows, values = found.rows(), {"log": log, "discount": result.discount, **found.to_dict()}
     else:
         environment = _make(str(env))
         try:
@@ -408,35 +405,6 @@ def _print(found: Comparison) -> None:
         show(f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})")
     for reason, names in reasons.items():
         show(f"{', '.join(names)}: {reason}")
-
-
-def _by_log(found: Any, starts: str, discount: float) -> dict[str, str]:
-    """Return what is shown of a controller by another log."""
-    one, promised = found.assessment, found.promised
-    says = found.against_promise or "nothing certain"
-    rough = ", a rough answer" if found.against_promise and one.verdict == "weak" else ""
-    recorded = "this controller" if found.realised else "another controller"
-    rows = {
-        "predicted return": predicted(one, discount),
-        "verdict": verdict(one.verdict, one.reasons),
-        "notes": "\n".join(one.notes),
-        "starts": f"{found.starts}, of {starts}",
-        "leaves the data": f"{100 * one.unknown_mass:.2f} % of the time, discounted",
-        "promised": in_interval(promised.expected_return, promised.interval),
-        "this log says": says + rough,
-        "recorded under": f"{recorded}: {100 * found.own_actions:.0f} % of the actions are its own",
-    }
-    return rows | ({"realised return": _realised(found.realised)} if found.realised else {})
-
-
-def _realised(found: Realised) -> str:
-    if found.mean is None:
-        return f"unknown: no episode has the {found.steps_needed} steps that the discount needs"
-    over = f"over {len(found.returns)} episode{'s' if len(found.returns) > 1 else ''}"
-    if found.promised is None:
-        return f"{in_interval(found.mean, found.interval)}, {over}"
-    against = found.against_promise or "promised without certainty"
-    return f"{found.mean:.5g} {over}, {against} ({found.promised:.5g})"
 
 
 def _in_environment(found: Evaluation, result: TrainingResult) -> dict[str, str]:

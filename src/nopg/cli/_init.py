@@ -10,9 +10,9 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from nopg.cli._log import frame_of, kind_of
 from nopg.cli._screen import ERR, print_rows, show
 from nopg.cli._settings import TEMPLATE, Overwrite, check_target
-from nopg.cli._sources import frame_of, kind_of
 from nopg.errors import ArgumentError
 
 _ROWS = 200
@@ -84,7 +84,7 @@ def init(
     Example: `nopg init tank.csv`, then `nopg describe --config nopg.toml`, `nopg fit --config nopg.toml`
     """
     check_target(out, overwrite=overwrite)
-    columns = first_rows(data, sql)
+    columns = read_columns(data, sql)
     guessed = guess(columns)
     found = guessed | {"data": data} | ({"sql": sql} if sql else {})
     found |= {"out": Path(data[0]).stem.strip("*?-_ ") or "controller", "discount": 0.97}
@@ -103,31 +103,21 @@ def init(
     show(f"written: {out}; correct it, then nopg describe --config {out}", ERR)
 
 
-def first_rows(data: Sequence[str], sql: str | None) -> list[Column]:
+def read_columns(data: Sequence[str], sql: str | None) -> list[Column]:
     """Return the columns of the first rows of a log, as text."""
     kind = kind_of(data, sql=sql)
     if kind == "minari":
         raise ArgumentError("a Minari dataset names its columns itself; it needs no file")
+    from nopg.data.io._csv import first_rows
+    from nopg.data.io._files import find_files
+
     if kind == "csv":
-        from nopg.data.io._csv import CSV_SUFFIXES, Header
-        from nopg.data.io._files import find_files
-
-        file = find_files(list(data), CSV_SUFFIXES)[0]
-        header = Header.of(file, (), None, None)
-        # Lines before the names may be padded with separators: the names are the first line that is full.
-        full = [cell.strip() for cell in max(header.sample, key=_filled, default=[])]
-        if _filled(full) > _filled(header.names) and not any(map(_NUMBER.fullmatch, full)):
-            header = Header.of(file, [(cell,) for cell in full if cell], None, None)
-        names, rows = header.names, [list(row) for row in header.sample[:_ROWS]]
+        names, rows = first_rows(list(data))
     else:
-        frame = frame_of(data[0], sheet=None, sql=sql).head(_ROWS)
-        names, rows = tuple(map(str, frame.columns)), frame.astype(str).to_numpy().tolist()
-    cells = ([row[k].strip() for row in rows if k < len(row)] for k in range(len(names)))
+        frame = frame_of(str(find_files(list(data), (".parquet", ".pq"))[0]), sheet=None, sql=sql)
+        names, rows = tuple(map(str, frame.columns)), frame.head(_ROWS).astype(str).to_numpy().tolist()
+    cells = ([row[k].strip() for row in rows[:_ROWS] if k < len(row)] for k in range(len(names)))
     return [Column(name, [one for one in of if one]) for name, of in zip(names, cells, strict=True) if name]
-
-
-def _filled(cells: Sequence[str]) -> int:
-    return sum(bool(cell.strip()) for cell in cells)
 
 
 def guess(columns: Sequence[Column]) -> dict[str, Any]:

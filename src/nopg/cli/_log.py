@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 from nopg._columns import NO_REWARD
 from nopg.cli._screen import ERR, show
 from nopg.cli._settings import LOG, check
-from nopg.cli._sources import frame_of, is_database, kind_of, names_its_columns
 from nopg.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -23,6 +26,10 @@ _DERIVED = ("lags", "differences", "integrals")
 _OF_CSV = ("separator", "decimal", "encoding")
 # What readers are not given: they read columns; the rest is done to what was read.
 _OURS = {"data", "cost", "sheet", "sql", *_DERIVED, *_OF_CSV}
+_KINDS = {".parquet": "parquet", ".pq": "parquet", ".xlsx": "excel", ".xlsm": "excel"}
+_KINDS |= dict.fromkeys((".db", ".sqlite", ".duckdb"), "database")
+# More MiB of XML take minutes to read; compressed, equal rows take nearly no place.
+_LARGEST_SHEETS = 256
 _ROLES = ("states", "actions", "reward", "next_states", "terminated", "truncated", "episode", "time")
 # What the schema of a controller says for every log.
 _IN_SCHEMA = {"data", "angles", "bounds", "levels", "interval"}
@@ -123,9 +130,10 @@ def settings_like(
             check(settings, LOG, str(run))
         except (ValueError, TypeError, RecursionError) as error:  # ours are ValueErrors too
             raise DataError(f"{run} does not say how its log was read ({error}); train again") from None
-    if not is_database(data):
+    kind = _kind(data[0])
+    if kind != "database":
         settings.pop("sql", None)
-    if not names_its_columns(data):
+    if kind not in ("parquet", "minari"):
         settings = {"states": list(schema.measured), "actions": list(schema.actions)} | settings
         settings |= {} if "cost" in settings else {"reward": settings.get("reward", "reward")}
     settings["angles"] = {name: one for name, one in schema.angles.items() if name in schema.measured}
@@ -165,7 +173,7 @@ def _columns(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
     from nopg.data import io
-    from nopg.data.io._csv import column_names
+    from nopg.data.io._csv import first_rows
 
     kind, paths = kind_of(settings["data"], sql=settings.get("sql")), _paths(settings)
     if kind == "minari":
@@ -182,8 +190,8 @@ def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
         options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
         has = " has several columns"
         if kind == "csv":
-            names = column_names(paths, separator=layout["separator"], encoding=layout["encoding"])
-            has = f" has columns {', '.join(names)}"
+            names, _ = first_rows(paths, separator=layout["separator"], encoding=layout["encoding"])
+            has = f" has columns {', '.join(filter(None, names))}"
         which = ", ".join(options[name] for name in missing)
         raise ArgumentError(
             f"{' '.join(settings['data'])}{has}; say which are which with {which}, or let nopg init guess"
@@ -218,3 +226,75 @@ def _names_derived(formula: str, settings: Mapping[str, Any]) -> bool:
     names = [*settings.get("integrals", {}), *(f"{name}_diff" for name in settings.get("differences", ()))]
     names += ["_lag"] if lags == "auto" else [f"{name}_lag" for name in lags]
     return any(name in formula for name in names)
+
+
+# How a command tells what its argument DATA names.
+
+
+def kind_of(data: Sequence[str], *, sql: str | None = None) -> str:
+    """Return "csv", "parquet", "minari", "excel" or "database"; only the first two may be several files.
+
+    Example:
+        >>> kind_of(["log-*.csv"])
+        'csv'
+    """
+    for text in data:
+        if not (text.startswith("minari:") or Path(text).exists() or has_magic(text)):
+            raise DataError(
+                f"there is no file {text}; give a CSV, Parquet, Excel or database file, or minari:ID"
+            )
+    kinds = list(dict.fromkeys(_kind(one) for one in data))
+    if len(kinds) > 1:
+        raise ArgumentError(f"the data are of several kinds ({', '.join(kinds)}); give files of one")
+    if len(data) > 1 and kinds[0] not in ("csv", "parquet"):
+        raise ArgumentError(f"{len(data)} files are given ({kinds[0]}); only CSV and Parquet may be several")
+    if kinds[0] == "database" and sql is None:
+        raise ArgumentError(f"{data[0]} is a database; give a query, sql = 'SELECT * FROM log'")
+    if kinds[0] != "database" and sql is not None:
+        raise ArgumentError(f"a query is given, but {data[0]} is no .duckdb, .db or .sqlite file")
+    return kinds[0]
+
+
+def _kind(text: str) -> str:
+    path = Path(text)
+    if text.startswith("minari:"):
+        return "minari"
+    if path.is_dir():
+        found = any(True for suffix in ("parquet", "pq") for _ in path.rglob(f"*.{suffix}"))
+        return "parquet" if found else "csv"
+    return _KINDS.get(path.suffix.lower(), "csv")
+
+
+def frame_of(path: str, *, sheet: str | None, sql: str | None) -> Any:
+    """Return an Excel sheet, the rows of a query, or the first rows of a Parquet file as a data frame."""
+    import pandas
+
+    from nopg.data.io._files import existing_file
+
+    existing_file(path)
+    try:
+        if _kind(path) == "excel":
+            with ZipFile(path) as archive:
+                size = sum(member.file_size for member in archive.infolist()) >> 20
+            if size <= _LARGEST_SHEETS:
+                return pandas.read_excel(path, sheet_name=sheet or 0)
+        elif _kind(path) == "parquet":
+            from pyarrow.parquet import ParquetFile
+
+            with ParquetFile(path) as file:
+                return next(file.iter_batches(200), file.schema_arrow.empty_table()).to_pandas()
+        elif path.lower().endswith(".duckdb"):
+            import duckdb
+
+            with duckdb.connect(path, read_only=True) as database:
+                return database.sql(sql or "").df()
+        else:
+            with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as database:
+                return pandas.read_sql(sql or "", database)
+    except ImportError as error:
+        raise DataError(f"{path} needs a package that is not installed ({error}); pip install it") from None
+    except Exception as error:  # of each library its own kinds
+        raise DataError(f"{path} cannot be read ({str(error).splitlines()[0]})") from error
+    raise DataError(
+        f"{path} holds {size} MiB of sheets, more than {_LARGEST_SHEETS}; export it as CSV or Parquet"
+    )

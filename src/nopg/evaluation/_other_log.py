@@ -89,6 +89,15 @@ class Realised:
     promised: float | None = None
     against_promise: AgainstPromise | None = None
 
+    def __str__(self) -> str:
+        if self.mean is None:
+            return f"unknown: no episode has the {self.steps_needed} steps that the discount needs"
+        over = f"over {len(self.returns)} episode{'s' if len(self.returns) > 1 else ''}"
+        if self.promised is None:
+            return f"{_in_interval(self.mean, self.interval)}, {over}"
+        against = self.against_promise or "promised without certainty"
+        return f"{self.mean:.5g} {over}, {against} ({self.promised:.5g})"
+
 
 @dataclass(frozen=True, slots=True)
 class LogEvaluation:
@@ -120,6 +129,28 @@ class LogEvaluation:
         values = {part.name: getattr(self, part.name) for part in fields(self)}
         values |= {"assessment": self.assessment.to_dict(), "promised": asdict(self.promised)}
         return values | {"realised": None if self.realised is None else asdict(self.realised)}
+
+    def rows(self) -> dict[str, str]:
+        """Return what it says, in words by name."""
+        one, says = self.assessment, self.against_promise or "nothing certain"
+        rough = ", a rough answer" if self.against_promise and one.verdict == "weak" else ""
+        recorded = "this controller" if self.realised else "another controller"
+        rows = {
+            "predicted return": _in_interval(one.expected_return, one.interval),
+            "verdict": ": ".join((one.verdict, *("; ".join(one.reasons),) * bool(one.reasons))),
+            "notes": "\n".join(one.notes),
+            "starts": f"{self.starts}, of {'this log' if self.of_this_log else 'the training'}",
+            "leaves the data": f"{100 * one.unknown_mass:.2f} % of the time, discounted",
+            "promised": _in_interval(self.promised.expected_return, self.promised.interval),
+            "this log says": says + rough,
+            "recorded under": f"{recorded}: {100 * self.own_actions:.0f} % of the actions are its own",
+        }
+        return rows | ({"realised return": str(self.realised)} if self.realised else {})
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{name:<18}" + text.replace("\n", "\n" + 18 * " ") for name, text in self.rows().items()
+        )
 
 
 def evaluate_on_log(result: Trained, data: Transitions) -> LogEvaluation:
@@ -213,6 +244,10 @@ def own_share(result: Trained, data: Transitions) -> float:
     both = torch.cat([own, data.actions])
     tolerance = _SAME_ACTION * (both.amax(dim=0) - both.amin(dim=0))
     return float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean())
+
+
+def _in_interval(value: float, interval: tuple[float, float] | None) -> str:
+    return f"{value:.5g}" + ("" if interval is None else ", 95 % interval [{:.5g}, {:.5g}]".format(*interval))
 
 
 def _check_ranges(result: Trained, data: Transitions, name: str) -> None:

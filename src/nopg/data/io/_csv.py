@@ -101,10 +101,23 @@ def write_csv(data: Transitions, path: str | os.PathLike[str]) -> None:
     to_dataframe(data).to_csv(path, index=False, float_format="%.17g")
 
 
-def column_names(path: Paths, *, separator: str | None = None, encoding: str | None = None) -> list[str]:
-    """Return the names of the columns of a CSV file, of the first one if there are several."""
-    first = find_files(path, CSV_SUFFIXES)[0]
-    return [name for name in Header.of(first, (), separator, encoding).names if name]
+def first_rows(
+    path: Paths, *, separator: str | None = None, encoding: str | None = None
+) -> tuple[tuple[str, ...], tuple[Sequence[str], ...]]:
+    """Return the names of the columns and the first rows of a CSV file, of the first if there are several.
+
+    Lines before the names may be padded with separators: the names are the first line that is full.
+    """
+    file = find_files(path, CSV_SUFFIXES)[0]
+    header = Header.of(file, (), separator, encoding)
+    full = [_name(cell) for cell in max(header.sample, key=_filled, default=())]
+    if _filled(full) > _filled(header.names) and not any(map(_PLAIN.is_number, full)):
+        header = Header.of(file, [(name,) for name in full if name], separator, encoding)
+    return header.names, header.sample
+
+
+def _filled(cells: Sequence[str]) -> int:
+    return sum(bool(cell.strip()) for cell in cells)
 
 
 @dataclass(frozen=True, slots=True)
