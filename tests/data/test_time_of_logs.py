@@ -246,7 +246,7 @@ def test_one_long_recording_may_be_taken_over_in_any_row() -> None:
     cut = read(log([0, 1, 2, 3, 50, 51, 52, 53]))
     assert torch.equal(cut.starts, cut.states)
     assert cut.repairs.notes == (
-        "one long recording: the task may start in any row, unless starts='episodes' says otherwise",
+        "one long recording: the task may start in any row, unless its starts are set to episodes",
     )
     late = cut.derive(lags={"u": 1})
     assert torch.equal(late.starts, late.states)  # with what was applied before each row

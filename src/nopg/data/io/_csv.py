@@ -198,22 +198,7 @@ class Header:
         mark = decimal or self._decimal([self.names.index(name) for name in roles.numbers])
         cells = replace(roles.cells, decimal=mark)
         units, notes = self._units(roles, cells), self.notes
-        places = {name: self.names.index(name) for name in roles.needed}
-        cut, parts = itemgetter(*places.values()), {name: list[Array]() for name in places}
-        lines, trailing, count = list[int](), False, len(self.names)
-        every = _rows(self._lines(), self.separator, self.file)
-        after = ((line, row) for line, row in every if line > self.line)
-        rows = islice(after, 0 if units is None else 1, None)
-        while block := list(islice(rows, _BLOCK)):
-            for line, row in block:
-                if len(row) != count:
-                    trailing |= self._check(row, line)
-                lines.append(line)
-            columns = zip(*(cut(row) for _, row in block), strict=True)
-            for (name, found), texts in zip(parts.items(), columns, strict=True):
-                column = np.array(texts, dtype=object)
-                numbers = quick_numbers(column, cells) if name in roles.numbers else None
-                found.append(column if numbers is None else numbers)
+        parts, lines, trailing = self._columns(roles, cells, skipped=0 if units is None else 1)
         if (self.separator, mark) != (",", "."):
             notes += (f"separator {self.separator!r}, decimal mark {mark!r}",)
         if trailing:
@@ -241,6 +226,29 @@ class Header:
         dated = roles.time is None or table[roles.time].dtype.kind not in "iuf"
         own = roles.units_of(units or {}, () if dated else TIME_UNITS)
         return _Part(self, table, numbers_of_lines, counts, own, notes)
+
+    def _columns(
+        self, roles: Roles, cells: CellFormat, *, skipped: int
+    ) -> tuple[dict[str, list[Array]], list[int], bool]:
+        """Return blocks of the needed columns, the lines of the rows, and whether separators end them."""
+        parts = {name: list[Array]() for name in roles.needed}
+        cut, count = itemgetter(*map(self.names.index, parts)), len(self.names)
+        lines, trailing = list[int](), False
+        every = _rows(self._lines(), self.separator, self.file)
+        rows = islice(((line, row) for line, row in every if line > self.line), skipped, None)
+        while True:
+            block = list[tuple[str, ...]]()
+            for line, row in islice(rows, _BLOCK):
+                if len(row) != count:
+                    trailing |= self._check(row, line)
+                lines.append(line)
+                block.append(cut(row))
+            if not block:
+                return parts, lines, trailing
+            for (name, found), texts in zip(parts.items(), zip(*block, strict=True), strict=True):
+                column = np.array(texts, dtype=object)
+                numbers = quick_numbers(column, cells) if name in roles.numbers else None
+                found.append(column if numbers is None else numbers)
 
     def _check(self, row: Sequence[str], line: int) -> bool:
         """Refuse a row with another number of fields; say whether a separator ends it."""

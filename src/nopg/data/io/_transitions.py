@@ -21,7 +21,7 @@ from nopg.data.io._roles import Settings
 from nopg.errors import ArgumentError, DataError
 
 _log = logging.getLogger(__name__)
-_TAKEN_OVER = "one long recording: the task may start in any row, unless starts='episodes' says otherwise"
+_TAKEN_OVER = "one long recording: the task may start in any row, unless its starts are set to episodes"
 
 
 @dataclass(frozen=True, slots=True)
