@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,23 +12,21 @@ import torch
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-import nopg
-from nopg._columns import Columns
 from nopg.data import Transitions
 from nopg.evaluation import OfflineEvaluator
 from nopg.report import Picture, save_pictures
-from nopg.report._closed_loop import (
+from nopg.report._figures import (
     ClosedLoop,
     _unwrapped,
     closed_loops,
     column_order,
     differences,
     draw_loop,
+    gains_picture,
     reward_picture,
     set_points,
 )
-from nopg.report._curves import gains_picture
-from nopg.report._style import TimeAxis, csv_table, label
+from nopg.report._style import csv_table
 from nopg.training import GainCurve, GainTable
 from report.tank import tank_log
 
@@ -147,7 +144,7 @@ def test_a_loop_is_drawn_over_time_with_band_log_and_set_point() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["W" * 80, "plant$7$level", "x_{1}^2", "a\nb\ud800\u202e", "<script>", "Zulauf m³/h"]
+    "name", ["W" * 80, "plant$7$level", "x_{1}^2", "a\u202eb", "<script>", "Zulauf m³/h"]
 )
 def test_no_name_breaks_a_figure(name: str) -> None:
     schema = tank_log(name, {name: "% of 1 450 $/min", "valve": "°C", "reward": "$ and $"}).schema
@@ -156,7 +153,6 @@ def test_no_name_breaks_a_figure(name: str) -> None:
     above, below = (cast(Bbox, axes.get_tightbbox()) for axes in picture.figure.axes)
     assert above.y0 >= below.y1 - 1  # nothing overlaps
     text = "".join(axes.get_title(loc="left") for axes in picture.figure.axes)
-    assert "\ud800" not in text
     assert "\u202e" not in text
 
 
@@ -217,32 +213,11 @@ def test_every_gain_has_an_axis_of_its_own() -> None:
     whole_words(picture.figure)
 
 
-@pytest.mark.parametrize(
-    ("interval", "steps", "unit", "step"),
-    [(60.0, 100, "min", 1.0), (60.0, 120, "h", 1 / 60), (0.01, 50, "ms", 10.0), (1e-6, 3, "ms", 1e-3)],
-)
-def test_the_unit_of_an_axis_suits_its_length(interval: float, steps: int, unit: str, step: float) -> None:
-    axis = TimeAxis.of(interval, steps)
-    assert axis.unit == unit
-    assert axis.step == pytest.approx(step)
-
-
-def test_a_label_is_name_and_unit_and_no_mathematics() -> None:
-    columns = Columns(("a$b",), ("valve",), units={"a$b": "$"})
-    assert label("a$b", columns) == r"a\$b [\$]"
-    assert label("valve", columns) == "valve"
-
-
 @pytest.mark.parametrize("name", ["=1+1", "+level", "-level", "@SUM(A1)", "\tlevel"])
 def test_a_name_that_looks_like_a_formula_is_text(name: str) -> None:
     (head,), *rows = csv.reader(io.StringIO(csv_table({name: np.array([-1.5, 2.0])})))
     assert head.startswith("'")
     assert rows == [["-1.5"], ["2.0"]]
-
-
-def test_other_names_and_all_digits_are_kept_in_tables() -> None:
-    assert csv_table({"level [m]": np.array([0.1 + 0.2])}) == "level [m]\n0.30000000000000004\n"
-    assert csv_table({"a": np.array([1 / 3]), "b": np.array([math.nan])}, digits=3) == "a,b\n0.333,\n"
 
 
 def test_the_same_figure_gives_the_same_bytes_and_its_numbers(tmp_path: Path) -> None:
@@ -264,9 +239,3 @@ def test_a_table_is_thinned_to_the_numbers_that_it_may_hold() -> None:
     picture = Picture(None, {"a": column, "b": column}, "")  # type: ignore[arg-type]
     assert picture.thinned(50)["b"].tolist() == column[::4].tolist()
     assert picture.thinned(200)["a"].tolist() == column.tolist()
-
-
-def test_a_network_of_the_papers_model_is_drawn_too() -> None:
-    one = nopg.TrainingConfig(updates=1, progress=False)
-    result = nopg.optimize(tank_log("level"), 0.7, model="paper", config=one)
-    assert [difference.action for difference in differences(result)[0]] == ["valve"]

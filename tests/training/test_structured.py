@@ -15,7 +15,7 @@ from nopg import TrainingConfig, Transitions, deploy
 from nopg.cli._app import app
 from nopg.errors import ArgumentError, BundleError
 from nopg.policies import ControlStructure, DeviationPolicy, FormulaPolicy, Formulas, MLPPolicy
-from nopg.report._curves import gains_picture
+from nopg.report._figures import gains_picture
 from nopg.training import TrainingResult
 from nopg.training._controller import Controller
 from nopg.training._optimize import build_policy

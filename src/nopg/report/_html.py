@@ -16,7 +16,7 @@ from markupsafe import Markup
 from nopg._version import __version__
 from nopg.errors import ArgumentError
 from nopg.inspect._wording import chance, count_of, share_of
-from nopg.report._style import Picture, csv_table, steps_text
+from nopg.report._style import Picture, csv_table, png, steps_text
 from nopg.report._wording import interval, number, readable
 
 # Numbers of a figure that a page holds, and those that JSON holds.
@@ -66,7 +66,7 @@ def _figure(environment: Environment, pictures: Mapping[str, Picture], name: str
     rows, kept = len(next(iter(picture.table.values()))), len(next(iter(numbers.values())))
     return Markup(
         environment.get_template("figure.html").render(
-            image=base64.b64encode(picture.png()).decode("ascii"),
+            image=base64.b64encode(png(picture.figure)).decode("ascii"),
             numbers=base64.b64encode(csv_table(numbers, digits=6).encode()).decode("ascii"),
             file=re.sub(r"[^\w.-]+", "_", name)[:60] + ".csv",
             text=picture.text,

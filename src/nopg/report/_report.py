@@ -26,19 +26,19 @@ from nopg.inspect._wording import count_of, duration
 from nopg.models import ColumnFit, LocalModel
 from nopg.policies import FormulaPolicy
 from nopg.policies._structures import gain_name
-from nopg.report._closed_loop import (
+from nopg.report._figures import (
     closed_loops,
     column_order,
     differences,
     draw_loop,
+    gains_picture,
     reward_picture,
     set_points,
 )
-from nopg.report._curves import gains_picture, training_picture
 from nopg.report._html import MOST_CELLS, free_path, render
 from nopg.report._style import Picture
 from nopg.report._wording import LIMITS, VERDICTS, listed_numbers, number, sentence
-from nopg.training import TrainingResult
+from nopg.training import Deviation, TrainingResult
 from nopg.training._sensitivity import deviation_table, may_deviate
 
 Region = str | Callable[[Any], Any]
@@ -93,9 +93,6 @@ class PolicyReport:
         write_files({beside: json_content(plain_values(self.facts)), page: self.html.encode()})
         return [page, beside]
 
-    def __repr__(self) -> str:
-        return f"PolicyReport({self.sentence})"
-
 
 def policy_report(
     result: TrainingResult,
@@ -123,12 +120,13 @@ def policy_report(
     if most is not None and not (0.0 <= most <= 1.0 and regions):
         raise ArgumentError(f"most is {most}; give a probability, and regions that it is for")
     wanted = dict(regions) if isinstance(regions, Mapping) else {region: region for region in regions}
-    stage, deviates = _Stages(wanted, result), may_deviate(result.policy.policy)
-    data = result.data
-    for region in wanted.values():
-        region_of(region, data.schema)  # a wrong name is reported before the work
+    deviates = may_deviate(result.policy.policy)
+    stages = ["model", "policy", "logged", *["risk"] * len(wanted), "influence", "deviations", "page"]
+    stage = _Stages([one for one in stages if deviates or one != "deviations"])
     stage("model", "fitting the model of the plant")
-    evaluator = result.evaluator
+    data, evaluator = result.data, result.evaluator
+    for region in wanted.values():
+        region_of(region, data.schema)  # a wrong name is reported before the rest of the work
     stage("policy", "predicting the controller")
     policy = result.evaluation
     stage("logged", "predicting the logged behaviour")
@@ -140,10 +138,10 @@ def policy_report(
         risks[name] = evaluator.risk(result.policy, region, within)
     stage("influence", "leaving out groups of episodes")
     influential = evaluator.influence(result.policy)
-    deviations = None
+    deviations: Sequence[Deviation] = ()
     if deviates:
         stage("deviations", "limiting the deviation from the logged behaviour")
-        deviations = deviation_table(result.policy, evaluator, _DEVIATIONS)
+        deviations = deviation_table(result.policy, evaluator, _DEVIATIONS).steps
     stage("page", "drawing")
     apart, drawn = differences(result)
     pictures = _pictures(result, policy, logged) | drawn
@@ -180,9 +178,7 @@ def policy_report(
             {"words": where(data, rows), "rows": len(rows), "influence": value} for rows, value in influential
         ],
         **_gains(result),
-        "deviations": None
-        if deviations is None
-        else [
+        "deviations": [
             {
                 "share": one.share,
                 "limit": list(one.limit),
@@ -218,14 +214,8 @@ def write_report(
 ) -> list[Path]:
     """Write what is predicted of a trained controller as HTML, and beside it as JSON; return both paths.
 
-    The page needs no network and holds figures and their numbers. For more options see `policy_report`.
-
-    Args:
-        result: Returned by `optimize` or `load`, with its data.
-        path: Path of the page.
-        regions: Regions to avoid.
-        steps: Steps within which entering counts.
-        overwrite: Whether existing files are replaced.
+    The page needs no network and holds figures and their numbers. Arguments are those of `policy_report`,
+    which has more, and of `PolicyReport.save`.
 
     Example:
         >>> import tempfile
@@ -244,21 +234,18 @@ def write_report(
 class _Stages:
     """Says what is being done, and about how long the rest will take."""
 
-    def __init__(self, regions: Mapping[str, Region], result: TrainingResult) -> None:
-        names = ["model", "policy", "logged", *["risk"] * len(regions), "influence"]
-        self._names = [*names, *["deviations"] * may_deviate(result.policy.policy), "page"]
-        self._began, self._done = time.monotonic(), 0
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names, self._done, self._began = names, 0, time.monotonic()
 
     def __call__(self, name: str, words: str) -> None:
         """Say that a stage begins."""
-        done, left = (sum(_WORK[one] for one in part) for part in self._parts())
+        done, left = (
+            sum(_WORK[one] for one in part) for part in (self._names[: self._done], self._names[self._done :])
+        )
         self._done += 1
-        elapsed = time.monotonic() - self._began
-        rest = f", about {duration(max(round(elapsed * left / done), 1))} left" if done else ""
+        seconds = (time.monotonic() - self._began) * left / done if done else 0.0
+        rest = f", about {duration(max(round(seconds), 1))} left" if done else ""
         _log.info("report %d/%d: %s%s", self._done, len(self._names), words, rest)
-
-    def _parts(self) -> tuple[list[str], list[str]]:
-        return self._names[: self._done], self._names[self._done :]
 
 
 def _pictures(result: TrainingResult, policy: Assessment, logged: Assessment) -> dict[str, Picture]:
@@ -275,7 +262,6 @@ def _pictures(result: TrainingResult, policy: Assessment, logged: Assessment) ->
         text = "The other columns, from the start with the median gain."
         found["other-columns"] = draw_loop(loops["median"], others, goals, data.schema, text)
     found["reward"] = reward_picture(policy, logged, data.schema)
-    found["training"] = training_picture(result)
     gains = isinstance(result.policy.policy, FormulaPolicy) and len(result.policy.policy.gains)
     work = policy.paths.states.numel() * (1 + 1 / len(data.schema.states))
     if gains and gains * _PER_GAIN * work <= _MOST_WORK:
@@ -320,7 +306,7 @@ def _model(model: LocalModel) -> dict[str, Any]:
     given, schema = model.reward_function is not None, model.data.schema
     return {
         "columns": [
-            {**asdict(one), "known": _known(one, schema, given), "uses": _uses(one, schema)}
+            {**asdict(one), "known": _known(one, schema, given), "words": _inputs(one, schema)}
             for one in model.column_fits
         ],
         "reward_is_given": given,
@@ -332,14 +318,12 @@ def _known(fit: ColumnFit, schema: Schema, reward_is_given: bool) -> str:
     """Return why a column needs no fit, or nothing."""
     if fit.name == "reward" and reward_is_given:
         return "known function"
-    if fit.name in schema.derived:
-        return "computed from other columns"
     if fit.name in schema.exogenous:
         return "moves as in the log" if schema.exogenous[fit.name] == "log" else "held"
-    return ""
+    return "computed from other columns" if fit.name in schema.derived else ""
 
 
-def _uses(fit: ColumnFit, schema: Schema) -> str:
+def _inputs(fit: ColumnFit, schema: Schema) -> str:
     if not (fit.error > 0 and fit.inputs):
         return "none: constant"
     return "all" if len(fit.inputs) == len(schema.states) + len(schema.actions) else ", ".join(fit.inputs)

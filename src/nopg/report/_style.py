@@ -48,12 +48,6 @@ class Picture:
     table: Mapping[str, FloatArray]
     text: str
 
-    def png(self) -> bytes:
-        """Return the figure as a PNG for a page, the same bytes for the same figure."""
-        image = io.BytesIO()
-        self.figure.savefig(image, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
-        return image.getvalue()
-
     def thinned(self, cells: int) -> Mapping[str, FloatArray]:
         """Return every k-th row of the table, so that it has at most so many cells."""
         every = max(math.ceil(sum(map(len, self.table.values())) / cells), 1)
@@ -173,12 +167,18 @@ def _cell(value: float, digits: int | None) -> str:
     return repr(value) if digits is None else f"{value:.{digits}g}"
 
 
+def png(figure: Any) -> bytes:
+    """Return a figure as PNG; the same figure gives the same bytes."""
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    return image.getvalue()
+
+
 def figure_files(figure: Any, path: Path) -> dict[Path, bytes]:
     """Return PNG and PDF by path, without a date: the same figure gives the same bytes."""
-    png, pdf = io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    pdf = io.BytesIO()
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
-    return {path.with_suffix(".png"): png.getvalue(), path.with_suffix(".pdf"): pdf.getvalue()}
+    return {path.with_suffix(".png"): png(figure), path.with_suffix(".pdf"): pdf.getvalue()}
 
 
 def save(figure: Any, path: Path) -> list[Path]:
