@@ -8,11 +8,13 @@ import gymnasium
 import h5py
 import minari
 import numpy as np
+import pandas as pd
 import pytest
 from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 
-from nopg.data.io import read_minari
+from data.io_cases import assert_same
+from nopg.data.io import from_dataframe, read_minari
 from nopg.errors import DataError
 
 FORMATS = ["hdf5", "arrow", "parquet"]
@@ -131,3 +133,17 @@ def test_an_episode_that_is_shorter_than_it_declares_is_refused(tmp_path: Path) 
 def test_an_argument_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TypeError, match="unknown argument 'angle'"):
         read_minari("plant/gone-v0", angle=["x"])  # type: ignore[call-arg]
+
+
+def test_a_dataset_gives_the_transitions_of_the_same_log_in_a_table_to_the_bit() -> None:
+    rng = np.random.default_rng(0)
+    states, actions, rewards = rng.normal(size=(6, 2)) / 3, rng.normal(size=(5, 1)), rng.normal(size=5)
+    written = minari_dataset(
+        [episode(5, truncated=True) | {"observations": states, "actions": actions, "rewards": rewards}],
+        observation_space=spaces.Box(-np.inf, np.inf, (2,), np.float64),
+        action_space=spaces.Box(-np.inf, np.inf, (1,), np.float64),
+    )
+    table = pd.DataFrame({"x": states[:, 0], "y": states[:, 1]})
+    table["u"], table["r"] = np.append(actions[:, 0], np.nan), np.append(rewards, np.nan)
+    expected = from_dataframe(table, states=["x", "y"], actions=["u"], reward="r")
+    assert_same(read_minari(written, state_names=["x", "y"], action_names=["u"]), expected)

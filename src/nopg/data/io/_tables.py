@@ -109,6 +109,8 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
 
     source = Source("the table")
     read: Callable[[str], Array]
+    if not isinstance(frame, pd.DataFrame) and not hasattr(frame, "__arrow_c_stream__"):
+        frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
     if isinstance(frame, pd.DataFrame):
         names = [str(name) for name in frame.columns]
         read = lambda name: plain_values(frame.iloc[:, names.index(name)])  # noqa: E731
