@@ -96,10 +96,9 @@ class CartPole(Environment):
         (m_p + J_eq)·ẍ − m_p l cos α·α̈      = F − B_eq·ẋ − m_p l sin α·α̇²
         −m_p l cos α·ẍ + (J_p + m_p l²)·α̈   = −B_p·α̇ + m_p l g sin α
 
-    with the constants of the public simulator, which writes θ = α + π. Each action is one semi-implicit Euler
-    step, coarse at 50 Hz; `substeps=10` integrates at the 500 Hz of that simulator. There the last term of
-    the first equation has the other sign (`corrected=False`), so that a free pole gains energy. Within the
-    limits the term is near 0.01 N, against 1.7 N per volt, so it hardly matters.
+    with the constants of the public simulator, which writes θ = α + π, and whose last term of the first
+    equation has the other sign, so that a free pole gains energy. Within the limits that term is near 0.01 N,
+    against 1.7 N per volt, so it hardly matters. Each action is one semi-implicit Euler step.
 
     - State: `position` in m, `angle` in rad, 0 upright, positive to the left, with period 2π and never
       wrapped, `velocity` in m/s, `angular_velocity` in rad/s. The collectors sample the limits of the task,
@@ -112,16 +111,12 @@ class CartPole(Environment):
 
     Attributes:
         rate: Actions per second, in Hz, positive; 50 and 500 are usual.
-        substeps: Number of Euler steps between two actions, at least 1.
-        corrected: Whether the centrifugal force has its true sign; False is the public simulator's.
         max_voltage: Bound on the motor's voltage in V, positive; the paper's policies stay within 5.
         angle_limit: Largest angle from upright in rad, positive.
         start_angle: Largest initial angle from upright in rad, at least 0, below angle_limit.
     """
 
     rate: float = 50.0
-    substeps: int = 1
-    corrected: bool = True
     max_voltage: float = 24.0
     angle_limit: float = math.radians(3.0)
     start_angle: float = math.radians(1.5)
@@ -141,7 +136,7 @@ class CartPole(Environment):
     angles = MappingProxyType({"angle": 2 * math.pi})
 
     def __post_init__(self) -> None:
-        check_positive(self, "rate", "substeps", "max_voltage", "angle_limit")
+        check_positive(self, "rate", "max_voltage", "angle_limit")
         if not 0 <= self.start_angle < self.angle_limit:
             raise ArgumentError(
                 f"start_angle is {self.start_angle:.4g} rad; give 0 or more, and less than angle_limit, "
@@ -169,13 +164,12 @@ class CartPole(Environment):
 
     def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return the states (m, 4) at the next action."""
-        dt = 1 / (self.rate * self.substeps)
         position, angle, velocity, spin = states.unbind(-1)
         (voltage,) = self.applied(actions).unbind(-1)
-        for _ in range(self.substeps):
-            acceleration, angular = self._accelerations(angle, velocity, spin, voltage)
-            velocity, spin = velocity + dt * acceleration, spin + dt * angular
-            position, angle = position + dt * velocity, angle + dt * spin
+        acceleration, angular = self._accelerations(angle, velocity, spin, voltage)
+        dt = 1 / self.rate
+        velocity, spin = velocity + dt * acceleration, spin + dt * angular
+        position, angle = position + dt * velocity, angle + dt * spin
         return torch.stack([position, angle, velocity, spin], dim=-1)
 
     def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
@@ -199,7 +193,7 @@ class CartPole(Environment):
         cart, pole = self.pole_mass + self.moving_mass, inertia + moment * self.pole_length
         coupling = -moment * torch.cos(angle)
         centrifugal = moment * torch.sin(angle) * spin**2
-        push = force - self.cart_damping * velocity + (-centrifugal if self.corrected else centrifugal)
+        push = force - self.cart_damping * velocity - centrifugal
         tip = moment * self.gravity * torch.sin(angle) - self.pole_damping * spin
 
         determinant = cart * pole - coupling**2

@@ -44,7 +44,6 @@ class TwoTanks(Environment):
         upper_outlet: a_u, cross-section of the upper tank's hole in cm², positive.
         lower_outlet: a_l, cross-section of the lower tank's hole in cm², positive.
         pump_gain: k, flow per volt in cm³/(V s), positive.
-        max_voltage: Bound on the pump's voltage in V, positive.
         set_points: The lowest and the highest set point of the lower tank in cm, which the pump can hold.
 
     Example:
@@ -63,18 +62,16 @@ class TwoTanks(Environment):
     upper_outlet: float = 0.071
     lower_outlet: float = 0.071
     pump_gain: float = 3.35
-    max_voltage: float = 10.0
     set_points: tuple[float, float] = (6.0, 14.0)
 
-    gravity, max_level, effort = 981.0, 20.0, 0.01  # cm/s², cm, cm² per V²
+    gravity, max_level, max_voltage, effort = 981.0, 20.0, 10.0, 0.01  # cm/s², cm, V, cm² per V²
     time_step, substeps = 10.0, 4
     state_names = ("upper", "lower", "set_point")
     action_names = ("voltage",)
-    action_low = corner(0.0)  # the pump off
+    action_low, action_high = corner(0.0), corner(max_voltage)
 
     def __post_init__(self) -> None:
-        check_positive(self, "upper_area", "lower_area", "upper_outlet", "lower_outlet")
-        check_positive(self, "pump_gain", "max_voltage")
+        check_positive(self, "upper_area", "lower_area", "upper_outlet", "lower_outlet", "pump_gain")
         low, high = self.set_points
         if not 0 < low < high < self.max_level:
             raise ArgumentError(
@@ -103,11 +100,6 @@ class TwoTanks(Environment):
     def state_high(self) -> torch.Tensor:
         """Both tanks full, the highest set point."""
         return torch.tensor([self.max_level, self.max_level, self.set_points[1]], dtype=torch.float64)
-
-    @property
-    def action_high(self) -> torch.Tensor:
-        """The pump at max_voltage."""
-        return torch.tensor([self.max_voltage], dtype=torch.float64)
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
         """Return states (num_states, 3) at rest at a random level with a random set point."""

@@ -30,7 +30,7 @@ _LEAST_SIZE = 0.1
 # A state whose usual change goes with less than this share of the action's is not named.
 _NAMED = 0.1
 # Share of rows that stand alone and are no concern; a smaller independent variation is rounding.
-_FEW_AWAY, _ROUNDING = 0.05, 1e-9
+_FEW_AWAY, _ROUNDING = 0.1, 1e-9
 
 
 @dataclass(frozen=True, slots=True)
