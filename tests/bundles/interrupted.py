@@ -1,48 +1,89 @@
-"""Writes that are interrupted: killed before every change of a name, at any moment, or by a full disk.
+"""A write that is interrupted: killed before every change of a name, at any moment, or by a full disk.
 
-Run by the tests in a process of its own, which forks.
+Run by the tests in a process of its own, which forks: `interrupted.py KILLS`.
 """
 
 from __future__ import annotations
 
-import argparse
+import errno
 import json
+import os
 import random
+import resource
 import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from bundles.faults import FULL, Fault, fail_at, in_child, limit_files
 from nopg.bundles import open_bundle
 from nopg.bundles._bundle import write_bundle
-from nopg.report import PolicyReport
 
-OLD, NEW = "old", "new"
-WORDS = {OLD: 2_000, NEW: 3_000}
+Fault = Literal["kill", "full"]
+FULL = 3
+"""Exit code of a child that met a full disk."""
+WORDS = {"old": 2_000, "new": 3_000}
+
+_CHANGES = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"}
+_NEED_SPACE = {"open", "os.mkdir"}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
-@dataclass(frozen=True)
-class Write:
-    """A write over an older version.
+def fail_at(folder: Path, number: int, fault: Fault) -> None:
+    """Let this process meet a fault just before a change of a folder, counted from 0, and from there on."""
+    counted, place = 0, os.fsencode(folder)
 
-    Attributes:
-        version: Writes a version to a folder.
-        read: Returns the version that is whole there, None if there is none, and raises if one is torn.
-        fresh: Whether nothing is there at first.
-    """
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal counted
+        if event not in (_CHANGES if fault == "kill" else _NEED_SPACE):
+            return
+        path = arguments[0]
+        if not isinstance(path, (str, bytes)) or not os.fsencode(path).startswith(place):
+            return
+        if event == "open" and not arguments[2] & _WRITING:
+            return
+        counted += 1
+        if counted <= number:
+            return
+        if fault == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise OSError(errno.ENOSPC, "no space left on this device, by the test")
 
-    version: Callable[[Path, str], object]
-    read: Callable[[Path], str | None]
-    fresh: bool = False
+    sys.addaudithook(hook)
+
+
+def limit_files(folder: Path, size: int) -> None:
+    """Let no file of this process grow beyond a size, wherever it is: a write that would stops there."""
+    del folder
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def in_child(action: Callable[[], object], *, seconds: float | None = None) -> int:
+    """Run in a child that is killed after some seconds; return its exit code, or minus the signal."""
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+            os._exit(0)
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EFBIG}:
+                os._exit(FULL)
+            traceback.print_exc()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)  # it is not waited for yet, so the number is still its own
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def save(path: Path, version: str) -> None:
@@ -52,6 +93,7 @@ def save(path: Path, version: str) -> None:
 
 
 def saved(path: Path) -> str | None:
+    """Return the version that is whole there, None if there is none; a torn one raises."""
     if not path.exists():
         return None
     bundle = open_bundle(path)
@@ -61,103 +103,47 @@ def saved(path: Path) -> str | None:
     return version
 
 
-def report(folder: Path, version: str) -> None:
-    page: Any = SimpleNamespace(html=f"<p>{version * WORDS[version]}</p>\n", facts={"version": version})
-    PolicyReport.save(page, folder / "page.html", overwrite=True)
-
-
-def reported(folder: Path) -> str | None:
-    """Page and facts are each whole; between their two renames they may be of two versions."""
-    if not (folder / "page.html").exists():
-        return None
-    text, facts = (folder / "page.html").read_text(), json.loads((folder / "page.json").read_text())
-    version = NEW if NEW in text else OLD
-    assert text == f"<p>{version * WORDS[version]}</p>\n"
-    assert facts in ({"version": OLD}, {"version": NEW})
-    return version
-
-
-WRITES = {
-    "save": Write(lambda f, v: save(f / "tank", v), lambda f: saved(f / "tank"), fresh=True),
-    "overwrite": Write(lambda f, v: save(f / "tank", v), lambda f: saved(f / "tank")),
-    "report": Write(report, reported),
-}
-
-
-def left(folder: Path) -> list[str]:
-    """Return the temporary names in a folder."""
-    return [path.name for path in folder.rglob(".*")]
-
-
-def interrupted(write: Write, fault: Callable[[Path], object], *, seconds: float | None = None) -> int:
+def interrupted(before: str | None, fault: Callable[[Path], object], *, seconds: float | None = None) -> int:
     """Write in a child that meets a fault; return its exit code. What is there is whole, and it can go on."""
     with tempfile.TemporaryDirectory() as there:
-        folder = Path(there)
-        before = None if write.fresh else OLD
+        path = Path(there) / "tank"
         if before:
-            write.version(folder, OLD)
+            save(path, before)
 
         def act() -> None:
-            fault(folder)
-            write.version(folder, NEW)
-            if seconds is not None:  # killed at any moment of many writes
-                while True:
-                    write.version(folder, OLD)
-                    write.version(folder, NEW)
+            fault(path.parent)
+            save(path, "new")
+            while seconds is not None:  # killed at any moment of many writes
+                save(path, "old")
+                save(path, "new")
 
         code = in_child(act, seconds=seconds)
         assert code in {0, FULL, -signal.SIGKILL}, code
-        found = write.read(folder)
-        assert found in ({before, NEW} if seconds is None else {before, OLD, NEW}), f"lost: {found}"
-        if code == 0:
-            assert found == NEW
-        if code == FULL:
-            assert not left(folder), left(folder)
-        assert in_child(lambda: write.version(folder, NEW)) == 0
-        assert write.read(folder) == NEW
-        # What a killed process leaves goes after a day: its number says nothing in another container.
-        assert code == -signal.SIGKILL or not left(folder), left(folder)
+        assert (found := saved(path)) in {before, "new", *(["old"] if seconds else [])}, f"lost: {found}"
+        assert found == "new" or code != 0
+        assert code != FULL or not [*path.parent.glob(".*")]
+        assert in_child(lambda: save(path, "new")) == 0
+        assert saved(path) == "new"
         return code
 
 
-def at_every_change(write: Write) -> dict[str, int]:
-    """Kill before every change of the folder, and let the disk be full from every one on."""
-    faults: tuple[Fault, ...] = ("kill", "full")
+def main(kills: int) -> None:
     counted: dict[str, int] = {}
-    for fault in faults:
-        number = 0
-        while interrupted(write, partial(fail_at, number=number, fault=fault)):
-            number += 1
-        counted[fault] = number
-    sizes = (0, 1, 50, 500, 1_000, 5_000, 10_000, 20_000)
-    ended = [interrupted(write, partial(limit_files, size=size)) for size in sizes]
-    counted["full within a file"] = sum(code == FULL for code in ended)
-    return counted
-
-
-def at_any_moment(write: Write, kills: int, rng: random.Random) -> int:
-    """Kill at random moments while versions are written again and again; return how many kills."""
-    began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as there:
-        write.version(Path(there), OLD)
-    whole = time.perf_counter() - began
-    for _ in range(kills):
-        interrupted(write, lambda folder: None, seconds=rng.uniform(0.0, 3.0 * whole))
-    return kills
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--kills", type=int, default=0, help="at random moments, for each kind of write")
-    parser.add_argument("--only", choices=list(WRITES), nargs="*", default=list(WRITES))
-    options = parser.parse_args()
-    counted = {}
-    for name in options.only:
-        write = WRITES[name]
-        counted[name] = at_every_change(write)
-        counted[name]["random kills"] = at_any_moment(write, options.kills, random.Random(name))
+    for before in (None, "old"):
+        faults: tuple[Fault, ...] = ("kill", "full")
+        for fault in faults:
+            number = 0
+            while interrupted(before, partial(fail_at, number=number, fault=fault)):
+                number += 1
+            counted[f"{fault}, {before}"] = number
+        sizes = (0, 1, 50, 500, 1_000, 5_000, 10_000, 20_000)
+        ended = [interrupted(before, partial(limit_files, size=size)) for size in sizes]
+        counted[f"full within a file, {before}"] = sum(code == FULL for code in ended)
+        rng = random.Random(before)
+        for _ in range(kills):
+            interrupted(before, lambda folder: None, seconds=rng.uniform(0.0, 0.05))
     sys.stdout.write(json.dumps(counted) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

@@ -140,10 +140,19 @@ ATTACKS = (bytes_changed, header_forged, values_forged, numbers_forged)
 
 
 def read_all(path: Path) -> None:
-    """Ask for everything: an action, numbers, and the model built again."""
-    controller = deploy.load(path)
-    assert np.isfinite(controller([1.0, 2.0])).all()
+    """Ask for everything: actions of both readers, numbers, and the model built again."""
+    states = np.array([[1.0, 2.0], [0.0, 0.0]])
+    try:
+        robot = deploy.load(path)
+    except BundleError:
+        with pytest.raises(NopgError):  # what the runtime refuses, training refuses too
+            nopg.load(path)
+        raise
+    actions, unknown = robot(states), robot.unknown(states)
+    assert np.isfinite(actions).all()
+    assert ((unknown >= 0) & (unknown <= 1)).all()
     result = nopg.load(path)
+    assert np.allclose(np.clip(np.asarray(result.policy(states)), robot.low, robot.high), actions, rtol=1e-9)
     _ = result.summary(), result.solution
 
 

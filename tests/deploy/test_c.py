@@ -28,6 +28,7 @@ from deploy.native import (
     InC,
     InNumpy,
     Inputs,
+    Outcome,
     difference,
     faulty_inputs,
     with_memory,
@@ -111,6 +112,26 @@ def test_policies_made_of_others_act_as_in_numpy(kind: str, tmp_path: Path) -> N
     agree_at_states(runtime, many_states(trained(kind == "deviation")), tmp_path)
 
 
+def keep_what_a_guard_promises(guard: GuardedController, steps: list[Inputs], found: list[Outcome]) -> None:
+    """Check limits, rate and dwell time of every step."""
+    last, since, before = None, 0, None
+    for one, outcome in zip(steps, found, strict=True):
+        if one.reset:
+            last, before = None, None
+        if one.applied is not None and np.isfinite(one.applied).all():
+            last = one.applied
+        if outcome.status == NO_ACTION:
+            continue
+        assert ((guard.low <= outcome.action) & (outcome.action <= guard.high)).all()  # false for NaN
+        if last is not None and (np.abs(last) <= guard.high).all():
+            assert (np.abs(outcome.action - last) <= guard.limits.max_change * (1 + 1e-12)).all()
+        since = since + 1 if before not in {None, LEARNED} else 0
+        if outcome.status == LEARNED and before not in {None, LEARNED}:
+            assert since >= guard.rules.dwell
+            assert outcome.unknown <= guard.limits.return_unknown
+        last, before = outcome.action, outcome.status
+
+
 @pytest.mark.parametrize("rules", [GuardRules(max_change=0.4, most_unknown=0.6), ALL_RULES])
 @pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_c_and_numpy_agree_on_so_many_steps_with_every_fault(
@@ -119,6 +140,7 @@ def test_c_and_numpy_agree_on_so_many_steps_with_every_fault(
     guard, steps = GuardedController(with_memory(), rules=rules), faulty_inputs(count)
     reference = InNumpy(guard)
     wanted = reference.run(steps)
+    keep_what_a_guard_promises(guard, steps, wanted)
     for compiler in COMPILERS:
         (tmp_path / compiler).mkdir()
         found = difference(InC(guard, tmp_path / compiler, compiler).run(steps), wanted)

@@ -12,6 +12,7 @@ import pytest
 
 import nopg
 from deploy.controller_cases import cases, controller, many_states, torch_answers
+from deploy.known_places import AWKWARD_NAMES
 from nopg import deploy as runtime
 from nopg.errors import ObservationError
 from nopg.policies import LinearPolicy
@@ -82,6 +83,21 @@ def test_an_open_bound_is_saved_and_read(tmp_path: Path) -> None:
     path = replace(one, policy=replace(one.policy, schema=schema)).save(tmp_path / "one")
     assert runtime.load(path).high[0] == np.inf
     assert nopg.load(path).policy.schema.bounds == {"feed": (-1.0, np.inf)}
+
+
+@pytest.mark.parametrize("name", AWKWARD_NAMES)
+def test_a_name_of_a_column_is_saved_and_read_as_it_is(name: str, tmp_path: Path) -> None:
+    one = controller("linear", angles=False, bounds=False)
+    schema = replace(
+        one.policy.schema, states=(name, "lower"), actions=("feed", f"to {name}"), units={name: name}
+    )
+    path = replace(one, policy=replace(one.policy, schema=schema)).save(tmp_path / "one", data=False)
+    robot = runtime.load(path)
+    assert (robot.columns.states, robot.columns.actions) == (schema.states, schema.actions)
+    assert (robot.columns.units, nopg.load(path).policy.schema.states) == ({name: name}, schema.states)
+    with pytest.raises(ObservationError) as refused:
+        robot([np.nan, 0.0])
+    assert name in str(refused.value)
 
 
 @pytest.mark.parametrize(

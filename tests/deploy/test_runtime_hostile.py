@@ -1,6 +1,5 @@
 """Saved controllers that were changed, as the runtime reads them."""
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ import pytest
 
 import nopg
 from bundles.forge import forge
-from bundles.test_hostile_bundles import bytes_changed, numbers_forged, values_forged
 from deploy.controller_cases import KINDS, controller
 from nopg import deploy as runtime
 from nopg.bundles import open_bundle
-from nopg.errors import BundleError, DataError, NopgError, ObservationError
+from nopg.errors import BundleError, ObservationError
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Change = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
@@ -165,34 +163,3 @@ def test_numbers_at_the_end_of_the_range_are_read_without_a_warning(
     forge(folder, folder, documents=turn)
     with pytest.raises(ObservationError, match="no direction"):
         runtime.load(folder)([1.0, 0.0])
-
-
-@pytest.mark.parametrize("kind", ["mlp", "gaussian-linear"])
-def test_changed_controllers_are_refused_or_act(kind: str, folders: dict[str, Path], tmp_path: Path) -> None:
-    counted = {"refused": 0, "acted": 0}
-    for case in range(120):
-        path = tmp_path / str(case)
-        attack = (bytes_changed, values_forged, numbers_forged)[case % 3]
-        attack(folders[kind], path, random.Random(f"{kind} {case}"))
-        try:
-            robot = runtime.load(path)
-        except BundleError:
-            counted["refused"] += 1
-            # What the runtime refuses, training refuses too.
-            with pytest.raises((BundleError, DataError)):
-                nopg.load(path)
-            continue
-        counted["acted"] += 1
-        states = np.zeros((2, len(robot.columns.states)))
-        try:
-            assert np.isfinite(robot(states)).all()
-        except ObservationError:
-            continue
-        assert ((robot.unknown(states) >= 0) & (robot.unknown(states) <= 1)).all()
-        try:
-            other = nopg.load(path)
-        except NopgError:  # it reads more than the runtime does
-            continue
-        wanted = np.clip(np.asarray(other.policy(states)), robot.low, robot.high)
-        assert np.allclose(robot(states), wanted, rtol=1e-9)
-    assert min(counted.values()) > 10, counted

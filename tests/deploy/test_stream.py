@@ -250,19 +250,6 @@ def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: Runtim
     assert alone.act([0.1, 0.2]).source == "learned"
 
 
-def test_a_guard_that_is_saved_and_loaded_continues(robot: RuntimeController) -> None:
-    one = GuardedController(robot, fallback=lambda _: [0.0, 0.0], rules=GuardRules(max_change=0.05))
-    feed = faulty_stream(60)
-    for measured, time in zip(feed.measured[:30], feed.times[:30], strict=True):
-        one.act(measured, time=time)
-    other = GuardedController(robot, fallback=lambda _: [0.0, 0.0], rules=GuardRules(max_change=0.05))
-    other.load_state_dict(one.state_dict())
-    for measured, time in zip(feed.measured[30:], feed.times[30:], strict=True):
-        assert one.act(measured, time=time).action.tolist() == other.act(measured, time=time).action.tolist()
-    with pytest.raises(ArgumentError, match="last_action"):
-        other.load_state_dict(one.states.state_dict())
-
-
 def test_the_lags_that_begin_with_a_known_action_are_chains_of_it_alone() -> None:
     from nopg._state_step import StateStep
 

@@ -20,9 +20,10 @@ from nopg._first_features import FirstFeatures
 from nopg._state_step import StateStep
 from nopg._support import BLENDED, TINY, ChartSupport, FitVariance
 from nopg._version import __version__
+from nopg.deploy._embedding import Embedding
 from nopg.deploy._formulas import KINDS, Operation, operations
 from nopg.deploy._guard import GuardedController
-from nopg.deploy._policies import FeatureMap, Formulas, Linear, Part, policy_of
+from nopg.deploy._policies import Formulas, Linear, Part, policy_of
 from nopg.errors import ArgumentError
 
 CORE = "nopg_core.c"
@@ -133,12 +134,7 @@ def _about(guard: GuardedController) -> list[str]:
 def _numbers(guard: GuardedController) -> str:
     """Return the numbers of a controller as definitions and arrays of C."""
     saved, columns, rules = guard.controller.saved, guard.controller.columns, guard.rules
-    step, support, features, policy = (
-        StateStep.of(columns),
-        saved.support,
-        FeatureMap.of(columns),
-        policy_of(saved),
-    )
+    step, support, policy = StateStep.of(columns), saved.support, policy_of(saved)
     derived, d_a, limits = step.derived, len(columns.actions), guard.limits
     names = (*columns.states, *columns.actions)
     periods = np.array([columns.angles.get(name, 0.0) for name in names])
@@ -146,19 +142,21 @@ def _numbers(guard: GuardedController) -> str:
     nothing = ChartSupport(periods[None], np.ones(1), np.zeros((1, 1, 1)), 0 * periods, periods)
     laws = [_law(one, guard) for one in (policy.law, *(() if policy.base is None else policy.base[:1]))]
     charts, fits = [_charts(one) for one in support.charts], [_fit(one) for one in support.fits]
+    maps = [Embedding.of_columns(columns), *map(Embedding.of_charts, support.charts)]
+    maps += [Embedding.of_fit(one.first) for one in support.fits]
     levels, discrete = policy.levels or (np.zeros((d_a, 0)), np.zeros(d_a))
     definitions: dict[str, float] = {
         "MEASURED": len(columns.measured),
         "STATES": len(columns.states),
         "ACTIONS": d_a,
-        "FEATURES": len(features.sources),
+        "FEATURES": len(columns.features),
         "DERIVED": len(columns.derived),
         "CHARTS": len(charts),
         "FITS": len(fits),
         "LAWS": len(laws),
         "LEVELS": levels.shape[1],
         "NEAREST": BLENDED + 1,
-        "POINTS": max((one["points"] for one in charts), default=1),
+        "POINTS": max(1, *(len(one.columns) for one in maps)),
         "FITTED": max((one["size"] for one in fits), default=1),
         "UNITS": max(1, *(one["units"] for one in laws)),
         "OPERATIONS": max(1, *(one["operations"] for one in laws)),
@@ -188,9 +186,6 @@ def _numbers(guard: GuardedController) -> str:
         "by_action": derived.by_action,
         "by_next": derived.by_next,
         "lagged": step.lagged,
-        "source": features.sources,
-        "turns": np.where(features.angular, features.turns, 0.0),
-        "phase": features.phases,
         "period": periods,
         "radian": periods / (2 * math.pi),
         "logged_low": support.low,
@@ -206,6 +201,7 @@ def _numbers(guard: GuardedController) -> str:
     }
     lines = [f"#define {name} {_text(value)}" for name, value in definitions.items()]
     lines += [_array(name, values) for name, values in arrays.items()]
+    lines += _table("maps", [{"size": len(one.columns), **one._asdict()} for one in maps])
     lines += [*_table("laws", laws), *_table("charts", charts or [_charts(nothing)])]
     return "\n".join([*lines, *_table("fits", fits or [_fit(_NO_FIT)])])
 
@@ -242,20 +238,9 @@ def _law(law: Part, guard: GuardedController) -> Table:
 
 
 def _charts(charts: ChartSupport) -> Table:
-    local = np.flatnonzero(charts.weights)
-    angular = charts.periods[local] > 0
-    column = np.repeat(local, 1 + angular)
-    radian = charts.periods[column] / (2 * math.pi)
-    if not len(column):  # one point, of which all charts are as far
-        column, radian = np.zeros(1, np.int64), np.zeros(1)
     return {
         "count": len(charts.centers),
-        "points": len(column),
         "nearest": charts.num_nearest,
-        "column": column,
-        "radian": radian,
-        "is_sine": np.append(False, np.diff(column) == 0).astype(np.int64),
-        "scale": charts.weights[column] * np.where(radian > 0, radian, 1.0),
         "places": charts.places.T,
         "centers": charts.centers,
         "squared_radii": np.square(charts.radii),
@@ -264,18 +249,7 @@ def _charts(charts: ChartSupport) -> Table:
 
 
 def _fit(fit: FitVariance) -> Table:
-    first, circular = fit.first, np.zeros(len(fit.first), np.int64)
-    circular[first.sines - 1], circular[first.sines] = 1, 2
-    return {
-        "first": len(first),
-        "size": len(fit.center),
-        "column": first.columns.astype(np.int64),
-        "origin": first.origin,
-        "units": first.units,
-        "circular": circular,
-        "center": fit.center,
-        "covariance": fit.covariance,
-    }
+    return {"size": len(fit.center), "center": fit.center, "covariance": fit.covariance}
 
 
 def _table(name: str, rows: Sequence[Table]) -> list[str]:

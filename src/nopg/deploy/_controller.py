@@ -11,7 +11,8 @@ import numpy.typing as npt
 from nopg._columns import Columns
 from nopg._stream import Streaming, as_numbers, check_states, wrong_shape
 from nopg.bundles import SavedController, open_bundle, read_controller
-from nopg.deploy._policies import FeatureMap, Numbers, action_limits, clipped, policy_of
+from nopg.deploy._embedding import Embedding, Numbers
+from nopg.deploy._policies import action_limits, clipped, policy_of
 from nopg.errors import ArgumentError, ObservationError
 
 
@@ -50,7 +51,7 @@ class RuntimeController(Streaming):
 
     def __init__(self, saved: SavedController) -> None:
         self.saved, self.columns = saved, saved.columns
-        self._features, self._policy = FeatureMap.of(saved.columns), policy_of(saved)
+        self._features, self._policy = Embedding.of_columns(saved.columns), policy_of(saved)
         self.low, self.high = action_limits(saved.columns, self._policy)
 
     def _observed(self) -> Columns:

@@ -18,9 +18,10 @@ from nopg._state_step import Memory, StateStep, has_memory
 from nopg._support import BLENDED, TINY, ChartSupport, FitVariance, Support
 from nopg._version import __version__
 from nopg.deploy._controller import RuntimeController
+from nopg.deploy._embedding import COSINE, PLAIN, Embedding, Numbers
 from nopg.deploy._formulas import operations
-from nopg.deploy._policies import FeatureMap, Formulas, Linear, Numbers, Part, Policy, policy_of
-from nopg.errors import ArgumentError, ExportError, MissingExtraError, ObservationError
+from nopg.deploy._policies import Formulas, Linear, Part, Policy, policy_of
+from nopg.errors import ArgumentError, ExportError, MissingExtraError
 
 Dtype = Literal["float64", "float32"]
 
@@ -177,7 +178,7 @@ class _Graph:
         usable = self.add("Where", fits, state, self.const(math.nan))
         known, zero = self.finite(usable), self.const(0.0)
         states = self.add("Where", known, usable, zero)
-        features = self.features(columns, states)
+        features = self.embed(Embedding.of_columns(columns), states)
         asked = self.policy(policy_of(controller.saved), features, states, columns)
         known = self.add("And", known, self.finite(asked))
         within = self.clip(asked, *_inward(controller.low, controller.high, self.dtype))
@@ -225,14 +226,15 @@ class _Graph:
         value = self.add("Where", whole, self.add("Where", known, update, first), nan)
         return self.add("Concat", held, value, name="next_state", axis=1)
 
-    def features(self, columns: Columns, state: str) -> str:
-        """Return the features; cosines are sines, since older runtimes lack Cos in float64."""
-        if not columns.angles:
-            return state
-        of = FeatureMap.of(columns)
-        raw = self.gather(state, of.sources)
-        turned = self.plus(self.add("Mul", raw, self.const(of.turns)), self.const(of.phases))
-        return self.add("Where", self.const(of.angular, np.bool_), self.add("Sin", turned), raw)
+    def embed(self, of: Embedding, x: str) -> str:
+        """Return points; cosines are sines, since older runtimes lack Cos in float64."""
+        # Differences, not products: in float32 the squares of large inputs would cancel a distance.
+        plain = self.add("Sub", self.gather(x, of.columns), self.const(of.origins))
+        plain = self.add("Div", plain, self.const(of.units))
+        phases = self.const(np.where(of.waves == COSINE, math.pi / 2, 0.0))
+        wave = self.add("Sin", self.plus(plain, phases))
+        point = self.add("Where", self.const(of.waves != PLAIN, np.bool_), wave, plain)
+        return self.add("Mul", point, self.const(of.scales))
 
     def policy(self, policy: Policy, features: str, state: str, columns: Columns) -> str:
         """Return the actions of a policy before the limits."""
@@ -312,20 +314,7 @@ class _Graph:
     def charts(self, charts: ChartSupport, inputs: str) -> str:
         """Return δ² (m,) of the charts of a shape."""
         K = charts.num_nearest
-        local = np.flatnonzero(charts.weights)
-        angular = charts.periods[local] > 0
-        columns, circular = np.repeat(local, 1 + angular), np.repeat(angular, 1 + angular)
-        radian = np.where(circular, charts.periods[columns] / (2 * math.pi), 1.0)
-        sine = np.diff(columns, prepend=-1) == 0
-        if len(columns):
-            # Differences, not products: in float32 the squares of large inputs would cancel the distance.
-            turned = self.add("Div", self.gather(inputs, columns), self.const(radian))
-            phases = self.const(np.where(circular & ~sine, math.pi / 2, 0.0))
-            waves = self.add("Sin", self.plus(turned, phases))
-            points = self.add("Where", self.const(circular, np.bool_), waves, turned)
-            points = self.add("Mul", points, self.const(charts.weights[columns] * radian))
-        else:
-            points = self.add("Mul", self.gather(inputs, [0]), self.const(0.0))
+        points = self.embed(Embedding.of_charts(charts), inputs)
         apart = self.add("Sub", self.add("Unsqueeze", points, self.index([2])), self.const(charts.places))
         squared = self.total(self.squares(apart), 1)
         self.nodes.append(
@@ -359,14 +348,7 @@ class _Graph:
 
     def fit(self, fit: FitVariance, inputs: str) -> str:
         """Return σ² (m,) of a polynomial over all data."""
-        first, size = fit.first, len(fit.first)
-        origin, units = self.const(first.origin[:, 0]), self.const(first.units[:, 0])
-        features = self.add("Div", self.add("Sub", self.gather(inputs, first.columns), origin), units)
-        circular, phases = np.zeros(size, np.bool_), np.zeros(size)
-        circular[first.sines] = circular[first.sines - 1] = True
-        phases[first.sines - 1] = math.pi / 2
-        waves = self.add("Sin", self.plus(features, self.const(phases)))
-        features = self.add("Where", self.const(circular, np.bool_), waves, features)
+        features = self.embed(Embedding.of_fit(fit.first), inputs)
         if fit.degree == 2:
             products = self.add("Mul", *(self.gather(features, part) for part in fit.pairs))
             features = self.add("Concat", features, products, axis=1)
@@ -412,13 +394,10 @@ def _difference(model: bytes, controller: RuntimeController, dtype: str) -> floa
 
 
 def _answers(controller: RuntimeController, states: Numbers) -> tuple[Numbers, Numbers]:
-    """Return actions and unknown shares, NaN and 1 at states on which no controller may act."""
+    """Return actions and unknown shares, NaN and 1 where a number of a state is missing."""
     actions, unknown = np.full((len(states), len(controller.low)), np.nan), np.ones(len(states))
-    for k, state in enumerate(states):
-        try:
-            actions[k], unknown[k] = controller.action_and_unknown(state)
-        except ObservationError:
-            continue
+    whole = np.isfinite(states).all(axis=1)
+    actions[whole], unknown[whole] = controller.action_and_unknown(states[whole])
     return actions, unknown
 
 

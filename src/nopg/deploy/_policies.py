@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,36 +13,11 @@ import numpy.typing as npt
 from nopg._columns import Columns
 from nopg._formula_law import FormulaLaw
 from nopg.bundles import SavedController
+from nopg.deploy._embedding import Numbers
 from nopg.errors import ArgumentError, BundleError
 
-Numbers = npt.NDArray[np.float64]
 Range = tuple[Numbers, Numbers]
 """Lowest and highest actions, both (d_a,)."""
-
-
-class FeatureMap(NamedTuple):
-    """For every feature, each (d_f,): its state column, whether that is an angle, and 2π/period and phase."""
-
-    sources: npt.NDArray[np.int64]
-    angular: npt.NDArray[np.bool_]
-    turns: Numbers
-    phases: Numbers
-
-    @classmethod
-    def of(cls, columns: Columns) -> FeatureMap:
-        """Return the map of columns; of an angle the cosine comes first, as a sine with phase π/2."""
-        sources = columns.feature_columns
-        periods = [columns.angles.get(columns.states[k], math.inf) for k in sources]
-        phases = [math.pi / 2 if sources.index(k) == at else 0.0 for at, k in enumerate(sources)]
-        turns = [2 * math.pi / period for period in periods]
-        return cls(np.array(sources), np.isfinite(periods), np.array(turns), np.array(phases))
-
-    def __call__(self, states: Numbers) -> Numbers:
-        """Return features (m, d_f) of raw states (m, d_s): sin(turns·x + phase) of an angle x."""
-        if not self.angular.any():
-            return states
-        raw = states.take(self.sources, axis=1)
-        return np.where(self.angular, np.sin(raw * self.turns + self.phases), raw)
 
 
 @dataclass(frozen=True, slots=True)

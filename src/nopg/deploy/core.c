@@ -148,22 +148,27 @@ static void next_state(MEMORY *m, const double *measured, const bool *absent)
     m->last_known = false;
 }
 
+/* Coordinates scale wave((x - origin) / unit) of raw inputs; an angle gives its cosine, then its sine. */
+static void embed(int map, const double *input, double *point)
+{
+    for (int p = 0; p < maps_size[map]; p++) {
+        double x = (input[maps_columns[map][p]] - maps_origins[map][p]) / maps_units[map][p];
+        if (HAS_ANGLES && (maps_waves[map][p] != 0)) {
+            x = (maps_waves[map][p] == 1) ? cos(x) : sin(x);
+        }
+        point[p] = maps_scales[map][p] * x;
+    }
+}
+
 /* ---- Where the data are: log-odds l + b (delta^2 + beta^2 + sigma^2) of the unknown share ---- */
 
 /* The nearest charts of a shape and their squared distances, in rising order. */
 static void nearest_charts(int shape, const double *input, double *squared, int *chosen)
 {
     const int count = charts_nearest[shape];
+    const int size = maps_size[1 + shape];
     double point[POINTS];
-    for (int p = 0; p < charts_points[shape]; p++) {
-        const double x = input[charts_column[shape][p]];
-        const double radian = charts_radian[shape][p];
-        point[p] = x;
-        if (HAS_ANGLES && (radian > 0.0)) {
-            point[p] = (charts_is_sine[shape][p] != 0) ? sin(x / radian) : cos(x / radian);
-        }
-        point[p] *= charts_scale[shape][p];
-    }
+    embed(1 + shape, input, point);
     for (int i = 0; i < count; i++) {
         squared[i] = DBL_MAX;
         chosen[i] = 0;
@@ -171,8 +176,8 @@ static void nearest_charts(int shape, const double *input, double *squared, int 
     for (int chart = 0; chart < charts_count[shape]; chart++) {
         double distance = 0.0;
         int number = chart;
-        for (int p = 0; p < charts_points[shape]; p++) {
-            const double apart = point[p] - charts_places[shape][(chart * charts_points[shape]) + p];
+        for (int p = 0; p < size; p++) {
+            const double apart = point[p] - charts_places[shape][(chart * size) + p];
             distance += apart * apart;
         }
         for (int i = 0; i < count; i++) {
@@ -231,15 +236,10 @@ static double blended_distance(int shape, const double *input)
 /* sigma^2: the variance of a polynomial over all data. */
 static double fit_variance(int fit, const double *input)
 {
-    const int q = fits_first[fit];
+    const int q = maps_size[1 + CHARTS + fit];
     double feature[FITTED];
     double value = 0.0;
-    for (int k = 0; k < q; k++) {
-        feature[k] = (input[fits_column[fit][k]] - fits_origin[fit][k]) / fits_units[fit][k];
-        if (HAS_ANGLES && (fits_circular[fit][k] != 0)) {
-            feature[k] = (fits_circular[fit][k] == 2) ? sin(feature[k]) : cos(feature[k]);
-        }
-    }
+    embed(1 + CHARTS + fit, input, feature);
     for (int k = q, i = 0; (k < fits_size[fit]) && (i < q); i++) {
         for (int j = i; j < q; j++) {
             feature[k] = feature[i] * feature[j];
@@ -399,16 +399,12 @@ static bool policy_answers(MEMORY *m, double *asked)
     if (!m->state_known) {
         return false;
     }
-    for (int k = 0; k < FEATURES; k++) {
-        const double raw = m->state[source[k]];
-        features[k] = raw;
-        if (HAS_ANGLES && (turns[k] > 0.0)) {
-            features[k] = sin((raw * turns[k]) + phase[k]);
-        }
-        if (!usable(raw, largest[source[k]])) {
+    for (int i = 0; i < STATES; i++) {
+        if (!usable(m->state[i], largest[i])) {
             return false;
         }
     }
+    embed(0, m->state, features);
     policy(features, asked);
     if (!all_finite(asked, ACTIONS)) {
         return false;
