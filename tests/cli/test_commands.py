@@ -174,7 +174,7 @@ def test_fit_refuses_before_it_reads_a_log(options: list[str], words: str, tank:
 @pytest.mark.parametrize(
     ("rows", "options", "words"),
     [
-        (4, ["-g", "0.9"], "is too short: it has 3 transitions; give at least 12"),
+        (4, ["-g", "0.9"], "3 rows are too few to train a controller of 1 states and 1 actions; it needs 6"),
         (40, ["--horizon", "1min"], "needs the time between two rows; name the time column with --time"),
     ],
 )

@@ -281,8 +281,9 @@ def monitor(
 ) -> None:
     """Compare a run with its prediction: has the plant changed, is it where the log was, what does it return?
 
-    Columns are those that RUN was trained on unless others are named. Ends with code 0 for the verdict ok, 4
-    check, 5 retrain, 6 revert.
+    Columns are those that RUN was trained on unless others are named.
+
+    Ends with code 0 for the verdict ok, 4 check, 5 retrain, 6 revert.
 
     Example: `nopg monitor tank new.csv --html tank-run.html`
     """

@@ -141,7 +141,11 @@ def fit(
     ] = None,
     policy: Annotated[
         Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear", "cascade"] | None,
-        typer.Option(help="A network, LQR, or a structure.", show_default="auto: a network or LQR"),
+        typer.Option(
+            metavar="KIND",
+            help="A network, `deterministic` or `gaussian`, or `p`, `pi`, `pid`, `linear`, `cascade`.",
+            show_default="auto: a network or LQR",
+        ),
     ] = None,
     follows: Annotated[
         list[str] | None,
@@ -163,27 +167,28 @@ def fit(
 ) -> None:
     """Train a controller from a log, or from a folder of `nopg summarize`, and save it.
 
-    Columns and discount are enough; `nopg init` writes a file with all other settings. Ctrl-C stops.
+    Columns and discount are enough; `nopg init` writes all other settings into a file.
+
+    Ctrl-C stops after an update; the same command with `--resume` continues.
 
     Example: `nopg fit tank.csv -s level -a valve --cost '(level - 1)**2' -g 0.95 -o tank`
     """
-    from nopg.evaluation._other_log import check_length
-    from nopg.training._saved import save_result
-
     typed = {"discount": discount, "horizon": horizon, "policy": policy, "follows": follows}
     typed |= {"plant": plant, "updates": updates, "seed": seed, "out": None if out is None else str(out)}
     settings = log.settings(typed)
     target, checkpoint = _check_before(settings, resume=resume, overwrite=overwrite)
     wanted = new_policy(settings)
+
+    from nopg.training._saved import save_result
+
     began = time.perf_counter()
     summary = _log.saved_summary(settings["data"], settings.get("plant"))
     rows = _log.read(settings) if summary is None else summary.sample
-    check_length(rows, " ".join(settings["data"]))
     if "initial_states" in settings:
         rows = rows.starting_at(initial_states(settings["initial_states"], rows))
     source = rows if summary is None else replace(summary, sample=rows)
     show(str(source), ERR, style="dim")
-    gamma = settings.get("discount") or _discount(settings["horizon"], rows)
+    gamma = settings["discount"] if "discount" in settings else _discount(settings["horizon"], rows)
     result = _train(source, gamma, wanted, settings, checkpoint)
     kept = summary is None and settings.get("save_data", True)
     how = _log.to_save(settings, result.policy.schema)
