@@ -196,7 +196,7 @@ def plot(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the figures of the report: the closed loop before and after, where it differs, the training.
+    """Draw the figures of the report: the closed loop before and after, where it differs, the reward.
 
     Each figure is written as PNG and PDF, with its numbers as CSV. Example: `nopg plot pendulum`
     """

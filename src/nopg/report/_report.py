@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 # Columns times steps that may be predicted for the curves of gains: some half a minute.
 _MOST_WORK = 4e6
 _PER_GAIN = 5
-_DEVIATIONS = (0.0, 0.1, 0.3)
+_DEVIATIONS = (0.0, 0.2)
 # Shares of the whole work, measured on a log of nine states.
 _WORK = {
     "model": 9.0,
@@ -55,7 +55,7 @@ _WORK = {
     "logged": 5.0,
     "risk": 2.5,
     "influence": 2.5,
-    "deviations": 12.0,
+    "deviations": 8.0,
     "page": 4.0,
 }
 
