@@ -16,7 +16,7 @@ from cli.tank import answer, run, write_log
 from nopg import Transitions
 from nopg.cli._init import Column, filled, guess
 from nopg.cli._log import read, read_log
-from nopg.cli._settings import SETTINGS, LogOptions, check, from_texts
+from nopg.cli._settings import SETTINGS, LogOptions, check, examples, from_texts
 from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.training import load
@@ -53,10 +53,10 @@ def settings_file(folder: Path, **settings: Any) -> Path:
 
 
 def test_every_setting_has_an_example_of_its_own_form_and_the_file_can_be_read() -> None:
-    for name, one in SETTINGS.items():
-        for example in one.values:
+    for name in SETTINGS:
+        for example in examples(name):
             check({name: example}, SETTINGS, "a file")
-    everything = filled({name: one.values[0] for name, one in SETTINGS.items()})
+    everything = filled({name: examples(name)[0] for name in SETTINGS})
     assert {*tomllib.loads(everything)} == {*SETTINGS}
     assert tomllib.loads(filled({})) == {}
 

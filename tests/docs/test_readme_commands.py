@@ -17,6 +17,7 @@ def controller(states):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_the_commands_of_the_readme_run_as_printed(tmp_path: Path) -> None:
     (block,) = (one for one in code("README.md") if one.kind == "indented" and "nopg init" in one.text)
     (tmp_path / "examples").mkdir()

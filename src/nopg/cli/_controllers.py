@@ -23,7 +23,7 @@ from nopg.cli._screen import (
     show,
     verdict,
 )
-from nopg.cli._settings import AsJson, LogOptions, OtherLog, Overwrite, Run, check_target, from_texts
+from nopg.cli._settings import AsJson, LogOptions, OtherLog, Overwrite, Run, check_target, from_texts, option
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -43,13 +43,12 @@ def compare(
     *,
     others: Annotated[
         list[str] | None,
-        typer.Option(
-            "--with",
-            help="Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
+        option(
+            "Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
             "an object with such a call, without memory; [bold]the file is executed[/bold]. Another RUN. "
             "`lqr`, `mpc`, `cloning`, `simc`, `neural`: a baseline made of the same log; "
             "`td3bc`, `iql`, `cql`: one by d3rlpy, in minutes. `logged`: the logged behaviour, always shown.",
-            show_default=False,
+            "--with",
         ),
     ] = None,
     log: OtherLog = None,
@@ -93,13 +92,11 @@ def compare(
 def evaluate(
     run: Run,
     *,
-    env: Annotated[
-        str | None, typer.Option(help="Gymnasium environment, e.g. nopg/Pendulum-v0.", show_default=False)
-    ] = None,
+    env: Annotated[str | None, option("Gymnasium environment, e.g. nopg/Pendulum-v0.")] = None,
     log: OtherLog = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes in the environment.")] = 10,
-    steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = 500,
-    seed: Annotated[int, typer.Option(help="Random seed of the initial states.")] = 0,
+    episodes: Annotated[int, option("Number of episodes in the environment.", default=True, min=1)] = 10,
+    steps: Annotated[int, option("Most steps of an episode.", default=True, min=1)] = 500,
+    seed: Annotated[int, option("Random seed of the initial states.", default=True)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Show what a controller earns beside what was promised: in an environment, or by another log.
@@ -139,16 +136,16 @@ def advise(
     *,
     bounds: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Bounds of an action or state in experiments, e.g. `valve=0:1`.",
             "--bound",
-            help="Bounds of an action or state in experiments, e.g. `valve=0:1`.",
-            show_default="as declared; for states else the range of the log",
+            default="as declared; for states else the range of the log",
         ),
     ] = None,
-    rows: Annotated[int, typer.Option(help="Number of rows of the experiment.")] = 200,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    rows: Annotated[int, option("Number of rows of the experiment.", default=True)] = 200,
+    seed: Annotated[int, option("Random seed.", default=True)] = 0,
     log: OtherLog = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the comparison.", show_default=False)] = None,
+    plot: Annotated[Path | None, option("Draw the comparison.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare experiments on the plant by what they would tell about the return of a controller.
@@ -192,7 +189,7 @@ def plot(
     run: Run,
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the figures.", show_default="RUN-figures")
+        Path | None, option("Folder of the figures.", "--out", "-o", default="RUN-figures")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -215,24 +212,16 @@ def report(
     run: Run,
     *,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="The HTML file; its numbers beside it.", show_default="RUN-report.html"
-        ),
+        Path | None, option("The HTML file; its numbers beside it.", "--out", "-o", default="RUN-report.html")
     ] = None,
     region: Annotated[
-        list[str] | None,
-        typer.Option(help="Region to avoid, e.g. `level > 2 or abs(speed) > 1`.", show_default=False),
+        list[str] | None, option("Region to avoid, e.g. `level > 2 or abs(speed) > 1`.")
     ] = None,
     steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Steps within which it counts.", show_default="horizon of the discount"),
+        int | None, option("Steps within which it counts.", default="horizon of the discount", min=1)
     ] = None,
-    most: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Tolerated probability of entering it.", show_default=False),
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="name of RUN")] = None,
+    most: Annotated[float | None, option("Tolerated probability of entering it.", min=0, max=1)] = None,
+    title: Annotated[str | None, option("Title of the page.", default="name of RUN")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -266,16 +255,13 @@ def monitor(
     log: LogOptions,
     *,
     shadow: Annotated[
-        bool | None,
-        typer.Option(
-            "--shadow/--acting", help="Whether another controller acts.", show_default="by the actions"
-        ),
+        bool | None, option("Whether another controller acts.", "--shadow/--acting", default="by the actions")
     ] = None,
     false_alarms: Annotated[
-        float, typer.Option(help="Probability of a false alarm within --horizon.")
+        float, option("Probability of a false alarm within --horizon.", default=True)
     ] = 0.05,
-    horizon: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 10_000,
-    html: Annotated[Path | None, typer.Option(help="Write a page on the run.", show_default=False)] = None,
+    horizon: Annotated[int, option("Number of steps.", default=True, min=1)] = 10_000,
+    html: Annotated[Path | None, option("Write a page on the run.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:

@@ -26,7 +26,7 @@ from nopg.cli._screen import (
     show,
     verdict,
 )
-from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_target
+from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_target, option
 from nopg.errors import ArgumentError, TrainingInterrupted
 
 if TYPE_CHECKING:
@@ -42,12 +42,8 @@ _HORIZON = re.compile(r"\s*(\d+\.?\d*)\s*(ms|s|min|h|d)\s*")
 def describe(
     log: LogOptions,
     *,
-    figure: Annotated[
-        Path | None, typer.Option(help="Save a figure (PNG, PDF, SVG).", show_default=False)
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 3 if the data must be corrected.")
-    ] = False,
+    figure: Annotated[Path | None, option("Save a figure (PNG, PDF, SVG).")] = None,
+    strict: Annotated[bool, option("Exit with code 3 if the data must be corrected.", "--strict")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a log before training: columns, episodes, sampling, and what to correct.
@@ -77,13 +73,9 @@ def describe(
 def summarize(
     log: LogOptions,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the summary.")],
-    plant: Annotated[
-        str | None, typer.Option(help="Column that says which plant a row is from.", show_default=False)
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Number of processes.", min=1, show_default="one for each core")
-    ] = None,
+    out: Annotated[Path, option("Folder of the summary.", "--out", "-o", default=True)],
+    plant: Annotated[str | None, option("Column that says which plant a row is from.")] = None,
+    workers: Annotated[int | None, option("Number of processes.", default="one for each core", min=1)] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -132,36 +124,25 @@ def _quiet_readers() -> Iterator[None]:
 def fit(
     log: LogOptions,
     *,
-    discount: Annotated[
-        float | None, typer.Option("--discount", "-g", help="Discount factor γ.", show_default=False)
-    ] = None,
-    horizon: Annotated[
-        str | None,
-        typer.Option(help="In place of γ: how far ahead to look, e.g. `3min`.", show_default=False),
-    ] = None,
+    discount: Annotated[float | None, option("Discount factor γ.", "--discount", "-g")] = None,
+    horizon: Annotated[str | None, option("In place of γ: how far ahead to look, e.g. `3min`.")] = None,
     policy: Annotated[
         Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear", "cascade"] | None,
-        typer.Option(
+        option(
+            "A network, `deterministic` or `gaussian`, or `p`, `pi`, `pid`, `linear`, `cascade`.",
+            default="auto: a network or LQR",
             metavar="KIND",
-            help="A network, `deterministic` or `gaussian`, or `p`, `pi`, `pid`, `linear`, `cascade`.",
-            show_default="auto: a network or LQR",
         ),
     ] = None,
     follows: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Set point of a structure, e.g. `level=goal`.", show_default="the exogenous column"
-        ),
+        option("Set point of a structure, e.g. `level=goal`.", default="the exogenous column"),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File of the controller.", show_default=False)
-    ] = None,
-    plant: Annotated[
-        str | None, typer.Option(help="Plant of a summary of several.", show_default="all as one")
-    ] = None,
-    updates: Annotated[int | None, typer.Option(help="Most updates.", min=1, show_default="100")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed.", show_default="0")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped.")] = False,
+    out: Annotated[Path | None, option("File of the controller.", "--out", "-o")] = None,
+    plant: Annotated[str | None, option("Plant of a summary of several.", default="all as one")] = None,
+    updates: Annotated[int | None, option("Most updates.", default="100", min=1)] = None,
+    seed: Annotated[int | None, option("Random seed.", default="0")] = None,
+    resume: Annotated[bool, option("Go on with a training that was stopped.", "--resume")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from nopg.cli._log import frame_of, kind_of
 from nopg.cli._screen import ERR, print_rows, show
-from nopg.cli._settings import TEMPLATE, Overwrite, check_target
+from nopg.cli._settings import TEMPLATE, Overwrite, check_target, option
 from nopg.errors import ArgumentError
 
 _ROWS = 200
@@ -75,8 +75,8 @@ def init(
         list[str], typer.Argument(metavar="DATA...", help="The files of a log.", show_default=False)
     ],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file of settings.")] = Path("nopg.toml"),
-    sql: Annotated[str | None, typer.Option(help="Query of a database.", show_default=False)] = None,
+    out: Annotated[Path, option("The file of settings.", "--out", "-o", default=True)] = Path("nopg.toml"),
+    sql: Annotated[str | None, option("Query of a database.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write a file of settings for a log: guessed roles of the columns and their units, to be corrected.

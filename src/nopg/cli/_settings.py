@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
@@ -26,30 +26,18 @@ TEMPLATE = (Path(__file__).parent / "settings.toml").read_text(encoding="utf-8")
 _EXAMPLE = re.compile(r"^#(\w+) = (.+)$", re.MULTILINE)
 
 
-class Setting(NamedTuple):
-    """Examples of a setting, one of which a value has to be like; several texts are the only ones."""
-
-    examples: str
-
-    @property
-    def values(self) -> list[Any]:
-        """The examples as values."""
-        return [tomllib.loads(f"x = {text}")["x"] for text in self.examples.split(" | ")]
-
-    def takes(self, value: Any) -> bool:
-        """Return whether a value may be that of the setting."""
-        values = self.values
-        if len(values) > 1 and all(isinstance(one, str) for one in values):
-            return value in values
-        return _fits(value, values)
-
-
-SETTINGS = {name: Setting(examples) for name, examples in _EXAMPLE.findall(TEMPLATE)}
+SETTINGS: Mapping[str, str] = dict(_EXAMPLE.findall(TEMPLATE))
+"""Examples of every setting in TOML, ` | ` between them."""
 _TRAINING = dict(_EXAMPLE.findall(TEMPLATE.partition("## Training")[2].partition("\n## ")[0]))
-LOG = {name: one for name, one in SETTINGS.items() if name not in _TRAINING or name == "starts"}
+LOG = SETTINGS.keys() - (_TRAINING.keys() - {"starts"})
 """Those that say how a log is read; but for a few, arguments of `nopg.read_csv`."""
 # In place of each other: the one that is typed counts, not the one in the file.
 _EITHER = (("reward", "cost"), ("discount", "horizon"))
+
+
+def option(text: str, *names: str, default: bool | str = False, **further: Any) -> Any:
+    """Return an option with its help, and what is shown as its default."""
+    return typer.Option(*names, help=text, show_default=default, **further)
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -132,14 +120,14 @@ def from_texts(name: str, value: Any) -> Any:
         >>> from_texts("bounds", ["valve=0:1"]), from_texts("exogenous", ["goal", "wind=hold"])
         ({'valve': [0.0, 1.0]}, {'goal': 'log', 'wind': 'hold'})
     """
-    tables = [one for one in SETTINGS[name].values if isinstance(one, dict)] if name in SETTINGS else []
+    tables = [one for one in examples(name) if isinstance(one, dict)]
     if not tables or not isinstance(value, list):
         return value  # a name as it is: T=TIC4711.PV has another meaning
     pairs = [text.rpartition("=") for text in value]
     read: Any = {key or text: _value(text) if key else "log" for key, _, text in pairs}
     if not any(key for key, _, _ in pairs):
         read = "auto" if value == ["auto"] else value
-    if not SETTINGS[name].takes(read):
+    if not takes(name, read):
         column, example = next(iter(tables[-1].items()))
         shown = ":".join(f"{one:g}" for one in example) if isinstance(example, list) else example
         raise ArgumentError(f"{' '.join(value)!r} cannot be read; write e.g. {column}={shown}")
@@ -168,13 +156,27 @@ def read_toml(path: Path) -> dict[str, Any]:
     return values
 
 
-def check(values: Mapping[str, Any], known: Mapping[str, Setting], where: str) -> None:
+def check(values: Mapping[str, Any], known: Iterable[str], where: str) -> None:
     """Refuse a key or a type that is not known; `where` says whose they are."""
     check_keys(values, known, where)
     for name, value in values.items():
-        if not known[name].takes(value):
-            shown, forms = repr(value)[:60], known[name].examples.replace(" | ", " or ")
-            raise ArgumentError(f"{where}: {name} is {shown}; write e.g. {name} = {forms}")
+        if not takes(name, value):
+            forms = SETTINGS[name].replace(" | ", " or ")
+            raise ArgumentError(f"{where}: {name} is {repr(value)[:60]}; write e.g. {name} = {forms}")
+
+
+def examples(name: str) -> list[Any]:
+    """Return the examples of a setting as values."""
+    texts = SETTINGS[name].split(" | ") if name in SETTINGS else []
+    return [tomllib.loads(f"x = {text}")["x"] for text in texts]
+
+
+def takes(name: str, value: Any) -> bool:
+    """Return whether a value is like an example of a setting; of several texts it has to be one."""
+    known = examples(name)
+    if len(known) > 1 and all(isinstance(one, str) for one in known):
+        return value in known
+    return _fits(value, known)
 
 
 def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
