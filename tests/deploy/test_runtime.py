@@ -151,7 +151,7 @@ WITHOUT = """
 import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "scipy"}:
+        if name.split(".")[0] in {"torch", "scipy", "pandas", "jinja2"}:
             raise ImportError(f"{name} is not installed here")
 sys.meta_path.insert(0, Absent())
 """
@@ -161,7 +161,7 @@ from nopg import deploy as runtime
 robot = runtime.load(sys.argv[1])
 guard = runtime.GuardedController(robot, fallback=lambda state: [0.0])
 decision = guard.act([float(x) for x in sys.argv[2:]])
-assert not {"torch", "scipy"} & set(sys.modules)
+assert not {"torch", "scipy", "pandas", "jinja2"} & set(sys.modules)
 print(repr(float(decision.action[0])), repr(decision.unknown), decision.source)
 """
 
@@ -179,7 +179,7 @@ def acted(python: str, script: str, saved: Path, **settings: object) -> tuple[fl
     return float(action), float(unknown), source
 
 
-def test_it_runs_where_torch_and_scipy_cannot_be_imported(saved: Path, result: TrainingResult) -> None:
+def test_it_runs_where_torch_scipy_and_pandas_cannot_be_imported(saved: Path, result: TrainingResult) -> None:
     action, unknown, source = acted(sys.executable, WITHOUT + ACT, saved)
     actions, unknowns = torch_answers(result, np.array([[0.1, -0.2]]))
     assert action == pytest.approx(actions[0, 0], abs=TOLERANCE)
