@@ -180,7 +180,8 @@ static void nearest_charts(int shape, const double *input, double *squared, int 
             const double apart = point[p] - charts_places[shape][(chart * size) + p];
             distance += apart * apart;
         }
-        for (int i = 0; i < count; i++) {
+        /* Insert it if it is nearer than the last. */
+        for (int i = 0; (distance < squared[count - 1]) && (i < count); i++) {
             if (distance < squared[i]) {
                 const double other = squared[i];
                 const int other_number = chosen[i];
