@@ -129,7 +129,7 @@ def test_a_repair_invents_no_value_and_is_counted(
     n = len(values)
     before, runs = np.array(values), ~np.array(cuts[: n - 1], dtype=bool)
     none = np.zeros(n, dtype=bool)
-    rows = {"states": before[:, None], "actions": np.zeros((n, 1)), "rewards": np.zeros(n)}
+    rows = {"states": before[:, None].copy(), "actions": np.zeros((n, 1)), "rewards": np.zeros(n)}
     log = Recording(Source("log"), (("x",), ("u",)), rows | {"terminated": none, "truncated": none})
     rules = Rules.of({"x": f"{kind} {most}"}, log)
     found, arrives, *_ = repair_missing(log, rules, runs, gap_factor=5.0, periods=(None,))

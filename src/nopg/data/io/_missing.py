@@ -98,7 +98,7 @@ def repair_missing(
     gap_factor: float,
     periods: tuple[float | None, ...],
 ) -> tuple[Recording, BoolArray, BoolArray, dict[str, int]]:
-    """Repair missing and infinite values column by column.
+    """Repair missing and infinite values column by column, in place.
 
     A stretch of missing values is repaired if it has at most as many rows as the rule says and a value of
     the same run before it; for interpolation, and for actions and rewards, also one after it. Others stay
@@ -118,7 +118,7 @@ def repair_missing(
     """
     run: IntArray = np.cumsum(np.insert(~runs, 0, False))
     times = log.rows.get("times", np.arange(len(run), dtype=np.float64))
-    parts = {name: np.array(log.rows[name]) for name in ("states", "actions", "rewards")}
+    parts = {name: log.rows[name] for name in ("states", "actions", "rewards")}
     states, actions = log.names
     columns = [*zip(states, parts["states"].T, periods, strict=True)]
     columns += [(name, values, None) for name, values in zip(actions, parts["actions"].T, strict=True)]

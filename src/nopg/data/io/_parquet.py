@@ -132,7 +132,12 @@ def _load(
         names = roles.needed if more is None else tuple(dict.fromkeys((*roles.needed, more)))
         # Read-ahead and pools would hold the file in memory beside the numbers.
         table = selection.to_table(
-            columns=list(names), batch_readahead=1, fragment_readahead=1, use_threads=False
+            columns=list(names),
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
+            fragment_scan_options=ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
+            memory_pool=pa.system_memory_pool(),
         )
         if len(table) != chosen.declared:
             raise DataError(f"{source} declares {chosen.declared} rows, holds {len(table)}; write it again")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from nopg._columns import GAP_FACTOR
@@ -21,6 +22,7 @@ from nopg.data.io._roles import Settings
 from nopg.errors import ArgumentError, DataError
 
 _log = logging.getLogger(__name__)
+_CHUNK = 1 << 16
 _TAKEN_OVER = "one long recording: the task may start in any row, unless its starts are set to episodes"
 
 
@@ -125,7 +127,7 @@ def start_rows(rows: IntArray, continues: BoolArray, linked: BoolArray, most_los
 
 
 def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transitions:
-    """Return the transitions of a recording."""
+    """Return the transitions of a recording, whose arrays the caller must not use afterwards."""
     if settings.get("starts") not in (None, "episodes", "rows"):
         raise ArgumentError(f"starts is {settings['starts']!r}; give 'episodes' or 'rows'")
     if settings.get("starts") is not None and settings.get("initial_states") is not None:
@@ -152,6 +154,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     parts = {name: part for name, part in log.rows.items() if name not in ("times", "number", "episodes")}
     if in_sequence:
         parts["next_states"] = log.rows["states"][following]
+        del following
     usable = finite_rows(
         parts,
         log.names,
@@ -168,7 +171,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
         starts = start_rows(rows, recorded & ~(ends | idle)[:-1], found.linked[:-1], gap_factor)
     if not in_sequence and (lost := int((~usable).sum())):
         log = log.noted(Repairs({LEFT_OUT: lost}))
-    kept = {name: part[found.kept] for name, part in parts.items() if name != "next_states"}
+    kept = {name: _compact(part, found.kept) for name, part in parts.items() if name != "next_states"}
     kept |= {
         "terminated": found.terminated,
         "truncated": found.truncated,
@@ -190,6 +193,16 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     )
     data = _with_starts(assemble(kept, schema, usable, repairs=log.repairs), starts, settings, log)
     return data if log.formula is None else data.with_reward(log.formula)
+
+
+def _compact(array: npt.NDArray[Any], kept: BoolArray) -> npt.NDArray[Any]:
+    """Return the kept rows, moved to the front of the array itself to save memory."""
+    filled = 0
+    for start in range(0, len(array), _CHUNK):
+        chosen = array[start : start + _CHUNK][kept[start : start + _CHUNK]]
+        array[filled : filled + len(chosen)] = chosen
+        filled += len(chosen)
+    return array[:filled]
 
 
 def _logged(log: Recording, recorded: BoolArray, connected: BoolArray) -> Shifted:
