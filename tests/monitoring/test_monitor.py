@@ -250,7 +250,7 @@ def test_a_page_is_not_overwritten_and_needs_rows(monitor: Monitor, tmp_path: Pa
         write_page(monitor, tmp_path / "run.pdf")
     before = page.read_bytes()
     with (
-        patch("nopg._files.write_new", side_effect=OSError("no space")),
+        patch("nopg._files.os.fsync", side_effect=OSError("no space")),
         pytest.raises(OSError, match="no space"),
     ):
         write_page(monitor, page, overwrite=True)
