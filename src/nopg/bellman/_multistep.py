@@ -234,12 +234,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
         fits = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in self.model.learned_fits)
         return f"held-out R² {fits}"
 
-    @property
-    def best_value(self) -> float:
-        """The best logged reward for ever; 0 if the end of the task is better."""
-        best = self.model.reward_high / (1.0 - self.discount)
-        return max(best, 0.0) if self.model.may_end else best
-
     def settings(self) -> dict[str, Any]:
         """Return plain values from which the same problem is built on the same data."""
         if self.model.reward_function not in (None, self.model.data.reward_function):

@@ -170,11 +170,6 @@ class LocalModel:
         worst = lowest_mean_reward(self._rewards[distinct], numbers, discount) / (1.0 - discount)
         return worst if self.termination.never else min(worst, 0.0)
 
-    @property
-    def may_end(self) -> bool:
-        """Whether a state can end the task."""
-        return not self.termination.never
-
     def return_limits(self, discount: float) -> tuple[float, float]:
         """Return the lowest and the highest return of predicted rewards."""
         if self.reward_function is not None:

@@ -25,8 +25,6 @@ from nopg.training._reports import Plateau, Update
 
 # Of policy iteration over candidates of actions: rounds, steps of imitation, and states that are visited.
 _ROUNDS, _STEPS, _MOST_STATES = 2, 200, 1_000
-# Of the range of returns that logged rewards allow: with less to gain, the ascent is a single update.
-_NO_ROOM = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +96,7 @@ def train(
         kept = checkpoint if problem is within else None
         return ascend(estimator, policy, config, checkpoint=kept, annealed=True)
 
-    room = first.best_value - before.expected_return
-    nothing_to_gain = room < _NO_ROOM * first.model.return_range(first.discount)
-    history = climb(within, replace(config, updates=1) if nothing_to_gain else config)
+    history = climb(within, config)
     if choose([before, evaluator.assess(policy, parts=PARTS)]) == 0:
         policy.load_state_dict(start)
         if note:
