@@ -150,7 +150,7 @@ class Assessment:
         errors = errors_of(of_mine - of_theirs, paths, expected)
         biases = self.held_out.less(other.held_out)
         means = mine.starts.mean(expected), mine.starts.mean(worst)
-        return _gain(*means, errors.with_bias(biases.shortfall), errors.with_bias(biases.excess))
+        return _gain(*means, errors.half_width + biases.shortfall, errors.half_width + biases.excess)
 
     def _gain_on_log(self, measured: torch.Tensor) -> Gain:
         """Return the gain over returns logged from the same starts (k,), NaN where there are none."""
@@ -160,7 +160,7 @@ class Assessment:
         worst = (worst_returns(mine) - measured)[kept]
         error, freedom = starts.error(expected)
         errors = replace(self.errors, starts=error, freedom=freedom)
-        return _gain(starts.mean(expected), starts.mean(worst), errors, errors)
+        return _gain(starts.mean(expected), starts.mean(worst), errors.half_width, errors.half_width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields but the paths and what was measured."""
@@ -179,9 +179,9 @@ class Assessment:
         )
 
 
-def _gain(mean: float, worst: float, loss: Errors, more: Errors) -> Gain:
+def _gain(mean: float, worst: float, less: float, more: float) -> Gain:
     """Return a gain by its mean as if the data went on and with the least value of leaving them."""
-    return Gain(mean, (min(mean, worst) - loss.half_width, max(mean, worst) + more.half_width))
+    return Gain(mean, (min(mean, worst) - less, max(mean, worst) + more))
 
 
 def errors_of(values: torch.Tensor, paths: Paths, by_start: torch.Tensor | None = None) -> Errors:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -27,8 +26,8 @@ def cautious_return(paths: Paths) -> float:
     An interval has the whole bias on held-out rows. Of two controllers that go the same way it differs by
     chance, so here the bias counts where less is earned than predicted, as far as chance does not explain it.
     """
-    error = math.hypot(halves_error(paths.returns, paths.weights), paths.held_out.shortfall)
-    return paths.by_start.starts.mean(worst_returns(paths.by_start)) - DEVIATIONS * error
+    error = DEVIATIONS * halves_error(paths.returns, paths.weights)
+    return paths.by_start.starts.mean(worst_returns(paths.by_start)) - error - paths.held_out.shortfall
 
 
 def choose(found: Sequence[Assessment], order: Sequence[int] | None = None) -> int:
