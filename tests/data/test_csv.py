@@ -263,6 +263,13 @@ REPAIRED: dict[str, Any] = {
         {"valve: word 'on' read as 1": 1, "valve: word 'OFF' read as 0": 1},
         (),
     ),
+    "booleans in every row": (
+        HEAD + "1.5,True,2\n1.6,False,2\n1.7,False,2\n",
+        {},
+        PLAIN,
+        {"valve: word 'True' read as 1": 1, "valve: word 'False' read as 0": 2},
+        (),
+    ),
     "repeated time stamps": (
         dated("0", "1", "1", "2"),
         TIMED,
@@ -323,6 +330,17 @@ def test_an_awkward_log_is_read_with_a_statement(
     for note in notes:
         assert re.search(note, str(data.repairs)), data.repairs
         assert re.search(note, caplog.text), caplog.text
+
+
+@pytest.mark.parametrize("case", REPAIRED)
+def test_a_log_is_read_alike_in_blocks_of_a_line(
+    tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, arguments, states, counts, _ = REPAIRED[case]
+    monkeypatch.setattr("nopg.data.io._csv._BLOCK", 1)
+    data = read_csv(write(tmp_path / "plant.csv", content), **ROLES | arguments)
+    assert data.states[:, 0].tolist() == states
+    assert data.repairs.counts == counts
 
 
 @pytest.mark.parametrize("units", ["[m],%,EUR", "m,[%],EUR", "(m), % ,EUR"])

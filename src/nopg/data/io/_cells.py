@@ -124,9 +124,7 @@ def number_column(
         numbers = np.ascontiguousarray(values, dtype=np.float64)
     elif values.dtype.kind in "OUST":
         numbers, others = np.full(len(values), math.nan), []
-        quick = quick_numbers(values, cells)
-        numbers = numbers if quick is None else quick
-        for row, value in enumerate(values.tolist() if quick is None else ()):
+        for row, value in enumerate(values.tolist()):
             try:
                 numbers[row] = cells.number(value)
             except (TypeError, ValueError):
@@ -152,18 +150,6 @@ def number_column(
             numbers = np.where(numbers == sentinel, np.nan, numbers)
             counts[f"missing value {sentinel:g}"] += found
     return numbers, counts
-
-
-def quick_numbers(values: Array, cells: CellFormat) -> npt.NDArray[np.float64] | None:
-    """Return the numbers of text that holds nothing else, else None; ten times faster than cell by cell."""
-    try:
-        text = "\n".join(values)
-        if "_" in text or (cells.decimal != "." and "." in text):
-            return None
-        numbers = np.array(list(map(float, text.replace(cells.decimal, ".").split("\n"))))
-    except (TypeError, ValueError):
-        return None
-    return None if len(numbers) != len(values) or np.isnan(numbers).any() else numbers
 
 
 def flag_column(values: Array, column: str, source: Source) -> npt.NDArray[np.bool_]:

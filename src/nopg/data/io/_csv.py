@@ -12,17 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import StringIO
-from itertools import islice
-from operator import itemgetter
+from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import NamedTuple, TextIO, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
-from nopg.data.io._cells import Array, CellFormat, listed, number_column, quick_numbers
+from nopg.data.io._cells import Array, CellFormat, listed, number_column
 from nopg.data.io._clock import TIME_UNITS
 from nopg.data.io._files import Paths, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, named_in, resolve_columns, split_arguments
@@ -37,8 +36,10 @@ _SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # The header and what follows it is found in the first lines; a wide table needs few of them.
 _SAMPLE_LINES, _SAMPLE = 200, 1 << 22
-# Rows that are converted at once, as text takes much memory.
-_BLOCK = 1 << 14
+# Characters that are read at once.
+_BLOCK = 1 << 22
+# Left to the csv module: quotes, and true and false, which pandas would read as numbers without a count.
+_NOT_QUICK = ('"', "rue", "RUE", "alse", "ALSE")
 _LONGEST_UNIT = 20
 _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DOT = re.compile(r"[+-]?(\d*|\d{1,3}(,\d{3})+)\.\d+([eE][+-]?\d+)?")
@@ -146,16 +147,9 @@ class Header:
     def of(
         cls, file: Path, wanted: Sequence[tuple[str, ...]], separator: str | None, encoding: str | None
     ) -> Header:
-        """Return the header of a file.
+        """Return the header of a file: the row with most of the wanted names, each one of several.
 
-        The names are those of the row with most of the wanted ones, else of the first row of the separator
-        that cuts most rows alike.
-
-        Args:
-            file: A text file.
-            wanted: Columns that the caller has asked for, each by one of several names.
-            separator: The separator, if it is known.
-            encoding: The encoding, if it is known.
+        If it has none of them, it is the first row of the separator that cuts most rows alike.
         """
         if separator is not None and len(separator) != 1:
             raise ArgumentError(f"the separator is {separator!r}; give one character, e.g. ';'")
@@ -189,16 +183,19 @@ class Header:
         after = tuple(row for _, row in best.rows[best.place + 1 :])
         return cls(file, code, best.mark, names, line, after, notes)
 
-    def _lines(self) -> Iterator[str]:
-        with self.file.open(encoding=self.encoding, newline="") as stream:
-            yield from stream
-
     def read(self, roles: Roles, decimal: str | None) -> _Part:
         """Return the needed columns."""
         mark = decimal or self._decimal([self.names.index(name) for name in roles.numbers])
         cells = replace(roles.cells, decimal=mark)
         units, notes = self._units(roles, cells), self.notes
-        parts, lines, trailing = self._columns(roles, cells, skipped=0 if units is None else 1)
+        blocks, trailing = list[tuple[Table, Array]](), False
+        with self.file.open(encoding=self.encoding, newline="") as stream:
+            line = sum(1 for _ in islice(stream, self.line))
+            if units is not None:
+                line += next(_rows(stream, self.separator))[0]
+            for table, lines, ended in self._blocks(stream, line, roles, cells):
+                blocks.append((table, lines))
+                trailing |= ended
         if (self.separator, mark) != (",", "."):
             notes += (f"separator {self.separator!r}, decimal mark {mark!r}",)
         if trailing:
@@ -208,15 +205,14 @@ class Header:
             notes += (f"the line after the names is taken as units: {shown or 'none'}",)
         for note in notes:
             _log.info("%s: %s", self.file, note)
-        if not lines:
+        if not blocks:
             raise DataError(f"{self.file}: there are no rows after the header; write at least two")
-        numbers_of_lines = np.array(lines, dtype=np.int64)
+        numbers_of_lines = np.concatenate([lines for _, lines in blocks])
         source = Source(str(self.file), ((str(self.file), numbers_of_lines),))
         counts = Counter[tuple[str, str]]()
-        table: Table = {}
-        for name, blocks in parts.items():
-            column = np.concatenate(blocks)
-            blocks.clear()
+        table = Table()
+        for name in roles.needed:
+            column = np.concatenate([block.pop(name) for block, _ in blocks])
             if name in roles.numbers:
                 table[name], words = number_column(column, name, source, cells)
                 counts.update({(name, what): count for what, count in words.items()})
@@ -227,28 +223,59 @@ class Header:
         own = roles.units_of(units or {}, () if dated else TIME_UNITS)
         return _Part(self, table, numbers_of_lines, counts, own, notes)
 
-    def _columns(
-        self, roles: Roles, cells: CellFormat, *, skipped: int
-    ) -> tuple[dict[str, list[Array]], list[int], bool]:
-        """Return blocks of the needed columns, the lines of the rows, and whether separators end them."""
-        parts = {name: list[Array]() for name in roles.needed}
-        cut, count = itemgetter(*map(self.names.index, parts)), len(self.names)
-        lines, trailing = list[int](), False
-        every = _rows(self._lines(), self.separator, self.file)
-        rows = islice(((line, row) for line, row in every if line > self.line), skipped, None)
-        while True:
-            block = list[tuple[str, ...]]()
-            for line, row in islice(rows, _BLOCK):
-                if len(row) != count:
-                    trailing |= self._check(row, line)
-                lines.append(line)
-                block.append(cut(row))
-            if not block:
-                return parts, lines, trailing
-            for (name, found), texts in zip(parts.items(), zip(*block, strict=True), strict=True):
-                column = np.array(texts, dtype=object)
-                numbers = quick_numbers(column, cells) if name in roles.numbers else None
-                found.append(column if numbers is None else numbers)
+    def _blocks(
+        self, stream: TextIO, line: int, roles: Roles, cells: CellFormat
+    ) -> Iterator[tuple[Table, Array, bool]]:
+        """Yield the needed columns of some rows, the lines of these, and whether a separator ends any."""
+        places = {name: self.names.index(name) for name in roles.needed}
+        while block := stream.readlines(_BLOCK):
+            quick = self._quick(block, places, roles, cells)
+            if quick is not None:
+                yield quick, np.arange(line + 1, line + len(block) + 1), False
+                line += len(block)
+                continue
+            rows, lines, trailing, end = list[Sequence[str]](), list[int](), False, 0
+            for end, row in _rows(chain(block, stream), self.separator, self.file):
+                trailing |= self._check(row, line + end)
+                rows.append(row)
+                lines.append(line + end)
+                if end >= len(block):  # a row may go on in the lines that follow
+                    break
+            table = {name: np.array([row[k] for row in rows], dtype=object) for name, k in places.items()}
+            for name in roles.numbers:
+                with suppress(ValueError):
+                    table[name] = np.array([cells.number(text) for text in table[name]])
+            if rows:
+                yield table, np.array(lines), trailing
+            line += end
+
+    def _quick(
+        self, block: Sequence[str], places: Mapping[str, int], roles: Roles, cells: CellFormat
+    ) -> Table | None:
+        """Return the needed columns of lines without quotes, if the cells of numbers hold nothing else."""
+        import pandas as pd
+
+        text = "".join(block)
+        if any(one in text for one in _NOT_QUICK) or {line.count(self.separator) for line in block} != {
+            len(self.names) - 1
+        }:
+            return None
+        kinds = dict.fromkeys(places.values(), object) | {places[name]: np.float64 for name in roles.numbers}
+        try:
+            frame = pd.read_csv(
+                StringIO(text),
+                sep=self.separator,
+                decimal=cells.decimal,
+                header=None,
+                usecols=list(kinds),
+                dtype=kinds,
+                na_filter=False,
+                skip_blank_lines=False,
+                float_precision=None if pd.__version__ >= "3.1" else "round_trip",
+            )
+        except ValueError:
+            return None
+        return {name: frame[place].to_numpy() for name, place in places.items()}
 
     def _check(self, row: Sequence[str], line: int) -> bool:
         """Refuse a row with another number of fields; say whether a separator ends it."""
@@ -307,29 +334,37 @@ class _Part:
 
 def _find_encoding(file: Path, encoding: str | None) -> tuple[str, tuple[str, ...]]:
     """Return the encoding of a file: that of its mark, else UTF-8, else cp1252 with a note."""
-    raw, fault = file.read_bytes(), ""
-    marked = [name for mark, name in _MARKS if raw.startswith(mark)]
+    fault = ""
+    with file.open("rb") as stream:
+        start = stream.read(4)
+    marked = [name for mark, name in _MARKS if start.startswith(mark)]
     codes = [encoding] if encoding else marked or ["utf-8", "cp1252"]
     for code in codes:
         try:
-            text = raw.decode(code)
+            found = _fault(file, code)
         except LookupError:
             raise ArgumentError(f"the encoding is {code!r}; give a known one, e.g. cp1252") from None
-        except UnicodeDecodeError as error:
-            line = raw[: error.start].count(b"\n") + 1
-            fault = fault or f"byte 0x{raw[error.start]:02x} in line {line}"
-            continue
-        if "\0" in text:
-            raise DataError(
-                f"{file} holds a NUL byte in line {text[: text.index(chr(0))].count(chr(10)) + 1}: it is no "
-                "text, or was cut off while it was written, or is UTF-16 without a mark (then name the "
-                "encoding utf-16-le)"
-            )
-        why = f", as it is not UTF-8 ({fault})" if fault else ""
-        told = encoding is None and code not in ("utf-8", "utf-8-sig")
-        return code, (f"encoding {code}{why}",) if told else ()
+        if not found:
+            why = f", as it is not UTF-8 ({fault})" if fault else ""
+            told = encoding is None and code not in ("utf-8", "utf-8-sig")
+            return code, (f"encoding {code}{why}",) if told else ()
+        fault = fault or found
     tried = " nor in ".join(codes)
     raise DataError(f"{file} is not text in {tried} ({fault}); name its encoding, or save it again as UTF-8")
+
+
+def _fault(file: Path, code: str) -> str:
+    """Return the first byte that is none of an encoding in words, "" if there is none."""
+    line = 0
+    try:
+        with file.open(encoding=code, newline="\n") as stream:
+            for line, text in enumerate(stream, 1):
+                if "\0" in text:
+                    return f"NUL byte in line {line}: cut off while it was written, or utf-16-le unmarked"
+    except UnicodeDecodeError as error:
+        line += error.object[: error.start].count(b"\n") + 1
+        return f"byte 0x{error.object[error.start]:02x} in line {line}"
+    return ""
 
 
 def _rows(lines: Iterable[str], separator: str, file: Path | None = None) -> Iterator[tuple[int, list[str]]]:
@@ -419,12 +454,11 @@ def _check_names(headers: Sequence[Header], roles: Roles) -> None:
 
 def _common_units(parts: Sequence[_Part]) -> dict[str, str]:
     """Return the units of all files; a column has the same in each."""
-    units: dict[str, str] = {}
-    origin: dict[str, Path] = {}
+    units: dict[str, tuple[str, Path]] = {}
     for part in parts:
         for name, unit in part.units.items():
-            if units.setdefault(name, unit) != unit:
-                where = f"{part.header.file} has {name!r} in {unit!r}, {origin[name]} in {units[name]!r}"
+            known, file = units.setdefault(name, (unit, part.header.file))
+            if known != unit:
+                where = f"{part.header.file} has {name!r} in {unit!r}, {file} in {known!r}"
                 raise DataError(f"{where}; convert it first")
-            origin.setdefault(name, part.header.file)
-    return units
+    return {name: unit for name, (unit, _) in units.items()}
