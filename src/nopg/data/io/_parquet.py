@@ -130,14 +130,13 @@ def _load(
         subset = [fragments[file].subset(row_group_ids=groups) for file, groups in chosen.groups]
         selection = ds.FileSystemDataset(subset, dataset.schema, dataset.format, dataset.filesystem)
         names = roles.needed if more is None else tuple(dict.fromkeys((*roles.needed, more)))
-        # Read-ahead and pools would hold the file in memory beside the numbers.
+        # Read-ahead would hold the file in memory beside the numbers.
         table = selection.to_table(
             columns=list(names),
             batch_readahead=1,
             fragment_readahead=1,
             use_threads=False,
             fragment_scan_options=ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
-            memory_pool=pa.system_memory_pool(),
         )
         if len(table) != chosen.declared:
             raise DataError(f"{source} declares {chosen.declared} rows, holds {len(table)}; write it again")
@@ -145,6 +144,7 @@ def _load(
         for name in names:
             read[name] = plain_column(table.column(name).slice(chosen.skipped, chosen.rows), name, source)
             table = table.drop_columns([name])
+        pa.default_memory_pool().release_unused()
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{source} cannot be read as Parquet ({error}); write it again") from error
     return _Loaded(read, roles, settings, chosen, Source(source), None if part is None else chosen.first)

@@ -311,4 +311,6 @@ def plain_column(column: Any, name: str, source: str) -> Array:
         column = column.cast(pa.int8()).cast(pa.float64())
     elif not (pa.types.is_primitive(kind) or pa.types.is_boolean(kind)):
         column = column.cast(pa.string())
-    return np.asarray(column.to_numpy())
+    # Arrow would put them together in memory that it keeps.
+    chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    return np.concatenate(chunks) if chunks else np.asarray(column.to_numpy())

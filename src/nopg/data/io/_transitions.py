@@ -118,10 +118,10 @@ def start_rows(rows: IntArray, continues: BoolArray, linked: BoolArray, most_los
     """
     beginnings = np.flatnonzero(np.insert(~continues, 0, True))
     episode = np.searchsorted(beginnings, rows, side="right") - 1
-    _, first = np.unique(episode, return_index=True)
+    first = np.flatnonzero(np.diff(episode, prepend=-1))
     near = rows[first] - beginnings[episode[first]] <= most_lost
-    segments = np.insert(np.cumsum(~linked), 0, 0)[rows]
-    if bool(near.all()) and len(first) == len(np.unique(segments)):
+    segments = np.searchsorted(np.flatnonzero(~linked), rows)
+    if bool(near.all()) and len(first) == 1 + np.count_nonzero(np.diff(segments)):
         return None
     return first[near] if bool(near.any()) else None
 
@@ -234,7 +234,7 @@ def _episodes(log: Recording, found: Shifted, *, in_sequence: bool) -> IntArray 
     if in_sequence or "times" in log.rows:
         # A segment never spans two episodes, so equal counts mean that none was split.
         whole = given is not None and len(np.unique(given)) == len(np.unique(found.segments))
-        return given if whole else log.new_episodes_from + found.segments
+        return given if whole else np.add(found.segments, log.new_episodes_from, out=found.segments)
     if given is not None:
         return given
     numbers = flagged_episodes(log.rows["states"], log.rows["next_states"], log.ends, log.same_run)
