@@ -118,10 +118,10 @@ def start_rows(rows: IntArray, continues: BoolArray, linked: BoolArray, most_los
     """
     beginnings = np.flatnonzero(np.insert(~continues, 0, True))
     episode = np.searchsorted(beginnings, rows, side="right") - 1
-    first = np.flatnonzero(np.diff(episode, prepend=-1))
+    first = np.flatnonzero(np.append(True, episode[1:] != episode[:-1]))
     near = rows[first] - beginnings[episode[first]] <= most_lost
     segments = np.searchsorted(np.flatnonzero(~linked), rows)
-    if bool(near.all()) and len(first) == 1 + np.count_nonzero(np.diff(segments)):
+    if bool(near.all()) and len(first) == 1 + np.count_nonzero(segments[1:] != segments[:-1]):
         return None
     return first[near] if bool(near.any()) else None
 
