@@ -37,7 +37,7 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (code
 # The header and what follows it is found in the first lines; a wide table needs few of them.
 _SAMPLE_LINES, _SAMPLE = 200, 1 << 22
 # Characters that are read at once.
-_BLOCK = 1 << 22
+_BLOCK = 1 << 18
 # Left to the csv module: quotes, and true and false, which pandas would read as numbers without a count.
 _NOT_QUICK = ('"', "rue", "RUE", "alse", "ALSE")
 _LONGEST_UNIT = 20
