@@ -28,7 +28,7 @@ from nopg.report._figures import (
 )
 from nopg.report._style import csv_table
 from nopg.training import GainCurve, GainTable
-from report.tank import tank_log
+from report.reported_log import tank_log
 
 
 def flat_loop(steps: int, columns: int, *, unknown_from: int | None = None) -> ClosedLoop:

@@ -26,7 +26,7 @@ from nopg.report._report import where
 from nopg.report._wording import number, sentence
 from nopg.training import TrainingResult
 from report.page_tags import Tags
-from report.tank import tank_log
+from report.reported_log import tank_log
 
 UNIT = 'm" onload="x'
 NAMES = {
