@@ -138,7 +138,7 @@ def test_an_experiment_that_excites_the_action_ranks_above_one_that_does_not(adv
     assert shares == [0.2, 0.0]
     excited, unexcited = (one for one in advice.experiments if one.base == "the policy")
     assert advice.today.verdict == unexcited.verdict == "weak"
-    assert "always followed" in advice.today.reasons[0]
+    assert "its effect on velocity cannot be identified" in advice.today.reasons[0]
     assert excited.verdict == "ok"
 
 

@@ -85,18 +85,20 @@ def test_bounds_that_are_narrowed_after_training_are_not_saved(tmp_path: Path) -
     assert not (tmp_path / "narrow").exists()
 
 
-@pytest.mark.parametrize("logged", [True, False])
-def test_a_bundle_whose_bounds_exclude_logged_actions_is_not_loaded(tmp_path: Path, logged: bool) -> None:
+def test_a_file_whose_bounds_exclude_logged_actions_or_lacks_them_is_not_loaded(tmp_path: Path) -> None:
     def narrow(documents: dict[str, Any]) -> None:
         documents["controller"]["schema"]["bounds"] = {"valve": [-1.0, 0.5]}
-        if not logged:
-            del documents["controller"]["logged"]
+
+    def forget(documents: dict[str, Any]) -> None:
+        documents["controller"]["logged"] = {}
 
     saved = trained(tank({})).save(tmp_path / "saved")
-    path = forge(saved, tmp_path / "narrow", documents=narrow)
-    for read in (load, nopg.load):
-        with pytest.raises(BundleError, match=r"\[-1, 0.5\], but logged actions lie between .* 0.5 outside"):
-            read(path)
+    beyond = r"\[-1, 0.5\], but logged actions lie between .* 0.5 outside"
+    for change, what in ((narrow, beyond), (forget, "valve")):
+        path = forge(saved, tmp_path / change.__name__, documents=change)
+        for read in (load, nopg.load):
+            with pytest.raises(BundleError, match=what):
+                read(path)
 
 
 def test_too_few_rows_and_a_constant_action_are_refused_by_name_before_training() -> None:

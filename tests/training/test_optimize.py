@@ -268,16 +268,6 @@ def test_a_regulator_that_may_do_better_is_named() -> None:
         )
 
 
-def test_an_ascent_that_cannot_add_anything_is_not_made() -> None:
-    rng = generator(0, "log")
-    s = 2 * torch.rand(200, 1, generator=rng, dtype=torch.float64) - 1
-    a = 2 * torch.rand(200, 1, generator=rng, dtype=torch.float64) - 1
-    log = Transitions.from_arrays(
-        s, a, 1 - 1e-3 * s.square()[:, 0], 0.5 * s + 0.1 * a, initial_states=[[0.01]]
-    )
-    assert len(nopg.optimize(log, 0.9, config=nopg.TrainingConfig(progress=False)).history) == 1
-
-
 def test_the_variance_has_decayed_at_the_end_of_the_training(grid: Transitions) -> None:
     policy = GaussianMLPPolicy.from_data(
         grid.features, grid.actions, rng=generator(0, "policy"), decay=VarianceDecay(final=0.25)

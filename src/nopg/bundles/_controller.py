@@ -62,7 +62,8 @@ def read_controller(bundle: Bundle) -> SavedController:
     for name, value in parameters.items():
         if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
             raise bundle.refuse(CONTROLLER, f"holds numbers that are not finite in policy.{name}")
-    _check_bounds(columns, _values(fields, "logged", Fields.interval), fields.place)
+    logged = fields.object("logged")
+    _check_bounds(columns, {name: logged.interval(name) for name in columns.actions}, fields.place)
     _check_levels(columns, policy, parameters, fields.place)
     support = read_support(fields.object("support"), arrays, columns, bundle, CONTROLLER)
     place = f"{bundle.path}: {CONTROLLER}"
