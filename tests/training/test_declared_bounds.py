@@ -90,11 +90,11 @@ def test_a_file_whose_bounds_exclude_logged_actions_or_lacks_them_is_not_loaded(
         documents["controller"]["schema"]["bounds"] = {"valve": [-1.0, 0.5]}
 
     def forget(documents: dict[str, Any]) -> None:
-        documents["controller"]["logged"] = {}
+        del documents["controller"]["logged"]
 
     saved = trained(tank({})).save(tmp_path / "saved")
     beyond = r"\[-1, 0.5\], but logged actions lie between .* 0.5 outside"
-    for change, what in ((narrow, beyond), (forget, "valve")):
+    for change, what in ((narrow, beyond), (forget, "logged")):
         path = forge(saved, tmp_path / change.__name__, documents=change)
         for read in (load, nopg.load):
             with pytest.raises(BundleError, match=what):

@@ -63,7 +63,7 @@ def read_controller(bundle: Bundle) -> SavedController:
         if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
             raise bundle.refuse(CONTROLLER, f"holds numbers that are not finite in policy.{name}")
     logged = fields.object("logged")
-    _check_bounds(columns, {name: logged.interval(name) for name in columns.actions}, fields.place)
+    _check_bounds(columns, {name: logged.interval(name) for name in logged.names}, fields.place)
     _check_levels(columns, policy, parameters, fields.place)
     support = read_support(fields.object("support"), arrays, columns, bundle, CONTROLLER)
     place = f"{bundle.path}: {CONTROLLER}"
