@@ -84,6 +84,14 @@ class StartSet:
             drawn=True,
         )
 
+    def places(self, states: torch.Tensor) -> torch.Tensor:
+        """Return which of the starts raw states (m, d_s) are, −1 where they are none, shape (m,)."""
+        both = torch.cat([self.states, states]).numpy()
+        number = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        place = np.full(len(both), -1)
+        place[number[: len(self)]] = np.arange(len(self))
+        return torch.as_tensor(place[number[len(self) :]])
+
     def only(self, kept: torch.Tensor) -> StartSet:
         """Return some of the starts, by flags (k,); their shares keep their proportions."""
         weights = self.weights[kept]

@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.data._episodes import episode_rows
+from nopg.data._episodes import contiguous_runs, episode_rows
 from nopg.data._held_out import duplicate_groups, spread_rows
 from nopg.data._start_set import StartSet
 from nopg.policies import Deterministic
@@ -105,15 +105,10 @@ def returns_from(
     """
     if data.episodes is None or len(rows) == 0:
         return torch.full((len(rows),), math.nan, dtype=torch.float64)
-    rewards, first = data.rewards.numpy(), ~data.continues.numpy()
-    first[0] = True
-    begins = np.flatnonzero(first)
-    ends = np.append(begins[1:], len(rewards))
-    sums = np.empty(len(rewards))
-    for begin, end in zip(begins, ends, strict=True):
-        sums[begin:end] = lfilter([1.0], [1.0, -discount], rewards[begin:end][::-1])[::-1]
-    at = rows.numpy()
-    end = ends[np.searchsorted(begins, at, side="right") - 1]
+    rewards, at, runs = data.rewards.numpy(), rows.numpy(), contiguous_runs(data)
+    sums = np.concatenate([lfilter([1.0], [1.0, -discount], rewards[run][::-1])[::-1] for run in runs])
+    ends = np.array([run.stop for run in runs])
+    end = ends[np.searchsorted(ends, at, side="right")]
     unseen = np.where(data.terminated.numpy()[end - 1], 0.0, discount ** (end - at))
     found = sums[at]
     if continued:
@@ -135,15 +130,15 @@ def measured_returns(data: Transitions, discount: float, starts: StartSet) -> to
         return None
     found = returns_from(data, discount, rows)
     kept = found.isfinite()
-    every = torch.cat([starts.states, data.states[rows[kept]]]).numpy()
-    _, place = np.unique(every, axis=0, return_inverse=True)
-    own, others = np.split(place.ravel(), [len(starts)])
-    weights = np.ones(len(others)) if data.weights is None else data.weights[rows[kept]].numpy()
-    number = np.bincount(others, weights, minlength=len(every))[own]
-    total = np.bincount(others, weights * found[kept].numpy(), minlength=len(every))[own]
-    if not number.any():
+    place = starts.places(data.states[rows])
+    kept &= place >= 0
+    if not bool(kept.any()):
         return None
-    return torch.as_tensor(np.where(number > 0, total / np.where(number > 0, number, 1.0), math.nan))
+    weights = torch.ones(len(rows), dtype=torch.float64) if data.weights is None else data.weights[rows]
+    number, total = (
+        torch.bincount(place[kept], each[kept], minlength=len(starts)) for each in (weights, weights * found)
+    )
+    return total / number  # 0/0 where nothing was measured
 
 
 def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:

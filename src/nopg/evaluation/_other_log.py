@@ -309,10 +309,9 @@ def _realised(result: Trained, data: Transitions) -> Realised:
     if found:
         paths = found.paths.returns[0].view(found.paths.repeats, -1)
         chance = float(paths.var(dim=0).mean().sqrt()) if len(paths) > 1 else 0.0
-        rows = {tuple(state): k for k, state in enumerate(found.paths.by_start.starts.states.tolist())}
-        own = [rows.get(tuple(start), -1) for start in starts.tolist()]
-        kept = torch.tensor(own) >= 0  # the model may have been asked about some of many starts
-        apart = returns[kept] - found.paths.by_start.returns[torch.tensor(own)[kept]]
+        own = found.paths.by_start.starts.places(starts)
+        kept = own >= 0  # the model may have been asked about some of many starts
+        apart = returns[kept] - found.paths.by_start.returns[own[kept]]
     spread = max(chance, float(apart.std()) if len(apart) >= _FEWEST_EPISODES else 0.0)
     mean, half = float(returns.mean()), DEVIATIONS * spread / len(apart) ** 0.5
     known = found is not None or count >= _FEWEST_EPISODES
