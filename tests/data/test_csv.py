@@ -1,5 +1,6 @@
 """CSV files as plants write them: read with a stated, counted repair, or refused by an error that helps."""
 
+import csv
 import logging
 import os
 import re
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from nopg.data import Transitions
 from nopg.data.io import from_dataframe, read_csv
@@ -305,6 +307,13 @@ REPAIRED: dict[str, Any] = {
         {},
         ("offsets \\+01:00, \\+02:00 are read in UTC",),
     ),
+    "days without a time of the day": (
+        dated("2024-03-29", "2024-03-30", "2024-03-31"),
+        TIMED,
+        [0.0, 1.0],
+        {},
+        (),
+    ),
     "a given time format": (
         dated("20240331", "20240401", "20240402"),
         TIMED | {"time_format": "%Y%m%d"},
@@ -341,6 +350,21 @@ def test_a_log_is_read_alike_in_blocks_of_a_line(
     data = read_csv(write(tmp_path / "plant.csv", content), **ROLES | arguments)
     assert data.states[:, 0].tolist() == states
     assert data.repairs.counts == counts
+
+
+def test_a_file_with_quotes_is_the_same_log_as_one_without(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(12_000, 3)), columns=["level", "valve", "cost"])
+    table["remark"] = "no, none"
+    plain = read_csv(write(tmp_path / "plain.csv", table.drop(columns="remark").to_csv(index=False)), **ROLES)
+    for broken in ((), (2, 7_000, 11_999)):  # rows of two lines, and a word among the numbers
+        table.loc[list(broken), "remark"] = "first\nsecond"
+        text = table.to_csv(index=False, quoting=csv.QUOTE_ALL)
+        data = read_csv(write(tmp_path / "quoted.csv", text), **ROLES)
+        assert torch.equal(data.states, plain.states)
+        assert torch.equal(data.actions, plain.actions)
+    with pytest.raises(DataError, match="column 'level' holds 'open' at line 12005"):
+        read_csv(write(tmp_path / "faulty.csv", text + '"open","1","2",""\n'), **ROLES)
 
 
 @pytest.mark.parametrize("units", ["[m],%,EUR", "m,[%],EUR", "(m), % ,EUR"])

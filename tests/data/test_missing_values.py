@@ -13,7 +13,7 @@ from nopg.data._checks import Source
 from nopg.data._repairs import LEFT_OUT
 from nopg.data.io import from_dataframe
 from nopg.data.io._clock import Recording
-from nopg.data.io._missing import Rules, repair_missing
+from nopg.data.io._missing import repair_missing, rules_of
 from nopg.errors import ArgumentError, DataError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
@@ -131,7 +131,7 @@ def test_a_repair_invents_no_value_and_is_counted(
     none = np.zeros(n, dtype=bool)
     rows = {"states": before[:, None].copy(), "actions": np.zeros((n, 1)), "rewards": np.zeros(n)}
     log = Recording(Source("log"), (("x",), ("u",)), rows | {"terminated": none, "truncated": none})
-    rules = Rules.of({"x": f"{kind} {most}"}, log)
+    rules = rules_of({"x": f"{kind} {most}"}, log)
     found, arrives, *_ = repair_missing(log, rules, runs, gap_factor=5.0, periods=(None,))
     after = found.rows["states"][:, 0]
 

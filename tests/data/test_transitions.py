@@ -1,7 +1,7 @@
 """Transitions on entry: what is refused with which message, what is kept and how it is shown."""
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_what_is_not_finite_is_named_by_column_and_row(
     with pytest.raises(DataError) as caught:
         Transitions.from_arrays(**changed, state_names=["angle", "speed"], action_names=["torque"])
     assert f"{label} has 1 missing or infinite value (row 2)" in str(caught.value)
-    assert "invalid='drop'" in str(caught.value)
+    assert "leave these rows out" in str(caught.value)
 
 
 def test_a_long_list_of_faulty_rows_is_shortened() -> None:
@@ -61,26 +61,6 @@ def test_a_long_list_of_faulty_rows_is_shortened() -> None:
     changed["rewards"][1:8] = math.nan
     with pytest.raises(DataError, match=r"7 missing or infinite values \(rows 1, 2, 3, 4, 5, …\)"):
         Transitions.from_arrays(**changed)
-
-
-def test_faulty_rows_are_dropped_on_request_and_the_others_stay_as_they_were() -> None:
-    changed = with_entry("next_states", (1, 1), math.nan)
-    changed["actions"][3, 0] = math.inf
-    whole = dataset(episodes=[0, 0, 1, 1], terminated=[0, 1, 0, 0], truncated=[0, 0, 1, 0])
-
-    data = Transitions.from_arrays(
-        **changed, episodes=[0, 0, 1, 1], terminated=[0, 1, 0, 0], truncated=[0, 0, 1, 0], invalid="drop"
-    )
-
-    kept = whole.take(torch.tensor([0, 2]))
-    assert len(data) == 2
-    for name in ("states", "actions", "rewards", "next_states", "terminated", "truncated", "episodes"):
-        assert torch.equal(getattr(data, name), getattr(kept, name)), name
-
-
-def test_an_unknown_way_to_treat_faulty_rows_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="invalid is 'ignore'; give one of raise, drop"):
-        dataset(invalid=cast(Any, "ignore"))
 
 
 def test_masked_values_in_a_list_of_rows_count_as_missing() -> None:

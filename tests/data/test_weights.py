@@ -68,12 +68,9 @@ def test_a_row_that_stands_for_nothing_is_refused(weight: float) -> None:
 
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf])
-def test_a_weight_that_is_no_number_is_refused_or_dropped_with_its_row(weight: float) -> None:
+def test_a_weight_that_is_no_number_is_refused(weight: float) -> None:
     with pytest.raises(DataError, match=r"the weight has 1 .* \(row 1\)"):
         rows(weights=[1.0, weight, 3.0])
-    left = rows(weights=[1.0, weight, 3.0], invalid="drop")
-    assert left.weights is not None
-    assert left.weights.tolist() == [1.0, 3.0]
 
 
 # Through files and tables.

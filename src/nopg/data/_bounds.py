@@ -10,8 +10,8 @@ from nopg.data._schema import Schema
 from nopg.data._transitions import Transitions
 from nopg.errors import DataError
 
-# Shares of the width of the bounds: rounding of a logged action, and noise of a sensor, beyond which the
-# bounds that rollouts keep are not those of the plant.
+# Largest excess over a bound, as a share of its width, that counts as the rounding of a logged action or the
+# noise of a sensor; beyond it, the bounds that rollouts keep are not those of the plant.
 _ROUNDING, _SENSOR_NOISE = 1e-6, 0.05
 
 
@@ -26,23 +26,26 @@ def check_bounds(data: Transitions, schema: Schema | None = None) -> None:
         schema: With other bounds than those of the log.
     """
     schema = schema or data.schema
-    for names, values, tolerance, hint in (
-        (
-            schema.actions,
-            data.actions,
-            _ROUNDING,
-            "correct the bounds, or store the action as it was applied, after clipping",
-        ),
-        (
-            schema.states,
-            data.states,
-            _SENSOR_NOISE,
-            "correct the bounds, or drop the rows if the sensor erred",
-        ),
-    ):
-        for name, column in zip(names, values.T, strict=True):
-            if name in schema.bounds and name not in schema.angles:
-                _check(name, column, schema.bounds[name], tolerance=tolerance, hint=hint)
+    columns = dict(zip(schema.states, data.states.T, strict=True))
+    columns |= dict(zip(schema.actions, data.actions.T, strict=True))
+    for name, (low, high) in schema.bounds.items():
+        if name in schema.angles:
+            continue
+        column, is_action = columns[name], name in schema.actions
+        width = high - low if math.isfinite(high - low) else float(column.max() - column.min())
+        beyond = torch.maximum(low - column, column - high)
+        if outside := int((beyond > (_ROUNDING if is_action else _SENSOR_NOISE) * width).sum()):
+            row = int(beyond.argmax())
+            raise DataError(
+                f"the declared bounds of {name!r} are [{low:g}, {high:g}], but {outside} of {len(column)} "
+                f"logged rows lie outside, by up to {float(beyond[row]):.4g} (row {row} has "
+                f"{float(column[row]):.6g}); correct the bounds, or "
+                + (
+                    "store the action as it was applied, after clipping"
+                    if is_action
+                    else "drop the rows if the sensor erred"
+                )
+            )
 
 
 def check_trainable(data: Transitions) -> None:
@@ -69,20 +72,3 @@ def action_ranges(data: Transitions) -> dict[str, list[float]]:
     """Return the lowest and the highest logged value of each action, by name."""
     ends = torch.stack([data.actions.amin(dim=0), data.actions.amax(dim=0)], dim=1)
     return dict(zip(data.schema.actions, ends.tolist(), strict=True))
-
-
-def _check(
-    name: str, column: torch.Tensor, bounds: tuple[float, float], *, tolerance: float, hint: str
-) -> None:
-    low, high = bounds
-    width = high - low if math.isfinite(high - low) else float(column.max() - column.min())
-    beyond = torch.maximum(low - column, column - high)
-    outside = beyond > tolerance * width
-    if bool(outside.any()):
-        row = int(beyond.argmax())
-        count = int(outside.sum())
-        raise DataError(
-            f"the declared bounds of {name!r} are [{low:g}, {high:g}], but {count} of {len(column)} logged "
-            f"rows lie outside, by up to {float(beyond[row]):.4g} (row {row} has {float(column[row]):.6g}); "
-            + hint
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import torch
 
 from nopg._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from nopg.data._schema import Schema
-from nopg.errors import ArgumentError, DataError
+from nopg.errors import DataError
 
 # Squares of products of two such numbers are finite, and do not vanish.
 _LARGEST, _SMALLEST = 1e75, 1e-75
@@ -22,7 +22,6 @@ _LEVEL_ROUNDING = 1e-6
 _IN_SEQUENCE = 0.9
 _TOLERANCE = 1e-9
 
-Invalid = Literal["raise", "drop"]
 _ROWS_SHOWN = 5
 
 
@@ -116,16 +115,6 @@ def as_flags(name: str, array: ArrayLike | None, rows: int) -> torch.Tensor:
     return values.bool()
 
 
-def as_begins(begins: ArrayLike, rows: int, *, declared: bool) -> torch.Tensor:
-    """Return the flags (n,) of rows that start the task; refuse none, and declared starts beside them."""
-    if declared:
-        raise ArgumentError("begins and initial_states are given; give one of them")
-    flags = as_flags("begins", begins, rows)
-    if not bool(flags.any()):
-        raise DataError("begins marks no row; mark those in which the task starts, or leave it out")
-    return flags
-
-
 def as_episodes(episodes: ArrayLike) -> torch.Tensor:
     """Return whole numbers (n,)."""
     numbers = as_vector("episodes", episodes)
@@ -169,41 +158,39 @@ def check_rows(arrays: Mapping[str, Any], source: Source = _ARRAYS) -> None:
 def finite_rows(
     arrays: Mapping[str, npt.NDArray[Any]],
     names: tuple[tuple[str, ...], tuple[str, ...]],
-    invalid: Invalid | Collection[str],
+    droppable: Collection[str] = (),
     *,
     kept: npt.NDArray[np.bool_] | None = None,
     order: npt.NDArray[np.int64] | None = None,
     source: Source = _ARRAYS,
     reward: str = "reward",
-    advice: str = "leave them out with invalid='drop'",
+    advice: str = "leave these rows out",
 ) -> npt.NDArray[np.bool_]:
     """Return which of the m kept rows hold finite numbers only; refuse the others unless they may be dropped.
 
-    The arrays, by role, hold all n rows or the kept ones. `invalid` may be the names of the columns whose
-    values may be dropped, with `reward` for the rewards and "" for the weights. `kept` (n,) is all rows if
+    The arrays, by role, hold all n rows or the kept ones. `droppable` are the columns whose missing values
+    leave their row out, with `reward` for the rewards and "" for the weights. `kept` (n,) is all rows if
     absent; `order` (n,) is the row of the log that each row was, if rows were moved. An error begins with
     `source` and ends with advice.
     """
-    if isinstance(invalid, str) and invalid not in get_args(Invalid):
-        raise ArgumentError(f"invalid is {invalid!r}; give one of {', '.join(get_args(Invalid))}")
     rows = np.arange(len(arrays["states"])) if order is None else order
     rows = rows if kept is None else rows[kept]
     usable, refused, findings = np.full(len(rows), True), [], []
     for role, name, column in columns_of(arrays, names):
         finite = np.isfinite(column)
         finite = finite if kept is None or len(finite) == len(rows) else finite[kept]
-        if not bool(finite.all()):
-            usable &= finite
-            wrong = np.sort(rows[~finite])
-            plural = "s" if len(wrong) > 1 else ""
-            shown = f"{_LABELS[role].format(name)} has {len(wrong)} missing or infinite value{plural}"
-            findings.append(f"{shown} ({source.rows(wrong)})")
-            rule = {"rewards": reward, "weights": ""}.get(role, name)
-            may_drop = invalid == "drop" if isinstance(invalid, str) else rule in invalid
-            refused += [] if may_drop else findings[-1:]
+        if finite.all():
+            continue
+        usable &= finite
+        wrong = np.sort(rows[~finite])
+        plural = "s" if len(wrong) > 1 else ""
+        shown = f"{_LABELS[role].format(name)} has {len(wrong)} missing or infinite value{plural}"
+        findings.append(f"{shown} ({source.rows(wrong)})")
+        if {"rewards": reward, "weights": ""}.get(role, name) not in droppable:
+            refused.append(findings[-1])
     if refused:
         raise DataError(f"{source.prefix}{'; '.join(refused)}; repair them, or {advice}")
-    if not bool(usable.any()):
+    if not usable.any():
         raise DataError(f"{source.prefix}every row is faulty, nothing is left; {'; '.join(findings)}")
     return usable
 

@@ -134,31 +134,21 @@ def derived_states(
         actions: Their actions, shape (n, d_a).
         follows: Whether a row follows the one before it, shape (n,).
     """
-    rows, place = np.arange(len(measured)), rows_before(follows)
-    states, width = derived.first(measured), measured.shape[1]
-    own = [k for k, depth in enumerate(derived.depths) if depth == 0]
-    after = rows[follows]
+    states, first, width = derived.first(measured), derived.first(measured), measured.shape[1]
+    after = np.flatnonzero(follows)
     for _ in range(derived.depth):  # a lag of a lag is right after two rounds
         states[after] = derived.following(states[after - 1], actions[after - 1], measured[after])
-    for k in own:
+    for k, depth in enumerate(derived.depths):
+        if depth > 0:
+            continue
         column, memory = width + k, derived.by_state[k, width + k]
-        states[:, column] = derived.first(measured)[:, column]
-        added = np.zeros(len(rows))
-        states[after, column] = 0.0
-        without = states.copy()
-        without[:, column] = 0.0
-        added[after] = derived.following(without[after - 1], actions[after - 1], measured[after])[:, column]
-        states[:, column] = _accumulated(states[:, column], added, memory, place)
-    return states, place
-
-
-def _accumulated(first: FloatArray, added: FloatArray, memory: float, place: IntArray) -> FloatArray:
-    """Return d with d = first at the beginning of a run, and later memory · (d before) + added."""
-    found = first.tolist()
-    for row, (extra, step) in enumerate(zip(added.tolist(), place.tolist(), strict=True)):
-        if step > 0:
+        states[:, column] = 0.0
+        added = derived.following(states[after - 1], actions[after - 1], measured[after])[:, column]
+        found = first[:, column].tolist()
+        for row, extra in zip(after.tolist(), added.tolist(), strict=True):
             found[row] = memory * found[row - 1] + extra
-    return np.array(found)
+        states[:, column] = found
+    return states, rows_before(follows)
 
 
 def actions_before(formula: str, schema: Schema) -> dict[str, int]:
@@ -199,14 +189,14 @@ class RewardFormula:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_expression", Expression(self.text, "the reward"))
         states, actions = self.schema.states, self.schema.actions
-        known = {*states, *actions, *(f"{f}({name})" for name in states for f in ("next", "diff"))}
+        known = {*states, *actions, *(f"diff({name})" for name in (*states, *actions))}
         if lacking := actions_before(self.text, self.schema):
             raise DataError(
                 f"the reward {self.text!r} needs the actions before; add them to the states with "
                 f"derive(lags={lacking})"
             )
         for name in self._expression.names:
-            if name not in known | {f"diff({action})" for action in actions}:
+            if name not in known | {f"next({state})" for state in states}:
                 raise DataError(
                     f"{name!r} in the reward {self.text!r} is neither a state nor an action; the states are "
                     f"{list(states)}, the actions {list(actions)}. Make it a state, or compute the reward as "

@@ -66,20 +66,14 @@ def start_note(data: Transitions) -> str:
         'the task starts in 1 declared state; goal is held within an episode'
     """
     moves = [f"{name} {_MOVES[kind]}" for name, kind in data.schema.exogenous.items()]
-    return "; ".join((_where(data), *moves))
-
-
-def _where(data: Transitions) -> str:
+    count = int(data.begins.sum()) if data.begins is not None else len(data.starts)
+    s = "" if count == 1 else "s"
     if data.start_kind == "rows":
-        return "every row is a start: a controller may take over at any time"
-    if data.initial_states is not None:
-        return f"the task starts in {_count(len(data.initial_states), 'declared state')}"
-    rows = data.start_rows
-    count = 0 if rows is None else len(rows)
-    if data.begins is not None:
-        return f"the task starts in {_count(count, 'row')} of the log"
-    return f"the task starts in the first row{'' if count == 1 else 's'} of {_count(count, 'episode')}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+        where = "every row is a start: a controller may take over at any time"
+    elif data.initial_states is not None:
+        where = f"the task starts in {count} declared state{s}"
+    elif data.begins is not None:
+        where = f"the task starts in {count} row{s} of the log"
+    else:
+        where = f"the task starts in the first row{s} of {count} episode{s}"
+    return "; ".join((where, *moves))

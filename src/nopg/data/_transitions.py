@@ -13,8 +13,6 @@ from nopg._columns import Exogenous
 from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike, BoolArray
 from nopg.data._checks import (
-    Invalid,
-    as_begins,
     as_episodes,
     as_flags,
     as_levels,
@@ -38,7 +36,7 @@ from nopg.data._derive import (
 )
 from nopg.data._repairs import Repairs
 from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
-from nopg.errors import DataError
+from nopg.errors import ArgumentError, DataError
 
 StartKind = Literal["declared", "episodes", "rows"]
 """Starts of a task: declared states, the beginnings of episodes, or every row."""
@@ -110,7 +108,6 @@ class Transitions:
         initial_states: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         begins: ArrayLike | None = None,
-        invalid: Invalid = "raise",
     ) -> Transitions:
         """Validate arrays and bind them into a dataset.
 
@@ -136,7 +133,6 @@ class Transitions:
                 `start_rows`.
             weights: Number of transitions that each row counts for, positive; one if absent.
             begins: Flags of the rows in which the task starts; see `start_rows` for what holds if absent.
-            invalid: Refuse rows with NaN or infinities, or drop them.
         """
         s, a = as_matrix("states", states), as_matrix("actions", actions)
         formula, rewards = (rewards, np.zeros(len(s))) if isinstance(rewards, str) else (None, rewards)
@@ -150,10 +146,12 @@ class Transitions:
             "truncated": cuts,
             "episodes": None if episodes is None else as_episodes(episodes),
             "weights": None if weights is None else as_vector("weights", weights),
-            "begins": None
-            if begins is None
-            else as_begins(begins, len(s), declared=initial_states is not None),
+            "begins": None if begins is None else as_flags("begins", begins, len(s)),
         }
+        if begins is not None and initial_states is not None:
+            raise ArgumentError("begins and initial_states are given; give one of them")
+        if begins is not None and not bool(given["begins"].any()):
+            raise DataError("begins marks no row; mark those in which the task starts, or leave it out")
         rows = {name: part.numpy() for name, part in given.items() if part is not None}
         check_rows(rows)
         rows["truncated"] &= ~rows["terminated"]
@@ -172,7 +170,7 @@ class Transitions:
             interval=interval,
         )
         starts = None if initial_states is None else as_starts(initial_states, schema)
-        data = assemble(rows, schema, finite_rows(rows, names, invalid))
+        data = assemble(rows, schema, finite_rows(rows, names))
         data = data if starts is None else replace(data, initial_states=starts)
         return data if formula is None else data.with_reward(formula)
 
@@ -238,7 +236,10 @@ class Transitions:
             return "declared"
         if self.begins is not None:
             return "rows" if bool(self.begins.all()) else "episodes"
-        return "rows" if self.episodes is None or self._is_one_recording else "episodes"
+        numbers = self.episodes
+        if numbers is None or (bool((numbers == numbers[0]).all()) and not bool(self.terminated[-1])):
+            return "rows"
+        return "episodes"
 
     @property
     def start_rows(self) -> torch.Tensor | None:
@@ -259,15 +260,9 @@ class Transitions:
             return None
         if self.begins is not None:
             return self.begins.nonzero()[:, 0]
-        if self.episodes is None or self._is_one_recording:
+        if self.episodes is None or self.start_kind == "rows":
             return torch.arange(len(self))
         return torch.as_tensor(np.unique(self.episodes.numpy(), return_index=True)[1])
-
-    @property
-    def _is_one_recording(self) -> bool:
-        numbers = self.episodes
-        single = numbers is not None and bool((numbers == numbers[0]).all())
-        return single and not bool(self.terminated[-1])
 
     @property
     def starts(self) -> torch.Tensor:

@@ -78,10 +78,8 @@ class Recording:
         """
         if "episodes" in self.rows:
             return np.asarray(self.rows["episodes"][1:] == self.rows["episodes"][:-1])
-        same, starts = (
-            np.full(len(self.rows["states"]) - 1, True),
-            np.asarray(self.file_starts, dtype=int) - 1,
-        )
+        same = np.full(len(self.rows["states"]) - 1, True)
+        starts = np.asarray(self.file_starts, dtype=int) - 1
         # Two files may be two runs: a transition too few per file does less harm than a false one.
         same[starts[np.diff(self.rows["times"])[starts] < 0] if "times" in self.rows else starts] = False
         return same
@@ -145,98 +143,67 @@ def on_clock(
         log = _merge_repeated(log)
     # A regular grid bridges gaps that are short enough to hold values over them.
     longest = settings.get("gap_factor", LONGEST_STEP if method is None else GAP_FACTOR)
-    clock = Clock.of(log, settings.get("interval"), longest)
-    repairs = clock.repairs(log.source, resampled=method is not None)
-    recorded, connected = log.same_run, log.same_run & ~clock.gaps
-    if method is not None and clock.interval is not None:
+    interval, gaps, repairs = _steps(log, settings.get("interval"), longest, resampled=method is not None)
+    recorded, connected = log.same_run, log.same_run & ~gaps
+    if method is not None and interval is not None:
         log, recorded, connected = _resample(
-            log, recorded, connected, method=method, interval=clock.interval, periods=periods
+            log, recorded, connected, method=method, interval=interval, periods=periods
         )
-    return log.noted(repairs), recorded, connected, clock.interval
+    return log.noted(repairs), recorded, connected, interval
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The steps in time of n rows.
+def _steps(
+    log: Recording, declared: float | None, gap_factor: float, *, resampled: bool
+) -> tuple[float | None, BoolArray, Repairs]:
+    """Return the sampling interval in seconds, where the gaps are, and what was found about the steps.
 
-    Attributes:
-        interval: Sampling interval in seconds: as declared, else the median step; None without a time.
-        median: Median step of the rows in seconds, None without a time.
-        gaps: True where a gap lies between row i and row i+1: no transition goes across it, shape (n−1,).
-        irregular: Number of steps that differ from the interval by more than a tenth.
-        steps: Number of steps that are no gaps.
+    The interval is as declared, else the median step, None without a time. A gap lies between row i and row
+    i+1, shape (n−1,), where the step is longer than `gap_factor` intervals. Time that runs backwards is
+    refused.
     """
-
-    interval: float | None
-    median: float | None
-    gaps: BoolArray
-    irregular: int = 0
-    steps: int = 0
-
-    @classmethod
-    def of(cls, log: Recording, declared: float | None, gap_factor: float) -> Clock:
-        """Return the clock of a recording whose times are in seconds; time that runs backwards is refused.
-
-        Args:
-            log: The rows.
-            declared: Interval in seconds, if it is given.
-            gap_factor: Intervals beyond which a step is a gap.
-        """
-        if declared is not None and not (math.isfinite(declared) and declared > 0):
-            raise ArgumentError(f"interval is {declared}; give seconds, e.g. 60")
-        same = log.same_run
-        if "times" not in log.rows:
-            return cls(declared, None, np.zeros_like(same))
-        if not gap_factor > 1:
-            raise ArgumentError(
-                f"gap_factor is {gap_factor}; give more than 1, e.g. 5, or math.inf for no gaps"
-            )
-        steps = np.diff(log.rows["times"])
-        forward = steps[same & (steps > 0)]
-        if bool((backwards := same & (steps < 0)).any()):
-            row = int(backwards.argmax()) + 1
-            number = int(log.rows["number"][row]) if "number" in log.rows else row
-            raise DataError(
-                f"{log.source}: time runs backwards at {log.source.rows([number])} (by {-steps[row - 1]:g}); "
-                + _advice(-steps[row - 1], forward)
-            )
-        if not len(forward):
-            return cls(declared, None, np.zeros_like(same))
-        median = _shortest(float(np.median(forward)), float(np.abs(log.rows["times"]).max()))
-        interval = median if declared is None else declared
-        gaps = np.asarray(same & (steps > gap_factor * max(interval, median)))
-        within = steps[same & ~gaps & (steps > 0)]
-        odd = int((np.abs(within - interval) > TOLERANCE * interval).sum())
-        return cls(interval, median, gaps, odd, len(within))
-
-    def repairs(self, source: Source, *, resampled: bool) -> Repairs:
-        """Return what is to be said of the time of a log."""
-        counts: dict[str, int] = {}
-        if number := int(self.gaps.sum()):
-            counts[GAPS] = number
-            _log.info("%s: %d gaps in time end an episode", source, number)
-        few = self.irregular <= _FEW_IRREGULAR * self.steps
-        if resampled or few or self.median is None or self.interval is None:
-            return Repairs(counts)
-        if abs(self.interval - self.median) > TOLERANCE * self.median:
-            raise ArgumentError(
-                f"interval is {self.interval:g} s, but the rows of {source} are {self.median:g} s apart; "
-                "resample them by mean or hold, or leave the interval out"
-            )
-        note = (
-            f"{100 * self.irregular / self.steps:.3g} % of the steps in time differ from the interval of "
-            f"{self.interval:g} s by more than {100 * TOLERANCE:g} %; rows are used as they are"
+    if declared is not None and not (math.isfinite(declared) and declared > 0):
+        raise ArgumentError(f"interval is {declared}; give seconds, e.g. 60")
+    same, none = log.same_run, np.zeros(len(log.ends) - 1, dtype=np.bool_)
+    if "times" not in log.rows:
+        return declared, none, Repairs()
+    if not gap_factor > 1:
+        raise ArgumentError(f"gap_factor is {gap_factor}; give more than 1, e.g. 5, or math.inf for no gaps")
+    steps = np.diff(log.rows["times"])
+    forward = steps[same & (steps > 0)]
+    if (backwards := same & (steps < 0)).any():
+        row = int(backwards.argmax()) + 1
+        number, back = int(log.rows.get("number", np.arange(row + 1))[row]), -steps[row - 1]
+        usual = float(np.median(forward)) if len(forward) else 0.0
+        advice = "sort the rows by time or, if they are several runs, name the run's column as the episode"
+        if abs(back + usual - 3600.0) <= usual:  # an hour less a step
+            advice = "is it local time at the end of daylight saving? Export it in UTC or with its offset"
+        raise DataError(
+            f"{log.source}: time runs backwards at {log.source.rows([number])} (by {back:g}); {advice}"
         )
-        _log.info("%s: %s; resampling by hold puts them on a regular grid", source, note)
-        return Repairs(counts | {IRREGULAR: self.irregular}, (note,))
-
-
-def _advice(back: float, forward: FloatArray) -> str:
-    """Return what to do about a step back in time; an hour less a step is the end of summer time."""
-    step = float(np.median(forward)) if len(forward) else 0.0
-    if abs(back + step - 3600.0) <= step:
-        return "is it local time at the end of daylight saving? Export it in UTC or with its offset (+02:00)"
-    return "sort the rows by time or, if they are several runs, name the column of the run as the episode"
+    if not len(forward):
+        return declared, none, Repairs()
+    median = _shortest(float(np.median(forward)), float(np.abs(log.rows["times"]).max()))
+    interval = median if declared is None else declared
+    gaps = np.asarray(same & (steps > gap_factor * max(interval, median)))
+    counts, notes = dict[str, int](), tuple[str, ...]()
+    if number := int(gaps.sum()):
+        counts[GAPS] = number
+        _log.info("%s: %d gaps in time end an episode", log.source, number)
+    within = steps[same & ~gaps & (steps > 0)]
+    irregular = int((np.abs(within - interval) > TOLERANCE * interval).sum())
+    if not resampled and irregular > _FEW_IRREGULAR * len(within):
+        if abs(interval - median) > TOLERANCE * median:
+            raise ArgumentError(
+                f"interval is {interval:g} s, but the rows of {log.source} are {median:g} s apart; resample "
+                "them by mean or hold, or leave the interval out"
+            )
+        counts[IRREGULAR] = irregular
+        notes = (
+            f"{100 * irregular / len(within):.3g} % of the steps in time differ from the interval of "
+            f"{interval:g} s by more than {100 * TOLERANCE:g} %; rows are used as they are",
+        )
+        _log.info("%s: %s; resampling by hold puts them on a regular grid", log.source, notes[0])
+    return interval, gaps, Repairs(counts, notes)
 
 
 def _shortest(value: float, largest: float) -> float:
@@ -320,42 +287,30 @@ def _resample(
     behind = np.floor(places + TOLERANCE).astype(np.int64)
     ahead = np.ceil(places - TOLERANCE).astype(np.int64)
     ahead[ahead >= offsets[1:][segment]] = -1  # rows after the last time are in no interval before one
-    grid: dict[str, npt.NDArray[Any]] = {
-        "times": times[first][own] + interval * (np.arange(count) - offsets[:-1][own])
-    }
+    at = np.arange(count)  # the row nearest to each time, the earlier one of two
+    later = np.searchsorted(places, at).clip(0, rows - 1)
+    earlier = (later - 1).clip(0)
+    nearest = np.where(at - places[earlier] <= np.abs(places[later] - at), earlier, later)
+    grid: dict[str, npt.NDArray[Any]] = {"times": times[first][own] + interval * (at - offsets[:-1][own])}
     for name, part in log.rows.items():
         if part.dtype == np.bool_:
             grid[name] = np.bincount(behind, part, count) > 0
         elif name == "episodes":
             grid[name] = part[first][own]
         elif name in ("states", "actions", "rewards"):
-            cells = behind if method == "mean" and name != "states" else ahead
-            turns = periods if name == "states" else ()
-            mean = method == "mean"
-            near = method == "nearest"
-            grid[name] = (
-                part[_nearest(places, count)]
-                if near
-                else _in_cells(part, cells, count, mean=mean, periods=turns)
-            )
-    borders, links = offsets[1:-1] - 1, []
-    for flags in (recorded, connected):
-        linked = np.full(count - 1, True)
-        linked[borders] = flags[first[1:] - 1]
-        links.append(linked)
+            if method == "nearest":
+                grid[name] = part[nearest]
+                continue
+            mean, turns = method == "mean", periods if name == "states" else ()
+            cells = behind if mean and name != "states" else ahead
+            grid[name] = _in_cells(part, cells, count, mean=mean, periods=turns)
+    links = np.full((2, count - 1), True)
+    links[:, offsets[1:-1] - 1] = np.array([recorded, connected])[:, first[1:] - 1]
     empty = count - len(np.unique(ahead[ahead >= 0]))
     note = f"resampled to {interval:g} s ({method}): {rows} rows became {count}"
     source = Source(f"{log.source}, resampled")
     log = replace(log, source=source, rows=grid, file_starts=())
     return log.noted(Repairs({FILLED: empty} if empty else {}, (note,))), links[0], links[1]
-
-
-def _nearest(places: FloatArray, count: int) -> IntArray:
-    """Return the row nearest to each time of the grid, the earlier one of two."""
-    at = np.arange(count)
-    later = np.searchsorted(places, at).clip(0, len(places) - 1)
-    earlier = (later - 1).clip(0)
-    return np.where(at - places[earlier] <= np.abs(places[later] - at), earlier, later)
 
 
 def _in_cells(

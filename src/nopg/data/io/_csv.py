@@ -38,8 +38,8 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (code
 _SAMPLE_LINES, _SAMPLE = 200, 1 << 22
 # Characters that are read at once.
 _BLOCK = 1 << 18
-# Left to the csv module: quotes, and true and false, which pandas would read as numbers without a count.
-_NOT_QUICK = ('"', "rue", "RUE", "alse", "ALSE")
+# Left to `number_column`: words that pandas would read as numbers without a count.
+_SWITCHES = ("rue", "RUE", "alse", "ALSE")
 _LONGEST_UNIT = 20
 _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DOT = re.compile(r"[+-]?(\d*|\d{1,3}(,\d{3})+)\.\d+([eE][+-]?\d+)?")
@@ -83,7 +83,15 @@ def read_csv(
     roles = resolve_columns([name for name in headers[0].names if name], str(files[0]), **given)
     _check_names(headers, roles)
     parts = [header.read(roles, decimal) for header in headers]
-    settings["units"] = {**_common_units(parts), **(settings.get("units") or {})}
+    units: dict[str, tuple[str, Path]] = {}
+    for part in parts:
+        for name, unit in part.units.items():
+            known, file = units.setdefault(name, (unit, part.header.file))
+            if known != unit:
+                where = f"{part.header.file} has {name!r} in {unit!r}, {file} in {known!r}"
+                raise DataError(f"{where}; convert it first")
+    found = {name: unit for name, (unit, _) in units.items()}
+    settings["units"] = {**found, **(settings.get("units") or {})}
     lines = tuple((str(part.header.file), part.lines) for part in parts)
     table = {name: np.concatenate([part.table.pop(name) for part in parts]) for name in roles.needed}
     recording = record(
@@ -111,14 +119,12 @@ def first_rows(
     """
     file = find_files(path, CSV_SUFFIXES)[0]
     header = Header.of(file, (), separator, encoding)
-    full = [_name(cell) for cell in max(header.sample, key=_filled, default=())]
-    if _filled(full) > _filled(header.names) and not any(map(_PLAIN.is_number, full)):
-        header = Header.of(file, [(name,) for name in full if name], separator, encoding)
+    full = max(
+        ([name for cell in row if (name := _name(cell))] for row in header.sample), key=len, default=[]
+    )
+    if len(full) > sum(map(bool, header.names)) and not any(map(_PLAIN.is_number, full)):
+        header = Header.of(file, [(name,) for name in full], separator, encoding)
     return header.names, header.sample
-
-
-def _filled(cells: Sequence[str]) -> int:
-    return sum(bool(cell.strip()) for cell in cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,19 +191,24 @@ class Header:
 
     def read(self, roles: Roles, decimal: str | None) -> _Part:
         """Return the needed columns."""
-        mark = decimal or self._decimal([self.names.index(name) for name in roles.numbers])
-        cells = replace(roles.cells, decimal=mark)
-        units, notes = self._units(roles, cells), self.notes
-        blocks, trailing = list[tuple[Table, Array]](), False
+        cells = replace(
+            roles.cells,
+            decimal=decimal or self._decimal([self.names.index(name) for name in roles.numbers]),
+        )
+        units, notes, trailing = self._units(roles, cells), self.notes, False
+        blocks: dict[str, list[Array]] = {name: [] for name in roles.needed}
+        lines: list[Array] = []
         with self.file.open(encoding=self.encoding, newline="") as stream:
             line = sum(1 for _ in islice(stream, self.line))
             if units is not None:
                 line += next(_rows(stream, self.separator))[0]
-            for table, lines, ended in self._blocks(stream, line, roles, cells):
-                blocks.append((table, lines))
+            for table, numbers, ended in self._blocks(stream, line, roles, cells):
+                lines.append(numbers)
                 trailing |= ended
-        if (self.separator, mark) != (",", "."):
-            notes += (f"separator {self.separator!r}, decimal mark {mark!r}",)
+                for name, column in table.items():
+                    blocks[name].append(column)
+        if (self.separator, cells.decimal) != (",", "."):
+            notes += (f"separator {self.separator!r}, decimal mark {cells.decimal!r}",)
         if trailing:
             notes += ("the separator at the end of every row is skipped",)
         if units is not None:
@@ -205,60 +216,64 @@ class Header:
             notes += (f"the line after the names is taken as units: {shown or 'none'}",)
         for note in notes:
             _log.info("%s: %s", self.file, note)
-        if not blocks:
+        if not lines:
             raise DataError(f"{self.file}: there are no rows after the header; write at least two")
-        numbers_of_lines = np.concatenate([lines for _, lines in blocks])
-        source = Source(str(self.file), ((str(self.file), numbers_of_lines),))
-        counts = Counter[tuple[str, str]]()
-        table = Table()
+        source = Source(str(self.file), ((str(self.file), np.concatenate(lines)),))
+        counts, found = Counter[tuple[str, str]](), Table()
         for name in roles.needed:
-            column = np.concatenate([block.pop(name) for block, _ in blocks])
+            found[name] = np.concatenate(blocks.pop(name))
             if name in roles.numbers:
-                table[name], words = number_column(column, name, source, cells)
+                found[name], words = number_column(found[name], name, source, cells)
                 counts.update({(name, what): count for what, count in words.items()})
-            else:
-                stamps = name == roles.time and cells.time_format is not None
-                table[name] = column if stamps else _plain(column)
-        dated = roles.time is None or table[roles.time].dtype.kind not in "iuf"
+            elif name != roles.time or cells.time_format is None:
+                found[name] = _plain(found[name])
+        dated = roles.time is None or found[roles.time].dtype.kind not in "iuf"
         own = roles.units_of(units or {}, () if dated else TIME_UNITS)
-        return _Part(self, table, numbers_of_lines, counts, own, notes)
+        return _Part(self, found, source.lines[0][1], counts, own, notes)
 
     def _blocks(
         self, stream: TextIO, line: int, roles: Roles, cells: CellFormat
     ) -> Iterator[tuple[Table, Array, bool]]:
         """Yield the needed columns of some rows, the lines of these, and whether a separator ends any."""
-        places = {name: self.names.index(name) for name in roles.needed}
+        places, fields = {name: self.names.index(name) for name in roles.needed}, len(self.names)
         while block := stream.readlines(_BLOCK):
-            quick = self._quick(block, places, roles, cells)
-            if quick is not None:
-                yield quick, np.arange(line + 1, line + len(block) + 1), False
+            text, rows = "".join(block), list[tuple[int, list[str]]]()
+            if '"' in text:
+                rows = self._split(block, stream)
+                plain = len(rows) == len(block) == rows[-1][0] and {len(row) for _, row in rows} == {fields}
+            else:
+                plain = {one.count(self.separator) for one in block} == {fields - 1}
+            table = self._parsed(text, places, roles, cells) if plain else None
+            if table is not None:
+                yield table, np.arange(line + 1, line + len(block) + 1), False
                 line += len(block)
-                continue
-            rows, lines, trailing, end = list[Sequence[str]](), list[int](), False, 0
-            for end, row in _rows(chain(block, stream), self.separator, self.file):
-                trailing |= self._check(row, line + end)
-                rows.append(row)
-                lines.append(line + end)
-                if end >= len(block):  # a row may go on in the lines that follow
-                    break
-            table = {name: np.array([row[k] for row in rows], dtype=object) for name, k in places.items()}
-            for name in roles.numbers:
-                with suppress(ValueError):
-                    table[name] = np.array([cells.number(text) for text in table[name]])
-            if rows:
-                yield table, np.array(lines), trailing
-            line += end
+            elif rows := rows or self._split(block, stream):
+                trailing = [self._check(row, line + end) for end, row in rows]
+                table = {
+                    name: np.array([row[k] for _, row in rows], dtype=object) for name, k in places.items()
+                }
+                for name in roles.numbers:  # numbers take less memory than their texts
+                    with suppress(ValueError):
+                        table[name] = np.array([cells.number(text) for text in table[name]])
+                yield table, np.array([line + end for end, _ in rows]), any(trailing)
+                line += max(len(block), rows[-1][0])
+            else:
+                line += len(block)
 
-    def _quick(
-        self, block: Sequence[str], places: Mapping[str, int], roles: Roles, cells: CellFormat
-    ) -> Table | None:
-        """Return the needed columns of lines without quotes, if the cells of numbers hold nothing else."""
+    def _split(self, block: Sequence[str], stream: TextIO) -> list[tuple[int, list[str]]]:
+        """Return the rows of lines, each with the line in which it ends; the last may go on in the stream."""
+        found = []
+        for end, row in _rows(chain(block, stream), self.separator, self.file):
+            found.append((end, row))
+            if end >= len(block):
+                break
+        return found
+
+    def _parsed(self, text: str, places: Mapping[str, int], roles: Roles, cells: CellFormat) -> Table | None:
+        """Return the needed columns of rows of one line each, if the cells of numbers hold nothing else."""
         import pandas as pd
 
-        text = "".join(block)
-        if any(one in text for one in _NOT_QUICK) or {line.count(self.separator) for line in block} != {
-            len(self.names) - 1
-        }:
+        if any(one in text for one in _SWITCHES):
             return None
         kinds = dict.fromkeys(places.values(), object) | {places[name]: np.float64 for name in roles.numbers}
         try:
@@ -309,7 +324,14 @@ class Header:
         if len(self.sample) < 2:
             return None
         units, below = [cell.strip() for cell in self.sample[0]], self.sample[1:]
-        if not any(unit.strip("-") for unit in units) or not all(_may_be_unit(unit, cells) for unit in units):
+        named = [unit for unit in units if unit.strip("-")]
+        if not named or any(
+            cells.is_missing(unit)
+            or cells.is_number(unit)
+            or len(unit) > _LONGEST_UNIT
+            or _DATE_OR_NUMBER.search(unit)
+            for unit in named
+        ):
             return None
         for name in roles.numbers:
             k = self.names.index(name)
@@ -418,14 +440,6 @@ def _name(cell: str) -> str:
     return re.sub(r"\s*[\r\n]+\s*", " ", cell.strip())
 
 
-def _may_be_unit(text: str, cells: CellFormat) -> bool:
-    if not text.strip("-"):
-        return True
-    if cells.is_missing(text) or cells.is_number(text) or len(text) > _LONGEST_UNIT:
-        return False
-    return not _DATE_OR_NUMBER.search(text)
-
-
 def _plain(texts: Array) -> Array:
     """Return a column of flags, episodes or times: whole numbers or numbers if all cells hold some."""
     for kind in (int, float):
@@ -450,15 +464,3 @@ def _check_names(headers: Sequence[Header], roles: Roles) -> None:
         names = Counter(other.names)
         if repeated := [name for name in roles.needed if names[name] > 1]:
             raise DataError(f"{other.file}: columns {repeated} appear twice; rename or drop one of each")
-
-
-def _common_units(parts: Sequence[_Part]) -> dict[str, str]:
-    """Return the units of all files; a column has the same in each."""
-    units: dict[str, tuple[str, Path]] = {}
-    for part in parts:
-        for name, unit in part.units.items():
-            known, file = units.setdefault(name, (unit, part.header.file))
-            if known != unit:
-                where = f"{part.header.file} has {name!r} in {unit!r}, {file} in {known!r}"
-                raise DataError(f"{where}; convert it first")
-    return {name: unit for name, (unit, _) in units.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,78 +21,60 @@ _log = logging.getLogger(__name__)
 _RULE = re.compile(r"(refuse|drop)|(hold|interpolate)(?:[ :]+(\d+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What is done about the missing values of a column.
 
     Attributes:
         kind: "refuse" them, "drop" their rows, "hold" the last value, or "interpolate" between two.
         rows: Largest number of successive rows to repair; None for as many as are no gap.
-
-    Example:
-        >>> Rule.parse("hold 5", "level")
-        Rule(kind='hold', rows=5)
+        declared: Whether the user stated it.
     """
 
-    kind: Literal["refuse", "drop", "hold", "interpolate"]
+    kind: str
     rows: int | None = None
+    declared: bool = False
 
-    @classmethod
-    def parse(cls, text: str, column: str) -> Rule:
-        """Return the rule that a text such as "hold 5" names."""
+
+def rules_of(missing: Missing | None, recording: Recording) -> dict[str, Rule]:
+    """Return the rule of every column, "" for the weight.
+
+    By default values of a log with times are held, others refused.
+    """
+    columns = (*recording.names[0], *recording.names[1], recording.reward_name)
+    in_sequence = "next_states" not in recording.rows
+    usual = Rule("hold" if "times" in recording.rows and in_sequence else "refuse")
+    rules = dict.fromkeys(columns, usual) | {"": Rule("drop" if missing == "drop" else "refuse")}
+    given = (
+        missing
+        if isinstance(missing, Mapping)
+        else {}
+        if missing is None
+        else dict.fromkeys(columns, missing)
+    )
+    for key, text in given.items():
+        name = recording.reward_name if key == "reward" else key
+        if name not in columns:
+            raise DataError(
+                f"a rule for missing values names {name!r}; columns with a rule are {list(columns)}"
+            )
         found = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None or found[3] == "0":
             raise ArgumentError(
-                f"the rule for missing values of {column!r} is {text!r}; give 'refuse', 'drop', 'hold', "
+                f"the rule for missing values of {name!r} is {text!r}; give 'refuse', 'drop', 'hold', "
                 "'hold 5' or 'interpolate 3': 5 and 3 are the most successive rows to repair"
             )
-        return cls(found[1] or found[2], None if found[3] is None else int(found[3]))  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The rule of every column, and the columns whose rule was declared."""
-
-    by_column: Mapping[str, Rule]
-    declared: frozenset[str]
-    weight: Rule
-
-    @classmethod
-    def of(cls, missing: Missing | None, recording: Recording) -> Rules:
-        """Return the rules as declared; by default values of a log with times are held, others refused."""
-        columns = (*recording.names[0], *recording.names[1], recording.reward_name)
-        in_sequence = "next_states" not in recording.rows
-        usual = Rule("hold" if "times" in recording.rows and in_sequence else "refuse")
-        given: dict[str, str] = {}
-        if isinstance(missing, Mapping):
-            given = {
-                recording.reward_name if name == "reward" else name: one for name, one in missing.items()
-            }
-            if unknown := [name for name in given if name not in columns]:
-                raise DataError(
-                    f"a rule for missing values names {unknown[0]!r}; columns with a rule are {list(columns)}"
-                )
-        elif missing is not None:
-            given = dict.fromkeys(columns, missing)
-        rules = {name: Rule.parse(text, name) for name, text in given.items()}
-        if not in_sequence and (repairs := [name for name, one in rules.items() if one.kind in REPAIRED]):
+        rules[name] = Rule(found[1] or found[2], None if found[3] is None else int(found[3]), declared=True)
+        if not in_sequence and rules[name].kind in REPAIRED:
             raise ArgumentError(
-                f"{repairs[0]!r} cannot be repaired by {given[repairs[0]]!r} where next states are columns "
-                "of their own; give 'drop', or take those of the next rows: 'shift'"
+                f"{name!r} cannot be repaired by {text!r} where next states are columns of their own; give "
+                "'drop', or take those of the next rows: 'shift'"
             )
-        weight = Rule("drop" if missing == "drop" else "refuse")
-        return cls({name: rules.get(name, usual) for name in columns}, frozenset(given), weight)
-
-    @property
-    def dropped(self) -> frozenset[str]:
-        """The columns whose missing values are left out where they are not repaired; "" is the weight."""
-        rules = {**self.by_column, "": self.weight}
-        return frozenset(name for name, rule in rules.items() if rule.kind != "refuse")
+    return rules
 
 
 def repair_missing(
     log: Recording,
-    rules: Rules,
+    rules: Mapping[str, Rule],
     runs: BoolArray,
     *,
     gap_factor: float,
@@ -119,25 +101,30 @@ def repair_missing(
     run: IntArray = np.cumsum(np.insert(~runs, 0, False))
     times = log.rows.get("times", np.arange(len(run), dtype=np.float64))
     parts = {name: log.rows[name] for name in ("states", "actions", "rewards")}
-    states, actions = log.names
-    columns = [*zip(states, parts["states"].T, periods, strict=True)]
-    columns += [(name, values, None) for name, values in zip(actions, parts["actions"].T, strict=True)]
-    columns.append((log.reward_name, parts["rewards"], None))
+    (states, actions), unturned = log.names, (None,) * (len(log.names[1]) + 1)
+    values_of = [*parts["states"].T, *parts["actions"].T, parts["rewards"]]
+    names = (*states, *actions, log.reward_name)
     arrives, departs = np.full((2, len(run)), True)
     leads, lost = np.append(runs, False) | log.rows["terminated"], np.zeros(len(run), dtype=np.bool_)
     hold, counts, notes = dict[str, int](), dict[str, int](), list[str]()
-    for number, (name, values, period) in enumerate(columns):
-        rule, known, is_state = rules.by_column[name], np.isfinite(values), number < len(states)
-        declared = name in rules.declared
-        if rule.kind == "refuse" or (known.all() and not declared):
+    for number, (name, values, period) in enumerate(
+        zip(names, values_of, (*periods, *unturned), strict=True)
+    ):
+        rule, known, is_state = rules[name], np.isfinite(values), number < len(states)
+        if rule.kind == "refuse" or (known.all() and not rule.declared):
             continue
         if rule.kind in REPAIRED:
-            most, every = _most_rows(rule, known, run, gap_factor)
+            most, every = rule.rows, 1
+            if most is None:  # as many as `gap_factor` times the usual distance of two values
+                places = np.flatnonzero(known)
+                apart = np.diff(places)[run[places][1:] == run[places][:-1]]
+                every = int(np.median(apart)) if len(apart) else 1
+                most = max(int(min(gap_factor * every, len(known))), 1)
             both = not is_state or rule.kind == "interpolate"
             fixed = _repair(values, known, rule.kind, run, times, most=most, both_ends=both, period=period)
             if fixed:
                 counts[f"{name}: {REPAIRED[rule.kind]}"] = fixed
-            if is_state and (declared or fixed):
+            if is_state and (rule.declared or fixed):
                 hold[name] = most
             if every > 1:
                 notes.append(f"{name} has a value in every {every} rows; it is repaired over up to {most}")
@@ -151,16 +138,6 @@ def repair_missing(
         _log.info("%s: %s", log.source, "; ".join(f"{what}: {found}" for what, found in counts.items()))
     log = replace(log, rows={**log.rows, **parts}).noted(Repairs(counts, tuple(notes)))
     return log, arrives, departs, hold
-
-
-def _most_rows(rule: Rule, known: BoolArray, run: IntArray, gap_factor: float) -> tuple[int, int]:
-    """Return how many successive rows are repaired, and the usual distance of two values in rows."""
-    if rule.rows is not None:
-        return rule.rows, 1
-    places = np.flatnonzero(known)
-    apart = np.diff(places)[run[places][1:] == run[places][:-1]]
-    every = int(np.median(apart)) if len(apart) else 1
-    return max(int(min(gap_factor * every, len(known))), 1), every
 
 
 def _repair(

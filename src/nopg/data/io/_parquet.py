@@ -44,11 +44,7 @@ def read_parquet(
         columns: As in `from_dataframe`; none is needed for a file of `write_parquet`.
     """
     found = _load(path, part, columns)
-    read = take_from(found.table, found.roles)
-    recording = record(
-        read, found.roles, found.source, file_starts=found.part.file_starts, part_start=found.start
-    )
-    return to_transitions(recording, **found.settings)
+    return found.transitions(found.table, found.part.file_starts, found.source)
 
 
 def read_parquet_by(
@@ -72,14 +68,8 @@ def read_parquet_by(
             continue
         table = {name: values[own] for name, values in found.table.items()}
         starts = {int(own[:row].sum()) for row in found.part.file_starts} - {0, int(own.sum())}
-        recording = record(
-            take_from(table, found.roles),
-            found.roles,
-            Source(f"{found.source}, {by} {names[k]}"),
-            file_starts=tuple(sorted(starts)),
-            part_start=found.start,
-        )
-        result[str(names[k])] = to_transitions(recording, **found.settings)
+        source = f"{found.source}, {by} {names[k]}"
+        result[str(names[k])] = found.transitions(table, tuple(sorted(starts)), source)
     return result
 
 
@@ -105,8 +95,14 @@ class _Loaded:
     roles: Roles
     settings: Settings
     part: Part
-    source: Source
+    source: str
     start: int | None
+
+    def transitions(self, table: Table, file_starts: tuple[int, ...], source: str) -> Transitions:
+        """Return the transitions of a table, which is empty then."""
+        read, start = take_from(table, self.roles), self.start
+        log = record(read, self.roles, Source(source), file_starts=file_starts, part_start=start)
+        return to_transitions(log, **self.settings)
 
 
 def _load(
@@ -125,7 +121,14 @@ def _load(
         given, settings = split_arguments(completed(columns, dataset.schema.metadata, source), Columns)
         roles = resolve_columns(dataset.schema.names, source, **given)
         fragments = list(dataset.get_fragments())
-        chosen = Part.of(_group_sizes(fragments, roles), part, source)
+        sizes = []
+        for fragment in fragments:
+            footer = fragment.metadata
+            known = {*fragment.physical_schema.names, *ds.get_partition_keys(fragment.partition_expression)}
+            if missing := [name for name in roles.needed if name not in known]:
+                raise DataError(f"{fragment.path}: there is no column {missing[0]!r}, which other files have")
+            sizes.append([footer.row_group(k).num_rows for k in range(footer.num_row_groups)])
+        chosen = Part.of(sizes, part, source)
         source = source if part is None else f"{source}, part {part[0]} of {part[1]}"
         subset = [fragments[file].subset(row_group_ids=groups) for file, groups in chosen.groups]
         selection = ds.FileSystemDataset(subset, dataset.schema, dataset.format, dataset.filesystem)
@@ -147,7 +150,7 @@ def _load(
         pa.default_memory_pool().release_unused()
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{source} cannot be read as Parquet ({error}); write it again") from error
-    return _Loaded(read, roles, settings, chosen, Source(source), None if part is None else chosen.first)
+    return _Loaded(read, roles, settings, chosen, source, None if part is None else chosen.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,10 @@ class Part:
             >>> Part.of([[4, 4], [2]], (1, 2), "log")
             Part(first=5, rows=5, groups=((0, (1,)), (1, (0,))), declared=6, skipped=1, file_starts=(3,))
         """
-        total = sum(map(sum, sizes))
+        files = np.repeat(np.arange(len(sizes)), [len(lengths) for lengths in sizes])
+        lengths = np.array([length for of_file in sizes for length in of_file], dtype=np.int64)
+        ends, total = lengths.cumsum(), int(lengths.sum())
+        begins = ends - lengths
         number, count = part or (0, 1)
         if not 0 <= number < count:
             raise ArgumentError(
@@ -189,31 +195,14 @@ class Part:
         if count > total:
             raise DataError(f"{source} has {total} rows, too few for {count} parts; use at most {total}")
         first, end = total * number // count, total * (number + 1) // count
-        position, skipped, declared = 0, 0, 0
-        groups: dict[int, list[int]] = {}
-        starts = []
-        for file, lengths in enumerate(sizes):
-            if first < position < end:
-                starts.append(position - first)
-            for group, length in enumerate(lengths):
-                if length > 0 and position < end and position + length > first:
-                    skipped = skipped if groups else first - position
-                    groups.setdefault(file, []).append(group)
-                    declared += length
-                position += length
-        chosen = tuple((file, tuple(numbers)) for file, numbers in groups.items())
-        return cls(first, end - first, chosen, declared, skipped, tuple(dict.fromkeys(starts)))
-
-
-def _group_sizes(fragments: Sequence[Any], roles: Roles) -> list[list[int]]:
-    """Return the rows of every row group of every file, each of which has the needed columns."""
-    import pyarrow.dataset as ds
-
-    sizes = []
-    for fragment in fragments:
-        footer = fragment.metadata
-        known = {*fragment.physical_schema.names, *ds.get_partition_keys(fragment.partition_expression)}
-        if missing := [name for name in roles.needed if name not in known]:
-            raise DataError(f"{fragment.path}: there is no column {missing[0]!r}, which other files have")
-        sizes.append([footer.row_group(k).num_rows for k in range(footer.num_row_groups)])
-    return sizes
+        used = (lengths > 0) & (ends > first) & (begins < end)
+        groups = {int(file): np.flatnonzero(used[files == file]) for file in np.unique(files[used])}
+        heads = np.unique(begins[1:][files[1:] != files[:-1]])
+        return cls(
+            first,
+            end - first,
+            tuple((file, tuple(numbers.tolist())) for file, numbers in groups.items()),
+            int(lengths[used].sum()),
+            int(first - begins[used][0]),
+            tuple((heads[(first < heads) & (heads < end)] - first).tolist()),
+        )

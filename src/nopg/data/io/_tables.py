@@ -267,19 +267,12 @@ def completed(columns: Mapping[str, Any], metadata: Any, source: str) -> dict[st
         return dict(columns)
     try:
         known: dict[str, Any] = json.loads(described)
-        own = {
+        own = {name: value for name, value in known.items() if name in Columns.__annotations__} | {
             "states": [str(name) for name in known["states"]],
             "actions": [str(name) for name in known["actions"]],
-            "angles": {name: float(period) for name, period in known["angles"].items()},
-            "units": dict(known["units"]),
             "bounds": {name: (float(low), float(high)) for name, (low, high) in known["bounds"].items()},
             "reward": known.get("reward") or "reward",
             "derived": {name: Derived(*one) for name, one in known.get("derived", {}).items()},
-            "exogenous": dict(known.get("exogenous", {})),
-            "interval": known.get("interval"),
-            "hold": dict(known.get("hold", {})),
-            "levels": {name: tuple(map(float, one)) for name, one in known.get("levels", {}).items()},
-            "initial_states": known["initial_states"],
             "weight": "weight" if known.get("weighted") else None,
             "begins": "begins" if known.get("marked") else None,
         }
@@ -295,22 +288,9 @@ def plain_column(column: Any, name: str, source: str) -> Array:
     """Return a column of Arrow as numpy: numbers, flags, times or text."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        text = not pa.types.is_primitive(column.type.value_type)
-        values = [one.dictionary.cast(pa.string()) if text else one.dictionary for one in column.chunks]
-        pairs = zip(values, column.chunks, strict=True)
-        column = pa.chunked_array([one.take(chunk.indices) for one, chunk in pairs])
     kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise DataError(f"{source}: column {name!r} holds {kind}; a column must hold one number per row")
     if pa.types.is_decimal(kind):
         column = column.cast(pa.string()).cast(pa.float64())  # straight to float64 would round twice
-    elif pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise DataError(f"{source}: column {name!r} holds {kind}; a column must hold one number per row")
-    elif pa.types.is_null(kind):
-        column = column.cast(pa.float64())
-    elif pa.types.is_boolean(kind) and column.null_count:
-        column = column.cast(pa.int8()).cast(pa.float64())
-    elif not (pa.types.is_primitive(kind) or pa.types.is_boolean(kind)):
-        column = column.cast(pa.string())
-    # Arrow would put them together in memory that it keeps.
-    chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
-    return np.concatenate(chunks) if chunks else np.asarray(column.to_numpy())
+    return plain_values(column.to_pandas())

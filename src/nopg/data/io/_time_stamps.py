@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ _DATE = re.compile(
     r"(?:[ T,]+(?P<hour>\d{1,2})(?P<clock>:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)"
     r"\s*(?:(?P<half>[AaPp])\.?[Mm]\.?)?)?\s*(?P<offset>Z|UTC|[+-]\d{2}:?\d{2})?"
 )
-_OFFSET = re.compile(r"\d{1,2}:?\d{2}.*?(Z|UTC|[+-]\d{2}(?::?\d{2})?)$")
+_OFFSET = re.compile(r"[T ].*(Z|UTC|[+-]\d{2}(?::?\d{2})?)$")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _ASK = "say how to read it by a time format, e.g. '%d.%m.%Y %H:%M:%S'"
 
@@ -35,136 +35,110 @@ def time_column(
     Times are in seconds for dates, in the column's own unit for numbers.
     """
     notes: tuple[str, ...] = ()
+
+    def refuse(wrong: Any, what: str) -> None:
+        """Refuse the first of the rows that are wrong, if there are any."""
+        if (flags := np.asarray(wrong, dtype=bool)).any():
+            row = int(flags.argmax())
+            held = f"holds {shown(str(values[row]).strip())}" if what.startswith(", ") else "holds no time"
+            raise DataError(f"{source}: column {column!r} {held} at {source.rows([row])}{what}")
+
+    absent = "; leave that row out"
     if values.dtype.kind in "OUST" or (cells.time_format is not None and values.dtype.kind in "iu"):
-        values, notes = _Stamps(values, column, source).parsed(cells)
+        refuse([cells.is_missing(value) for value in values], absent)
+        values, notes = _parsed(values, f"{source}: column {column!r}", source, cells, refuse)
     if has_dates := values.dtype.kind in "Mm":
-        missing = np.isnat(values)
+        refuse(np.isnat(values), absent)
         values = (values - values[:1] if values.dtype.kind == "M" else values) / np.timedelta64(1, "s")
     else:
         values = number_column(values, column, source, cells)[0]
-        missing = ~np.isfinite(values)
-    if bool(missing.any()):
-        _refuse_missing(int(missing.argmax()), column, source)
+        refuse(~np.isfinite(values), absent)
     return values.astype(np.float64), has_dates, notes
 
 
-def _refuse_missing(row: int, column: str, source: Source) -> None:
-    raise DataError(f"{source}: column {column!r} holds no time at {source.rows([row])}; leave that row out")
+def _parsed(
+    values: Array, where: str, source: Source, cells: CellFormat, refuse: Callable[[Any, str], None]
+) -> tuple[Array, tuple[str, ...]]:
+    """Return dates as datetime64 in UTC, and how they were read; numbers as text as float64."""
+    import pandas as pd
+
+    if all(isinstance(value, datetime) for value in values):
+        dates = pd.to_datetime(pd.Series(values), utc=True)
+        written = ["" if one.tzinfo is None else str(one.utcoffset()) for one in values]
+        return _plain(dates), _offsets(written, values, where, source)
+    texts = [str(value).strip() for value in values]
+    series = pd.Series(texts, dtype=object)
+    if (form := cells.time_format) is not None:
+        try:
+            dates = pd.to_datetime(series, format=form, errors="coerce", utc=True)
+        except ValueError as error:
+            raise DataError(f"{where}: the time format {form!r} cannot be used ({error})") from error
+        refuse(dates.isna(), f", which is not written as {form!r}; repair one of them")
+        return _plain(dates), ()
+    if all(map(cells.is_number, texts)):
+        return np.array([cells.number(text) for text in texts]), ()
+    dates = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601")
+    if not dates.isna().any():
+        written = [one[1] if (one := _OFFSET.search(text)) else "" for text in texts]
+        return _plain(dates), _offsets(written, values, where, source)
+    if _DATE.fullmatch(texts[0]) is None:
+        refuse(dates.isna(), f", which is neither a number nor a date such as 2024-03-31 12:00:00; {_ASK}")
+    fields = series.str.extract(f"^{_DATE.pattern}$")
+    alike = fields["mark"] == fields["mark"][0]
+    alike &= fields["one"].str.len().gt(2) == (len(fields["one"][0]) > 2)
+    alike &= fields["two"].str.isalpha().eq(fields["two"][0].isalpha())
+    refuse(~alike, f", which is no date like {texts[0]!r} in the first row; {_ASK}")
+    year, month, day, order = _ordered(fields, texts, where)
+    hour, half = fields["hour"].fillna("0").astype(int), fields["half"].str.lower()
+    hour = hour.where(half.isna(), hour % 12 + 12 * (half == "p"))
+    text = (
+        (year + 2000 * (year < 100)).astype(str)
+        + month.map("-{:02d}".format)
+        + day.map("-{:02d}".format)
+        + hour.map("T{:02d}".format)
+        + fields["clock"].fillna(":00").str.replace(",", ".")
+        + fields["offset"].fillna("").str.replace("UTC", "Z")
+    )
+    dates = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
+    refuse(dates.isna(), f", which is no date ({order}); repair it")
+    offsets = _offsets(fields["offset"].fillna("").tolist(), values, where, source)
+    return _plain(dates), (f"dates such as {texts[0]!r} are read with the {order}", *offsets)
 
 
-class _Stamps:
-    """Time stamps as text or objects, and how errors name them."""
-
-    def __init__(self, values: Array, column: str, source: Source) -> None:
-        self.values, self.column, self.source = values, column, source
-        self.where = f"{source}: column {column!r}"
-
-    def parsed(self, cells: CellFormat) -> tuple[Array, tuple[str, ...]]:
-        """Return dates as datetime64 in UTC, and how they were read; numbers as text as float64."""
-        import pandas as pd
-
-        values = self.values
-        for row, value in enumerate(values):
-            if cells.is_missing(value):
-                _refuse_missing(row, self.column, self.source)
-        if all(isinstance(value, datetime) for value in values):
-            notes = self._offsets(["" if one.tzinfo is None else str(one.utcoffset()) for one in values])
-            return _plain(pd.to_datetime(pd.Series(values), utc=True)), notes
-        texts = [str(value).strip() for value in values]
-        series = pd.Series(texts, dtype=object)
-        if cells.time_format is not None:
-            try:
-                dates = pd.to_datetime(series, format=cells.time_format, errors="coerce", utc=True)
-            except ValueError as error:
-                raise DataError(
-                    f"{self.where}: the time format {cells.time_format!r} cannot be used ({error})"
-                ) from error
-            self._check(dates, f"which is not written as {cells.time_format!r}; repair one of them")
-            return _plain(dates), ()
-        if cells.is_number(texts[0]) and all(cells.is_number(text) for text in texts):
-            return np.array([cells.number(text) for text in texts]), ()
-        dates = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601")
-        if not bool(dates.isna().any()):
-            found = (_OFFSET.search(text) for text in texts)
-            return _plain(dates), self._offsets([one.group(1) if one else "" for one in found])
-        return self._with_order(series, first_fault=int(dates.isna().to_numpy().argmax()))
-
-    def _with_order(self, series: pd.Series[Any], *, first_fault: int) -> tuple[Array, tuple[str, ...]]:
-        """Return dates that are not ISO 8601; each row has the marks of the first."""
-        import pandas as pd
-
-        if _DATE.fullmatch(series[0]) is None:
-            self._refuse(
-                first_fault, f"which is neither a number nor a date such as 2024-03-31 12:00:00; {_ASK}"
-            )
-        fields = series.str.extract(f"^{_DATE.pattern}$")
-        alike = fields["mark"] == fields["mark"][0]
-        alike &= fields["one"].str.len().gt(2) == (len(fields["one"][0]) > 2)
-        alike &= fields["two"].str.isalpha().eq(fields["two"][0].isalpha())
-        self._check(alike.where(alike), f"which is no date like {series[0]!r} in the first row; {_ASK}")
-        year, month, day, order = self._ordered(fields, series)
-        hour = fields["hour"].fillna("0").astype(int)
-        half = fields["half"].str.lower()
-        hour = hour.where(half.isna(), hour % 12 + 12 * (half == "p"))
-        text = (
-            (year + 2000 * (year < 100)).astype(str)
-            + month.map("-{:02d}".format)
-            + day.map("-{:02d}".format)
-            + hour.map("T{:02d}".format)
-            + fields["clock"].fillna(":00").str.replace(",", ".")
-            + fields["offset"].fillna("").str.replace("UTC", "Z")
-        )
-        dates = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
-        self._check(dates, f"which is no date ({order}); repair it")
-        offsets = self._offsets(fields["offset"].fillna("").tolist())
-        return _plain(dates), (f"dates such as {series[0]!r} are read with the {order}", *offsets)
-
-    def _ordered(self, fields: pd.DataFrame, series: pd.Series[Any]) -> tuple[Any, Any, Any, str]:
-        """Return years, months, days and their order in words, or refuse a column that does not tell them."""
-        three = fields["three"].astype(int)
-        if fields["two"][0].isalpha():
-            names = fields["two"].str[:3].str.lower()
-            months = names.map(lambda name: [*_MONTHS, name].index(name) + 1)
-            return three, months, fields["one"].astype(int), "day first"
-        one, two = fields["one"].astype(int), fields["two"].astype(int)
-        if len(fields["one"][0]) > 2:
-            return one, two, three, "year first"
-        days_first, months_first = (one > 12).to_numpy(), (two > 12).to_numpy()
-        if days_first.any() and months_first.any():
-            raise DataError(
-                f"{self.where} holds both {series[int(days_first.argmax())]!r} (day first) and "
-                f"{series[int(months_first.argmax())]!r} (month first); write one form"
-            )
-        dots = fields["mark"][0] == "."
-        short = not dots and bool((fields["three"].str.len() < 4).any())
-        if short or not (days_first.any() or months_first.any() or dots):
-            raise DataError(f"{self.where} does not show which number of {series[0]!r} is the day; {_ASK}")
-        if months_first.any():
-            return three, one, two, "month first"
-        return three, two, one, "day first"
-
-    def _offsets(self, offsets: Sequence[str]) -> tuple[str, ...]:
-        """Refuse offsets from UTC in some rows only; say that different ones were applied."""
-        known = set(offsets)
-        if "" in known and len(known) > 1:
-            row = next(k for k, one in enumerate(offsets) if bool(one) != bool(offsets[0]))
-            raise DataError(
-                f"{self.where} holds {shown(str(self.values[0]))} at {self.source.rows([0])} and "
-                f"{shown(str(self.values[row]))} at {self.source.rows([row])}: only one of them has an "
-                "offset from UTC; write all times with one, or none"
-            )
-        if len(known) > 1:
-            return (f"times with the offsets {', '.join(sorted(known))} are read in UTC",)
-        return ()
-
-    def _check(self, parsed: pd.Series[Any], what: str) -> None:
-        if bool((wrong := parsed.isna().to_numpy()).any()):
-            self._refuse(int(wrong.argmax()), what)
-
-    def _refuse(self, row: int, what: str) -> None:
+def _ordered(fields: pd.DataFrame, texts: Sequence[str], where: str) -> tuple[Any, Any, Any, str]:
+    """Return years, months, days and their order in words, or refuse a column that does not tell them."""
+    three = fields["three"].astype(int)
+    if fields["two"][0].isalpha():
+        months = fields["two"].str[:3].str.lower().map(lambda name: [*_MONTHS, name].index(name) + 1)
+        return three, months, fields["one"].astype(int), "day first"
+    one, two = fields["one"].astype(int), fields["two"].astype(int)
+    if len(fields["one"][0]) > 2:
+        return one, two, three, "year first"
+    days_first, months_first = one.gt(12).to_numpy(), two.gt(12).to_numpy()
+    if days_first.any() and months_first.any():
         raise DataError(
-            f"{self.where} holds {shown(str(self.values[row]).strip())} at {self.source.rows([row])}, {what}"
+            f"{where} holds both {texts[days_first.argmax()]!r} (day first) and "
+            f"{texts[months_first.argmax()]!r} (month first); write one form"
         )
+    dots = fields["mark"][0] == "."
+    short = not dots and bool((fields["three"].str.len() < 4).any())
+    if short or not (days_first.any() or months_first.any() or dots):
+        raise DataError(f"{where} does not show which number of {texts[0]!r} is the day; {_ASK}")
+    if months_first.any():
+        return three, one, two, "month first"
+    return three, two, one, "day first"
+
+
+def _offsets(offsets: Sequence[str], values: Array, where: str, source: Source) -> tuple[str, ...]:
+    """Refuse offsets from UTC in some rows only; say that different ones were applied."""
+    known = set(offsets)
+    if len(known) > 1 and "" in known:
+        row = next(k for k, one in enumerate(offsets) if bool(one) != bool(offsets[0]))
+        raise DataError(
+            f"{where} holds {shown(str(values[0]))} at {source.rows([0])} and {shown(str(values[row]))} at "
+            f"{source.rows([row])}: only one of them has an offset from UTC; write all with one, or none"
+        )
+    return (f"times with the offsets {', '.join(sorted(known))} are read in UTC",) if len(known) > 1 else ()
 
 
 def _plain(dates: pd.Series[Any]) -> Array:

@@ -17,7 +17,7 @@ from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data._schema import Schema, exogenous_kinds, resolve_angles
 from nopg.data._transitions import Transitions, assemble
 from nopg.data.io._clock import Recording, in_seconds, on_clock
-from nopg.data.io._missing import Rules, repair_missing
+from nopg.data.io._missing import repair_missing, rules_of
 from nopg.data.io._roles import Settings
 from nopg.errors import ArgumentError, DataError
 
@@ -137,7 +137,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     periods = tuple(angles.get(name) for name in log.names[0])
     in_sequence, gap_factor = "next_states" not in log.rows, settings.get("gap_factor", GAP_FACTOR)
     log, recorded, connected, interval = on_clock(log, settings, periods)
-    rules, ends, hold = Rules.of(settings.get("missing"), log), log.ends, dict[str, int]()
+    rules, ends, hold = rules_of(settings.get("missing"), log), log.ends, dict[str, int]()
     idle = np.zeros(len(ends), dtype=np.bool_)
     if in_sequence:
         runs = connected & ~ends[:-1]
@@ -146,7 +146,14 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
         idle = np.isnan(log.rows["actions"]).all(axis=1)
         flags = log.rows["terminated"], log.rows["truncated"]
         found = shift(connected, *flags, idle=idle, whole_episodes="episodes" in log.rows)
-        _check_any(found.kept, log)
+        if not found.kept.any():
+            s = "s are" if len(idle) > 1 else " is"
+            raise DataError(
+                f"{log.source}: no row has a next state: {len(idle)} row{s} unconnected. Name the columns "
+                "of the next states, or the column of the episode"
+            )
+        if unused := int((~found.kept).sum()):
+            _log.info("%s: %d of %d rows have no next row", log.source, unused, len(idle))
         following = np.flatnonzero(found.kept)
         following += found.linked[following]
     else:
@@ -158,7 +165,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     usable = finite_rows(
         parts,
         log.names,
-        rules.dropped,
+        [name for name, rule in rules.items() if rule.kind != "refuse"],
         kept=found.kept,
         order=log.rows.get("number"),
         source=log.source,
@@ -215,17 +222,6 @@ def _logged(log: Recording, recorded: BoolArray, connected: BoolArray) -> Shifte
         truncated=(log.rows["truncated"] | cut) & ~terminated,
         segments=np.cumsum(np.insert(~connected, 0, False), dtype=np.int64),
     )
-
-
-def _check_any(kept: BoolArray, log: Recording) -> None:
-    if not bool(kept.any()):
-        count = f"{len(kept)} rows are" if len(kept) > 1 else "the only row is"
-        raise DataError(
-            f"{log.source}: no row has a next state: {count} unconnected. Name the columns of the next "
-            "states, or the column of the episode"
-        )
-    if unused := int((~kept).sum()):
-        _log.info("%s: %d of %d rows have no next row and are no transitions", log.source, unused, len(kept))
 
 
 def _episodes(log: Recording, found: Shifted, *, in_sequence: bool) -> IntArray | None:
