@@ -21,7 +21,7 @@ from nopg.bellman._estimate import GradientEstimator
 from nopg.data import Transitions
 from nopg.envs import LQR, collect, simulate
 from nopg.errors import NopgError, SupportWarning
-from nopg.models._config import LocalModelConfig
+from nopg.models._local_model import LocalModelConfig
 from nopg.paper import NOPG, PaperModel, PaperProblem
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 from studies.baselines import DPG, PWIS, LoggedEpisodes

@@ -18,7 +18,7 @@ from nopg.data.io import write_parquet
 from nopg.envs import Pendulum, collect_uniform
 from nopg.inspect import Grade
 from nopg.large_logs import load_summary, save_summary, summarize
-from nopg.models._column_counts import ColumnCounts
+from nopg.models._log_summary import ColumnCounts
 
 
 def rows(seed: int, count: int = 3_000) -> Transitions:

@@ -23,7 +23,7 @@ from nopg.large_logs._fleet_report import FleetReport
 from nopg.large_logs._hashes import hashed_groups
 from nopg.large_logs._pooling import Pool, _combination
 from nopg.models import LocalModel
-from nopg.models._statistics import Statistics
+from nopg.models._log_summary import Statistics
 
 ROWS, NEW, ODD = 1_000, "c", "k"
 # Damping and gain of the plants; what no combination of the others is like stands out.

@@ -10,9 +10,8 @@ import pytest
 from nopg import Transitions
 from nopg.errors import ArgumentError, DataError
 from nopg.models import LagChoice, select_lags
-from nopg.models._lag_folds import excess, nested_coefficients
-from nopg.models._lag_orders import Orders
-from nopg.models._lag_table import LagTable
+from nopg.models._delays import LagTable, excess, nested_coefficients
+from nopg.models._lag_selection import Orders
 
 Array = npt.NDArray[np.float64]
 

@@ -12,8 +12,7 @@ import torch
 from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.models import LocalModel
-from nopg.models._memory import Memory, meanings, memory_of
-from nopg.models._residuals import Residuals
+from nopg.models._residuals import Memory, Residuals, meanings, memory_of
 
 EPISODES, STEPS = 20, 60
 

@@ -10,9 +10,8 @@ from scipy.special import ndtri
 from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.models import LocalModel
-from nopg.models._rare_rows import RareRows
 from nopg.models._regression_rows import InputSpace
-from nopg.models._residuals import Residuals
+from nopg.models._residuals import RareRows, Residuals
 
 ROWS = 401
 

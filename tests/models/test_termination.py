@@ -1,8 +1,8 @@
 import torch
 
 from nopg.data import Transitions
+from nopg.models._limits import TerminationRule
 from nopg.models._regression_rows import InputSpace
-from nopg.models._termination import TerminationRule
 
 SPACE = InputSpace(*torch.tensor([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]], dtype=torch.float64))
 

@@ -31,7 +31,7 @@ from nopg.data._checks import check_magnitudes
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
-from nopg.models._config import LocalModelConfig
+from nopg.models._local_model import LocalModelConfig
 from nopg.models._rollout import Act, Rollout, along, rollout
 from nopg.policies import Deterministic, Policy
 

@@ -17,7 +17,7 @@ from nopg.bundles._fields import Fields
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
-from nopg.models._config import ModelConfig
+from nopg.models._local_model import ModelConfig
 from nopg.policies import Policy
 
 if TYPE_CHECKING:

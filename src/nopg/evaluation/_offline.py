@@ -26,7 +26,7 @@ from nopg.inspect import describe
 from nopg.inspect._findings import Finding
 from nopg.inspect._wording import count_of
 from nopg.models import LocalModel
-from nopg.models._rare_rows import RareRows
+from nopg.models._residuals import RareRows
 
 _RISK_PATHS = 200
 # The least error of the model, and the least gain that counts, as shares of the range of returns that logged

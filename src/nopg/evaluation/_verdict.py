@@ -10,8 +10,7 @@ from nopg.evaluation._paths import Paths, StartReturns
 from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._wording import count_of, listed
 from nopg.models import ColumnFit, LocalModel
-from nopg.models._memory import meanings
-from nopg.models._rare_rows import RareRows
+from nopg.models._residuals import RareRows, meanings
 
 # Fewer moves of an exogenous column do not tell how it moves.
 _FEWEST_MOVES = 30

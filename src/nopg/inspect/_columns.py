@@ -16,7 +16,7 @@ from nopg._typing import FloatArray, IntArray
 from nopg.data import Schema, Transitions
 from nopg.inspect._findings import Finding, error, graded, ok, warning
 from nopg.inspect._wording import count_of, listed, share_of
-from nopg.models._column_counts import ColumnCounts
+from nopg.models._log_summary import ColumnCounts
 
 # A column with at most this many distinct values is a switch.
 _FEW_LEVELS = 10

@@ -13,8 +13,8 @@ from nopg.data._held_out import spread_rows
 from nopg.inspect._findings import Finding, graded, ok, warning
 from nopg.inspect._wording import count_of, listed, share_of
 from nopg.models._excitation import Excitation, noise_share
-from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows
+from nopg.models._sums import GlobalFit
 
 _ROWS = 50_000
 # Standard error of the effect of a usual change of an action, in spreads of the column it is worst for.

@@ -21,10 +21,7 @@ from nopg.errors import ArgumentError, DataError
 from nopg.large_logs._fleet import Fleet
 from nopg.large_logs._sums import PlantSums
 from nopg.models import LocalModel
-from nopg.models._column_counts import ColumnCounts
-from nopg.models._held_out_rows import OwnRows
-from nopg.models._log_summary import LogSummary
-from nopg.models._statistics import Statistics
+from nopg.models._log_summary import ColumnCounts, LogSummary, OwnRows, Statistics
 
 _SAMPLE, _SUMS, _PLANTS, _REPAIRS = "sample.parquet", "sums.safetensors", "plants.json", "repairs.json"
 

@@ -15,10 +15,9 @@ from torch import Tensor
 from nopg._typing import FloatArray
 from nopg.large_logs._sums import PlantSums
 from nopg.models._chart_fit import ChartFit
-from nopg.models._held_out_rows import OwnRows
+from nopg.models._log_summary import OwnRows, Statistics
 from nopg.models._one_step import OneStep
 from nopg.models._regression_rows import RowBatch
-from nopg.models._statistics import Statistics
 
 # Effective rows of other plants that are compared, in units of the plant's own rows.
 _RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)

@@ -12,11 +12,9 @@ from nopg.data import Repairs, Transitions
 from nopg.errors import DataError
 from nopg.large_logs._hashes import row_hashes
 from nopg.large_logs._log import LargeLog, LogPart
-from nopg.models._column_counts import ColumnCounts
-from nopg.models._held_out_rows import OwnRows
+from nopg.models._log_summary import ColumnCounts, OwnRows, Statistics
 from nopg.models._one_step import OneStep
 from nopg.models._regression_rows import RowBatch
-from nopg.models._statistics import Statistics
 
 _MOST_STARTS = 1_000
 # Rows of a plant by which its predictions are compared.

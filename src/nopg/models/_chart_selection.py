@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nopg.models._chart_sums import kernel_weights
 from nopg.models._charts import ChartShape
-from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows, design
+from nopg.models._sums import GlobalFit, kernel_weights
 
 _ROWS_HELD_OUT, _ROWS_HELD_OUT_IN_SEARCH = 400, 200
 _ROWS_KNOWN = 4_000

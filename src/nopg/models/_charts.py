@@ -11,10 +11,9 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from nopg._support import ChartSupport
-from nopg.models._chart_sums import ChartPlaces, ChartSums
 from nopg.models._excitation import TOLERATED, Excitation, local_uncertainty, noise_share
-from nopg.models._global_fit import GlobalFit
 from nopg.models._regression_rows import RegressionRows, RowBatch
+from nopg.models._sums import ChartPlaces, ChartSums, GlobalFit
 
 BlockSums = tuple[GlobalFit, ChartSums | None]
 """What charts are a function of, beside their places."""

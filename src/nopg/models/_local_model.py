@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,19 +18,84 @@ from nopg._support import Support
 from nopg._typing import RewardFunction
 from nopg.data import Transitions
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
-from nopg.models._column_fit import ColumnFit
-from nopg.models._config import LocalModelConfig
 from nopg.models._coordinates import StateCoordinates
-from nopg.models._held_out_rows import HeldOutRows, OwnRows
 from nopg.models._known_columns import KnownColumns
-from nopg.models._limits import highest_reward, lowest_mean_reward, state_bounds
-from nopg.models._memory import Memory, memory_of
+from nopg.models._limits import TerminationRule, highest_reward, lowest_mean_reward, state_bounds
+from nopg.models._log_summary import LogSummary, OwnRows, Statistics
 from nopg.models._noise import Noise
 from nopg.models._one_step import OneStep, Prediction
 from nopg.models._regression_rows import RegressionRows
-from nopg.models._residuals import Residuals
-from nopg.models._statistics import Statistics
-from nopg.models._termination import TerminationRule
+from nopg.models._residuals import HeldOutRows, Memory, Residuals, memory_of
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFit:
+    """The quality of the fit of one predicted column.
+
+    Attributes:
+        name: State column, or "reward".
+        inputs: Names of the inputs that it depends on.
+        r_squared: R² on held-out rows, the noise of sensors aside; 1 for a constant column.
+        error: Root mean squared error on held-out rows, in standard deviations of the column.
+        error_of_all_inputs: The same with all inputs in use.
+        degree: Degree of the polynomials.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    r_squared: float
+    error: float
+    error_of_all_inputs: float
+    degree: int
+
+
+class ModelConfig(ABC):
+    """What every config of a model has.
+
+    Attributes:
+        name: Of the model.
+        has_rollouts: Whether its paths can evaluate a controller.
+        unknown_value: v, the value of leaving the data.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    has_rollouts: ClassVar[bool]
+    unknown_value: float | None
+
+    @abstractmethod
+    def identity(self) -> dict[str, object]:
+        """Return the settings that the numbers of a training depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModelConfig(ModelConfig):
+    """Settings of the local model.
+
+    Attributes:
+        reward: The reward as a function of states (m, d_s), actions (m, d_a) and next states (m, d_s) in
+            torch, where it is known; fitted by default.
+        unknown_value: v, the value of leaving the data; the worst that was logged, for ever, by default.
+        summary: Of a large log, of which the data are a sample.
+    """
+
+    reward: RewardFunction | None = None
+    unknown_value: float | None = None
+    summary: LogSummary | None = None
+
+    name: ClassVar[str] = "local"
+    has_rollouts: ClassVar[bool] = True
+
+    def identity(self) -> dict[str, object]:
+        """Return the settings that the numbers of a training depend on."""
+        return {
+            "model": self.name,
+            "reward": None if self.reward is None else "a function",
+            "unknown_value": self.unknown_value,
+            **({} if self.summary is None else {"rows of the log": self.summary.statistics.num_rows}),
+        }
+
 
 # Predicted rewards are below the lowest logged one by at most this multiple of the logged range.
 _REWARD_MARGIN_BELOW = 1.0

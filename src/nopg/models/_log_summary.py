@@ -1,15 +1,211 @@
-"""A log of any length, as the local model takes it."""
+"""A log of any length, as the local model takes it: a sample of its rows, and sums over all of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from nopg.data import Transitions
-from nopg.models._column_counts import ColumnCounts
-from nopg.models._held_out_rows import OwnRows
-from nopg.models._statistics import Statistics
+from nopg.errors import DataError
+from nopg.models._charts import BlockSums
+from nopg.models._excitation import Excitation
+from nopg.models._sums import ChartSums, GlobalFit
+
+_BINS = 1_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnCounts:
+    """Ranges of the states, actions and the reward, and counts of rows between fixed edges.
+
+    Attributes:
+        edges: In equal distances over what a sample has, shape (k, B + 1).
+        counts: Rows below the edges, between each two of them, and above, shape (k, B + 2).
+        low: Least values, shape (k,).
+        high: Largest ones.
+    """
+
+    edges: Tensor
+    counts: Tensor
+    low: Tensor
+    high: Tensor
+
+    @classmethod
+    def between(cls, low: Tensor, high: Tensor) -> ColumnCounts:
+        """Return the counts of no rows, with edges from low (k,) to high (k,)."""
+        shares = torch.linspace(0.0, 1.0, _BINS + 1, dtype=torch.float64)
+        edges = low[:, None] + (high - low)[:, None] * shares
+        nothing = torch.zeros(len(low), _BINS + 2, dtype=torch.long)
+        return cls(edges, nothing, torch.full_like(low, torch.inf), torch.full_like(high, -torch.inf))
+
+    def with_rows(self, data: Transitions) -> ColumnCounts:
+        """Return the counts with further rows."""
+        values = torch.cat([data.states, data.actions, data.rewards[:, None]], dim=1).T.contiguous()
+        places = torch.searchsorted(self.edges, values, right=True)
+        places -= (values == self.edges[:, -1:]).long()  # the last edge is within
+        found = torch.stack([one.bincount(minlength=_BINS + 2) for one in places])
+        return self + ColumnCounts(self.edges, found, *values.aminmax(dim=1))
+
+    def __add__(self, other: ColumnCounts) -> ColumnCounts:
+        return ColumnCounts(
+            self.edges,
+            self.counts + other.counts,
+            torch.minimum(self.low, other.low),
+            torch.maximum(self.high, other.high),
+        )
+
+    @property
+    def beyond(self) -> Tensor:
+        """Number of rows outside the edges, shape (k,)."""
+        return self.counts[:, 0] + self.counts[:, -1]
+
+    def quantile(self, share: float) -> Tensor:
+        """Return the value (k,) below which a share of the rows lies, to the distance of two edges.
+
+        Example:
+            >>> counts = ColumnCounts.between(torch.zeros(1).double(), torch.ones(1).double())
+            >>> counts.counts[0, 1:501] += 1
+            >>> counts.quantile(0.5)
+            tensor([0.2500], dtype=torch.float64)
+        """
+        before = self.counts.cumsum(dim=1).double()
+        wanted = share * before[:, -1:]
+        place = torch.searchsorted(before, wanted).clamp(1, _BINS)
+        count = self.counts.gather(1, place).clamp(min=1)
+        within = ((wanted - before.gather(1, place - 1)) / count).clamp(0.0, 1.0)
+        low, high = self.edges.gather(1, place - 1), self.edges.gather(1, place)
+        return (low + within * (high - low))[:, 0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """Sums over rows around charts that are placed; those of two sets of rows add up, in any order.
+
+    Attributes:
+        blocks: Sums of the global fit and of the charts, by block of targets.
+        excitations: What the rows tell apart over all, by degree.
+        extremes: Least and largest inputs, shape (2, d).
+    """
+
+    blocks: tuple[BlockSums, ...]
+    excitations: Mapping[int, Excitation]
+    extremes: Tensor
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that were added up."""
+        return self.excitations[1].num_rows
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return all numbers by name, for a file; `filled` is the way back."""
+        found = {"extremes": self.extremes}
+        for degree, excitation in self.excitations.items():
+            found |= _tensors(f"excitation.{degree}", excitation)
+        for number, (whole, local) in enumerate(self.blocks):
+            found |= _tensors(f"{number}.whole", whole)
+            found |= {} if local is None else _tensors(f"{number}.charts", local)
+        return found
+
+    def filled(self, arrays: Mapping[str, Tensor]) -> Statistics:
+        """Return the sums of `arrays`, around the same charts; a DataError says that they are others."""
+        own = self.arrays()
+        fixed = [name for name in own if name.endswith("baseline")]
+        if {name: one.shape for name, one in own.items()} != {
+            name: one.shape for name, one in arrays.items()
+        }:
+            raise DataError("the sums are not those of the sample beside them; summarize the log again")
+        if not all(torch.allclose(own[name], arrays[name], rtol=1e-6, atol=1e-9) for name in fixed):
+            raise DataError("charts were placed otherwise when the log was summed; summarize it again")
+        blocks = tuple(
+            (
+                _filled(whole, f"{number}.whole", arrays),
+                None if local is None else _filled(local, f"{number}.charts", arrays),
+            )
+            for number, (whole, local) in enumerate(self.blocks)
+        )
+        excitations = {
+            degree: _filled(one, f"excitation.{degree}", arrays) for degree, one in self.excitations.items()
+        }
+        return Statistics(blocks, excitations, arrays["extremes"])
+
+    def __add__(self, other: Statistics) -> Statistics:
+        blocks = []
+        for (whole, local), (whole_there, local_there) in zip(self.blocks, other.blocks, strict=True):
+            both = local if local is None or local_there is None else local + local_there
+            blocks.append((whole + whole_there, both))
+        return Statistics(
+            tuple(blocks),
+            {degree: one + other.excitations[degree] for degree, one in self.excitations.items()},
+            joined_extremes(self.extremes, other.extremes),
+        )
+
+    def scaled(self, share: float, kept: Tensor | None = None) -> Statistics:
+        """Return the sums in which every row counts for a share, as a sample of the rows would.
+
+        Args:
+            share: Positive.
+            kept: Groups (G,) whose rows predictions rest on; all by default. Noise and support are those of
+                all groups.
+        """
+        kept = torch.ones(len(self.blocks[0][0].grams), dtype=torch.bool) if kept is None else kept
+        blocks = tuple(
+            (whole.scaled(share, kept), None if local is None else local.scaled(share, kept))
+            for whole, local in self.blocks
+        )
+        excitations = {degree: one.scaled(share) for degree, one in self.excitations.items()}
+        return Statistics(blocks, excitations, self.extremes)
+
+
+_Sums = TypeVar("_Sums", GlobalFit, ChartSums, Excitation)
+# Settings of an excitation, which the sample tells.
+_PLACES = ("space", "varies", "degree")
+
+
+def _tensors(name: str, sums: GlobalFit | ChartSums | Excitation) -> dict[str, Tensor]:
+    return {
+        f"{name}.{part.name}": torch.as_tensor(getattr(sums, part.name))
+        for part in fields(sums)
+        if part.name not in _PLACES
+    }
+
+
+def _filled(sums: _Sums, name: str, arrays: Mapping[str, Tensor]) -> _Sums:
+    """Return sums with the numbers of arrays; counts and weights are numbers again."""
+    found: dict[str, Any] = {}
+    for part in fields(sums):
+        if part.name not in _PLACES:
+            value = arrays[f"{name}.{part.name}"]
+            found[part.name] = value if isinstance(getattr(sums, part.name), Tensor) else value.item()
+    return replace(sums, **found)
+
+
+def joined_extremes(one: Tensor, other: Tensor) -> Tensor:
+    """Return the least and the largest (2, d) of two sets of rows."""
+    return torch.stack([torch.minimum(one[0], other[0]), torch.maximum(one[1], other[1])])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnRows:
+    """Rows of the plant itself, where charts were placed by a sample of several plants.
+
+    Attributes:
+        inputs: (s, a), shape (m, d).
+        targets: s′ − s, then r, shape (m, d_s + 1).
+        groups: The group of each row, shape (m,).
+        terminated: Whether the row ended the task, shape (m,).
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    groups: Tensor
+    terminated: Tensor
+
+    def __len__(self) -> int:
+        return len(self.inputs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""The residuals of one-step predictions, divided into disturbances of the plant and noise of its sensors."""
+"""Residuals of one-step predictions as disturbances and noise of sensors, and states without the latter."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from scipy import optimize
+from scipy import linalg, optimize
 from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
 from nopg.data._episodes import spaced_blocks
-from nopg.models._kalman import SteadyFilter
 from nopg.models._known_columns import KnownColumns
 
 # Rows that noise is estimated from.
@@ -37,6 +36,10 @@ _SEARCHED, _TRIALS = 0.3, 8
 # Disturbances are at least this share of what sensors add to a residual, as no model is exact.
 _LEAST_DISTURBANCE = 0.01
 _ROWS_AT_ONCE = 20_000
+# Steps that the filter looks back.
+_LOOKED_BACK = 40
+# Added to variances of the order of 1, so that the Riccati equation has a solution.
+_ROUNDING = 1e-9
 
 
 class _Step(Protocol):
@@ -174,6 +177,42 @@ class _Split:
         some = innovations[self._settled].numpy()
         weighted = np.linalg.solve(filtering.ahead, some.T)
         return float(np.linalg.slogdet(filtering.ahead)[1] + (some.T * weighted).sum() / len(some))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SteadyFilter:
+    """The filter of s′ = Js + w that sees y = s + v, in its steady state.
+
+    Attributes:
+        forgotten: I − K, with the gain K, shape (d, d).
+        ahead: Covariance of the innovations, shape (d, d).
+    """
+
+    forgotten: FloatArray
+    ahead: FloatArray
+
+    @classmethod
+    def of(cls, J: FloatArray, disturbances: FloatArray, sensors: FloatArray) -> SteadyFilter:
+        """Return the filter for covariances of w and v, in units in which they are of the order of 1."""
+        eye = np.eye(len(J))
+        Q, R = disturbances + _ROUNDING * eye, sensors + _ROUNDING * eye
+        before = linalg.solve_discrete_are(J.T, eye, Q, R)
+        return cls(eye - before @ np.linalg.inv(before + R), before + R)
+
+    def errors(self, missed: Tensor, J: Tensor, linked: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the errors v (n, d) that the filter finds in measurements, and its innovations (n, d).
+
+        Args:
+            missed: Residuals of the steps from measured states, shape (n, d).
+            J: ∂s′/∂s, shape (d, d), or (n, d, d) for that of every step.
+            linked: 1 where a row continues the one before it, else 0, shape (n,).
+        """
+        left, link = missed.new_tensor(self.forgotten).mT, linked[:, None]
+        error = innovation = missed.new_zeros(missed.shape)
+        for _ in range(_LOOKED_BACK):
+            innovation = link * (missed + (J @ error[:, :, None])[:, :, 0]).roll(1, dims=0)
+            error = innovation @ left
+        return error, innovation
 
 
 def filtered_states(data: Transitions, predict: Predict, noise: Noise, known: KnownColumns) -> Tensor:

@@ -19,9 +19,9 @@ from nopg.models._charts import Charts, ChartShape
 from nopg.models._excitation import Excitation, fit_variances
 from nopg.models._known_columns import ExogenousPaths, KnownColumns
 from nopg.models._limits import input_range
+from nopg.models._log_summary import Statistics, joined_extremes
 from nopg.models._noise import Noise, filtered_states
 from nopg.models._regression_rows import RegressionRows, RowBatch
-from nopg.models._statistics import Statistics, joined_extremes
 
 # How often states are filtered and steps fitted again, and how far from the second time on: a stiff fit leads
 # to a filter after which the next is loose, and the reverse.

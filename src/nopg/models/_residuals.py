@@ -1,21 +1,134 @@
-"""Errors of one-step predictions on held-out rows, in the order of the log."""
+"""What the model leaves unexplained in rows that it has not seen, and what that tells of the log."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
+from scipy import special
+from scipy.spatial import cKDTree
+from torch import Tensor
 
-from nopg._typing import BoolArray, FloatArray
+from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data import Transitions
+from nopg.data._derive import rows_before
 from nopg.data._episodes import spaced_blocks
+from nopg.models._regression_rows import InputSpace
 
 if TYPE_CHECKING:
     from nopg.models._local_model import LocalModel
 
-_MOST_ROWS = 20_000
+# Rows of which `HeldOutRows` and `Residuals` consist at most.
+_MOST_HELD_OUT, _MOST_ROWS = 2_000, 20_000
+# How many rows there must be for each number that is compared with residuals.
+_ROWS_PER_NUMBER = 10
+# Residuals are cut at this many standard deviations, so that a single row decides nothing.
+_CUT = 3.0
+# Residuals of the rows before count by powers of it: a slow disturbance shows in many, hardly in one.
+_FADING, _LAST = 0.7, 12
+# What counts: the probability of chance, and the share of a step's standard deviation that is predicted.
+_CHANCE, _MATTERS = 5e-4, 0.03
+# A column that is a linear function of others up to this share of its deviation tells nothing of its own.
+_NOTHING_NEW = 1e-6
+
+# A row is rare beyond this many robust deviations of the residuals; normal noise is never so far.
+_FAR = 15.0
+# The least deviation, as a share of that of the column itself: no fit is exact.
+_FINEST = 0.05
+# Standard deviation of normal numbers over the median of their size.
+_BY_MEDIAN = 1.4826
+# Share of the weight of paths that may lie within the margin.
+_NEAR_SHARE = 0.01
+
+Source = Literal["errors before", "action before", "time"]
+
+# What a source of some columns means, and what to do.
+_MEANING: dict[Source, tuple[str, str]] = {
+    "errors before": (
+        "prediction errors last from row to row: a disturbance or a state that is not logged, or a slow "
+        "sensor",
+        "Log it, or add lags: `--lags auto`",
+    ),
+    "action before": (
+        "the action of the row before matters: a delay, a slow actuator, or a disturbance that the operator "
+        "reacts to",
+        "Add lags: `--lags auto`, or log the action as it was applied",
+    ),
+    "time": (
+        "the time since the episode began matters: ageing or warming up",
+        "Log what changes, or the time",
+    ),
+}
+
+
+def _predicted(model: LocalModel, inputs: Tensor, groups: Tensor, log: Transitions | None) -> FloatArray:
+    """Return `OneStep.step` at inputs (n, d) by a model that has not seen their groups (n,).
+
+    Rewards are those of measured states, the ones of the log where the inputs are filtered.
+    """
+    measured = inputs if log is None else torch.cat([log.states, log.actions], dim=1)
+    out, _ = model.without_groups().steps.step(
+        inputs.T.contiguous().numpy(),
+        (1 + groups).numpy(),
+        measured=measured.T.contiguous().numpy(),
+        slopes=False,
+    )
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOutRows:
+    """Rows predicted by a model that has not seen their group.
+
+    Attributes:
+        inputs: (s, a) of the model's rows, shape (n, d).
+        groups: The group of each row, shape (n,).
+        next_states: Measured, shape (n, d_s).
+        terminated: Whether the row ended the task, shape (n,).
+        reward_errors: Logged less predicted reward, shape (n,).
+        predicted: Next states, shape (n, d_s).
+        disturbances: Standard deviation of the plant around them, shape (n, d_s).
+    """
+
+    inputs: Tensor
+    groups: Tensor
+    next_states: Tensor
+    terminated: Tensor
+    reward_errors: Tensor
+    predicted: Tensor
+    disturbances: Tensor
+
+    @classmethod
+    def of(cls, model: LocalModel) -> HeldOutRows:
+        """Return at most 2 000 distinct rows of the log of a model, or the plant's own ones."""
+        rows, d_s, own = model.rows, model.num_states, model.own_rows
+        if own is None:
+            chosen = rows.sample[:_MOST_HELD_OUT]
+            log = model.data.take(rows.first[chosen])
+            inputs, groups, rewards = rows.inputs[chosen], rows.groups[chosen], log.rewards
+            next_states, terminated = log.next_states, log.terminated
+        else:
+            log, inputs, groups = None, own.inputs, own.groups
+            rewards, terminated = own.targets[:, d_s], own.terminated
+            next_states = inputs[:, :d_s] + own.targets[:, :d_s]
+        out = _predicted(model, inputs, groups, log)
+        errors = rewards - torch.as_tensor(np.clip(out[d_s], *model.reward_clamp))
+        predicted = inputs[:, :d_s] + torch.as_tensor(out[:d_s].T)
+        exogenous = torch.as_tensor(model.steps.known.exogenous)
+        predicted[:, exogenous] = next_states[:, exogenous]  # moved by nothing that a model predicts
+        return cls(
+            inputs=inputs,
+            groups=groups,
+            next_states=next_states,
+            terminated=terminated,
+            reward_errors=errors if model.reward_function is None else torch.zeros_like(errors),
+            predicted=predicted,
+            disturbances=torch.as_tensor(out[-1 - d_s : -1].T),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,18 +154,12 @@ class Residuals:
     @classmethod
     def of(cls, model: LocalModel) -> Residuals:
         """Return those of a model's log."""
-        own = spaced_blocks(len(model.rows), _MOST_ROWS)
-        log = model.data.take(model.rows.first[own])
+        rows, d_s, d_x = model.rows, model.num_states, model.steps.known.num_measured
+        chosen = spaced_blocks(len(rows), _MOST_ROWS)
+        log, inputs = model.data.take(rows.first[chosen]), rows.inputs[chosen]
         linked = log.continues.numpy().copy()
         linked[:1] = False
-        d_s, d_x, inputs = model.num_states, model.steps.known.num_measured, model.rows.inputs[own]
-        out, _ = model.without_groups().steps.step(
-            inputs.T.contiguous().numpy(),
-            (1 + model.rows.groups[own]).numpy(),
-            measured=torch.cat([log.states, log.actions], dim=1).T.contiguous().numpy(),
-            slopes=False,
-            noise=False,
-        )
+        out = _predicted(model, inputs, rows.groups[chosen], log)
         steps = log.schema.difference(inputs[:, :d_s], log.next_states).numpy()
         learned = ~model.steps.known.all[:d_x]
         rewards = log.rewards.numpy() - out[d_s]
@@ -61,5 +168,201 @@ class Residuals:
             linked=linked,
             states=np.where(learned, steps[:, :d_x] - out[:d_x].T, 0.0),
             rewards=rewards if model.reward_function is None else np.zeros_like(rewards),
-            spread=np.where(learned, model.rows.spread[:d_x].numpy(), 0.0),
+            spread=np.where(learned, rows.spread[:d_x].numpy(), 0.0),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How far the residual of a column is predicted by something that is not in its row.
+
+    Attributes:
+        column: Name.
+        source: What predicts it.
+        chance: Probability of such a relation where there is none.
+        share: Standard deviation that is predicted, as a share of that of the column's steps.
+    """
+
+    column: str
+    source: Source
+    chance: float
+    share: float
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is neither chance nor negligible."""
+        return self.chance < _CHANCE and self.share > _MATTERS
+
+
+def meanings(found: Sequence[Memory]) -> tuple[tuple[str, str], ...]:
+    """Return what relations that matter mean and what to do about them, a pair for each of their sources."""
+    pairs = list[tuple[str, str]]()
+    for source, (what, advice) in _MEANING.items():
+        if names := list(dict.fromkeys(one.column for one in found if one.source == source and one.matters)):
+            verb = "depends" if len(names) == 1 else "depend"
+            pairs.append((f"{', '.join(names)} {verb} on more than the row: {what}", advice))
+    return tuple(pairs)
+
+
+def memory_of(residuals: Residuals) -> tuple[Memory, ...]:
+    """Return what predicts the residuals of each learned column.
+
+    The residuals e of one-step predictions on held-out rows are compared with what a model of (s, a) cannot
+    know: the residuals of the rows before, the nearest counting most, the action of the row before and the
+    time since the episode began. The last two are taken as they are beyond a linear function of (1, s, a).
+    Where such columns Z tell nothing, the score u = Zᵀe has the covariance S = Σ e² z zᵀ whatever the
+    variance of each row, and uᵀS⁻¹u is χ² distributed.
+    """
+    later = np.flatnonzero(residuals.linked)
+    if len(later) == 0:
+        return ()
+    log = residuals.log
+    present = np.column_stack([np.ones(len(log)), log.features.numpy(), log.actions.numpy()])
+    past = _Past(_standardised(present[later]), log.actions.numpy(), rows_before(residuals.linked), later)
+    return tuple(
+        one
+        for name, errors, spread in zip(
+            log.schema.measured, residuals.states.T, residuals.spread, strict=True
+        )
+        if spread > 0
+        for one in past.memories(name, errors, float(spread))
+    )
+
+
+class _Past:
+    """What came before rows, beyond a linear function of what is in them.
+
+    Args:
+        present: 1, state features and actions of the rows, shape (m, q).
+        actions: Of all rows, shape (n, d_a).
+        place: Number of rows before each in its run, shape (n,).
+        later: Rows that follow another one, shape (m,).
+    """
+
+    def __init__(self, present: FloatArray, actions: FloatArray, place: IntArray, later: IntArray) -> None:
+        self._present, self._later, self._place = present, later, place
+        time = place[later] - place[later].mean()
+        self._sources: dict[Source, FloatArray] = {
+            "action before": self._beyond(actions[later - 1]),
+            "time": self._beyond(present * time[:, None]),
+        }
+
+    def memories(self, name: str, residuals: FloatArray, spread: float) -> Iterator[Memory]:
+        """Yield what is predicted by each source of one column's residuals (n,)."""
+        deviation = float(residuals.std())
+        if not deviation > 0.0:  # also where a group left out leaves no model
+            return
+        cut = np.clip(residuals / deviation, -_CUT, _CUT)
+        now, sources = cut[self._later], [*self._sources.items()]
+        for first in (1, 2):
+            before = self._before(cut, first)[self._later]
+            if now @ before > 0:  # noise of a sensor makes successive residuals opposite, not later ones
+                sources.append(("errors before", before[:, None]))
+        for source, columns in sources:
+            if 0 < columns.shape[1] * _ROWS_PER_NUMBER <= len(now):
+                chance, share = _score(now, columns)
+                yield Memory(name, source, chance, share * deviation / spread)
+
+    def _before(self, values: FloatArray, first: int) -> FloatArray:
+        """Return fading sums of the values (n,) of rows before in the run, from the `first` on."""
+        found = np.zeros_like(values)
+        for steps in range(first, _LAST + 1):
+            rows = np.flatnonzero(self._place >= steps)
+            found[rows] += _FADING ** (steps - first) * values[rows - steps]
+        return found
+
+    def _beyond(self, columns: FloatArray) -> FloatArray:
+        """Return columns (m, ·) less their linear functions of the present; without those that are such."""
+        about = columns - self._present @ np.linalg.lstsq(self._present, columns, rcond=None)[0]
+        size = np.sqrt(np.square(columns).mean(axis=0))
+        own = np.sqrt(np.square(about).mean(axis=0))
+        kept = own > _NOTHING_NEW * np.maximum(size, 1e-300)
+        found: FloatArray = about[:, kept] / own[kept]
+        return found
+
+
+def _score(residuals: FloatArray, columns: FloatArray) -> tuple[float, float]:
+    """Return the probability of chance, and the predicted share of the residuals' deviation."""
+    n, k = columns.shape
+    u = columns.T @ residuals
+    covariance = (columns * np.square(residuals)[:, None]).T @ columns
+    statistic = float(u @ np.linalg.lstsq(covariance, u, rcond=None)[0])
+    fitted = columns @ np.linalg.lstsq(columns, residuals, rcond=None)[0]
+    explained = float(np.square(fitted).sum() / np.square(residuals).sum())
+    return float(special.chdtrc(k, statistic)), math.sqrt(max(explained - k / n, 0.0))
+
+
+def _standardised(columns: FloatArray) -> FloatArray:
+    """Return columns in units of their deviations about their means; a constant one as it is."""
+    deviation = columns.std(axis=0)
+    varies = deviation > 0
+    about = columns - np.where(varies, columns.mean(axis=0), 0.0)
+    found: FloatArray = about / np.where(varies, deviation, 1.0)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RareRows:
+    """Rows far from their predictions, which the model does not foresee at all.
+
+    A log with few such rows tells that something may happen, such as a runaway, a fall or a kick, but hardly
+    how often and from where. A mean over predicted paths, on which it does not happen, is then worth little,
+    unless the paths stay farther away than any logged row that led there.
+
+    Attributes:
+        count: Number of them.
+        names: Columns in which they are.
+        margin: Distance from them of the farthest row that led to one of them.
+        tree: Of their states.
+        space: Units of the states.
+    """
+
+    count: int
+    names: tuple[str, ...]
+    margin: float
+    tree: cKDTree | None
+    space: InputSpace
+
+    @classmethod
+    def of(cls, residuals: Residuals, space: InputSpace, discount: float) -> RareRows:
+        """Return those of a log.
+
+        Args:
+            residuals: On held-out rows.
+            space: Of the states.
+            discount: Rows lead to another one that follows within an effective horizon.
+        """
+        log = residuals.log
+        steps = log.schema.difference(log.states, log.next_states)[:, : len(residuals.spread)]
+        errors = np.column_stack([residuals.states, residuals.rewards])
+        deviation = _BY_MEDIAN * np.median(np.abs(errors), axis=0)
+        unit = np.maximum(deviation, _FINEST * np.column_stack([steps, log.rewards]).std(axis=0))
+        far = np.abs(errors) > _FAR * np.where(unit > 0, unit, np.inf)
+        rare: BoolArray = far.any(axis=1)
+        if not rare.any():
+            return cls(0, (), 0.0, None, space)
+        names = np.array([*log.schema.measured, "reward"], dtype=object)[far.any(axis=0)]
+        points = space.embed(log.states).numpy()
+        tree = cKDTree(points[rare])
+        led = _leads(rare, residuals.linked, math.ceil(round(1.0 / (1.0 - discount), 9)))
+        margin = float(tree.query(points[led])[0].max())
+        return cls(int(rare.sum()), tuple(names), margin, tree, space)
+
+    def near(self, states: torch.Tensor, weights: torch.Tensor) -> bool:
+        """Return whether weighted states (m, d_s) come nearer than rows that led to a rare one."""
+        if self.tree is None:
+            return False
+        distances, _ = self.tree.query(self.space.embed(states).numpy())
+        inside = distances <= self.margin
+        return float(weights.numpy()[inside].sum()) > _NEAR_SHARE * float(weights.sum())
+
+
+def _leads(rare: BoolArray, linked: BoolArray, steps: int) -> BoolArray:
+    """Return which rows are rare or are followed by a rare one within some steps of their run."""
+    found = ahead = rare
+    for _ in range(steps):
+        ahead = np.append(ahead[1:] & linked[1:], [False])
+        if not ahead.any():
+            break
+        found = found | ahead
+    return found

@@ -12,7 +12,7 @@ from nopg._provenance import fingerprint
 from nopg._typing import ArrayLike, as_tensor
 from nopg.data import Schema
 from nopg.errors import ArgumentError
-from nopg.models._config import ModelConfig
+from nopg.models._local_model import ModelConfig
 
 # The most draws per next state.
 _MOST_DRAWS = 1_000

@@ -21,7 +21,7 @@ from nopg._provenance import fingerprint
 from nopg.bellman._estimate import GradientEstimator, Resumable
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
-from nopg.models._config import ModelConfig
+from nopg.models._local_model import ModelConfig
 from nopg.policies import Policy
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._reports import Update

@@ -20,7 +20,7 @@ from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.evaluation import OfflineEvaluator
 from nopg.evaluation._assessment import errors_of
 from nopg.evaluation._risk import margin_of, region_of
-from nopg.models._config import ModelConfig
+from nopg.models._local_model import ModelConfig
 from nopg.policies import Policy
 from nopg.training._reports import Update
 

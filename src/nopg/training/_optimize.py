@@ -18,7 +18,7 @@ from nopg.bellman import ControlProblem
 from nopg.data import Transitions
 from nopg.data._bounds import check_bounds, check_trainable
 from nopg.errors import ArgumentError, SupportWarning
-from nopg.models._config import LocalModelConfig, ModelConfig
+from nopg.models._local_model import LocalModelConfig, ModelConfig
 from nopg.models._log_summary import LogSummary
 from nopg.policies import (
     ControlStructure,
