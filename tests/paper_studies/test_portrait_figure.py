@@ -10,16 +10,17 @@ from studies.paper import EXPERIMENTS
 from studies.paper._experiment import Mode
 from studies.records import Record
 
+STUDY = EXPERIMENTS["pendulum-portrait"]
 
-def part(unknown: float = 0.0) -> dict[str, Any]:
-    shares = np.full((20, 20), 1 / 400)
-    lattice = np.linspace(-300.0, 0.0, 25).reshape(5, 5)
+
+def record(mode: Mode = "ours", size: int = 800, unknown: float = 0.0) -> Record:
     beyond = np.zeros((5, 5))
     beyond[:, -2:] = unknown
-    return {
-        "visitation": shares.tolist(),
-        "truth": shares.tolist(),
-        "value": lattice.tolist(),
+    shares = np.full((20, 20), 1 / 400).tolist()
+    part = {
+        "visitation": shares,
+        "truth": shares,
+        "value": np.linspace(-300.0, 0.0, 25).reshape(5, 5).tolist(),
         "unknown": beyond.tolist(),
         "upright_mass": 0.16,
         "upright_mass_truth": 0.15,
@@ -27,25 +28,18 @@ def part(unknown: float = 0.0) -> dict[str, Any]:
         "expected_return": -180.0,
         "discounted_truth": -187.0,
     }
+    path = [[3.1, 0.0], [3.14, 1.0], [-3.1, 1.0], [0.0, 0.0]]
+    results = {"before": part, "after": part, "path": path, "updates": 10}
+    return replace(STUDY.run("nopg-d", size, 3, mode), results=results)
 
 
-def record(mode: Mode, size: int, unknown: float = 0.0) -> Record:
-    results = {
-        "before": part(unknown),
-        "after": part(unknown),
-        "path": [[3.1, 0.0], [3.14, 1.0], [-3.1, 1.0], [0.0, 0.0]],
-        "updates": 10,
-    }
-    return replace(EXPERIMENTS["pendulum-portrait"].run("nopg-d", size, 3, mode), results=results)
-
-
-def titles(figure: Any) -> list[str]:
-    return [axes.get_title(loc="left") for axes in figure.axes]
+def titles(*records: Record) -> list[str]:
+    return [axes.get_title(loc="left") for axes in STUDY.draw(records).axes]
 
 
 def test_predicted_visits_stand_beside_the_true_ones() -> None:
-    figure = EXPERIMENTS["pendulum-portrait"].draw([record("ours", 800)])
-    found = titles(figure)
+    figure: Any = STUDY.draw([record()])
+    found = titles(record())
     assert len(found) == 8  # six panels and two colour bars
     assert "before" in found[0]
     assert "16 % within .5 rad" in found[0]
@@ -57,31 +51,16 @@ def test_predicted_visits_stand_beside_the_true_ones() -> None:
 
 
 def test_ours_is_drawn_before_the_paper() -> None:
-    assert (
-        "800 transitions"
-        in EXPERIMENTS["pendulum-portrait"]
-        .draw([record("faithful", 450), record("ours", 800)])
-        .get_suptitle()
-    )
-    assert (
-        "supplement's settings"
-        in EXPERIMENTS["pendulum-portrait"].draw([record("faithful", 450)]).get_suptitle()
-    )
+    faithful = record("faithful", 450)
+    assert "800 transitions" in STUDY.draw([faithful, record()]).get_suptitle()
+    assert "supplement's settings" in STUDY.draw([faithful]).get_suptitle()
 
 
 def test_what_lies_outside_the_data_is_hatched() -> None:
-    assert not any(
-        "hatched" in title for title in titles(EXPERIMENTS["pendulum-portrait"].draw([record("ours", 800)]))
-    )
-    assert (
-        sum(
-            "hatched" in title
-            for title in titles(EXPERIMENTS["pendulum-portrait"].draw([record("ours", 800, 0.9)]))
-        )
-        == 2
-    )
+    assert not any("hatched" in title for title in titles(record()))
+    assert sum("hatched" in title for title in titles(record(unknown=0.9))) == 2
 
 
 def test_no_stroke_crosses_the_figure_where_the_angle_wraps() -> None:
-    path = EXPERIMENTS["pendulum-portrait"].draw([record("ours", 800)]).axes[5].lines[0].get_xydata()
+    path = STUDY.draw([record()]).axes[5].lines[0].get_xydata()
     assert np.isnan(np.asarray(path)[2]).all()
