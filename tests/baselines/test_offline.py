@@ -11,21 +11,35 @@ import numpy as np
 import pytest
 import torch
 
+from nopg._seeding import generator
 from nopg.baselines import OFFLINE_METHODS, OfflineMethod, Snapshot, train_offline
 from nopg.baselines._batches import BatchBuffer
 from nopg.baselines._isolation import own_randomness
 from nopg.baselines._replay_buffer import to_d3rlpy
 from nopg.data import Transitions
-from nopg.envs import Pendulum, simulate
+from nopg.envs import Pendulum, UniformAgent, collect, collect_uniform, simulate
 from nopg.errors import ArgumentError, DataError, MissingExtraError
-from paper_studies.baseline_cases import (
-    EPISODES,
-    STATES,
-    UNCONNECTED,
-    demonstrations,
-    demonstrator,
-    one_step_tasks,
-)
+
+UNCONNECTED = collect_uniform(Pendulum(), 64, seed=0)
+EPISODES = collect(Pendulum(), UniformAgent((-2.0,), (2.0,)), episodes=2, steps=40, seed=0)
+STATES = collect_uniform(Pendulum(), 20, seed=1).states
+
+
+def demonstrations() -> Transitions:
+    """What a linear demonstrator did at states drawn evenly from a square."""
+    states = 2 * torch.rand(500, 2, generator=generator(0, "states"), dtype=torch.float64) - 1
+    return Transitions.from_arrays(states, demonstrator(states), torch.zeros(500), states)
+
+
+def demonstrator(states: torch.Tensor) -> torch.Tensor:
+    return states @ torch.tensor([[-0.8], [0.3]], dtype=torch.float64)
+
+
+def one_step_tasks() -> Transitions:
+    """Random actions a in states s, both in ±1; the reward is −(a − s)² and then the task ends."""
+    draws = 2 * torch.rand(500, 2, generator=generator(0, "draws"), dtype=torch.float64) - 1
+    s, a = draws[:, :1], draws[:, 1:]
+    return Transitions.from_arrays(s, a, -(a - s).square()[:, 0], s, terminated=torch.ones(500))
 
 
 def short(method: OfflineMethod, data: Transitions = UNCONNECTED, **settings: Any) -> list[Snapshot]:

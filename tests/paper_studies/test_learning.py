@@ -1,4 +1,4 @@
-"""Learning studies: what is planned, what is counted, and how claims are judged."""
+"""Learning studies: what is planned, what is counted, how claims are judged, and the figures."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nopg.envs import MountainCar
 from nopg.errors import ArgumentError, DataError, SolverError
+from nopg.report._style import save
 from nopg.training import optimize
 from paper_studies.study_records import learning_record, study
 from studies.baselines import PWIS
@@ -23,6 +24,9 @@ from studies.paper import _methods as methods
 from studies.paper._experiment import Mode, mode_of
 from studies.paper._learning import mean_interval, score_of
 from studies.paper._methods import train
+from studies.records import Record
+
+BOTH: tuple[Mode, ...] = ("ours", "faithful")
 
 # Plans
 
@@ -45,7 +49,7 @@ def test_grids_are_those_of_the_supplement() -> None:
         TASKS["pendulum-grid"].data(451, 0)
 
 
-def test_demonstrations_are_drawn_without_repetition() -> None:
+def test_demonstrations_are_drawn_without_repetition_and_have_no_known_density() -> None:
     car = TASKS["mountain-car"]
     some = car.data(3, 1)
     assert some.episodes is not None
@@ -55,12 +59,8 @@ def test_demonstrations_are_drawn_without_repetition() -> None:
     assert len({len(car.data(1, seed)) for seed in range(10)}) > 1
     with pytest.raises(ArgumentError, match="11 cannot be drawn"):
         car.data(11, 0)
-
-
-def test_importance_sampling_does_not_apply_to_demonstrations() -> None:
-    car = TASKS["mountain-car"]
     with pytest.raises(DataError, match="nobody knows the density"):
-        car.logged(car.data(1, 0))
+        car.logged(some)
 
 
 def test_recorded_drives_count_minus_one_per_step_and_end_at_the_goal(
@@ -220,18 +220,21 @@ def test_the_mountain_car_is_judged_by_means_and_against_its_demonstrator() -> N
     assert own[1] == theirs[1] == "not run in full"
 
 
-def test_tables_have_a_row_for_each_method_and_settings_and_a_column_for_each_size() -> None:
-    both: tuple[Mode, ...] = ("ours", "faithful")
-    records = [
-        learning_record("pendulum-grid", method, 450, seed, -360.0 - seed, mode=mode)
+def grid_records(sizes: Sequence[int]) -> list[Record]:
+    return [
+        learning_record("pendulum-grid", method, size, seed, -400.0 + seed, mode=mode)
         for method in ("nopg-d", "nopg-s")
-        for mode in both
+        for size in sizes
         for seed in range(3)
+        for mode in BOTH
     ]
-    lines = study("pendulum-grid").tables(records)
+
+
+def test_tables_have_a_row_for_each_method_and_settings_and_a_column_for_each_size() -> None:
+    lines = study("pendulum-grid").tables(grid_records([450]))
     assert "|  | 450 | CPU s |" in lines
-    assert "| NOPG-D, default model | -361±1 (3/3) | 1 |" in lines
-    assert "| NOPG-S, supplement's settings | -361±1 (3/3) | 1 |" in lines
+    assert "| NOPG-D, default model | -399±1 (3/3) | 1 |" in lines
+    assert "| NOPG-S, supplement's settings | -399±1 (3/3) | 1 |" in lines
     assert "| NOPG-D, the paper | -594 |  |" in lines
 
 
@@ -266,3 +269,64 @@ def test_the_interval_of_the_mean_has_the_width_it_should() -> None:
     assert high - low == pytest.approx(2 * 1.96 * x.std() / 20, rel=0.1)
     with pytest.raises(ArgumentError, match="give finite numbers"):
         mean_interval([1.0, float("nan")])
+
+
+# Figures
+
+
+def labels(ax: Any) -> list[str]:
+    return [str(text) for text in ax.get_legend_handles_labels()[1]]
+
+
+def test_each_mode_has_a_panel_with_the_papers_line() -> None:
+    figure = study("pendulum-grid").draw(grid_records([200, 450]))
+    assert [ax.get_title() for ax in figure.axes] == ["default model", "supplement's settings"]
+    ours = figure.axes[0]
+    assert labels(ours) == ["NOPG-D", "NOPG-D, the paper's", "NOPG-S", "NOPG-S, the paper's", "solved"]
+    assert ours.lines[0].get_ydata().tolist() == [-399.0, -399.0]
+    assert ours.lines[1].get_ydata()[0] == -3775.2
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+
+
+def test_online_methods_are_drawn_by_the_best_so_far() -> None:
+    record = learning_record(
+        "cart-pole", "ddpg-online", 3000, 0, 50.0, 900.0, 200.0, transitions=(1000, 2000, 3000)
+    )
+    (ax,) = study("cart-pole").draw([record]).axes
+    assert ax.lines[0].get_xdata().tolist() == [1000, 2000, 3000]
+    assert ax.lines[0].get_ydata().tolist() == [50.0, 900.0, 900.0]
+    assert "steps taken" in ax.get_xlabel()
+
+
+def test_the_mountain_car_shows_a_drive_and_its_demonstrator() -> None:
+    drives = {"demonstrated": [[-0.5, 0.0], [-0.4, 0.01]], "learned": [[-0.5, 0.0], [0.46, 0.05]]}
+    records = [
+        learning_record("mountain-car", "nopg-d", 2, 0, -90.0, demonstrator=-350.0, drives=drives),
+        learning_record("mountain-car", "nopg-d", 2, 0, -1.0, demonstrations="other.csv", demonstrator=-1.0),
+    ]
+    curves, drive = study("mountain-car").draw(records).axes
+    assert curves.lines[0].get_ydata().tolist() == [-90.0]  # the package's own demonstrations only
+    assert "demonstrator" in labels(curves)
+    assert labels(drive) == ["demonstration (2 states)", "learned (2 states)", "goal"]
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    records = [learning_record("cart-pole", "nopg-d", 500, seed, 9000.0 + seed) for seed in range(3)]
+    written = [save(study("cart-pole").draw(records), tmp_path / name) for name in ("a", "b")]
+    for one, other in zip(*written, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("modes", [("ours",), BOTH])
+def test_the_legend_fits_below_the_panels(modes: tuple[Mode, ...]) -> None:
+    methods = ("nopg-d", "nopg-s", "pwis", "ddpg-offline", "ddpg-online")
+    records = [
+        learning_record("pendulum-random", method, 500, 0, -400.0, mode=mode)
+        for method in methods
+        for mode in modes
+    ]
+    figure = study("pendulum-random").draw(records)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from nopg.baselines import Snapshot
-from nopg.envs import LQR, Pendulum, simulate
+from nopg.envs import LQR, Pendulum, collect_uniform, simulate
 from nopg.errors import ArgumentError, MissingExtraError
-from paper_studies.baseline_cases import STATES
 from studies.baselines import train_online_ddpg
+
+STATES = collect_uniform(Pendulum(), 20, seed=1).states
 
 
 def short(**settings: Any) -> list[Snapshot]:

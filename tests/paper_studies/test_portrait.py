@@ -1,11 +1,14 @@
-"""Portraits of the pendulum: what is counted as a visit, and how far the model is from the truth."""
+"""Portraits of the pendulum: visits, how far the model is from the truth, claims and figure."""
 
 import json
 import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from io import BytesIO
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -28,6 +31,7 @@ from studies.paper._portrait import (
 )
 from studies.records import Record
 
+STUDY = EXPERIMENTS["pendulum-portrait"]
 # A torque −8 sin(angle) − 2 velocity lets nothing fall that stands nearly upright.
 BALANCE = LinearPolicy([[0.0, -8.0, -2.0]]).requires_grad_(False)
 
@@ -53,7 +57,7 @@ def records() -> list[Record]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SupportWarning)  # three updates from random weights
             results, data = measure_portrait(450, 0, mode, config=config)
-        run = EXPERIMENTS["pendulum-portrait"].run("nopg-d", len(data), 0, mode)
+        run = STUDY.run("nopg-d", len(data), 0, mode)
         made.append(replace(run, results=results))
     return made
 
@@ -123,5 +127,74 @@ def test_a_portrait_holds_distributions_and_can_be_written(records: list[Record]
 
 def test_the_table_has_a_row_per_record(records: list[Record]) -> None:
     assert [record.results["updates"] for record in records] == [3, 30]
-    _, _, *rows = EXPERIMENTS["pendulum-portrait"].tables(records)
+    _, _, *rows = STUDY.tables(records)
     assert [row.split(" | ")[:3] for row in rows] == [["| ours", "450", "0"], ["| faithful", "450", "0"]]
+
+
+# Claims and figure, from records by hand
+
+
+def by_hand(
+    mode: Mode = "ours", size: int = 800, *, unknown: float = 0.0, upright: float = 0.16, apart: float = 0.3
+) -> Record:
+    beyond = np.zeros((5, 5))
+    beyond[:, -2:] = unknown
+    shares = np.full((20, 20), 1 / 400).tolist()
+    after = {
+        "visitation": shares,
+        "truth": shares,
+        "value": np.linspace(-300.0, 0.0, 25).reshape(5, 5).tolist(),
+        "unknown": beyond.tolist(),
+        "upright_mass": upright,
+        "upright_mass_truth": 0.15,
+        "total_variation": apart,
+        "expected_return": -180.0,
+        "discounted_truth": -187.0,
+    }
+    path = [[3.1, 0.0], [3.14, 1.0], [-3.1, 1.0], [0.0, 0.0]]
+    results = {"before": {**after, "upright_mass": 0.01}, "after": after, "path": path, "updates": 10}
+    return replace(STUDY.run("nopg-d", size, 3, mode), results=results)
+
+
+@pytest.mark.parametrize(
+    ("upright", "apart", "verdict"),
+    [(0.2, 0.05, "kept"), (0.05, 0.4, "missed"), (None, None, "not run in full")],
+)
+def test_portraits_are_judged_by_the_upright_and_by_total_variation(
+    upright: float | None, apart: float | None, verdict: str
+) -> None:
+    records = [] if upright is None or apart is None else [by_hand(upright=upright, apart=apart)]
+    assert [finding.verdict for finding in STUDY.findings(records)] == [verdict] * 2
+
+
+def titles(*records: Record) -> list[str]:
+    return [axes.get_title(loc="left") for axes in STUDY.draw(records).axes]
+
+
+def test_predicted_visits_stand_beside_the_true_ones() -> None:
+    figure: Any = STUDY.draw([by_hand()])
+    found = titles(by_hand())
+    assert len(found) == 8  # six panels and two colour bars
+    assert "before" in found[0]
+    assert "1 % within .5 rad" in found[0]
+    assert "true visits; total variation 0.300" in found[1]
+    assert "true path" in found[5]
+    with BytesIO() as file:
+        figure.savefig(file, format="png", dpi=40)
+        assert file.getvalue().startswith(b"\x89PNG")
+
+
+def test_ours_is_drawn_before_the_paper() -> None:
+    faithful = by_hand("faithful", 450)
+    assert "800 transitions" in STUDY.draw([faithful, by_hand()]).get_suptitle()
+    assert "supplement's settings" in STUDY.draw([faithful]).get_suptitle()
+
+
+def test_what_lies_outside_the_data_is_hatched() -> None:
+    assert not any("hatched" in title for title in titles(by_hand()))
+    assert sum("hatched" in title for title in titles(by_hand(unknown=0.9))) == 2
+
+
+def test_no_stroke_crosses_the_figure_where_the_angle_wraps() -> None:
+    path = STUDY.draw([by_hand()]).axes[5].lines[0].get_xydata()
+    assert np.isnan(np.asarray(path)[2]).all()

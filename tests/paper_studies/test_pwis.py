@@ -147,26 +147,15 @@ def test_an_episode_that_ended_counts_with_reward_0_afterwards() -> None:
     assert estimate.expected_return == pytest.approx((1 + 1 + 0.5 * 4) / 2)
 
 
-def test_data_without_trajectories_are_refused() -> None:
-    grid = collect_grid(Pendulum(), (3, 3, 2))
+def test_what_has_no_importance_weights_is_refused() -> None:
     with pytest.raises(DataError, match="belong to none"):
-        LoggedEpisodes.from_transitions(grid, log_behavior)
-
-
-def test_episodes_with_gaps_are_refused() -> None:
+        LoggedEpisodes.from_transitions(collect_grid(Pendulum(), (3, 3, 2)), log_behavior)
     data = collect(LQR(), pwis_policy(), episodes=2, steps=5, seed=0)
     with pytest.raises(DataError, match="2 episodes fall into 3 unbroken stretches"):
         LoggedEpisodes.from_transitions(data.take(torch.tensor([0, 1, 3, 4, 5, 6])), log_behavior)
-
-
-def test_a_behavior_that_cannot_have_acted_so_is_refused() -> None:
-    data = collect(LQR(), pwis_policy(), episodes=2, steps=5, seed=0)
     elsewhere = UniformAgent((7.0, 7.0), (8.0, 8.0))
     with pytest.raises(DataError, match="10 of 10 logged actions have density 0"):
         LoggedEpisodes.from_transitions(data, lambda _, a: log_density(elsewhere, a))
-
-
-def test_a_deterministic_policy_is_refused() -> None:
     with pytest.raises(ArgumentError, match="needs a stochastic policy"):
         PWIS(logged_episodes(2, 3, 0), GAMMA).estimate(LinearPolicy([0.1, 0.1]), rng=generator(0, "none"))
 

@@ -1,11 +1,14 @@
 """The paper's figure on the regulator: logs, the rule of support, measurements and what they say."""
 
+import io
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from matplotlib.axes import Axes
 
 from nopg import Bandwidths
 from nopg.bellman import GradientEstimate
@@ -14,7 +17,7 @@ from nopg.envs import LQR
 from nopg.errors import SolverError
 from nopg.policies import LinearPolicy, Policy
 from studies.paper import EXPERIMENTS
-from studies.paper._experiment import mode_of
+from studies.paper._experiment import Mode, mode_of
 from studies.paper._regulator import (
     ESTIMATORS,
     LOGS,
@@ -27,6 +30,8 @@ from studies.paper._regulator_study import cosines_of
 from studies.paper.bandwidths import released_bandwidths
 from studies.records import Record
 from studies.regulator import exact_gradient
+
+STUDY = EXPERIMENTS["lqr-gradient"]
 
 
 class _Exact:
@@ -47,19 +52,15 @@ class _Silent:
 # Logs
 
 
-def test_the_printed_log_starts_at_one_point_and_the_covering_one_does_not() -> None:
+def test_the_printed_log_starts_at_one_point_away_from_the_origin_and_the_covering_one_does_not() -> None:
     printed, covering = LOGS["printed"].data(0), LOGS["covering"].data(0)
     assert len(printed) == len(covering) == 3_000
     assert bool((printed.states[::30] == 1.0).all())
+    assert not bool((printed.states.abs().amax(dim=1) < 0.5).any())
     starts = covering.states[::30]
     assert float(starts.abs().max()) <= 1.5
     assert bool((starts.abs().amax(dim=1) < 0.5).any())
     assert bool((covering.starts == 1.0).all())
-
-
-def test_the_first_printed_log_has_no_row_near_the_origin() -> None:
-    near = LOGS["printed"].data(0).states.abs().amax(dim=1) < 0.5
-    assert not bool(near.any())
 
 
 def test_the_released_cross_validation_does_not_give_the_printed_bandwidths() -> None:
@@ -138,7 +139,7 @@ def test_a_cosine_is_one_with_the_truth_and_none_without_a_direction() -> None:
 
 
 def test_the_supplements_settings_are_run_for_its_own_methods_only() -> None:
-    plan = EXPERIMENTS["lqr-gradient"].plan()
+    plan = STUDY.plan()
     assert {run.method for run in plan if mode_of(run) == "ours"} == set(ESTIMATORS)
     faithful = {run.method for run in plan if mode_of(run) == "faithful"}
     assert faithful == {"nopg-d", "dpg", "nopg-s"}
@@ -148,10 +149,18 @@ def test_the_supplements_settings_are_run_for_its_own_methods_only() -> None:
 
 
 def _record(
-    method: str, cosines: list[float | None], support: list[float], seed: int = 0, **more: Any
+    method: str,
+    cosines: Sequence[float | None] = (0.9, 0.1),
+    support: Sequence[float] = (0.9, 0.1),
+    seed: int = 0,
+    mode: Mode = "ours",
+    **more: Any,
 ) -> Record:
-    results = {"cosines": cosines, "support": support, **more}
-    return replace(EXPERIMENTS["lqr-gradient"].run(method, 3_000, seed), results=results)
+    gaussian = method in {"nopg-s", "pwis"}
+    gains = [[0.35, -0.35] if gaussian else [0.7, -0.7], [-3.0, -2.0]]
+    line = {"shares": [0.0, 0.5], "cosines": list(cosines), "support": list(support), "gains": gains}
+    close = {"close": {**line, "shares": [-0.01, 0.01]}} if gaussian else {}
+    return replace(STUDY.run(method, 3_000, seed, mode), results={**line, **close, **more})
 
 
 def test_cosines_are_split_by_the_rule_and_no_direction_counts_as_the_wrong_one() -> None:
@@ -168,21 +177,46 @@ def test_a_gaussian_log_is_split_by_the_distance_from_the_behaviour() -> None:
 @pytest.mark.parametrize(("least", "verdict"), [(0.96, "kept"), (0.94, "missed")])
 def test_a_claim_is_judged_by_mean_and_least(least: float, verdict: str) -> None:
     records = [_record("nopg-d", [least, *[1.0] * 9], [0.9] * 10, seed) for seed in (0, 20)]
-    found = EXPERIMENTS["lqr-gradient"].findings(records)[0]
+    found = STUDY.findings(records)[0]
     assert (found.verdict, f"least {least:.2f}" in found.found) == (verdict, True)
 
 
 def test_a_claim_that_held_out_datasets_refute_is_missed() -> None:
     records = [_record("local-covering", [1.0], [1.0], 0), _record("local-covering", [0.5], [1.0], 20)]
-    found = next(
-        f
-        for f in EXPERIMENTS["lqr-gradient"].findings(records)
-        if "≥ .99" in f.claim and "LocalModel" in f.claim
-    )
+    found = next(f for f in STUDY.findings(records) if "≥ .99" in f.claim and "LocalModel" in f.claim)
     assert found.verdict == "missed"
     assert "held out: 0.500" in found.found
 
 
 def test_claims_without_records_are_not_run() -> None:
-    assert {finding.verdict for finding in EXPERIMENTS["lqr-gradient"].findings([])} == {"not run in full"}
-    assert EXPERIMENTS["lqr-gradient"].tables([]) == []
+    assert {finding.verdict for finding in STUDY.findings([])} == {"not run in full"}
+    assert STUDY.tables([]) == []
+
+
+# Figure
+
+
+def legend_of(axes: Axes) -> list[str]:
+    legend = axes.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_each_log_has_a_panel() -> None:
+    names = ("nopg-d", "local", "dpg", "dpg-full", "nopg-d-covering", "local-covering", "nopg-s")
+    records = [_record(name, seed=seed) for name in names for seed in (0, 1)]
+    records.append(_record("pwis", (None, None)))
+    figure = STUDY.draw(records)
+    titles = ["printed log", "covering log (ours)", "printed log, Gaussian policies"]
+    assert [a.get_title() for a in figure.axes] == titles
+    assert legend_of(figure.axes[0])[0] == "supported by 1 to all logs"
+    assert legend_of(figure.axes[1]) == ["NOPG-D, paper's model", "NOPG-D, LocalModel"]
+    figure.savefig(io.BytesIO(), format="png")
+
+
+def test_methods_without_records_and_the_supplements_settings_are_not_drawn() -> None:
+    figure = STUDY.draw([_record("nopg-d")])
+    assert legend_of(figure.axes[0]) == ["supported by 1 to all logs", "NOPG-D, paper's model"]
+    assert figure.axes[1].get_legend() is None
+    supplements = STUDY.draw([_record("nopg-d", mode="faithful")])
+    assert supplements.axes[0].get_legend() is None

@@ -1,4 +1,4 @@
-"""`python -m studies.paper`: runs without a record are made, and what all records say is printed."""
+"""`python -m studies.paper` makes the runs without a record and prints findings; the page of all records."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paper_studies.study_records import learning_record
-from studies.paper import EXPERIMENTS
+from studies.paper import EXPERIMENTS, page
 from studies.paper import _run as runs
 from studies.paper.__main__ import main
 from studies.records import append, read
@@ -65,3 +65,26 @@ def test_the_last_record_of_a_run_counts(tmp_path: Path) -> None:
         append(record, tmp_path)
     assert [record.commit for record in runs.records_of("pendulum-grid", tmp_path)] == ["7654321"]
     assert runs.records_of("cart-pole", tmp_path) == []
+
+
+def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> None:
+    for size in (200, 450, 800, 1250, 1800, 3200):
+        for seed in range(10):
+            append(learning_record("pendulum-grid", "nopg-d", size, seed, -365.0), tmp_path)
+    text = page(tmp_path, "figures")
+    claim = "NOPG-D: mean above the paper's"
+    assert f"| [pendulum-grid](#pendulum-uniform-grid) | {claim} | default model: 6 of 6 sizes; " in text
+    assert "| kept |" in text
+    assert "| **not run in full** |" in text
+    assert "![Pendulum, uniform grid](figures/pendulum-grid.png)" in text
+    assert f"| NOPG-D, default model |{' -365±0 (10/10) |' * 6} 1 |" in text
+    assert "1. " in text
+    assert "`python -m studies.paper cart-pole`, not run yet" in text
+    assert all(f"## {experiment.title}" in text for experiment in EXPERIMENTS.values())
+
+
+def test_every_link_of_the_overview_leads_to_a_heading(tmp_path: Path) -> None:
+    text = page(tmp_path, "figures")
+    for experiment in EXPERIMENTS.values():
+        anchor = "".join(c for c in experiment.title.lower() if c.isalnum() or c in " -").replace(" ", "-")
+        assert f"(#{anchor})" in text
