@@ -128,6 +128,7 @@ def test_the_table_of_compare_fits_eighty_columns_and_gives_every_reason_once(
     assert lines[3].split()[0].startswith("[")
     assert "logged episodes earned" in out
     assert out.count("lies outside the data") == 1
+    assert "* recommended: " in out
     table = [line for line in lines if not line.startswith(("pi.py:off: ", "logged: "))]
     assert max(map(len, table)) <= 80
 

@@ -104,7 +104,7 @@ def _options(parameters: list[Any]) -> str:
         plain = (
             default if isinstance(default, (str, int, float, Path)) and not isinstance(default, bool) else ""
         )
-        rows.append((names, re.sub(r"\[/?bold\]", "**", one.help or "").replace("|", "\\|"), str(plain)))
+        rows.append((names, (one.help or "").replace("|", "\\|"), str(plain)))
     return _table(("option", "meaning", "default"), rows)
 
 

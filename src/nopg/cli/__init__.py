@@ -12,7 +12,7 @@ def main() -> None:
     try:
         from nopg.cli._app import app
     except ModuleNotFoundError as error:
-        if error.name not in {"typer", "rich"}:
+        if error.name != "typer":
             raise
         sys.exit("the command needs typer: pip install 'nopg[cli]'")
     app()

@@ -2,85 +2,61 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 from typing import Annotated
 
 import typer
 
-from nopg._memory import free_memory, gigabytes
 from nopg._version import __version__
 from nopg.cli import _screen
-from nopg.cli._controllers import advise, compare, evaluate, monitor, plot, report
-from nopg.cli._export import export
+from nopg.cli._controllers import advise, compare, evaluate, export, monitor, plot, report
 from nopg.cli._fit import describe, fit, summarize
 from nopg.cli._init import init
 from nopg.cli._screen import print_json, print_rows
-from nopg.cli._settings import AsJson, expand_options
+from nopg.cli._settings import AsJson, expand_options, option
 
 app = typer.Typer(
     name="nopg",
     no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,  # rich takes as long to import as all the rest
     help="Offline reinforcement learning in closed form: from logged data to a controller.",
     epilog="Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the data must be corrected "
     "(`describe --strict`), 4 to 6 check, retrain, revert (`monitor`), 130 stopped by Ctrl-C. "
     "Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-_PACKAGE, _EXTRA = re.compile(r"[\w.-]+"), re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
+_REQUIREMENT = re.compile(r"([\w.-]+).*extra\s*==\s*['\"]([\w-]+)['\"]")
 
 
 def info(*, as_json: AsJson = False) -> None:
-    """Show versions, devices, free memory and installed extras; include it in a bug report."""
+    """Show versions and installed extras; include it in a bug report."""
     import torch
 
-    devices = ["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count()))]
+    rows = {"nopg": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    rows |= {"torch": torch.__version__, "threads": str(torch.get_num_threads())}
     extras = _extras()
     if as_json:
-        print_json(
-            {
-                "nopg": __version__,
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-                "torch": torch.__version__,
-                "threads": torch.get_num_threads(),
-                "cores": os.cpu_count(),
-                "devices": devices,
-                "free_bytes": free_memory(),
-                "extras": {name: not missing for name, missing in extras.items()},
-            }
-        )
+        print_json({**rows, "extras": {name: not missing for name, missing in extras.items()}})
         return
-    rows = {
-        "nopg": __version__,
-        "python": f"{platform.python_version()} on {platform.platform(terse=True)}",
-        "torch": f"{torch.__version__}, {torch.get_num_threads()} threads of {os.cpu_count()} cores",
-        "devices": ", ".join(devices),
-        "free memory": gigabytes(free_memory()),
-    }
     for name, missing in extras.items():
-        rows[f"extra {name}"] = "installed" if not missing else f"lacks {', '.join(missing)}"
+        rows[f"extra {name}"] = f"lacks {', '.join(missing)}" if missing else "installed"
     print_rows(rows)
 
 
 def _extras() -> dict[str, list[str]]:
     """Return the missing packages of every extra."""
-    from importlib.metadata import Distribution, PackageNotFoundError, metadata, requires
+    from importlib.metadata import Distribution, PackageNotFoundError, requires
 
     try:
-        names = metadata("nopg").get_all("Provides-Extra") or []
+        needed = [found.groups() for line in requires("nopg") or () if (found := _REQUIREMENT.match(line))]
     except PackageNotFoundError:
         return {}
-    missing: dict[str, set[str]] = {name: set() for name in sorted(names)}
-    for line in requires("nopg") or []:
-        needed, extra = _PACKAGE.match(line), _EXTRA.search(line)
-        installed = needed and any(True for _ in Distribution.discover(name=needed[0]))
-        if needed and extra and extra[1] in missing and not installed:
-            missing[extra[1]].add(needed[0])
-    return {name: sorted(lacking) for name, lacking in missing.items()}
+    missing: dict[str, list[str]] = {extra: [] for _, extra in sorted(needed, key=lambda one: one[1])}
+    for package, extra in needed:
+        if not any(Distribution.discover(name=package)):
+            missing[extra].append(package)
+    return missing
 
 
 for command in (
@@ -110,10 +86,9 @@ def _print_version(wanted: bool) -> None:
 def _options(
     *,
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+        bool, option("Print the version and exit.", "--version", callback=_print_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, option("Show the traceback of an error.", "--debug")] = False,
 ) -> None:
     """Set the options that belong to no command."""
     del version

@@ -1,4 +1,4 @@
-"""The commands on a saved controller: compare, evaluate, advise, plot, report, monitor."""
+"""The commands on a saved controller: compare, evaluate, report, plot, export, monitor, advise."""
 
 from __future__ import annotations
 
@@ -7,30 +7,34 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from nopg.cli import _log
-from nopg.cli._screen import (
-    ERR,
-    OUT,
-    predicted,
-    print_json,
-    print_rows,
-    show,
-    verdict,
+from nopg.cli._screen import note, predicted, print_json, print_rows, show, verdict
+from nopg.cli._settings import (
+    AsJson,
+    LogOptions,
+    OtherLog,
+    Overwrite,
+    Run,
+    Texts,
+    argument,
+    check_keys,
+    check_target,
+    from_texts,
+    option,
+    read_toml,
 )
-from nopg.cli._settings import AsJson, LogOptions, OtherLog, Overwrite, Run, check_target, from_texts, option
 from nopg.errors import ArgumentError, DataError, MissingExtraError
 
 if TYPE_CHECKING:
     import torch
 
     from nopg.data import Schema
-    from nopg.evaluation import Comparison, Evaluation, OfflineEvaluator
+    from nopg.deploy import GuardedController
+    from nopg.evaluation import Evaluation, OfflineEvaluator
     from nopg.monitoring import Status
     from nopg.training import TrainingResult
 
@@ -42,10 +46,10 @@ def compare(
     run: Run,
     *,
     others: Annotated[
-        list[str] | None,
+        Texts,
         option(
             "Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
-            "an object with such a call, without memory; [bold]the file is executed[/bold]. Another RUN. "
+            "an object with such a call, without memory; the file is executed. Another RUN. "
             "`lqr`, `mpc`, `cloning`, `simc`, `neural`: a baseline made of the same log; "
             "`td3bc`, `iql`, `cql`: one by d3rlpy, in minutes. `logged`: the logged behaviour, always shown.",
             "--with",
@@ -54,7 +58,7 @@ def compare(
     log: OtherLog = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict what controllers earn, and what each gains over the logged behaviour.
+    """Predict what controllers return, beside the logged behaviour.
 
     All are judged on one model with the same noise: that of RUN, or one of another log.
 
@@ -75,18 +79,12 @@ def compare(
             policies[text] = _policy(text, result.policy.schema)
     found = _evaluator(run, result, log).compare(policies, baselines=baselines)
     if not as_json:
-        _print(found)
+        show(str(found))
         return
-    print_json(
-        {
-            "discount": result.discount,
-            "log": log,
-            "best": found.best,
-            "evaluations": {name: one.to_dict() for name, one in found.evaluations.items()},
-            "gains": {name: gain.to_dict() for name, gain in found.gains.items()},
-            "seen": None if found.seen is None else asdict(found.seen),
-        }
-    )
+    values: dict[str, Any] = {"discount": result.discount, "log": log, "best": found.best}
+    values |= {"evaluations": {name: one.to_dict() for name, one in found.evaluations.items()}}
+    values |= {"gains": {name: gain.to_dict() for name, gain in found.gains.items()}}
+    print_json(values | {"seen": None if found.seen is None else asdict(found.seen)})
 
 
 def evaluate(
@@ -99,7 +97,7 @@ def evaluate(
     seed: Annotated[int, option("Random seed of the initial states.", default=True)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a controller earns beside what was promised: in an environment, or by another log.
+    """Check a predicted return in an environment or by another log.
 
     A log gives a prediction of its own, and, if it was recorded under the controller, what that earned.
 
@@ -124,7 +122,7 @@ def evaluate(
         rows = _in_environment(ran, result)
         values = {"env": env, "returns": ran.returns.tolist(), "mean_return": ran.mean}
         values |= {"lengths": ran.lengths.tolist(), "discounted_return": ran.discounted(result.discount)}
-        values |= {"interval": result.interval, **result.summary()}
+        values |= result.summary()
     if as_json:
         print_json(values)
     else:
@@ -135,7 +133,7 @@ def advise(
     run: Run,
     *,
     bounds: Annotated[
-        list[str] | None,
+        Texts,
         option(
             "Bounds of an action or state in experiments, e.g. `valve=0:1`.",
             "--bound",
@@ -148,7 +146,9 @@ def advise(
     plot: Annotated[Path | None, option("Draw the comparison.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare experiments on the plant by what they would tell about the return of a controller.
+    """Compare experiments on the plant by what they would tell.
+
+    An experiment is good if it makes the interval of the return of RUN narrow.
 
     Example: `nopg advise tank --bound valve=0.2:0.8 --bound level=0.5:1.5 --rows 200`
     """
@@ -171,7 +171,7 @@ def advise(
     )
     if plot is not None:
         found.plot(plot)
-        show(f"written: {plot}", ERR)
+        note(f"written: {plot}")
     if not as_json:
         show(str(found))
         return
@@ -193,9 +193,9 @@ def plot(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the figures of the report: the closed loop before and after, where it differs, the reward.
+    """Draw the figures of the report.
 
-    Each figure is written as PNG and PDF, with its numbers as CSV. Example: `nopg plot pendulum`
+    Each is written as PNG and PDF, with its numbers as CSV. Example: `nopg plot pendulum`
     """
     from nopg.report import policy_report, save_pictures
     from nopg.training import load
@@ -214,9 +214,7 @@ def report(
     out: Annotated[
         Path | None, option("The HTML file; its numbers beside it.", "--out", "-o", default="RUN-report.html")
     ] = None,
-    region: Annotated[
-        list[str] | None, option("Region to avoid, e.g. `level > 2 or abs(speed) > 1`.")
-    ] = None,
+    region: Annotated[Texts, option("Region to avoid, e.g. `level > 2 or abs(speed) > 1`.")] = None,
     steps: Annotated[
         int | None, option("Steps within which it counts.", default="horizon of the discount", min=1)
     ] = None,
@@ -225,14 +223,16 @@ def report(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report on what a controller will do before it runs, as one HTML file.
+    """Write a report on a controller as one HTML file.
 
-    The file needs no network. Example: `nopg report tank --region 'level > 1.5' --most 0.01 --steps 50`
+    It says what the controller will do before it runs. The file needs no network.
+
+    Example: `nopg report tank --region 'level > 1.5' --most 0.01 --steps 50`
     """
     path = out or run.with_name(f"{run.stem}-report.html")
     for file in (path, path.with_suffix(".json")):
         check_target(file, overwrite=overwrite)
-    show(f"reading {run}", ERR, style="dim")
+    note(f"reading {run}")
 
     from nopg.report import policy_report
     from nopg.training import load
@@ -247,7 +247,59 @@ def report(
     show(found.sentence)
     for name, risk in found.facts["risks"].items():
         show(f"{name}: {risk['words']}" + ("" if most is None else f"; the limit is {risk['finding']}"))
-    show(f"written: {' and '.join(written)}", ERR)
+    note(f"written: {' and '.join(written)}")
+
+
+def export(
+    run: Run,
+    out: Annotated[Path, argument("OUT", "The file: .onnx, .c or .fmu.")],
+    *,
+    to: Annotated[Literal["onnx", "c", "fmu"], option("ONNX, C99 or FMU.")],
+    dtype: Annotated[
+        Literal["float64", "float32"] | None, option("Data type of ONNX.", default="float64")
+    ] = None,
+    guard: Annotated[
+        Path | None, option("TOML file with the rules of the guard, e.g. `dwell = 20`.", metavar="FILE")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Export a controller as ONNX, C or FMU.
+
+    It takes the raw observation and returns action and unknown share. ONNX is checked in onnxruntime first
+    and leaves the guard to the caller; the others include it.
+
+    Example: `nopg export tank --to c tank.c --guard guard.toml`
+    """
+    from nopg.deploy import load, to_c, to_fmu, to_onnx
+
+    written: dict[str, Any] = {"controller": str(out)}
+    if to == "onnx":
+        if guard is not None:
+            raise ArgumentError("ONNX has no guard; leave --guard out")
+        written["difference"] = to_onnx(load(run), out, dtype=dtype or "float64", overwrite=overwrite)
+    elif dtype is not None:
+        raise ArgumentError(f"--dtype is for ONNX; {to} has float64")
+    else:
+        (to_c if to == "c" else to_fmu)(_guarded(run, guard), out, overwrite=overwrite)
+    if as_json:
+        print_json(written)
+        return
+    if "difference" in written:
+        written["difference"] = f"at most {written['difference']:.1e} from numpy, in onnxruntime"
+    print_rows(written)
+
+
+def _guarded(run: Path, file: Path | None) -> GuardedController:
+    """Return a saved controller with the rules of a TOML file, by the names of `GuardRules`."""
+    from nopg.deploy import GuardedController, GuardRules, load
+
+    given = {} if file is None else read_toml(file)
+    check_keys(given, {one.name for one in fields(GuardRules)} - {"log_size"}, str(file))
+    try:
+        return GuardedController(load(run), rules=GuardRules(**given))
+    except ArgumentError as error:
+        raise ArgumentError(str(error) if file is None else f"{file}: {error}") from None
 
 
 def monitor(
@@ -265,9 +317,10 @@ def monitor(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a run with its prediction: has the plant changed, is it where the log was, what does it return?
+    """Compare a run with its prediction.
 
-    Columns are those that RUN was trained on unless others are named.
+    Has the plant changed, is it where the log was, what does it return? Columns are
+    those that RUN was trained on unless others are named.
 
     Ends with code 0 for the verdict ok, 4 check, 5 retrain, 6 revert.
 
@@ -284,7 +337,7 @@ def monitor(
     watching = Monitor(result, false_alarms=false_alarms, horizon=horizon, shadow=shadow)
     status = watching.watch(with_columns(result.policy.schema, rows, " ".join(names)))
     if html is not None:
-        show(f"written: {write_page(watching, html, title=run.stem, overwrite=overwrite)}", ERR)
+        note(f"written: {write_page(watching, html, title=run.stem, overwrite=overwrite)}")
     if as_json:
         print_json(status.to_dict())
     else:
@@ -364,36 +417,6 @@ def _make(name: str) -> Any:
         raise ArgumentError(f"there is no environment {name!r} ({error}); of ours there are {ours}") from None
 
 
-def _print(found: Comparison) -> None:
-    from nopg.inspect._wording import chance
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("policy", overflow="fold")
-    for name in ("return", "gain over logged", "better", "verdict"):
-        table.add_column(name)
-    reasons: dict[str, list[str]] = {}
-    best = found.best
-    for name, one in found.evaluations.items():
-        gain = found.gains.get(name)
-        table.add_row(
-            Text(f"{name} *" if name == best else name),
-            Text("{:.4g}\n[{:.4g}, {:.4g}]".format(one.expected_return, *one.interval)),
-            Text("{:+.3g}\n[{:+.3g}, {:+.3g}]".format(gain.mean, *gain.interval) if gain else ""),
-            chance(gain.probability_better) if gain else "",
-            one.verdict,
-        )
-        for reason in one.reasons:
-            reasons.setdefault(reason, []).append(name)
-    OUT.print(table)
-    if found.legend:
-        show(found.legend)
-    show("* the simplest that no other is better than beyond doubt; intervals are 95 %")
-    if seen := found.seen:
-        show(f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})")
-    for reason, names in reasons.items():
-        show(f"{', '.join(names)}: {reason}")
-
-
 def _in_environment(found: Evaluation, result: TrainingResult) -> dict[str, str]:
     """Return what is shown of a controller in an environment."""
     low, high, count = float(found.returns.min()), float(found.returns.max()), len(found.returns)
@@ -427,4 +450,4 @@ def _status(status: Status) -> dict[str, str]:
         rows["in shadow"] = f"actions differ by {apart} on average"
         if shadow.predicted is not None and shadow.acting is not None:
             rows["predicted"] = f"return {shadow.predicted:.5g}; of the acting controller {shadow.acting:.5g}"
-    return {name: text for name, text in rows.items() if text}
+    return rows

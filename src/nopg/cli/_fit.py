@@ -6,34 +6,32 @@ import logging
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from nopg.cli import _log
 from nopg.cli._screen import (
-    ERR,
     FLAWED,
-    OUT,
     in_interval,
+    note,
     predicted,
     print_json,
     print_rows,
     show,
     verdict,
+    width,
 )
-from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_target, option
+from nopg.cli._settings import AsJson, LogOptions, Overwrite, Texts, check_target, option
 from nopg.errors import ArgumentError, TrainingInterrupted
 
 if TYPE_CHECKING:
     from nopg.data import Transitions
     from nopg.large_logs import LogSummary
     from nopg.training import TrainingResult
-    from nopg.training._optimize import NewPolicy
 
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _HORIZON = re.compile(r"\s*(\d+\.?\d*)\s*(ms|s|min|h|d)\s*")
@@ -46,9 +44,10 @@ def describe(
     strict: Annotated[bool, option("Exit with code 3 if the data must be corrected.", "--strict")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a log before training: columns, episodes, sampling, and what to correct.
+    """Check a log before training, and say what to correct.
 
-    A first look needs no reward. Of a log of any length give the folder of `nopg summarize`.
+    It shows columns, episodes and sampling. A first look needs no reward. Of a log of any length give the
+    folder of `nopg summarize`.
 
     Example: `nopg describe tank.csv --state level --action valve --time time`
     """
@@ -62,10 +61,10 @@ def describe(
     if as_json:
         print_json(found.to_dict())
     else:
-        OUT.print(found.to_text(OUT.width), markup=False, soft_wrap=True)
+        typer.echo(found.to_text(width()))
     if figure is not None:
         found.figure().savefig(figure, dpi=150)
-        show(f"written: {figure}", ERR)
+        note(f"written: {figure}")
     if strict and found.grade == Grade.ERROR:
         raise typer.Exit(FLAWED)
 
@@ -79,7 +78,7 @@ def summarize(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read Parquet files of any length once, and keep what `nopg fit` needs.
+    """Read Parquet files of any length once, for `nopg fit`.
 
     With `--plant`, plants are reported one by one, and `nopg fit OUT --plant NAME` trains for one of them.
 
@@ -91,34 +90,29 @@ def summarize(
     if holds_summary(out) and not overwrite:
         raise ArgumentError(f"{out} holds a summary already; give another name, or --overwrite")
     paths, columns = _log.for_one_pass(log.settings())
-    with _quiet_readers():
+    readers = logging.getLogger("nopg.data.io")  # they tell the same of every part of a log
+    level = readers.level
+    readers.setLevel(logging.WARNING)
+    try:
         found = (
             summarize(paths, workers=workers, **columns)
             if plant is None
             else summarize_fleet(paths, plant, workers=workers, **columns)
         )
+    finally:
+        readers.setLevel(level)
     save_summary(found, out, overwrite=overwrite)
     report = None if isinstance(found, LogSummary) else found.report()
     if as_json:
         plants = {} if report is None else asdict(report)
         print_json({"summary": str(out), "rows": found.num_rows, "sample": len(found.sample), **plants})
         return
-    show(str(found), OUT if report is None else ERR)
-    if report is not None:
+    if report is None:
+        show(str(found))
+    else:
+        note(str(found))
         show(str(report))
-    show(f"next: nopg fit {out} -g 0.97 -o controller", ERR, style="dim")
-
-
-@contextmanager
-def _quiet_readers() -> Iterator[None]:
-    """Keep readers from telling the same of every part of a log."""
-    logger = logging.getLogger("nopg.data.io")
-    before = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
+    note(f"next: nopg fit {out} -g 0.97 -o controller")
 
 
 def fit(
@@ -135,7 +129,7 @@ def fit(
         ),
     ] = None,
     follows: Annotated[
-        list[str] | None,
+        Texts,
         option("Set point of a structure, e.g. `level=goal`.", default="the exogenous column"),
     ] = None,
     out: Annotated[Path | None, option("File of the controller.", "--out", "-o")] = None,
@@ -146,9 +140,10 @@ def fit(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a controller from a log, or from a folder of `nopg summarize`, and save it.
+    """Train a controller from a log, and save it.
 
-    Columns and discount are enough; `nopg init` writes all other settings into a file.
+    The log may be a folder of `nopg summarize`. Columns and discount are enough; `nopg init` writes all other
+    settings into a file.
 
     Ctrl-C stops after an update; the same command with `--resume` continues.
 
@@ -158,7 +153,7 @@ def fit(
     typed |= {"plant": plant, "updates": updates, "seed": seed, "out": None if out is None else str(out)}
     settings = log.settings(typed)
     target, checkpoint = _check_before(settings, resume=resume, overwrite=overwrite)
-    wanted = new_policy(settings)
+    structure = _new_policy(settings)
 
     from nopg.training._saved import save_result
 
@@ -166,20 +161,24 @@ def fit(
     summary = _log.saved_summary(settings["data"], settings.get("plant"))
     rows = _log.read(settings) if summary is None else summary.sample
     if "initial_states" in settings:
-        rows = rows.starting_at(initial_states(settings["initial_states"], rows))
+        rows = rows.starting_at(_initial_states(settings["initial_states"], rows))
     source = rows if summary is None else replace(summary, sample=rows)
-    show(str(source), ERR, style="dim")
+    note(str(source))
     gamma = settings["discount"] if "discount" in settings else _discount(settings["horizon"], rows)
-    result = _train(source, gamma, wanted, settings, checkpoint)
-    kept = summary is None and settings.get("save_data", True)
+    result = _train(source, gamma, structure, settings, checkpoint)
+    with_data = summary is None and settings.get("save_data", True)
     how = _log.to_save(settings, result.policy.schema)
-    save_result(result, target, with_data=kept, overwrite=overwrite, log=how)
+    save_result(result, target, with_data=with_data, overwrite=overwrite, log=how)
     checkpoint.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
-    if as_json:
-        print_json({"run": str(target), "seconds": seconds, **_values(result)})
-    else:
-        _print(result, target, seconds)
+    if not as_json:
+        print_rows(_in_words(result) | {"saved": str(target), "time": f"{seconds:.0f} s"})
+        note(f"next: nopg report {target}, or nopg compare {target} --with lqr")
+        return
+    logged = result.evaluator.logged()
+    values = {"run": str(target), "seconds": seconds, **result.summary(), "model": result.problem.description}
+    values |= {"columns": [asdict(one) for one in result.column_fits], "logged": logged.to_dict()}
+    print_json(values | {"gain": result.evaluation.gain_over(logged).to_dict()})
 
 
 def _check_before(settings: Mapping[str, Any], *, resume: bool, overwrite: bool) -> tuple[Path, Path]:
@@ -205,43 +204,37 @@ def _check_before(settings: Mapping[str, Any], *, resume: bool, overwrite: bool)
     return out, checkpoint
 
 
-def new_policy(settings: Mapping[str, Any]) -> NewPolicy:
-    """Return what is to be trained."""
-    kind, formulas = settings.get("policy", "auto"), settings.get("formulas")
-    structured = [name for name in ("follows", "schedule", "inner") if settings.get(name)]
-    if formulas:
-        from nopg.policies import Formulas
+def _new_policy(settings: Mapping[str, Any]) -> Any:
+    """Return what is to be trained: a type of network, a structure, or formulas."""
+    from nopg.policies import ControlStructure, Formulas
 
-        return Formulas(formulas, settings.get("gains", {}))
-    if settings.get("gains"):
+    kind, given = settings.get("policy", "auto"), {name for name, value in settings.items() if value}
+    if "formulas" in given:
+        return Formulas(settings["formulas"], settings.get("gains", {}))
+    if "gains" in given:
         raise ArgumentError("gains are given without formulas, whose first values they are")
-    if kind in {"auto", "deterministic", "gaussian"}:
-        if structured:
-            raise ArgumentError(
-                f"--policy {kind} is a network or linear feedback; {structured[0]} needs --policy pi or "
-                "another structure"
-            )
-        return cast("NewPolicy", kind)
-    from nopg.policies import ControlStructure
-
-    schedule, inner = tuple(settings.get("schedule", ())), settings.get("inner")
-    return ControlStructure(kind, settings.get("follows", {}), schedule=schedule, inner=inner)
+    if kind not in {"auto", "deterministic", "gaussian"}:
+        schedule, inner = tuple(settings.get("schedule", ())), settings.get("inner")
+        return ControlStructure(kind, settings.get("follows", {}), schedule=schedule, inner=inner)
+    if wrong := sorted(given & {"follows", "schedule", "inner"}):
+        raise ArgumentError(
+            f"--policy {kind} has no structure; {wrong[0]} needs --policy pi or another structure"
+        )
+    return kind
 
 
-def initial_states(states: list[list[float]], data: Transitions) -> Any:
+def _initial_states(states: list[list[float]], data: Transitions) -> Any:
     """Return raw states of all columns from those of the measured ones."""
     import numpy as np
 
     from nopg._derived import DerivedColumns
 
     names = data.schema.measured
-    for one in states:
-        if len(one) != len(names):
-            raise ArgumentError(
-                f"the initial state {one} is not {len(names)} numbers ({', '.join(names)}); write e.g. "
-                f"initial_states = [{[0.0] * len(names)}]"
-            )
-    return [list(DerivedColumns.of(data.schema).first(np.array(one, dtype=float))) for one in states]
+    if wrong := [one for one in states if len(one) != len(names)]:
+        raise ArgumentError(
+            f"initial_states has {wrong[0]}; give {len(names)} numbers each, of {', '.join(names)}"
+        )
+    return DerivedColumns.of(data.schema).first(np.array(states, dtype=float))
 
 
 def _seconds(horizon: str) -> float:
@@ -253,20 +246,21 @@ def _seconds(horizon: str) -> float:
 
 def _discount(horizon: str, data: Transitions) -> float:
     """Return γ = exp(−interval/horizon)."""
-    if data.schema.interval is None:
+    interval = data.schema.interval
+    if interval is None:
         raise ArgumentError(
             f"a horizon of {horizon} needs the time between two rows; name the time column with --time, or "
             "give interval in seconds in the file of --config"
         )
-    gamma = math.exp(-data.schema.interval / _seconds(horizon))
-    show(f"horizon {horizon}, a row every {data.schema.interval:g} s: γ = {gamma:.5g}", ERR, style="dim")
+    gamma = math.exp(-interval / _seconds(horizon))
+    note(f"horizon {horizon}, a row every {interval:g} s: γ = {gamma:.5g}")
     return gamma
 
 
 def _train(
     source: Transitions | LogSummary,
     discount: float,
-    policy: NewPolicy,
+    policy: Any,
     settings: Mapping[str, Any],
     checkpoint: Path,
 ) -> TrainingResult:
@@ -291,14 +285,8 @@ def _train(
         raise KeyboardInterrupt(when) from None
 
 
-def _values(result: TrainingResult) -> dict[str, object]:
-    values = {**result.summary(), "model": result.problem.description}
-    logged = result.evaluator.logged()
-    values["columns"] = [asdict(fit) for fit in result.column_fits]
-    return values | {"logged": logged.to_dict(), "gain": result.evaluation.gain_over(logged).to_dict()}
-
-
-def _print(result: TrainingResult, out: Path, seconds: float) -> None:
+def _in_words(result: TrainingResult) -> dict[str, str]:
+    """Return what is shown of a training."""
     from nopg.inspect._wording import chance
     from nopg.policies import FormulaPolicy
 
@@ -319,7 +307,5 @@ def _print(result: TrainingResult, out: Path, seconds: float) -> None:
     fits = result.evaluator.model.learned_fits
     rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits)
     rows["model"] = result.problem.description
-    rows["training"] = f"{len(result.history)} updates in {seconds:.0f} s; start: {result.start}"
-    rows["saved"] = str(out)
-    print_rows({name: text for name, text in rows.items() if text})
-    show(f"next: nopg report {out}, or nopg compare {out} --with lqr", ERR, style="dim")
+    rows["training"] = f"{len(result.history)} updates; start: {result.start}"
+    return rows

@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from nopg.cli._log import frame_of, kind_of
-from nopg.cli._screen import ERR, print_rows, show
-from nopg.cli._settings import TEMPLATE, Overwrite, check_target, option
+from nopg.cli._screen import note, print_rows
+from nopg.cli._settings import TEMPLATE, Overwrite, argument, check_target, option
 from nopg.errors import ArgumentError
 
 _ROWS = 200
@@ -71,15 +69,15 @@ class Column(NamedTuple):
 
 
 def init(
-    data: Annotated[
-        list[str], typer.Argument(metavar="DATA...", help="The files of a log.", show_default=False)
-    ],
+    data: Annotated[list[str], argument("DATA...", "The files of a log.")],
     *,
     out: Annotated[Path, option("The file of settings.", "--out", "-o", default=True)] = Path("nopg.toml"),
     sql: Annotated[str | None, option("Query of a database.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write a file of settings for a log: guessed roles of the columns and their units, to be corrected.
+    """Write a file of settings for a log, for you to correct.
+
+    Roles of the columns and their units are guessed.
 
     Example: `nopg init tank.csv`, then `nopg describe --config nopg.toml`, `nopg fit --config nopg.toml`
     """
@@ -97,10 +95,10 @@ def init(
     )
     for name in ("states", "actions"):
         if not found.get(name):
-            show(f"no column looks like one of the {name}; name them in {out}", ERR)
+            note(f"no column looks like one of the {name}; name them in {out}")
     if not {"cost", "reward"} & {*found}:
-        show(f"what is to be small? Say it as cost in {out}", ERR)
-    show(f"written: {out}; correct it, then nopg describe --config {out}", ERR)
+        note(f"what is to be small? Say it as cost in {out}")
+    note(f"written: {out}; correct it, then nopg describe --config {out}")
 
 
 def read_columns(data: Sequence[str], sql: str | None) -> list[Column]:

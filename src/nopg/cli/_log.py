@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 from nopg._columns import NO_REWARD
-from nopg.cli._screen import ERR, show
+from nopg.cli._screen import note
 from nopg.cli._settings import LOG, check
 from nopg.errors import ArgumentError, DataError
 
@@ -70,27 +70,20 @@ def for_one_pass(settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def saved_summary(data: Sequence[str], plant: str | None) -> LogSummary | None:
-    """Return the summary that a folder holds, or None where the data are no such folder.
+    """Return the summary that a folder holds, of one of its plants if it has several; None for other data."""
+    from nopg.large_logs import load_fleet, load_summary
+    from nopg.large_logs._files import holds_fleet, holds_summary
 
-    Args:
-        data: Of the command line.
-        plant: Name of a plant, where the folder has several.
-    """
-    if len(data) != 1 or not Path(data[0]).is_dir():
-        found: Any = None
-    else:
-        from nopg.large_logs import load_fleet, load_summary
-        from nopg.large_logs._files import holds_fleet, holds_summary
-
-        if holds_fleet(data[0]):
-            fleet = load_fleet(data[0])
+    folder = data[0]
+    if len(data) == 1 and Path(folder).is_dir():
+        if holds_fleet(folder):
+            fleet = load_fleet(folder)
             return fleet.summary() if plant is None else fleet.plant(plant)
-        found = load_summary(data[0]) if holds_summary(data[0]) else None
+        if holds_summary(folder) and plant is None:
+            return load_summary(folder)
     if plant is not None:
-        raise ArgumentError(
-            f"{data[0]} is no summary of several plants; make one with nopg summarize --plant"
-        )
-    return found  # type: ignore[no-any-return]
+        raise ArgumentError(f"{folder} is no summary of several plants; make one with nopg summarize --plant")
+    return None
 
 
 def to_save(settings: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
@@ -164,10 +157,10 @@ def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
 def _columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of readers."""
     columns = {name: value for name, value in settings.items() if name in LOG and name not in _OURS and value}
-    if bounds := columns.get("bounds"):
-        if wrong := [name for name, ends in bounds.items() if len(ends) != 2]:
-            raise ArgumentError(f"bounds of {wrong[0]!r} are {bounds[wrong[0]]}; write valve=0:1")
-        columns["bounds"] = {name: tuple(ends) for name, ends in bounds.items()}
+    for name, ends in columns.get("bounds", {}).items():
+        if len(ends) != 2:
+            raise ArgumentError(f"bounds of {name!r} are {ends}; write valve=0:1")
+        columns["bounds"] = {**columns["bounds"], name: tuple(ends)}
     return columns
 
 
@@ -186,15 +179,15 @@ def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
     layout: dict[str, Any] = {name: settings.get(name) for name in _OF_CSV}
     if layout["separator"] in {"tab", "\\t"}:
         layout["separator"] = "\t"
-    if missing := [name for name in ("states", "actions", "reward") if name not in columns]:
-        options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
+    options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
+    if missing := [option for name, option in options.items() if name not in columns]:
         has = " has several columns"
         if kind == "csv":
             names, _ = first_rows(paths, separator=layout["separator"], encoding=layout["encoding"])
             has = f" has columns {', '.join(filter(None, names))}"
-        which = ", ".join(options[name] for name in missing)
         raise ArgumentError(
-            f"{' '.join(settings['data'])}{has}; say which are which with {which}, or let nopg init guess"
+            f"{' '.join(settings['data'])}{has}; say which are which with {', '.join(missing)}, or let nopg "
+            "init guess"
         )
     if kind == "csv":
         return io.read_csv(paths, **layout, **columns)
@@ -214,7 +207,7 @@ def _derived(data: Transitions, settings: Mapping[str, Any]) -> Transitions:
         from nopg.models import select_lags
 
         choice = select_lags(data)
-        show(f"lags: {choice}", ERR)
+        note(f"lags: {choice}")
         lags = choice.lags
     differences, integrals = settings.get("differences", ()), settings.get("integrals", {})
     return data.derive(lags=lags, differences=differences, integrals=integrals)

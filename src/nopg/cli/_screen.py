@@ -6,17 +6,17 @@ import inspect
 import json
 import logging
 import re
+import shutil
+import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from nopg._json import plain_values
 from nopg.cli._settings import SETTINGS
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 FAILED, FLAWED, STOPPED = 1, 3, 130
 """Exit codes besides 0 (success) and 2 (wrong usage): failure, flawed data, stopped by Ctrl-C."""
 
-OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
 DEBUG = False
 """Whether errors show their traceback; set by `nopg --debug`."""
 
 P = ParamSpec("P")
-_OPTIONS: dict[str, str] = {}  # of the command that runs, by parameter
-_ARGUMENT = re.compile(r"\b([a-z_]+)=(True|…|'[^']*'|\{[^}]*\})")
+_ARGUMENT = re.compile(r"(?<![(.])\b([a-z_]+)=(True|…|'[^']*'|\{[^}]*\})")
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
@@ -44,26 +42,37 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        _OPTIONS.clear()
-        _OPTIONS.update(options)
         try:
-            with _messages():
+            with _messages(options):
                 command(*args, **kwargs)
         except KeyboardInterrupt as error:
-            _message("stopped", "bold", str(error))
+            note(str(error), "stopped")
             raise typer.Exit(STOPPED) from None
         except (NopgError, OSError, MemoryError) as error:
             if DEBUG:
-                ERR.print(traceback.format_exc(), markup=False)
-            _message("error", "bold red", _sentence(error))
+                note(traceback.format_exc())
+            text = " ".join(str(error).split()) or type(error).__name__
+            if isinstance(error, OSError) and not isinstance(error, NopgError) and error.filename:
+                text = f"{error.filename}: {error.strerror}"
+            note(_in_options(text, options), "error")
             raise typer.Exit(FAILED) from None
 
     return run
 
 
-def show(text: str | Text, console: Console = OUT, *, style: str | None = None) -> None:
+def show(text: str) -> None:
     """Print text, broken between words on a terminal and not at all in a file or pipe."""
-    console.print(text, style=style, markup=False, soft_wrap=not console.is_terminal)
+    typer.echo(_fitted(text, sys.stdout))
+
+
+def note(text: str, kind: str = "") -> None:
+    """Print a message on standard error, after its kind if it has one."""
+    shown = _fitted(f"{kind}: {text}" if kind else text, sys.stderr)
+    color = {"error": "red", "warning": "yellow"}.get(kind)
+    head, rest = shown[: len(kind) + 1], shown[len(kind) + 1 :]
+    typer.echo(
+        typer.style(head, fg=color, bold=True) + rest if kind else typer.style(shown, dim=True), err=True
+    )
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -72,13 +81,17 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_rows(rows: Mapping[str, str]) -> None:
-    """Print names and values, one pair per line."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows.items():
-        table.add_row(Text(name), Text(value))  # names of columns may look like markup
-    OUT.print(table)
+    """Print names and values, one pair per line; those without a value are left out."""
+    rows = {name: text for name, text in rows.items() if text}
+    indent = 2 + max(map(len, rows))
+    for name, text in rows.items():
+        lines = _wrapped(text, max(width() - indent, 20)).replace("\n", "\n" + indent * " ")
+        typer.echo(typer.style(f"{name:<{indent}}", bold=True) + lines)
+
+
+def width() -> int:
+    """Return the columns of the terminal; 80 in a file or pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
 
 
 def in_interval(value: float, interval: tuple[float, float] | None) -> str:
@@ -99,10 +112,22 @@ def verdict(word: str | None, reasons: Sequence[str] = ()) -> str:
     return word + (f": {'; '.join(reasons)}" if reasons else "")
 
 
+def _fitted(text: str, stream: TextIO) -> str:
+    return _wrapped(text, shutil.get_terminal_size().columns) if stream.isatty() else text
+
+
+def _wrapped(text: str, columns: int) -> str:
+    lines = (textwrap.wrap(line, columns, break_on_hyphens=False) or [""] for line in text.split("\n"))
+    return "\n".join(part for line in lines for part in line)
+
+
 @contextmanager
-def _messages() -> Iterator[None]:
+def _messages(options: Mapping[str, str]) -> Iterator[None]:
     """Show warnings and log records of the library as lines."""
-    handler, logger = _Handler(), logging.getLogger("nopg")
+    handler, logger = logging.Handler(), logging.getLogger("nopg")
+    handler.emit = lambda record: note(  # type: ignore[method-assign]
+        _in_options(record.getMessage(), options), "warning" if record.levelno >= logging.WARNING else ""
+    )
     logger.addHandler(handler)
     before = logger.level
     logger.setLevel(logging.INFO)
@@ -110,31 +135,11 @@ def _messages() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.simplefilter("ignore", DeprecationWarning)  # for those who write code, not commands
-            warnings.showwarning = lambda message, *_: _message(
-                "warning", "bold yellow", _in_options(str(message))
-            )
+            warnings.showwarning = lambda text, *_: note(_in_options(str(text), options), "warning")
             yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
-
-
-class _Handler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING:
-            _message("warning", "bold yellow", _in_options(record.getMessage()))
-        else:
-            show(_in_options(record.getMessage()), ERR, style="dim")
-
-
-def _message(kind: str, style: str, text: str) -> None:
-    show(Text.assemble((f"{kind}:", style), f" {text}" if text else ""), ERR)
-
-
-def _sentence(error: BaseException) -> str:
-    if isinstance(error, OSError) and not isinstance(error, NopgError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return _in_options(" ".join(str(error).split()) or type(error).__name__)
 
 
 def _options_of(command: Callable[..., None]) -> dict[str, str]:
@@ -147,13 +152,13 @@ def _options_of(command: Callable[..., None]) -> dict[str, str]:
     return found
 
 
-def _in_options(text: str) -> str:
+def _in_options(text: str, options: Mapping[str, str]) -> str:
     """Return a message of the library in which arguments of Python are options, or settings of the file."""
 
-    def said(found: re.Match[str]) -> str:
+    def as_option(found: re.Match[str]) -> str:
         name, value = found[1], found[2].strip("'")
-        if name in _OPTIONS:
-            return _OPTIONS[name] + ("" if value in {"True", "…"} else f" {value}")
+        if name in options:
+            return options[name] + ("" if value in {"True", "…"} else f" {value}")
         return f"{name} = {value} in the file of --config" if name in SETTINGS else found[0]
 
-    return _ARGUMENT.sub(said, text)
+    return _ARGUMENT.sub(as_option, text)

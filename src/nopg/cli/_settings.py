@@ -20,11 +20,9 @@ from nopg.errors import ArgumentError
 
 _LARGEST, _FEW = 1 << 20, 20
 
-
 TEMPLATE = (Path(__file__).parent / "settings.toml").read_text(encoding="utf-8")
 """Every setting with its meaning and examples; `nopg init` writes it with guesses in place of examples."""
 _EXAMPLE = re.compile(r"^#(\w+) = (.+)$", re.MULTILINE)
-
 
 SETTINGS: Mapping[str, str] = dict(_EXAMPLE.findall(TEMPLATE))
 """Examples of every setting in TOML, ` | ` between them."""
@@ -40,18 +38,16 @@ def option(text: str, *names: str, default: bool | str = False, **further: Any) 
     return typer.Option(*names, help=text, show_default=default, **further)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
-Run = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A controller saved by `nopg fit`.", show_default=False)
-]
-OtherLog = Annotated[
-    str | None, typer.Option("--log", help="Another log of the same plant.", show_default=False)
-]
+def argument(name: str, text: str) -> Any:
+    """Return an argument with its name in the usage and its help."""
+    return typer.Argument(metavar=name, help=text, show_default=False)
 
 
-def _column(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="Columns", show_default=False)
+AsJson = Annotated[bool, option("Print JSON.", "--json")]
+Overwrite = Annotated[bool, option("Replace existing files.", "--overwrite")]
+Run = Annotated[Path, argument("RUN", "A controller saved by `nopg fit`.")]
+OtherLog = Annotated[str | None, option("Another log of the same plant.", "--log")]
+Texts = list[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,33 +55,22 @@ class LogOptions:
     """A log and the roles of its columns, as options of a command."""
 
     data: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="DATA...",
-            help="CSV, Parquet, Excel or database files, a glob or a folder; or `minari:ID`.",
-            show_default=False,
-        ),
+        Texts,
+        argument("DATA...", "CSV, Parquet, Excel or database files, a glob or a folder; or `minari:ID`."),
     ] = None
-    states: Annotated[list[str] | None, _column("State column; repeat for each.", "--state", "-s")] = None
-    actions: Annotated[list[str] | None, _column("Action column; repeat for each.", "--action", "-a")] = None
-    reward: Annotated[str | None, _column("Reward column or formula.", "--reward", "-r")] = None
-    cost: Annotated[str | None, _column("Cost column or formula, e.g. '(level - goal)**2'.")] = None
-    exogenous: Annotated[
-        list[str] | None, _column("State that no action moves: `goal`, or `weather=hold`.")
-    ] = None
-    terminated: Annotated[str | None, _column("Flag: the task ended.")] = None
-    episode: Annotated[str | None, _column("Column that is another in each episode.")] = None
-    time: Annotated[str | None, _column("Time column.")] = None
-    angles: Annotated[
-        list[str] | None, _column("State that is an angle: `theta`, or `theta=360`.", "--angle")
-    ] = None
-    bounds: Annotated[list[str] | None, _column("Bounds of a column: `valve=0:1`.", "--bound")] = None
-    lags: Annotated[list[str] | None, _column("Earlier values that are states: `valve=2`, or `auto`.")] = None
+    states: Annotated[Texts, option("State column; repeat for each.", "--state", "-s")] = None
+    actions: Annotated[Texts, option("Action column; repeat for each.", "--action", "-a")] = None
+    reward: Annotated[str | None, option("Reward column or formula.", "--reward", "-r")] = None
+    cost: Annotated[str | None, option("Cost column or formula, e.g. '(level - goal)**2'.")] = None
+    exogenous: Annotated[Texts, option("State that no action moves: `goal`, or `weather=hold`.")] = None
+    terminated: Annotated[str | None, option("Flag: the task ended.")] = None
+    episode: Annotated[str | None, option("Column that is another in each episode.")] = None
+    time: Annotated[str | None, option("Time column.")] = None
+    angles: Annotated[Texts, option("State that is an angle: `theta`, or `theta=360`.", "--angle")] = None
+    bounds: Annotated[Texts, option("Bounds of a column: `valve=0:1`.", "--bound")] = None
+    lags: Annotated[Texts, option("Earlier values that are states: `valve=2`, or `auto`.")] = None
     config: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of `nopg init` with these and further settings; options go first.", show_default=False
-        ),
+        Path | None, option("File of `nopg init` with these and further settings; options go first.")
     ] = None
 
     def settings(self, typed: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -99,15 +84,12 @@ class LogOptions:
         given = {name: from_texts(name, value) for name, value in options.items() if value is not None}
         kept = {} if path is None else read_toml(path)
         check(kept, SETTINGS, str(path))
-        for one, other in (*_EITHER, *(pair[::-1] for pair in _EITHER)):
-            if one in given and other not in given:
-                kept.pop(other, None)
-        merged = {**kept, **given}
-        for one, other in _EITHER:
-            if one in merged and other in merged:
-                raise ArgumentError(f"a {one} and a {other} are given; name one of them")
-        if isinstance(merged.get("data"), str):
-            merged["data"] = [merged["data"]]
+        for pair in _EITHER:
+            if not given.keys().isdisjoint(pair):
+                kept = {name: value for name, value in kept.items() if name not in pair}
+            if {*pair} <= kept.keys() | given.keys():
+                raise ArgumentError(f"a {pair[0]} and a {pair[1]} are given; name one of them")
+        merged = kept | given
         if not merged.get("data"):
             raise ArgumentError("no log is given; name its file, or a file of settings with --config")
         return merged
@@ -148,12 +130,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             content = stream.read(_LARGEST + 1)
-        values = tomllib.loads(content.decode()) if len(content) <= _LARGEST else None
+        if len(content) <= _LARGEST:
+            return tomllib.loads(content.decode())
     except (OSError, RecursionError, ValueError) as error:  # also what is no UTF-8 and no TOML
         raise ArgumentError(f"{path} cannot be read as TOML ({error})") from None
-    if values is None:
-        raise ArgumentError(f"{path} has more than {_LARGEST} bytes; it is no file of settings")
-    return values
+    raise ArgumentError(f"{path} has more than {_LARGEST} bytes; it is no file of settings")
 
 
 def check(values: Mapping[str, Any], known: Iterable[str], where: str) -> None:
@@ -163,6 +144,17 @@ def check(values: Mapping[str, Any], known: Iterable[str], where: str) -> None:
         if not takes(name, value):
             forms = SETTINGS[name].replace(" | ", " or ")
             raise ArgumentError(f"{where}: {name} is {repr(value)[:60]}; write e.g. {name} = {forms}")
+
+
+def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Refuse a table with a key that nothing reads."""
+    names = sorted(known)
+    for name in sorted({*table} - {*names}):
+        near = get_close_matches(name, names, 1)
+        hint = f"there are {', '.join(names)}"
+        if len(names) >= _FEW:
+            hint = f"did you mean {near[0]!r}?" if near else "nopg init writes all that are"
+        raise ArgumentError(f"{where} has {name!r}, which is not known; {hint}")
 
 
 def examples(name: str) -> list[Any]:
@@ -179,30 +171,19 @@ def takes(name: str, value: Any) -> bool:
     return _fits(value, known)
 
 
-def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse a table with a key that nothing reads."""
-    names = sorted(known)
-    if unknown := sorted({*table} - {*names}):
-        near = get_close_matches(unknown[0], names, 1)
-        hint = f"there are {', '.join(names)}" if len(names) < _FEW else "nopg init writes all that are"
-        hint = f"did you mean {near[0]!r}?" if near and len(names) >= _FEW else hint
-        raise ArgumentError(f"{where} has {unknown[0]!r}, which is not known; {hint}")
-
-
 def _fits(value: Any, examples: Sequence[Any]) -> bool:
     """Return whether a value has the type of an example, as have all that it holds."""
-    if isinstance(value, dict):
-        inner = [one for example in examples if isinstance(example, dict) for one in example.values()]
-        return bool(inner) and all(_fits(one, inner) for one in value.values())
-    if isinstance(value, list):
-        inner = [one for example in examples if isinstance(example, list) for one in example]
-        return bool(inner) and all(_fits(one, inner) for one in value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return any(type(example) is type(value) for example in examples)
+    if isinstance(value, dict | list):
+        same = [one for one in examples if isinstance(one, type(value))]
+        inner = [part for one in same for part in (one.values() if isinstance(one, dict) else one)]
+        parts = value.values() if isinstance(value, dict) else value
+        return bool(inner) and all(_fits(part, inner) for part in parts)
     known = {type(example) for example in examples}
     if isinstance(value, float):
         return float in known and math.isfinite(value)
-    return abs(value) < 2**63 and not known.isdisjoint({int, float})
+    if type(value) is int:
+        return abs(value) < 2**63 and not known.isdisjoint({int, float})
+    return type(value) in known
 
 
 def check_target(path: Path | None, *, overwrite: bool) -> None:

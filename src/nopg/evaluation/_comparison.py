@@ -10,12 +10,13 @@ from nopg.baselines import BASELINES
 from nopg.evaluation._assessment import DEVIATIONS, Assessment, Gain, Verdict, halves_error, worst_returns
 from nopg.evaluation._behavior import LoggedReturns
 from nopg.evaluation._paths import Paths
-from nopg.inspect._wording import chance
+from nopg.inspect._wording import chance, shortened
 
 _VERDICTS = get_args(Verdict)
 LOGGED = "logged"
 """Name of the logged behaviour in a comparison."""
 
+_WIDEST = 22  # with a longer name the table is wider than a terminal of 80 columns
 # From the simplest on; all others come after them.
 _SIMPLE = (LOGGED, "lqr", "mpc", "cloning")
 
@@ -90,20 +91,34 @@ class Comparison:
         )
 
     def __str__(self) -> str:
-        rows = [("policy", "return", "95 %", "gain over logged", "P(better)", "unknown", "verdict")]
+        rows = [("policy", "return", "gain over logged", "better", "verdict")]
+        reasons: dict[str, list[str]] = {}
         for name, one in self.evaluations.items():
             gain = self.gains.get(name)
-            rows.append(
+            rows += [
                 (
-                    name,
+                    shortened(name, _WIDEST) + " *" * (name == self.best),
                     f"{one.expected_return:.4g}",
-                    "[{:.4g}, {:.4g}]".format(*one.interval),
                     f"{gain.mean:+.3g}" if gain else "",
                     chance(gain.probability_better) if gain else "",
-                    f"{one.unknown_mass:.1%}",
                     one.verdict,
-                )
+                ),
+                (
+                    "",
+                    "[{:.4g}, {:.4g}]".format(*one.interval),
+                    "[{:+.3g}, {:+.3g}]".format(*gain.interval) if gain else "",
+                    "",
+                    "",
+                ),
+            ]
+            for reason in one.reasons:
+                reasons.setdefault(reason, []).append(name)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        lines += [self.legend] if self.legend else []
+        lines.append("* recommended: no other is significantly better; intervals are 95 %")
+        if seen := self.seen:
+            lines.append(
+                f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})"
             )
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        lines = ("  ".join(map(str.ljust, row, widths)) for row in rows)
-        return "\n".join(line.rstrip() for line in (*lines, self.legend)).rstrip()
+        return "\n".join(lines + [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()])
