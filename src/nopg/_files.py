@@ -1,17 +1,32 @@
-"""Files that are whole under their names, whatever kills the process, fills the disk or writes beside it.
+"""Files that are whole under their names, whatever kills the process or fills the disk, and what is in them.
 
-Everything is written under a random name beside its target, flushed to the disk, and renamed.
+Everything is written under a random name beside its target, flushed to the disk, and renamed. In files are
+plain values as JSON, tensors of several owners, and the code and the data that they were made from.
 """
 
 from __future__ import annotations
 
 import glob
+import hashlib
+import json
+import math
 import os
+import platform
 import secrets
+import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nopg._version import __version__
+
+if TYPE_CHECKING:
+    import torch
+
 
 # Seconds after which a temporary file was left by a process that was killed; no write takes as long.
 _LEFT_BEHIND = 86_400.0
@@ -56,3 +71,91 @@ def _remove_left_behind(path: Path) -> None:
         with suppress(OSError):
             if time.time() - name.stat().st_mtime > _LEFT_BEHIND:
                 name.unlink()
+
+
+def plain_values(value: Any) -> Any:
+    """Return a value for JSON: tuples become lists, keys strings, NaN and infinite numbers None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_values(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_content(value: Mapping[str, Any]) -> bytes:
+    """Return the content of a file of plain values; half a character, which UTF-8 lacks, is escaped."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode(errors="backslashreplace")
+
+
+def nested(**owners: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the tensors of all owners in one mapping.
+
+    Example:
+        >>> import torch
+        >>> sorted(nested(solver={"a": torch.zeros(1)}, model={"a": torch.ones(1)}))
+        ['model.a', 'solver.a']
+    """
+    return {f"{owner}.{name}": part for owner, parts in owners.items() for name, part in parts.items()}
+
+
+def part_of(owner: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the tensors of one owner under their own names.
+
+    Example:
+        >>> import torch
+        >>> part_of("model", {"model.a": torch.ones(1), "solver.a": torch.zeros(1)})
+        {'a': tensor([1.])}
+    """
+    prefix = f"{owner}."
+    return {name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)}
+
+
+def fingerprint(arrays: Iterable[torch.Tensor | None]) -> str:
+    """Return the SHA-256 of arrays in their order: shapes, types and numbers; None counts too.
+
+    Example:
+        >>> import torch
+        >>> fingerprint([torch.zeros(3)]) == fingerprint([torch.zeros(3, 1)])
+        False
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        if array is None:
+            digest.update(b"absent;")
+            continue
+        digest.update(f"{array.dtype} {tuple(array.shape)};".encode())
+        digest.update(array.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def provenance(packages: Sequence[str] = ()) -> dict[str, object]:
+    """Return the commit and the versions: of nopg, Python, torch and other packages, if installed."""
+    import torch  # what only writes files needs none
+
+    versions = {"nopg": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    for package in ("numpy", "scipy", *packages):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {"commit": _commit(), "versions": versions}
+
+
+@cache
+def _commit() -> str | None:
+    """Return the commit of this source tree, marked if the tree differs; None if nopg is installed."""
+    here = Path(__file__).parent
+    try:
+        if _git(here, "ls-files", "--error-unmatch", "__init__.py").returncode:
+            return None  # the repository around an installation is another one
+        head = _git(here, "rev-parse", "HEAD").stdout.strip()
+        changed = _git(here, "status", "--porcelain", "--", ".").stdout.strip()
+    except OSError:
+        return None
+    return f"{head}, changed" if changed else head
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

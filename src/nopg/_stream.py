@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nopg._checks import is_number
 from nopg._columns import GAP_FACTOR, Columns
-from nopg._numbers import is_number
-from nopg._state_step import Memory, StateStep, has_memory
+from nopg._derived import Memory, StateStep, has_memory
 from nopg.errors import ArgumentError, ObservationError
 
 Numbers = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Units of columns as powers of symbols, and their check in formulas; nothing is converted."""
+"""Units of columns as powers of symbols, and their check in sums and comparisons; nothing is converted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ _RAISED = re.compile("[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _TOKEN = re.compile(r"\s*([()]|\*(?!\*)|[·⋅×/]|[^\s()*·⋅×/]+)")
 _FACTOR = re.compile(r"(?P<symbol>[^\d^+\-−][^^]*?)(?:\^?(?P<power>[+\-−]?\d+))?")
 _NO_UNIT = frozenset({"1", "-"})
-_OF_ONE = frozenset({"abs", "sqrt", "exp", "log", "sin", "cos", "tanh"})
 _TURNS = frozenset({"rad", "radian", "radians"})
 
 
@@ -146,8 +145,7 @@ class _Check:
         return _Quantity(None, penalty)
 
     def _raised(self, base: ast.AST, exponent: ast.AST) -> _Quantity:
-        unit, power = self.of(base).unit, self.of(exponent)
-        self._without(exponent, power, "an exponent")
+        unit, _ = self.of(base).unit, self.of(exponent)
         match exponent:
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
                 return _Quantity(_raise(unit, -number), True)
@@ -158,28 +156,20 @@ class _Check:
     def _called(self, name: str, arguments: list[ast.expr]) -> _Quantity:
         if name in {"min", "max"} and len(arguments) == 2:
             return _Quantity(self._agreed(*arguments).unit, True)
-        found = [self.of(part) for part in arguments]
-        if len(found) != 1 or name not in _OF_ONE:
+        parts = [self.of(part) for part in arguments]
+        if len(parts) != 1:
             return _Quantity()  # which cannot be computed either
-        (only,) = found
+        [(unit, penalty)] = parts
         if name == "abs":
-            return only._replace(penalty=True)
+            return _Quantity(unit, True)
         if name == "sqrt":
-            return only._replace(unit=_raise(only.unit, 0.5))
-        turns = name in {"sin", "cos"} and only.unit is not None and {*only.unit.powers} <= _TURNS
-        if not turns:
-            self._without(arguments[0], only, name)
+            return _Quantity(_raise(unit, 0.5), penalty)
+        if name in {"sin", "cos"} and unit is not None and not {*unit.powers} <= _TURNS and not penalty:
+            raise DataError(
+                f"{self._text(arguments[0])} in {self.expression.what} {self.expression.text!r} is in "
+                f"{unit}, but {name} takes radians; convert the column"
+            )
         return _Quantity(Unit(), True)
-
-    def _without(self, node: ast.AST, found: _Quantity, what: str) -> None:
-        """Refuse a unit where there can be none; a penalty has a weight, which takes it away."""
-        if found.unit is None or not found.unit.powers or found.penalty:
-            return
-        other = "a number of radians, or 1" if what in {"sin", "cos"} else "a number"
-        raise DataError(
-            f"{self._text(node)} in {self.expression.what} {self.expression.text!r} is in {found.unit}, but "
-            f"{what} takes {other}; divide it by a number that has this unit, or convert the column"
-        )
 
     def _refuse(self, left: ast.AST, one: Unit, right: ast.AST, other: Unit) -> NoReturn:
         raise DataError(

@@ -4,7 +4,7 @@ import os
 from importlib import import_module
 from pathlib import Path
 
-from nopg._provenance import provenance
+from nopg._files import provenance
 from nopg.inspect._wording import count_of
 from studies.printing import say
 from studies.records import FOLDER, Record, append, code_version

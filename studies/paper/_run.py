@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from nopg._provenance import fingerprint, provenance
+from nopg._files import fingerprint, provenance
 from nopg.data import Transitions
 from nopg.errors import SupportWarning
 from studies.paper._catalogue import EXPERIMENTS

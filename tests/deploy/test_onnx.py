@@ -23,7 +23,7 @@ from deploy.stream_cases import INTERVAL, derived_log, faulty_stream, log, with_
 from deploy.test_c import deviating, quantized, saved
 from nopg import TrainingConfig
 from nopg._columns import Columns
-from nopg._state_step import StateStep
+from nopg._derived import StateStep
 from nopg.deploy import RuntimeController, load, to_onnx
 from nopg.deploy import _onnx as module
 from nopg.errors import ArgumentError, ExportError, MissingExtraError, ObservationError

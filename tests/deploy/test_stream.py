@@ -251,7 +251,7 @@ def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: Runtim
 
 
 def test_the_lags_that_begin_with_a_known_action_are_chains_of_it_alone() -> None:
-    from nopg._state_step import StateStep
+    from nopg._derived import StateStep
 
     derived = {
         "one": Derived("0", "valve"),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from nopg._provenance import fingerprint, provenance
+from nopg._files import fingerprint, provenance
 from nopg.errors import ArgumentError, DataError
 from studies.__main__ import main
 from studies.page_writer import PAGES, write_page

@@ -17,8 +17,7 @@ import torch
 from deploy.native import COMPILERS, NEEDS_COMPILER, InC
 from deploy.stream_cases import derived_log
 from nopg import TrainingConfig, optimize
-from nopg._first_features import FirstFeatures
-from nopg._support import ChartSupport, FitVariance, Support, blend, unknown_share
+from nopg._support import ChartSupport, FirstFeatures, FitVariance, Support, blend, unknown_share
 from nopg.data import Transitions
 from nopg.deploy import GuardedController, load, to_onnx
 from nopg.envs import Pendulum, collect_grid, collect_uniform

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from nopg._numbers import squarable_unit
+from nopg._checks import squarable_unit
 from nopg.policies import Policy
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
-from nopg._first_features import FirstFeatures
-from nopg._support import ChartSupport, FitVariance, Support
+from nopg._support import ChartSupport, FirstFeatures, FitVariance, Support
 from nopg.bundles._bundle import Array, Bundle
 from nopg.bundles._fields import Fields
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
 
 import typer
 
-from nopg._json import plain_values
+from nopg._files import plain_values
 from nopg.cli._settings import SETTINGS
 from nopg.errors import NopgError
 

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from nopg._derived import StateStep
 from nopg._files import write_files
-from nopg._first_features import FirstFeatures
-from nopg._state_step import StateStep
-from nopg._support import BLENDED, TINY, ChartSupport, FitVariance
+from nopg._support import BLENDED, TINY, ChartSupport, FirstFeatures, FitVariance
 from nopg._version import __version__
 from nopg.deploy._embedding import Embedding
 from nopg.deploy._formulas import KINDS, Operation, operations

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
-from nopg._first_features import FirstFeatures
-from nopg._support import ChartSupport
+from nopg._support import ChartSupport, FirstFeatures
 
 Numbers = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nopg._numbers import is_number
+from nopg._checks import is_number
 from nopg._stream import StateStream, as_numbers
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import Numbers

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
+from nopg._derived import Memory, StateStep, has_memory
 from nopg._files import write_files
-from nopg._state_step import Memory, StateStep, has_memory
 from nopg._support import BLENDED, TINY, ChartSupport, FitVariance, Support
 from nopg._version import __version__
 from nopg.deploy._controller import RuntimeController

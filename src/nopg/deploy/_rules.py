@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nopg._checks import is_number
 from nopg._columns import GAP_FACTOR
-from nopg._numbers import is_number
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import Numbers
 from nopg.errors import ArgumentError

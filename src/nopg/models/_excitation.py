@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg._first_features import FirstFeatures
-from nopg._support import FitVariance
+from nopg._support import FirstFeatures, FitVariance
 from nopg.models._regression_rows import InputSpace, RegressionRows, RowBatch
 
 TOLERATED = 0.25

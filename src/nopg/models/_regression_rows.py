@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg._first_features import FirstFeatures
+from nopg._support import FirstFeatures
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 

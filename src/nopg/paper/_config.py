@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from nopg._provenance import fingerprint
+from nopg._files import fingerprint
 from nopg._typing import ArrayLike, as_tensor
 from nopg.data import Schema
 from nopg.errors import ArgumentError

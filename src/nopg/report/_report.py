@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from nopg._files import write_files
-from nopg._json import json_content, plain_values
+from nopg._files import json_content, plain_values, write_files
 from nopg._version import __version__
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from nopg._numbers import squarable_unit
+from nopg._checks import squarable_unit
 from nopg._seeding import generator
 from nopg.bellman._estimate import GradientEstimator
 from nopg.errors import ArgumentError, TrainingInterrupted

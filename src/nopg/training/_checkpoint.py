@@ -15,9 +15,7 @@ from pathlib import Path
 
 import torch
 
-from nopg._files import write_files
-from nopg._nesting import nested, part_of
-from nopg._provenance import fingerprint
+from nopg._files import fingerprint, nested, part_of, write_files
 from nopg.bellman._estimate import GradientEstimator, Resumable
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nopg._numbers import is_number
+from nopg._checks import is_number
 from nopg.errors import ArgumentError
 from nopg.training._reports import Callback
 

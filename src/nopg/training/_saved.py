@@ -16,8 +16,7 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._columns import Columns
-from nopg._nesting import part_of
-from nopg._provenance import fingerprint, provenance
+from nopg._files import fingerprint, part_of, provenance
 from nopg.bellman import Certificate, ControlProblem, Solution
 from nopg.bellman._problem import float_array, whole_array
 from nopg.bundles import Bundle, open_bundle, read_controller
