@@ -20,7 +20,7 @@ from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.large_logs import Fleet, load_fleet, load_summary, save_summary, summarize, summarize_fleet
 from nopg.large_logs._fleet_report import FleetReport
-from nopg.large_logs._hashes import hashed_groups
+from nopg.large_logs._log import hashed_groups
 from nopg.large_logs._pooling import Pool, _combination
 from nopg.models import LocalModel
 from nopg.models._log_summary import Statistics

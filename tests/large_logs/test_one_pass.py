@@ -13,8 +13,7 @@ from nopg import Transitions
 from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.large_logs import LargeLog, LogSummary, load_summary, save_summary, summarize
-from nopg.large_logs._hashes import hashed_groups
-from nopg.large_logs._log import joined
+from nopg.large_logs._log import hashed_groups, joined
 from nopg.models import LocalModel
 
 ROWS = 3_000

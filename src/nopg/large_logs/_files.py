@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TypeVar
@@ -52,10 +53,7 @@ def save_summary(
         files[target / _PLANTS] = json.dumps(list(summary.plants)).encode()
     else:
         tensors |= summary.statistics.arrays()
-        if (own := summary.own_rows) is not None:
-            tensors |= _arrays("own", own)
-        if summary.columns is not None:
-            tensors |= _arrays("columns", summary.columns)
+        tensors |= _arrays("own", summary.own_rows) | _arrays("columns", summary.columns)
         (target / _PLANTS).unlink(missing_ok=True)
     found = {name: one.clone(memory_format=torch.contiguous_format) for name, one in tensors.items()}
     write_files({**files, target / _SUMS: extra("safetensors.torch").save(found)})
@@ -89,38 +87,37 @@ def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
         raise DataError(
             f"{target} holds the summary of one log, not of several plants; read it with load_summary"
         )
-    try:
+    with _readable(target / _PLANTS):
         names = [str(name) for name in json.loads((target / _PLANTS).read_bytes())]
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{target / _PLANTS} cannot be read ({error}); summarize the log again") from error
-    own: list[dict[str, Tensor]] = [{} for _ in names]
-    for name, values in arrays.items():
-        number, _, part = name.partition("/")
-        if not number.isdecimal() or int(number) >= len(own):
-            raise DataError(f"{target} does not fit together; summarize the log again")
-        own[int(number)][part] = values
-    placed = _placed(sample, groups)
-    return Fleet(sample, groups, {name: _plant(placed, one) for name, one in zip(names, own, strict=True)})
+    placed, plants = _placed(sample, groups), dict[str, PlantSums]()
+    for number, plant in enumerate(names):
+        prefix = f"{number}/"
+        own = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
+        columns = _taken("columns", ColumnCounts, own)
+        if columns is None or not {"starts", "rows"} <= own.keys():
+            raise DataError(f"{target} lacks rows of the plant {plant!r}; summarize the log again")
+        starts, rows = own.pop("starts"), own.pop("rows")
+        plants[plant] = PlantSums(placed.filled(own), starts, rows, columns)
+    return Fleet(sample, groups, plants)
 
 
-def _plant(placed: Statistics, arrays: Mapping[str, Tensor]) -> PlantSums:
-    rest = dict(arrays)
-    starts, rows, columns = (
-        rest.pop("starts", None),
-        rest.pop("rows", None),
-        _taken("columns", ColumnCounts, rest),
-    )
-    if starts is None or rows is None or columns is None:
-        raise DataError("a plant of the fleet lacks its rows; summarize the log again")
-    return PlantSums(placed.filled(rest), starts, rows, columns)
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Name a file that cannot be read."""
+    try:
+        yield
+    except Exception as error:  # safetensors has errors of its own
+        raise DataError(f"{file} cannot be read ({error}); summarize the log again") from error
 
 
 _Arrays = TypeVar("_Arrays", OwnRows, ColumnCounts)
 
 
-def _arrays(name: str, whole: OwnRows | ColumnCounts) -> dict[str, Tensor]:
+def _arrays(name: str, whole: OwnRows | ColumnCounts | None) -> dict[str, Tensor]:
     """Return the parts of a whole by name, for a file; `_taken` is the way back."""
-    return {f"{name}.{part.name}": getattr(whole, part.name) for part in fields(whole)}
+    return (
+        {} if whole is None else {f"{name}.{part.name}": getattr(whole, part.name) for part in fields(whole)}
+    )
 
 
 def _taken(name: str, kind: type[_Arrays], arrays: dict[str, Tensor]) -> _Arrays | None:
@@ -139,20 +136,13 @@ def _load(target: Path) -> tuple[Transitions, Tensor, dict[str, Tensor]]:
     missing = [name for name in (_SAMPLE, _SUMS, _REPAIRS) if not (target / name).is_file()]
     if missing:
         raise DataError(f"{target} holds no summary of a log: {' and '.join(missing)} missing")
-    try:
+    with _readable(target / _SUMS):
         arrays = extra("safetensors.torch").load_file(target / _SUMS)
-    except Exception as error:
-        raise DataError(f"{target / _SUMS} cannot be read ({error}); summarize the log again") from error
+    with _readable(target / _REPAIRS):
+        found = json.loads((target / _REPAIRS).read_bytes())
+        counts = {str(name): int(number) for name, number in found["counts"].items()}
+        repairs = Repairs(counts, tuple(map(str, found["notes"])))
     sample, groups = read_parquet(target / _SAMPLE), arrays.pop("groups", None)
     if groups is None or len(groups) != len(sample):
         raise DataError(f"{target} does not fit together; summarize the log again")
-    return replace(sample, repairs=_repairs(target / _REPAIRS)), groups, arrays
-
-
-def _repairs(file: Path) -> Repairs:
-    try:
-        found = json.loads(file.read_bytes())
-        counts = {str(name): int(number) for name, number in found["counts"].items()}
-        return Repairs(counts, tuple(map(str, found["notes"])))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(f"{file} cannot be read ({error}); summarize the log again") from error
+    return replace(sample, repairs=repairs), groups, arrays

@@ -72,30 +72,18 @@ class FleetReport:
 
     def __str__(self) -> str:
         """A table with a row for each plant."""
-        heads = ("plant", "rows", "own", "pooled", "fleet", "others", "most alike", "score")
-        rows = [heads, *(_cells(one) for one in self.plants)]
+        rows = [("plant", "rows", "own", "pooled", "fleet", "others", "most alike", "score")]
+        for one in self.plants:
+            errors = (one.pool.own_error, one.pool.pooled_error, one.pool.fleet_error)
+            own, pooled, fleet = (f"{error:.3g}" if math.isfinite(error) else "unknown" for error in errors)
+            alike = [f"{name} {weight:.0%}" for name, weight in list(one.pool.weights.items())[:_NAMED]]
+            score = f"{one.score:+.1f}" + (" stands out" if one.stands_out else "")
+            others = f"{one.fraction:.0%}"
+            rows.append((one.name, str(one.rows), own, pooled, fleet, others, ", ".join(alike), score))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         odd = ", ".join(self.standing_out) or "no plant"
         return "\n".join([*lines, f"{odd} stands out; errors in standard deviations of a step"])
-
-
-def _cells(one: PlantReport) -> tuple[str, ...]:
-    alike = [f"{name} {weight:.0%}" for name, weight in list(one.pool.weights.items())[:_NAMED]]
-    errors = (one.pool.own_error, one.pool.pooled_error, one.pool.fleet_error)
-    numbers = [f"{error:.3g}" if math.isfinite(error) else "unknown" for error in errors]
-    mark = " stands out" if one.stands_out else ""
-    return (
-        one.name,
-        str(one.rows),
-        *numbers,
-        f"{one.fraction:.0%}",
-        ", ".join(alike),
-        f"{one.score:+.1f}{mark}",
-    )
 
 
 def _scores(errors: np.typing.NDArray[np.float64]) -> np.typing.NDArray[np.float64]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Unpack
 
+import numpy as np
 import torch
 
 from nopg.data import Transitions
@@ -16,7 +17,6 @@ from nopg.data.io._parquet import read_parquet, read_parquet_by
 from nopg.data.io._roles import Columns, resolve_columns, split_arguments
 from nopg.data.io._tables import completed
 from nopg.errors import DataError
-from nopg.large_logs._hashes import hashed_groups, row_hashes
 
 _SUFFIXES = (".parquet", ".pq")
 _PART_ROWS = 1 << 17
@@ -27,13 +27,7 @@ _COLUMNS = ("states", "actions", "rewards", "next_states", "terminated", "trunca
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Consecutive rows of one file.
-
-    Attributes:
-        file: Its path.
-        number: Of the part in the file, from 0.
-        count: Number of parts of the file.
-    """
+    """Consecutive rows of one file: its path, the number of the part from 0, the number of its parts."""
 
     file: str
     number: int
@@ -164,3 +158,33 @@ def joined(runs: Sequence[Transitions]) -> Transitions:
     columns = {name: torch.cat([getattr(run, name) for run in runs]) for name in given}
     episodes = None if first.episodes is None else torch.cat(numbers)
     return replace(first, **columns, episodes=episodes, initial_states=None, begins=None)  # type: ignore[arg-type]
+
+
+def row_hashes(values: torch.Tensor) -> torch.Tensor:
+    """Return 62 bits for every row of values (n, c), evenly spread; equal rows have equal ones.
+
+    Example:
+        >>> same, other, again = row_hashes(torch.tensor([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]))
+        >>> bool(same == again), bool(same == other)
+        (True, False)
+    """
+    bits = (values.double().numpy() + 0.0).view(np.uint64)  # 0 and −0 are equal
+    found = np.zeros(len(bits), dtype=np.uint64)
+    for column in bits.T:
+        found = _mixed(found ^ column)
+    return torch.as_tensor((found >> np.uint64(2)).astype(np.int64))
+
+
+def hashed_groups(data: Transitions, count: int) -> torch.Tensor:
+    """Return one of `count` groups for each row: whole episodes, or single rows where there are none."""
+    owners = data.states if data.episodes is None else data.episodes[:, None]
+    return row_hashes(owners) % count
+
+
+def _mixed(bits: np.typing.NDArray[np.uint64]) -> np.typing.NDArray[np.uint64]:
+    """Return well-mixed bits (the finaliser of SplitMix64; Steele, Lea and Flood, 2014)."""
+    with np.errstate(over="ignore"):
+        bits = bits + np.uint64(0x9E3779B97F4A7C15)
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return bits ^ (bits >> np.uint64(31))

@@ -18,8 +18,7 @@ from nopg.data.io._roles import Columns
 from nopg.errors import ArgumentError
 from nopg.large_logs._fleet import Fleet
 from nopg.large_logs._log import LargeLog, joined
-from nopg.large_logs._pool import sum_on_processes
-from nopg.large_logs._ray import on_ray
+from nopg.large_logs._pool import on_ray, sum_on_processes
 from nopg.large_logs._sums import PassSums, ShardTask
 from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
@@ -101,11 +100,11 @@ def _one_pass(
     runs = log.sample(_SAMPLE_ROWS)
     sample = joined(runs)
     groups = torch.cat([log.groups(run, NUM_GROUPS) for run in runs])
-    steps, shards = LocalModel(sample, groups=groups).steps.lean(), log.shards(count)
+    task = ShardTask(log, LocalModel(sample, groups=groups).steps.lean(), log.shards(count))
     if engine == "processes":
-        found = sum_on_processes(log, steps, shards, progress=progress)
+        found = sum_on_processes(task, progress=progress)
     else:
         run = on_ray if engine == "ray" else engine
-        found = [pickle.loads(one) for one in run(ShardTask(log, steps, shards), len(shards))]
+        found = [pickle.loads(one) for one in run(task, len(task.shards))]
     total = reduce(add, found)
     return replace(sample, repairs=total.repairs), groups, total

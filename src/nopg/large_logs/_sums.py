@@ -10,8 +10,7 @@ import torch
 
 from nopg.data import Repairs, Transitions
 from nopg.errors import DataError
-from nopg.large_logs._hashes import row_hashes
-from nopg.large_logs._log import LargeLog, LogPart
+from nopg.large_logs._log import LargeLog, LogPart, row_hashes
 from nopg.models._log_summary import ColumnCounts, OwnRows, Statistics
 from nopg.models._one_step import OneStep
 from nopg.models._regression_rows import RowBatch
@@ -75,7 +74,7 @@ class PassSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardTask:
-    """A function of the number of a share: it sums the share and returns the bytes of its sums.
+    """A function of the number of a share that returns the bytes of its sums.
 
     Attributes:
         log: The log, whose files every machine sees under the same path.
@@ -87,23 +86,20 @@ class ShardTask:
     steps: OneStep
     shards: Sequence[Sequence[LogPart]]
 
+    def sums(self, number: int, advance: Callable[[int], None] | None = None) -> PassSums:
+        """Return the sums of a share; `advance` is called with the number of rows that were added."""
+        return sum_parts(self.log, self.steps, self.shards[number], advance)
+
     def __call__(self, number: int) -> bytes:
-        """Return the sums of a share."""
+        """Return the sums of a share as bytes."""
         torch.set_num_threads(1)
-        return pickle.dumps(sum_parts(self.log, self.steps, self.shards[number]))
+        return pickle.dumps(self.sums(number))
 
 
 def sum_parts(
     log: LargeLog, steps: OneStep, parts: Iterable[LogPart], advance: Callable[[int], None] | None = None
 ) -> PassSums:
-    """Return the sums over some parts of a log, one after the other in bounded memory.
-
-    Args:
-        log: The log.
-        steps: Model of a sample of it.
-        parts: The parts.
-        advance: Is called with the number of rows that were added.
-    """
+    """Return the sums over some parts of a log, one after the other in bounded memory; see `ShardTask`."""
     found, repairs = dict[str, PlantSums](), Repairs()
     for part in parts:
         for name, data in log.read_plants(part).items():
@@ -131,17 +127,15 @@ def _with_rows(
         statistics,
         _fewest(starts[:0] if before is None else before.starts, starts, _MOST_STARTS),
         _fewest(rows[:0] if before is None else before.rows, rows, _MOST_ROWS),
-        (column_counts(steps) if before is None else before.columns).with_rows(data),
+        (_no_counts(steps) if before is None else before.columns).with_rows(data),
     )
 
 
-def column_counts(steps: OneStep) -> ColumnCounts:
+def _no_counts(steps: OneStep) -> ColumnCounts:
     """Return the counts of no rows, with edges over the sample that a model was fitted to."""
     (low, high), rewards = steps.rows.extremes, steps.rows.targets[:, steps.num_states]
-    ends = rewards.aminmax()
-    return ColumnCounts.between(
-        *(torch.cat([one, end[None]]) for one, end in zip((low, high), ends, strict=True))
-    )
+    least, largest = rewards.aminmax()
+    return ColumnCounts.between(torch.cat([low, least[None]]), torch.cat([high, largest[None]]))
 
 
 def _fewest(one: torch.Tensor, other: torch.Tensor, most: int) -> torch.Tensor:

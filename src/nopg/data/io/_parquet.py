@@ -55,10 +55,11 @@ def read_parquet_by(
     Rows of one value follow each other, whatever lies between them. Where next states are those of the next
     row, a value with a single row has no transition and is left out.
     """
+    import pandas as pd
+
     found = _load(path, part, columns, by)
     owners = found.table[by]
-    missing = owners == None if owners.dtype == object else owners != owners  # noqa: E711, PLR0124
-    if missing.any():
+    if pd.isna(owners).any():
         raise DataError(f"{found.source}: rows without a value in the column {by!r}; leave them out")
     names, first, number = np.unique(owners.astype(str), return_index=True, return_inverse=True)
     result = {}
