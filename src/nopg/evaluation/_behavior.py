@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.signal import lfilter
 from scipy.spatial import cKDTree
 
 from nopg._seeding import generator
+from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.data._episodes import contiguous_runs, episode_rows
 from nopg.data._held_out import duplicate_groups, spread_rows
@@ -106,8 +106,8 @@ def returns_from(
     if data.episodes is None or len(rows) == 0:
         return torch.full((len(rows),), math.nan, dtype=torch.float64)
     rewards, at, runs = data.rewards.numpy(), rows.numpy(), contiguous_runs(data)
-    sums = np.concatenate([lfilter([1.0], [1.0, -discount], rewards[run][::-1])[::-1] for run in runs])
     ends = np.array([run.stop for run in runs])
+    sums = _discounted_sums(rewards, ends, discount)
     end = ends[np.searchsorted(ends, at, side="right")]
     unseen = np.where(data.terminated.numpy()[end - 1], 0.0, discount ** (end - at))
     found = sums[at]
@@ -115,6 +115,16 @@ def returns_from(
         total, count = np.append(0.0, rewards.cumsum()), np.maximum((end - at) // 5, 1)
         found = found + unseen / (1.0 - discount) * (total[end] - total[end - count]) / count
     return torch.as_tensor(np.where(unseen <= UNSEEN, found, math.nan))
+
+
+def _discounted_sums(rewards: FloatArray, ends: IntArray, discount: float) -> FloatArray:
+    """Return Σ γᵏ rₜ₊ₖ (n,) of rows to the end of their run, by sums over 1, 2, 4, … rows."""
+    sums, rows, span = rewards.astype(np.float64), np.arange(len(rewards)), 1
+    end = ends[np.searchsorted(ends, rows, side="right")]
+    while bool((inside := rows + span < end).any()) and discount**span > np.finfo(float).eps ** 2:
+        sums[inside] += discount**span * sums[rows[inside] + span]
+        span *= 2
+    return sums
 
 
 def measured_returns(data: Transitions, discount: float, starts: StartSet) -> torch.Tensor | None:

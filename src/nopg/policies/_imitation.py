@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from scipy.optimize import minimize
+from torch.nn.utils import parameters_to_vector
 
+from nopg._typing import FloatArray
 from nopg.policies._deterministic import MLPPolicy
 from nopg.policies._formula import FormulaPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy
@@ -16,7 +19,7 @@ _HISTORY = 20
 _DIGITS = 6
 # Of the range of an action: how near to a limit an action counts as clipped.
 _CLIPPED = 1e-6
-_SMALLEST_STEP, _LEAST_GAIN = 1e-3, 1e-12
+_SMALLEST_STEP, _LEAST_GAIN, _LEAST_SLOPE = 1e-3, 1e-12, 1e-9
 # Errors of successive rows that are correlated less than this are differences of noise, whose own is −1/2.
 _DIFFERENCED = -0.25
 
@@ -54,21 +57,28 @@ def imitate(
     parameters, (mode, features, actions) = trainable(policy), _without_units(policy, features, actions)
     scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12) / 2
     share = (weights / weights.sum())[:, None] / actions.shape[1]
-    optimizer = torch.optim.LBFGS(
-        parameters, max_iter=steps, history_size=_HISTORY, line_search_fn="strong_wolfe"
-    )
 
-    def error() -> torch.Tensor:
+    def put(values: FloatArray) -> None:
+        sizes = [one.numel() for one in parameters]
+        with torch.no_grad():
+            for one, part in zip(parameters, torch.as_tensor(values).split(sizes), strict=True):
+                one.copy_(part.view_as(one))
+
+    def error(values: FloatArray) -> tuple[float, FloatArray]:
+        put(values)
         total = (share * ((mode(features) - actions) / scale).square()).sum()
         gradients = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        return total.detach()
+        return float(total.detach()), parameters_to_vector(gradients).double().numpy()
 
-    optimizer.step(error)
-    last = float(error())
-    optimizer.zero_grad()
-    return last
+    found = minimize(
+        error,
+        parameters_to_vector(parameters).detach().double().numpy(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": steps, "maxcor": _HISTORY, "ftol": _LEAST_GAIN, "gtol": _LEAST_SLOPE},
+    )
+    put(found.x)
+    return float(found.fun)
 
 
 def _without_units(

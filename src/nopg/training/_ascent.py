@@ -1,18 +1,16 @@
-"""Gradient ascent on any estimator."""
+"""Gradient ascent by Adam on any estimator."""
 
 from __future__ import annotations
 
 import math
 import time
 
-import torch
-
-from nopg._checks import squarable_unit
 from nopg._seeding import generator
 from nopg.bellman._estimate import GradientEstimator
 from nopg.errors import ArgumentError, TrainingInterrupted
 from nopg.policies import Policy
 from nopg.policies._policy import trainable
+from nopg.training._adam import Adam
 from nopg.training._checkpoint import Checkpoint, interruption
 from nopg.training._config import TrainingConfig
 from nopg.training._reports import Update
@@ -40,7 +38,7 @@ def ascend(
     if config.updates is None:
         raise ArgumentError("an ascent needs a number of updates; give TrainingConfig(updates=…)")
     updates, stop = int(config.updates), config.stop
-    optimizer = torch.optim.Adam(trainable(policy), lr=config.learning_rate, maximize=True)
+    optimizer = Adam(trainable(policy))
     history: list[Update] = []
 
     def save(*, finished: bool = False) -> None:
@@ -76,7 +74,7 @@ def ascend(
 def _step(
     estimator: GradientEstimator,
     policy: Policy,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     config: TrainingConfig,
     *,
     number: int,
@@ -87,20 +85,10 @@ def _step(
     began, planned = time.perf_counter(), int(config.updates or 0)
     policy.progress((number - 1) / max(planned - 1, 1))
     estimate = estimator.estimate(policy, rng=generator(config.seed, "actions"))
+    rate, unit = config.learning_rate, (estimate.norm if annealed or first is None else first) or 1.0
     if annealed:
-        unit = estimate.norm or 1.0
-        share = 0.5 * (1.0 + math.cos(math.pi * (number - 1) / planned))
-        optimizer.param_groups[0]["lr"] = config.learning_rate * share
-    else:
-        unit = squarable_unit(estimate.norm if first is None else first)  # Adam squares
-    direction = [part / unit for part in estimate.direction]
-    for parameter, part in zip(trainable(policy), direction, strict=True):
-        parameter.grad = part
-    if number == 1:
-        # Adam's own 10⁻⁸ is a size of gradient; in units of the first one, rewards have no unit, and a
-        # start that the data hardly know still shows the way.
-        optimizer.param_groups[0]["eps"] = 1e-8 * (estimate.norm / unit) or 1e-8
-    optimizer.step()
+        rate *= 0.5 * (1.0 + math.cos(math.pi * (number - 1) / planned))
+    optimizer.step([part / unit for part in estimate.direction], rate)
     return Update(
         number=number,
         planned=planned,

@@ -21,10 +21,11 @@ from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 from nopg.models._local_model import ModelConfig
 from nopg.policies import Policy
+from nopg.training._adam import Adam
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._reports import Update
 
-_FORMAT = 3
+_FORMAT = 4
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +50,6 @@ class Checkpoint:
         self.finished = False
         self.start: tuple[str, Mapping[str, torch.Tensor]] | None = None
         self._saved: Mapping[str, torch.Tensor] | None = None
-        self._eps = 0.0
         if self.path.exists():
             self._read()
         elif config.resume:
@@ -73,7 +73,7 @@ class Checkpoint:
             if state["format"] != _FORMAT:
                 raise ValueError(f"format {state['format']!r} instead of {_FORMAT}")
             history = tuple(Update(*row) for row in state["history"])
-            finished, eps = bool(state["finished"]), float(state["eps"])
+            finished = bool(state["finished"])
             run, name, given, left = (state[name] for name in ("run", "start", "given", "left"))
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise self._unusable(error) from None
@@ -84,7 +84,7 @@ class Checkpoint:
             )
         self.history, self.finished = history, finished
         self.start = name and (name, part_of("start", saved))
-        self._given, self._saved, self._eps = given, saved, eps
+        self._given, self._saved = given, saved
 
     def _unusable(self, error: Exception) -> DataError:
         return DataError(
@@ -92,18 +92,12 @@ class Checkpoint:
             "another path"
         )
 
-    def restore(
-        self, policy: Policy, optimizer: torch.optim.Optimizer, estimator: GradientEstimator
-    ) -> tuple[Update, ...]:
+    def restore(self, policy: Policy, optimizer: Adam, estimator: GradientEstimator) -> tuple[Update, ...]:
         """Bring policy, optimizer and estimator to the checkpoint; return the updates before it."""
         saved, self._saved = self._saved or {}, None
         try:
             policy.load_state_dict(part_of("policy", saved))
-            moments = part_of("adam", saved)
-            for name, parameter in policy.named_parameters():
-                if moment := part_of(name, moments):
-                    optimizer.state[parameter] = moment
-            optimizer.param_groups[0]["eps"] = self._eps
+            optimizer.load_state_dict(part_of("adam", saved))
             if isinstance(estimator, Resumable):
                 estimator.load_state_dict(part_of("estimator", saved))
         except (KeyError, RuntimeError, ValueError) as error:
@@ -113,7 +107,7 @@ class Checkpoint:
     def write(
         self,
         policy: Policy,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Adam,
         estimator: GradientEstimator,
         *,
         history: tuple[Update, ...],
@@ -123,14 +117,9 @@ class Checkpoint:
         # Imported where it is used: whoever keeps no checkpoints does not need it.
         from safetensors.torch import save
 
-        moments = {
-            name: optimizer.state[parameter]
-            for name, parameter in policy.named_parameters()
-            if parameter in optimizer.state
-        }
         tensors = nested(
             policy=policy.state_dict(),
-            adam=nested(**moments),
+            adam=optimizer.state_dict(),
             estimator=estimator.state_dict() if isinstance(estimator, Resumable) else {},
             start=self.start[1] if self.start else {},
         )
@@ -140,7 +129,6 @@ class Checkpoint:
             "given": self._given,
             "left": fingerprint(policy.parameters()),
             "finished": finished,
-            "eps": optimizer.param_groups[0]["eps"],
             "start": self.start[0] if self.start else None,
             "history": [astuple(update) for update in history],
         }
