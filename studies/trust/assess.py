@@ -12,7 +12,8 @@ from typing import Any
 import nopg
 from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.evaluation._comparison import LOGGED
-from nopg.training._judge import judge, regulators
+from nopg.training._judge import judge
+from nopg.training._proposals import regulators
 
 __all__ = ["LOGGED", "Choice", "assess_all", "train"]
 

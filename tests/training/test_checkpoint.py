@@ -24,7 +24,7 @@ from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError, TrainingInterrupted
 from nopg.policies import MLPPolicy
-from nopg.training import TrainingResult, Update, _train
+from nopg.training import TrainingResult, Update, _optimize
 
 # Small trainings are rarely beyond doubt.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
@@ -127,7 +127,7 @@ def test_a_start_that_was_chosen_is_not_chosen_again(
     plain = train(grid, **settings)
     with pytest.raises(InterruptedError):
         train(grid, checkpoint=path, callbacks=[killed_at(1)], **settings)
-    monkeypatch.setattr(_train, "best_start", lambda *_, **__: pytest.fail("chosen again"))
+    monkeypatch.setattr(_optimize, "propose", lambda *_, **__: pytest.fail("chosen again"))
     assert_same(train(grid, resume=path, **settings), plain)
 
 

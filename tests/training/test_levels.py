@@ -29,8 +29,8 @@ from nopg.inspect import describe
 from nopg.policies import LinearPolicy, MLPPolicy, QuantizedPolicy
 from nopg.policies._description import describe_policy, policy_from
 from nopg.training import Controller, TrainingResult
-from nopg.training._judge import PARTS
-from nopg.training._train import best_candidates, improve_by_candidates
+from nopg.training._improve import best_candidates, improve_by_candidates
+from nopg.training._proposals import PARTS
 
 LEVELS = (-1.0, 0.0, 1.0)
 

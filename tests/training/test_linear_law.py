@@ -11,7 +11,7 @@ import torch
 from nopg import TrainingConfig, Transitions, optimize
 from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.policies import DeviationPolicy, FormulaPolicy, MLPPolicy
-from nopg.training._judge import linear_law
+from nopg.training._proposals import linear_law
 
 BRIEF = TrainingConfig(updates=1, progress=False)
 

@@ -316,7 +316,7 @@ def test_an_untuned_user_swings_the_pendulum_up(samples: int, points: tuple[int,
 
 
 @pytest.mark.slow
-def test_a_new_policy_starts_at_the_best_of_a_portfolio_and_a_given_one_as_it_is(grid: Transitions) -> None:
+def test_a_policy_new_or_given_starts_at_the_best_proposal(grid: Transitions) -> None:
     def first(**settings: Any) -> float:
         return (
             nopg.optimize(grid, 0.9, **configured(**settings, updates=1, progress=False))
@@ -329,7 +329,13 @@ def test_a_new_policy_starts_at_the_best_of_a_portfolio_and_a_given_one_as_it_is
         return MLPPolicy.from_data(grid.features, grid.actions, rng=rng, linear=True)
 
     assert first() > first(start="given") + 1.0
-    assert first(policy=fresh()) == first(start="given")
+    assert first(policy=fresh(), start="given") == first(start="given")
+    assert first(policy=fresh()) == first()
+
+
+def test_a_module_that_is_no_policy_is_refused(grid: Transitions) -> None:
+    with pytest.raises(ArgumentError, match="a Linear is not a policy of nopg; derive its class from"):
+        nopg.optimize(grid, 0.9, policy=torch.nn.Linear(3, 1))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -4,16 +4,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import torch
 
 from models.test_memory import run
-from nopg.bellman import MultistepProblem
+from nopg.errors import SupportWarning
 from nopg.evaluation import Gain
-from nopg.models import LocalModel
 from nopg.policies import LinearPolicy
-from nopg.training import Plateau, ProgressBar, TrainingConfig, Update
+from nopg.training import Plateau, ProgressBar, TrainingConfig, Update, optimize
 from nopg.training._judge import Judgement, doubts_of
-from nopg.training._train import train
 
 
 class Terminal(io.StringIO):
@@ -115,10 +112,12 @@ def test_a_controller_is_doubted_where_its_gain_over_the_log_may_be_none(low: fl
     assert bool(doubts_of(Judgement(cast(Any, None), cast(Any, found), cast(Any, None)))) == doubted
 
 
-def test_doubts_of_the_log_are_said_before_the_first_update() -> None:
-    problem = MultistepProblem.build(LocalModel(run(delay=1)), torch.zeros(1, 1), 0.9)
-    policy, said = LinearPolicy([[-0.5]]), list[str]()
+def test_doubts_of_the_log_are_said_before_the_first_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[str]()
+    monkeypatch.setattr(ProgressBar, "note", lambda _, text: said.append(text))
     config = TrainingConfig(start="given", updates=1, callbacks=[lambda one: said.append(str(one.number))])
-    train(problem, policy, config, note=said.append)
+    with pytest.warns(SupportWarning):
+        optimize(run(delay=1), 0.9, policy=LinearPolicy([[-0.5]]), initial_states=[[0.0]], config=config)
     doubts = said[: said.index("1")]
+    assert doubts[0].startswith("fitting the model")
     assert any(one.startswith("no verdict will be ok: level depends on more than the row") for one in doubts)

@@ -10,7 +10,6 @@ from nopg.training._result import TrainingResult
 from nopg.training._saved import load
 from nopg.training._sensitivity import Deviation, DeviationTable, GainCurve, GainTable
 from nopg.training._starts import StartSupport
-from nopg.training._train import train
 
 __all__ = [
     "CSVLogger",
@@ -31,5 +30,4 @@ __all__ = [
     "Update",
     "load",
     "optimize",
-    "train",
 ]

@@ -138,7 +138,6 @@ class Checkpoint:
 
 def run_fingerprint(
     data: Transitions,
-    starts: torch.Tensor,
     *,
     model: ModelConfig,
     training: TrainingConfig,
@@ -147,8 +146,7 @@ def run_fingerprint(
     """Return a hash of all that the numbers of a training depend on.
 
     Args:
-        data: The transitions.
-        starts: Raw initial states, shape (n₀, d_s).
+        data: The transitions, with the starts of the task.
         model: Settings of the model; not where it computes.
         training: Settings of the training; not its callbacks.
         settings: Others by name. Of an object that is no plain value its fields count, or else its type.
@@ -157,7 +155,7 @@ def run_fingerprint(
     trained = {name: getattr(training, name) for name in ("start", "updates", "learning_rate", "seed")}
     arrays = (data.states, data.actions, data.rewards, data.next_states, data.terminated, data.truncated)
     settings |= {**model.identity(), **trained, "columns": str(columns)}
-    settings["data"] = fingerprint((*arrays, data.episodes, data.weights, starts))
+    settings["data"] = fingerprint((*arrays, data.episodes, data.weights, data.starts))
     return hashlib.sha256(json.dumps(settings, default=_plain, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,74 +1,16 @@
-"""Least squares and LQR beside a trained controller: whether they do as well, and every doubt."""
+"""The choice between a trained controller and regulators, and every doubt about what was chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nopg._expressions import quoted
-from nopg.baselines import LinearQuadraticFit, Regulator
-from nopg.data import Schema, Transitions
+from nopg.baselines import Regulator
 from nopg.evaluation import Assessment, OfflineEvaluator, choose
-from nopg.policies import DeviationPolicy, FormulaPolicy, Policy
-from nopg.policies._structures import gain_name
+from nopg.policies import DeviationPolicy, Policy
 from nopg.training._controller import Controller
+from nopg.training._proposals import LQR, linear_law, regulators
 from nopg.training._structured import rate_limited
-
-LQR = "least squares and LQR"
-PARTS = 3
-"""Parts of the model in the objective: all rows, and one half with its complement."""
-
-# Prices of departing from the log that regulators are tried with.
-_CAUTIONS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-
-
-def regulators(evaluator: OfflineEvaluator) -> Iterator[tuple[str, Regulator]]:
-    """Yield least squares and LQR, and a cautious one that is to be preferred to it, if there is one."""
-    fit = LinearQuadraticFit.of(evaluator.data)
-    made = (
-        [(caution, fit.regulator(evaluator.discount, caution=caution)) for caution in _CAUTIONS]
-        if fit
-        else []
-    )
-    laws = [(caution, law) for caution, law in made if law is not None]
-    if not laws:
-        return
-    best, law = laws[choose([evaluator.assess(law, parts=PARTS) for _, law in laws])]
-    if laws[0][0] == 0.0:
-        yield LQR, laws[0][1]
-    if best:
-        yield f"cautious LQR, {best:g}", law
-
-
-def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:
-    """Return a regulator as a policy of formulas; None where an action has only one logged value.
-
-    Args:
-        regulator: Of the data.
-        data: The log.
-    """
-    if not bool((regulator.low < regulator.high).all()):
-        return None
-    schema, formulas, gains = data.schema, dict[str, str](), dict[str, float]()
-    for action, offset, row in zip(
-        schema.actions, regulator.offset.tolist(), regulator.gain.tolist(), strict=True
-    ):
-        terms = []
-        for column, value in [("", offset), *zip(schema.states, row, strict=True)]:
-            name = _gain_name(column, action, schema, taken=gains)
-            gains[name] = value
-            terms.append(f"{name} * {quoted(column)}" if column else name)
-        formulas[action] = " + ".join(terms)
-    return FormulaPolicy.from_data(schema, formulas, gains, features=data.features, actions=data.actions)
-
-
-def _gain_name(column: str, action: str, schema: Schema, taken: dict[str, float]) -> str:
-    """Return a new name for the gain of a column, or for the offset of an action."""
-    name = gain_name(f"k_{column}" if column else "offset", action, schema)
-    used = {*taken, *schema.states, *schema.actions}
-    while name in used:
-        name += "_"
-    return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Literal, cast, get_args
 
 import torch
@@ -14,10 +16,12 @@ import torch
 from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
+from nopg.baselines import Regulator
 from nopg.bellman import ControlProblem
 from nopg.data import Transitions
 from nopg.data._bounds import check_bounds, check_trainable
 from nopg.errors import ArgumentError, SupportWarning
+from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.models._local_model import LocalModelConfig, ModelConfig
 from nopg.models._log_summary import LogSummary
 from nopg.policies import (
@@ -31,16 +35,18 @@ from nopg.policies import (
 from nopg.policies._imitation import imitate
 from nopg.policies._quantized import padded_levels
 from nopg.policies._structures import Kind
+from nopg.training._ascent import ascend
 from nopg.training._checkpoint import Checkpoint, run_fingerprint
 from nopg.training._config import CheckpointConfig, TrainingConfig
-from nopg.training._constraints import Constraint, check_constraints, cost_columns
+from nopg.training._constraints import Constraint, ConstraintResult, check_constraints, cost_columns
 from nopg.training._controller import Controller
+from nopg.training._improve import improve
 from nopg.training._judge import doubts_of, judge
-from nopg.training._reports import ProgressBar
+from nopg.training._proposals import INITIAL_POLICY, PARTS, propose, regulators
+from nopg.training._reports import Plateau, ProgressBar, Update
 from nopg.training._result import TrainingResult, answer_of
 from nopg.training._starts import StartSupport, start_support
 from nopg.training._structured import check_rates, formula_policy, rate_limited, with_columns
-from nopg.training._train import Training, train
 
 NewPolicy = (
     Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear"] | ControlStructure | Formulas
@@ -78,12 +84,12 @@ def optimize(
     Args:
         data: The transitions, or the summary of a log that does not fit into memory.
         discount: γ in [0, 1): how much the future counts.
-        policy: A policy to improve in place, or a new one. 'auto' is the supplement's network of 50 units,
-            or the linear feedback of least squares and LQR where the network is not better beyond doubt and
-            there are no constraints or levels; 'deterministic' and 'gaussian' are networks. Or a controller
-            by its structure, 'p', 'pi', 'pid' or 'linear', or
-            `ControlStructure('pi', follows={'level': 'setpoint'})`; or your own `Formulas`. Earlier values
-            that a structure needs become columns of the data.
+        policy: A policy to improve in place, which is one of the proposals that the ascent may begin with;
+            or a new one. 'auto' is the supplement's network of 50 units, or the linear feedback of least
+            squares and LQR where the network is not better beyond doubt and there are no constraints or
+            levels; 'deterministic' and 'gaussian' are networks. Or a controller by its structure, 'p', 'pi',
+            'pid' or 'linear', or `ControlStructure('pi', follows={'level': 'setpoint'})`; or your own
+            `Formulas`. Earlier values that a structure needs become columns of the data.
         model: 'local' fits local polynomials to the plant and solves a multi-step Bellman equation on them;
             'paper' is the Nadaraya-Watson model of the paper and its equation. `LocalModel.Config(…)` and
             `PaperModel.Config(…)` change their settings.
@@ -99,48 +105,108 @@ def optimize(
         checkpoint: A file for checkpoints, or a `CheckpointConfig`.
     """
     gamma, settings = check_discount(discount), ControlProblem.config(model)
-    training, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
-    if isinstance(data, LogSummary):
-        changed = bool(constraints or rates) or not (isinstance(policy, Policy) or policy in _NETWORKS)
-        data, settings = _sample_of(data, settings, changed=changed)
-    if isinstance(policy, Policy):
-        training = replace(training, start="given")
-    policy = _policy_of(policy)
-    if isinstance(policy, (ControlStructure, Formulas)):
-        data = data if initial_states is None else data.starting_at(initial_states)
-        data, policy, initial_states = *with_columns(policy, data), None
+    config, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
     limits = dict(rates or {})
-    check_rates(limits, data)
-    if limits:
-        data = data if initial_states is None else data.starting_at(initial_states)
-        data, initial_states = data.derive(lags=dict.fromkeys(limits, 1)), None
-    _check_policy(policy, data)
-    check_bounds(data)
-    if isinstance(settings, LocalModelConfig):
-        check_trainable(data)
-    _check_levels(policy, data, settings)
+    if isinstance(data, LogSummary):
+        changed = bool(constraints or limits) or not (isinstance(policy, Policy) or policy in _NETWORKS)
+        data, settings = _sample_of(data, settings, changed=changed)
+    data = data if initial_states is None else data.starting_at(initial_states)
+    data, wanted = _with_derived(data, _policy_of(policy), limits)
+    _check(wanted, data, settings)
     check_constraints(constraints, data, settings, saving)
-
-    given = data if initial_states is None else data.starting_at(initial_states)
-    starts = given.starts
-    limited = {f"rate of {name}": rate for name, rate in limits.items()}
-    costs = cost_columns(constraints, given)
-    kept = None
+    resumed = None
     if saving:
-        run = run_fingerprint(
-            data, starts, model=settings, training=training, discount=gamma, policy=policy, **limited
-        )
-        kept = Checkpoint(saving, run, policy if isinstance(policy, Policy) else None)
-    problem = ControlProblem.from_data(given, gamma, model=settings, costs=costs)
-    support = start_support(problem.local_model, starts)
+        limited = {f"rate of {name}": rate for name, rate in limits.items()}
+        run = run_fingerprint(data, model=settings, training=config, discount=gamma, policy=wanted, **limited)
+        resumed = Checkpoint(saving, run, wanted if isinstance(wanted, Policy) else None)
+
+    bar = ProgressBar(visible=config.progress)
+    bar.note(f"fitting the model to {len(data):,} rows")
+    problem = ControlProblem.from_data(data, gamma, model=settings, costs=cost_columns(constraints, data))
+    bar.note(problem.note)
+    support = start_support(problem.local_model, data.starts)
     _warn([support.warning()])
-    actor = policy
+    actor = wanted
     if not isinstance(actor, Policy):
-        actor = build_policy(actor, data, training.seed, rollouts=settings.has_rollouts)
+        actor = build_policy(actor, data, config.seed, rollouts=settings.has_rollouts)
     actor = rate_limited(actor, data, limits) if limits else actor
-    trained = _train(problem, actor, training, constraints, kept)
+    training = replace(
+        config, updates=config.updates or problem.default_updates, callbacks=(*config.callbacks, bar)
+    )
+    result = partial(_result, support=support, seed=config.seed)
+    if not settings.has_rollouts:  # the paper's own equation, from the policy as it is
+        stopping = replace(training, stop=config.stop or Plateau())
+        history = ascend(problem.estimator(), actor, stopping, checkpoint=resumed)
+        bar.close()
+        return result(Controller(actor, data.schema), problem, history, INITIAL_POLICY)
+
+    evaluator = OfflineEvaluator.of(problem.multistep)
+    for doubt in evaluator.doubts:
+        bar.note(f"no verdict will be ok: {doubt}")
+    laws = () if config.start == "given" else tuple(regulators(evaluator))
+    name, start = _begin(actor, evaluator, laws, config, checkpoint=resumed, note=bar.note)
+    improved = improve(
+        actor, evaluator, start, training, constraints=constraints, checkpoint=resumed, note=bar.note
+    )
+    bar.close()
+    bar.note("judging the controller by all rows and halves of the log")
     simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
-    return _result(trained, Controller(actor, data.schema), support, training.seed, simple)
+    judged = judge(evaluator, Controller(actor, data.schema), laws, simple)
+    _warn(doubts_of(judged))
+    begun = f"{judged.kept} (kept: a network is not better beyond doubt)" if judged.kept else name
+    return result(
+        judged.controller,
+        improved.problem,
+        improved.history,
+        begun,
+        constraints=improved.constraints,
+        assessment=judged.assessment,
+    )
+
+
+def _begin(
+    policy: Policy,
+    evaluator: OfflineEvaluator,
+    laws: Sequence[tuple[str, Regulator]],
+    config: TrainingConfig,
+    *,
+    checkpoint: Checkpoint | None,
+    note: Callable[[str], None],
+) -> tuple[str, Assessment]:
+    """Put the policy to its start; return the name of this, which a checkpoint knows, and the assessment."""
+    if checkpoint and checkpoint.start:
+        name, parameters = checkpoint.start
+        policy.load_state_dict(dict(parameters))
+        return name, evaluator.assess(policy, parts=PARTS)
+    if config.start == "given":
+        name, start = INITIAL_POLICY, evaluator.assess(policy, parts=PARTS)
+    else:
+        note("comparing starts on the model")
+        name, start = propose(policy, evaluator, laws, seed=config.seed)
+    note(f"start: {name}")
+    if checkpoint:
+        checkpoint.start = (name, copy.deepcopy(policy.state_dict()))
+    return name, start
+
+
+def _with_derived(
+    data: Transitions, policy: Policy | NewPolicy, rates: Mapping[str, float]
+) -> tuple[Transitions, Policy | str | Formulas]:
+    """Return the data with the columns that a structure and limits of rates need, and the policy on them."""
+    if isinstance(policy, (ControlStructure, Formulas)):
+        data, policy = with_columns(policy, data)
+    check_rates(rates, data)
+    return (data.derive(lags=dict.fromkeys(rates, 1)) if rates else data), policy
+
+
+def _check(policy: Policy | str | Formulas, data: Transitions, model: ModelConfig) -> None:
+    """Refuse data that cannot be trained on, and a policy that cannot act on them."""
+    if isinstance(policy, Policy):
+        _check_policy(policy, data)
+    check_bounds(data)
+    if model.has_rollouts:
+        check_trainable(data)
+    _check_levels(policy, data, model)
 
 
 def _sample_of(
@@ -156,62 +222,37 @@ def _sample_of(
 
 
 def _result(
-    trained: Training,
     controller: Controller,
+    problem: ControlProblem,
+    history: tuple[Update, ...],
+    start: str,
+    *,
     support: StartSupport,
     seed: int,
-    simple: Mapping[str, float] | None,
+    constraints: tuple[ConstraintResult, ...] = (),
+    assessment: Assessment | None = None,
 ) -> TrainingResult:
-    """Evaluate the controller, warn of every doubt, and return the result.
-
-    With `simple`, limits of rates, a regulator may take the place of a network.
-    """
-    assessment, start = None, trained.start
-    if trained.evaluator is not None:
-        judged = judge(trained.evaluator, controller, trained.regulators, simple)
-        if judged.kept:
-            start = f"{judged.kept} (kept: a network is not better beyond doubt)"
-        controller, assessment = judged.controller, judged.assessment
-        _warn(doubts_of(judged), stacklevel=5)
-    solution = trained.problem.solve(controller.policy, seed=seed)
+    """Return the result with the solution of the equation under the controller."""
+    solution = problem.solve(controller.policy, seed=seed)
     return TrainingResult(
         policy=controller,
-        history=trained.history,
+        history=history,
         start=start,
         start_support=support,
         seed=seed,
-        support=trained.problem.local_model.support,
+        support=problem.local_model.support,
         solved=solution,
-        constraints=trained.constraints,
+        constraints=constraints,
         assessment=assessment,
         **answer_of(solution, assessment),
     )
 
 
-def _train(
-    problem: ControlProblem,
-    policy: Policy,
-    config: TrainingConfig,
-    constraints: Sequence[Constraint],
-    checkpoint: Checkpoint | None,
-) -> Training:
-    """Train with a progress line, if there is to be one."""
-    if not config.progress:
-        return train(problem, policy, config, constraints=constraints, checkpoint=checkpoint)
-    bar = ProgressBar()
-    bar.note(problem.note)
-    config = replace(config, callbacks=(*config.callbacks, bar))
-    trained = train(problem, policy, config, constraints=constraints, checkpoint=checkpoint, note=bar.note)
-    if len(trained.history) < trained.history[-1].planned:
-        bar.close()
-    return trained
-
-
-def _warn(messages: Iterable[str | None], *, stacklevel: int = 4) -> None:
+def _warn(messages: Iterable[str | None]) -> None:
     """Warn at the line that called `optimize`."""
     for message in messages:
         if message is not None:
-            warnings.warn(message, SupportWarning, stacklevel=stacklevel)
+            warnings.warn(message, SupportWarning, stacklevel=4)
 
 
 def build_policy(kind: str | Formulas, data: Transitions, seed: int, *, rollouts: bool = False) -> Policy:
@@ -243,8 +284,13 @@ def build_policy(kind: str | Formulas, data: Transitions, seed: int, *, rollouts
 
 def _policy_of(policy: Policy | NewPolicy) -> Policy | NewPolicy:
     """Return the structure of a name; a policy that does not exist is refused."""
-    if not isinstance(policy, str) or policy in _NETWORKS:
+    if isinstance(policy, (Policy, ControlStructure, Formulas)) or policy in _NETWORKS:
         return policy
+    if not isinstance(policy, str):
+        raise ArgumentError(
+            f"a {type(policy).__name__} is not a policy of nopg; derive its class from "
+            "nopg.policies.Deterministic and give it num_actions and mode(features)"
+        )
     if policy not in get_args(Kind):
         known = ", ".join(map(repr, (*_NETWORKS, *get_args(Kind))))
         raise ArgumentError(
@@ -253,7 +299,7 @@ def _policy_of(policy: Policy | NewPolicy) -> Policy | NewPolicy:
     return ControlStructure(cast(Kind, policy))
 
 
-def _check_levels(policy: Policy | NewPolicy, data: Transitions, model: ModelConfig) -> None:
+def _check_levels(policy: Policy | str | Formulas, data: Transitions, model: ModelConfig) -> None:
     """Refuse what cannot act by the declared levels of the actions."""
     levels = data.schema.levels
     if not levels:
@@ -272,10 +318,8 @@ def _check_levels(policy: Policy | NewPolicy, data: Transitions, model: ModelCon
         )
 
 
-def _check_policy(policy: Policy | NewPolicy, data: Transitions) -> None:
+def _check_policy(policy: Policy, data: Transitions) -> None:
     """Refuse a policy that cannot act on these data."""
-    if not isinstance(policy, Policy):
-        return
     if policy.num_actions != data.actions.shape[1]:
         raise ArgumentError(
             f"the policy has {policy.num_actions} actions, the data have {data.actions.shape[1]}"

@@ -120,14 +120,15 @@ class ProgressBar:
     Args:
         stream: Where to write, standard error by default.
         interval: Seconds between two drawings.
+        visible: Whether to show it at all.
     """
 
     _WIDTH = 20
 
-    def __init__(self, stream: TextIO | None = None, interval: float = 0.1) -> None:
+    def __init__(self, stream: TextIO | None = None, interval: float = 0.1, *, visible: bool = True) -> None:
         self.stream = stream or sys.stderr
         self.interval = interval
-        self._visible = self.stream.isatty()
+        self._visible, self._open = visible and self.stream.isatty(), False
         self._started = self._drawn = time.monotonic()
         self._before: int | None = None
 
@@ -139,7 +140,7 @@ class ProgressBar:
         last = update.number == update.planned
         if not self._visible or (now - self._drawn < self.interval and not last):
             return
-        self._drawn = now
+        self._drawn, self._open = now, not last
         self.stream.write("\r\x1b[K" + self.line(update, now - self._started) + ("\n" if last else ""))
         self.stream.flush()
 
@@ -150,8 +151,9 @@ class ProgressBar:
 
     def close(self) -> None:
         """End the line of a training that stopped early."""
-        if self._visible:
+        if self._open:
             self.stream.write("\n")
+        self._open = False
 
     def line(self, update: Update, seconds: float) -> str:
         """Return the text of the line after some seconds of training."""

@@ -1,31 +1,33 @@
-"""Where an ascent begins: several starts, fitted into the policy, judged by what their user would see."""
+"""Where an ascent begins: the log imitated, regulators, best held actions, each put into the policy."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 
+from nopg._expressions import quoted
 from nopg._seeding import generator
-from nopg.baselines import Regulator
+from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
-from nopg.bellman._multistep import LONGEST_HORIZON
-from nopg.bellman._nodes import Nodes
+from nopg.data import Schema, Transitions
 from nopg.evaluation import Assessment, OfflineEvaluator, choose
-from nopg.evaluation._paths import Paths
 from nopg.models._rollout import rollout
 from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
-from nopg.policies._deterministic import Mode
 from nopg.policies._imitation import imitate
-from nopg.training._judge import PARTS
+from nopg.policies._structures import gain_name
 
-AS_IT_WAS = "the policy as it was"
+LQR = "least squares and LQR"
+INITIAL_POLICY = "initial policy"
+PARTS = 3
+"""Parts of the model in the objective: all rows, and one half with its complement."""
 
-_NODES_OF_HELD_ACTIONS, _NODES_OF_THE_ASCENT = 600, 100
+# Prices of departing from the log that regulators are tried with.
+_CAUTIONS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+_NUM_NODES = 600
 # Nodes do not cover more coordinates than these; best actions by them would be arbitrary, and take minutes.
 _MOST_COORDINATES = 8
 # Rounds of imitation; after each the states that the imitator visits are labelled too (DAgger).
@@ -36,59 +38,76 @@ _INSET = 0.02
 _VISITED, _LONGEST_VISIT = 2.0, 150
 # In node spacings: how far a path moves while an action is held.
 _HELD_OVER, _LONGEST_HOLD = (1.5, 4.5), 50
-# Of what returns are possible: by how much an equation may miss the rollouts of its own model.
-_TOLERANCE = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A policy to begin with.
-
-    Attributes:
-        name: How it was found.
-        parameters: Of the policy.
-        assessment: Of the policy with these parameters.
-    """
-
-    name: str
-    parameters: dict[str, torch.Tensor]
-    assessment: Assessment
-
-
-def best_start(
+def propose(
     policy: Policy, evaluator: OfflineEvaluator, laws: Sequence[tuple[str, Regulator]], *, seed: int
-) -> Start:
-    """Return the start that `choose` prefers; the policy is put there.
+) -> tuple[str, Assessment]:
+    """Put the policy, in place, to the start that `choose` prefers; return its name and assessment.
 
     Args:
-        policy: Changed in place.
+        policy: As it is, it is the first proposal.
         evaluator: Of the problem.
         laws: Regulators to imitate, by name.
         seed: Of what is random.
     """
-    found = [
-        Start(name, copy.deepcopy(policy.state_dict()), evaluator.assess(policy, parts=PARTS))
-        for name in _fitted(policy, evaluator.problem, laws, seed)
-    ]
-    best = found[choose([start.assessment for start in found])]
-    policy.load_state_dict(best.parameters)
-    return best
+    names, parameters, found = list[str](), [], list[Assessment]()
+    for name in _fitted(policy, evaluator.problem, laws, seed):
+        names.append(name)
+        parameters.append(copy.deepcopy(policy.state_dict()))
+        found.append(evaluator.assess(policy, parts=PARTS))
+    best = choose(found)
+    policy.load_state_dict(parameters[best])
+    return names[best], found[best]
 
 
-def choose_horizon(problem: MultistepProblem, policy: Policy, paths: Paths) -> MultistepProblem:
-    """Return the problem of the ascent: nodes where the policy goes, and H by the model alone.
+def regulators(evaluator: OfflineEvaluator) -> Iterator[tuple[str, Regulator]]:
+    """Yield least squares and LQR, and a cautious one that is to be preferred to it, if there is one."""
+    fit = LinearQuadraticFit.of(evaluator.data)
+    made = (
+        [(caution, fit.regulator(evaluator.discount, caution=caution)) for caution in _CAUTIONS]
+        if fit
+        else []
+    )
+    laws = [(caution, law) for caution, law in made if law is not None]
+    if not laws:
+        return
+    best, law = laws[choose([evaluator.assess(law, parts=PARTS) for _, law in laws])]
+    if laws[0][0] == 0.0:
+        yield LQR, laws[0][1]
+    if best:
+        yield f"cautious LQR, {best:g}", law
 
-    H is doubled while the equation misses the return along the model's own rollouts.
+
+def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:
+    """Return a regulator as a policy of formulas; None where an action has only one logged value.
+
+    Args:
+        regulator: Of the data.
+        data: The log.
     """
-    model, gamma = problem.model, problem.discount
-    problem = problem.replace(nodes=Nodes.covering(model, _NODES_OF_THE_ASCENT, paths.visited))
-    tolerance = _TOLERANCE * model.return_range(gamma)
-    rolled_out = float(paths.pessimistic[0] @ paths.weights)
-    while problem.horizon < LONGEST_HORIZON:
-        if abs(float(problem.solve(Mode(policy)).returns[0]) - rolled_out) <= tolerance:
-            break
-        problem = problem.replace(horizon=min(2 * problem.horizon, LONGEST_HORIZON))
-    return problem
+    if not bool((regulator.low < regulator.high).all()):
+        return None
+    schema, formulas, gains = data.schema, dict[str, str](), dict[str, float]()
+    for action, offset, row in zip(
+        schema.actions, regulator.offset.tolist(), regulator.gain.tolist(), strict=True
+    ):
+        terms = []
+        for column, value in [("", offset), *zip(schema.states, row, strict=True)]:
+            name = _gain_name(column, action, schema, taken=gains)
+            gains[name] = value
+            terms.append(f"{name} * {quoted(column)}" if column else name)
+        formulas[action] = " + ".join(terms)
+    return FormulaPolicy.from_data(schema, formulas, gains, features=data.features, actions=data.actions)
+
+
+def _gain_name(column: str, action: str, schema: Schema, taken: dict[str, float]) -> str:
+    """Return a new name for the gain of a column, or for the offset of an action."""
+    name = gain_name(f"k_{column}" if column else "offset", action, schema)
+    used = {*taken, *schema.states, *schema.actions}
+    while name in used:
+        name += "_"
+    return name
 
 
 def _fitted(
@@ -97,7 +116,7 @@ def _fitted(
     """Put the policy, in place, to one start after the other."""
     model, data = problem.model, problem.model.data
     given = copy.deepcopy(policy.state_dict())
-    yield AS_IT_WAS
+    yield INITIAL_POLICY
     rows = model.rows.first[model.rows.sample[:_MOST_EXAMPLES]]
     logged, done = data.states[rows], data.actions[rows]
 
@@ -116,7 +135,7 @@ def _fitted(
     spacing = problem.nodes.spacing
     holds = [int(min(max(model.steps_to_move(k * spacing), 1), _LONGEST_HOLD)) for k in _HELD_OVER]
     for hold in dict.fromkeys(holds):
-        held = best_held_actions(problem, hold, num_nodes=_NODES_OF_HELD_ACTIONS, seed=seed)
+        held = best_held_actions(problem, hold, num_nodes=_NUM_NODES, seed=seed)
         reset()
         _imitate(policy, problem, held.problem.nodes.states, held.actions, label=held.best, seed=seed)
         yield f"best actions, each held for {hold} steps" if hold > 1 else "best actions"
@@ -143,8 +162,8 @@ def _imitate(
         imitate(fitted, schema.encode(states), targets, weights, steps=_STEPS)
         if label is None or round_ == _ROUNDS - 1:
             return
-        some = _visited(problem, policy, rng)
-        states, actions = torch.cat([states, some]), torch.cat([actions, label(some)])
+        visited = _visited(problem, policy, rng)
+        states, actions = torch.cat([states, visited]), torch.cat([actions, label(visited)])
 
 
 def _visited(problem: MultistepProblem, policy: Policy, rng: torch.Generator) -> torch.Tensor:

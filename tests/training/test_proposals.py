@@ -15,8 +15,8 @@ from nopg.evaluation import OfflineEvaluator
 from nopg.models import LocalModel
 from nopg.policies import MLPPolicy, Standardizer
 from nopg.policies._networks import MLP
-from nopg.training import _portfolio
-from nopg.training._judge import regulators
+from nopg.training import _proposals
+from nopg.training._proposals import regulators
 
 A, B = 1.05, 0.5
 
@@ -69,11 +69,11 @@ def test_the_more_caution_the_nearer_to_what_was_logged() -> None:
 def test_best_actions_are_a_start_only_where_nodes_cover_the_states(
     most: int, offered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_portfolio, "_MOST_COORDINATES", most)
+    monkeypatch.setattr(_proposals, "_MOST_COORDINATES", most)
     data = gentle_log(80)
     problem = MultistepProblem.build(LocalModel(data), data.starts, 0.9, horizon=2, num_nodes=20)
     policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
-    names = list(_portfolio._fitted(policy, problem, (), 0))
+    names = list(_proposals._fitted(policy, problem, (), 0))
     assert any(name.startswith("best actions") for name in names) is offered
 
 

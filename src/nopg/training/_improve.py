@@ -1,0 +1,147 @@
+"""How a policy is improved: an ascent of the equation, rounds over levels of actions, prices of limits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from nopg.bellman import MultistepProblem
+from nopg.bellman._held_actions import action_candidates
+from nopg.bellman._multistep import LONGEST_HORIZON
+from nopg.bellman._nodes import Nodes
+from nopg.bellman._sampled import SampledGradient
+from nopg.evaluation import Assessment, OfflineEvaluator, choose
+from nopg.evaluation._paths import Paths
+from nopg.policies import Policy, QuantizedPolicy
+from nopg.policies._deterministic import Mode
+from nopg.policies._imitation import imitate
+from nopg.training._ascent import ascend
+from nopg.training._checkpoint import Checkpoint
+from nopg.training._config import TrainingConfig
+from nopg.training._constraints import Constraint, ConstraintResult, solve_constrained
+from nopg.training._proposals import PARTS
+from nopg.training._reports import Update
+
+_NUM_NODES = 100
+# Of what returns are possible: by how much an equation may miss the rollouts of its own model.
+_TOLERANCE = 0.01
+# Of policy iteration over candidates of actions: rounds, steps of imitation, and states that are visited.
+_ROUNDS, _STEPS, _MOST_STATES = 2, 200, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """What an ascent ends with, beside the policy that it has changed.
+
+    Attributes:
+        problem: The equation of the ascent.
+        history: Every update.
+        constraints: What came of each limit.
+    """
+
+    problem: MultistepProblem
+    history: tuple[Update, ...]
+    constraints: tuple[ConstraintResult, ...] = ()
+
+
+def improve(
+    policy: Policy,
+    evaluator: OfflineEvaluator,
+    start: Assessment,
+    config: TrainingConfig,
+    *,
+    constraints: Sequence[Constraint] = (),
+    checkpoint: Checkpoint | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> Improvement:
+    """Improve a policy in place; of start and end, `choose` keeps one.
+
+    The stochastic gradients are of paths through all rows and halves of the log.
+
+    Args:
+        policy: At its start.
+        evaluator: Of the problem.
+        start: The assessment of the policy as it is.
+        config: With the number of updates.
+        constraints: Limits to keep.
+        checkpoint: Where to go on, and where to leave checkpoints.
+        note: Receives lines about what is done.
+    """
+    parameters, paths = copy.deepcopy(policy.state_dict()), start.paths
+    problem = choose_horizon(evaluator.problem, policy, paths)
+    problem = problem.replace(num_parts=min(PARTS, problem.model.num_parts))
+    note(problem.description)
+
+    def climb(priced: MultistepProblem, share: float) -> tuple[Update, ...]:
+        slower = replace(config, learning_rate=share * config.learning_rate)
+        kept = checkpoint if priced is problem else None
+        gradient = SampledGradient(priced, paths.visited)
+        return ascend(gradient, policy, slower, checkpoint=kept, annealed=True)
+
+    history = climb(problem, 1.0)
+    if choose([start, evaluator.assess(policy, parts=PARTS)]) == 0:
+        policy.load_state_dict(parameters)
+        note("the ascent adds nothing: the start is kept")
+    if isinstance(policy, QuantizedPolicy):
+        rounds = improve_by_candidates(policy, evaluator, problem)
+        note(f"rounds of policy iteration over the levels of the actions that gained: {rounds}")
+    if not constraints:
+        return Improvement(problem, history)
+    kept, history = solve_constrained(constraints, policy, problem=problem, history=history, improve=climb)
+    return Improvement(problem, history, kept)
+
+
+def choose_horizon(problem: MultistepProblem, policy: Policy, paths: Paths) -> MultistepProblem:
+    """Return the problem of the ascent: nodes where the policy goes, and H by the model alone.
+
+    H is doubled while the equation misses the return along the model's own rollouts.
+    """
+    model, gamma = problem.model, problem.discount
+    problem = problem.replace(nodes=Nodes.covering(model, _NUM_NODES, paths.visited))
+    tolerance = _TOLERANCE * model.return_range(gamma)
+    rolled_out = float(paths.pessimistic[0] @ paths.weights)
+    while problem.horizon < LONGEST_HORIZON:
+        if abs(float(problem.solve(Mode(policy)).returns[0]) - rolled_out) <= tolerance:
+            break
+        problem = problem.replace(horizon=min(2 * problem.horizon, LONGEST_HORIZON))
+    return problem
+
+
+def improve_by_candidates(
+    policy: QuantizedPolicy, evaluator: OfflineEvaluator, within: MultistepProblem
+) -> int:
+    """Improve a policy in place where a gradient through a rounding cannot; return the rounds that gained.
+
+    In a round every candidate is tried for one step at the nodes and the visited states, and the best ones
+    are imitated. A round that `choose` does not prefer is undone and is the last.
+
+    Args:
+        policy: Changed in place.
+        evaluator: Compares policies.
+        within: The problem of the ascent.
+    """
+    last = evaluator.assess(policy, parts=PARTS)
+    for number in range(_ROUNDS):
+        before = copy.deepcopy(policy.state_dict())
+        visited = last.paths.visited
+        even = torch.linspace(0, len(visited) - 1, min(len(visited), _MOST_STATES)).long()
+        states = torch.cat([within.nodes.states, visited[even]])
+        features, actions = within.data.schema.encode(states), best_candidates(policy, within, states)
+        imitate(policy.policy, features, actions, torch.ones(len(states)).double(), steps=_STEPS)
+        found = evaluator.assess(policy, parts=PARTS)
+        if choose([last, found]) == 0:
+            policy.load_state_dict(before)
+            return number
+        last = found
+    return _ROUNDS
+
+
+def best_candidates(policy: QuantizedPolicy, problem: MultistepProblem, states: torch.Tensor) -> torch.Tensor:
+    """Return the candidates (m, d_a) that are best for one step before the policy, at raw states (m, d_s)."""
+    solution = problem.replace(num_parts=1).solve(policy)
+    candidates = action_candidates(problem.data.actions, problem.data.schema)
+    worth = [solution.value_after(states, one.expand(len(states), -1)) for one in candidates]
+    return candidates[torch.stack(worth).argmax(dim=0)]
