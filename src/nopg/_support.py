@@ -111,9 +111,7 @@ class ChartSupport:
         near, D = self._nearest(embed(x, self.weights, self.periods))
         own = near[: min(BLENDED, max(len(near) - 1, 1))]
         apart = x.T - self.centers[own]  # (k, m, d)
-        for column in self._angles:
-            period = self.periods[column]
-            apart[..., column] -= period * np.round(apart[..., column] / period)
+        short_way(apart, self.periods)
         bent = (self.covariance[own] @ apart[..., None])[..., 0]
         values = D[: len(own)] / self._squared_radii[own] + (bent * apart).sum(axis=-1)
         total: Numbers = (blend(D)[0] * values).sum(axis=0)
@@ -127,10 +125,6 @@ class ChartSupport:
         near = np.argpartition(D, K - 1, axis=1)[:, :K]
         near = near[row, np.argsort(D[row, near], axis=1)]
         return near.T, D[row, near].T
-
-    @cached_property
-    def _angles(self) -> Whole:
-        return np.flatnonzero(self.periods)
 
     @cached_property
     def _squared_radii(self) -> Numbers:
@@ -243,6 +237,18 @@ def unknown_share(log_odds: Floats) -> Numbers:
     with np.errstate(over="ignore"):
         share = 1.0 / (1.0 + np.exp(-log_odds))
     return np.where(np.isnan(log_odds), 1.0, share)
+
+
+def short_way(apart: Any, periods: Any) -> None:
+    """Take differences (…, d), an array or a tensor, the short way round where they are angles, in place.
+
+    Args:
+        apart: The differences.
+        periods: Period of each angle, 0 of any other input, shape (d,).
+    """
+    for column, period in enumerate(periods.tolist()):
+        if period:
+            apart[..., column] -= period * (apart[..., column] / period).round()
 
 
 def embed(x: Floats, weights: Numbers, periods: Numbers) -> Numbers:

@@ -13,10 +13,10 @@ from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.models import ColumnFit, LocalModel
 from nopg.models._chart_fit import ChartFit
-from nopg.models._charts import Charts, ChartShape
+from nopg.models._charts import Charts
 from nopg.models._excitation import Excitation
 from nopg.models._regression_rows import RegressionRows, design
-from nopg.models._sums import kernel_weights
+from nopg.models._sums import ChartShape, kernel_weights
 
 A = torch.tensor([[0.9, 0.1], [-0.2, 1.05]], dtype=torch.float64)
 B = torch.tensor([[0.3], [0.5]], dtype=torch.float64)

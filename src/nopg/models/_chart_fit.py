@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg._support import BLENDED, blend, embed
+from nopg._support import BLENDED, blend, embed, short_way
 from nopg._typing import FloatArray, IntArray
 from nopg.models._charts import Charts
 
@@ -26,7 +26,6 @@ class ChartFit:
         self.columns, self.num_charts = charts.columns, len(charts.centers)
         self._regressors = charts.regressors.tolist()
         self._units, self._first = _array(space.units), space.first_features(shape.used)
-        self._periods = {k: float(space.periods[k]) for k in space.periods.nonzero()[:, 0].tolist()}
         self._total_noise = self._noise = _array(charts.noise.T)
         # b·features = level + Σ gᵢfᵢ + Σ fᵢSᵢⱼfⱼ/2 of the first features: (t, P), (q, t, P), (P, q·t, q).
         P, _, t = everywhere.shape
@@ -53,7 +52,7 @@ class ChartFit:
         self._radius = np.square(near.radii)
         self._scale = _array((charts.scale / space.units[charts.regressors]).T)  # of raw offsets
         self._low, self._high = _array(charts.low.T), _array(charts.high.T)
-        self._weight, self._period_of = near.weights, near.periods
+        self._weight, self._periods = near.weights, near.periods
         self._unsure = np.ascontiguousarray(near.covariance.transpose(1, 2, 0))  # (d, d, C)
         self._local = shape.metric.nonzero()[:, 0].tolist()
 
@@ -93,12 +92,11 @@ class ChartFit:
         """Return the same as `predict`, of the local polynomials alone."""
         C, m = self.num_charts, x.shape[1]
         k = min(BLENDED, max(C - 1, 1))
-        distance, found = self._tree.query(embed(x, self._weight, self._period_of).T, k=min(k + 1, C))
+        distance, found = self._tree.query(embed(x, self._weight, self._periods).T, k=min(k + 1, C))
         near = np.ascontiguousarray(found.reshape(m, -1).T)
         D = np.ascontiguousarray(np.square(distance.reshape(m, -1)).T)
         apart = x[:, None] - self._centers[:, near]  # (d, k + 1, m)
-        for column, period in self._periods.items():
-            apart[column] -= period * np.round(apart[column] / period)
+        short_way(np.moveaxis(apart, 0, -1), self._periods)
         own = near[:k]
         scale = self._scale[:, own]
         offsets = apart[self._regressors, :k] * scale
@@ -142,7 +140,7 @@ class ChartFit:
     def _distance_slopes(self, apart: FloatArray) -> FloatArray:
         """Return the derivative (d, k, m) of squared distances by the inputs, from differences (d, k, m)."""
         slopes: FloatArray = (2.0 * np.square(self._weight))[:, None, None] * apart
-        for column in self._periods:
+        for column in np.flatnonzero(self._periods):
             unit = self._units[column]
             slopes[column] = 2.0 * self._weight[column] ** 2 * unit * np.sin(apart[column] / unit)
         return slopes

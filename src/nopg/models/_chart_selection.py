@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nopg.models._charts import ChartShape
 from nopg.models._regression_rows import RegressionRows, design
-from nopg.models._sums import GlobalFit, kernel_weights
+from nopg.models._sums import LEAST_RIDGE, ChartShape, GlobalFit, kernel_weights, ridge_fit
 
 _ROWS_HELD_OUT, _ROWS_HELD_OUT_IN_SEARCH = 400, 200
 _ROWS_KNOWN = 4_000
@@ -37,7 +36,7 @@ _WORTH_IT = 0.95
 # such as those at a kink.
 _SIGNS = 2.0
 # Least radius, in units of the inputs.
-_TINY = 1e-9
+_LEAST_RADIUS = 1e-9
 # Factor by which the error of a target may grow with the shape of another target.
 _SHARED = 1.01
 # Rows around a held-out one whose residuals are compared with its own, and the least rank correlation of both
@@ -78,45 +77,39 @@ def select_shapes(
     many = int(varies.sum()) > _MANY_INPUTS
     plain = _Inputs(varies, torch.zeros_like(varies, dtype=torch.float64) if many else varies.double())
     base = search.errors(plain, final=True)
-    tried, found = [base], list[HeldOutFit]()
+    tried, fits = [base], list[HeldOutFit]()
     exact = HeldOutFit(ChartShape(plain.used, plain.metric, 1, 0, math.inf), 0.0, 0.0, 1.0)
     for target in range(rows.targets.shape[1]):
         if target in left_out:
-            found.append(exact)
+            fits.append(exact)
             continue
         alone = _best(base, target)
         reference = base[alone][target]
         floor = _NEGLIGIBLE if alone.is_local else _ENOUGH
         local = _scheduling(search, plain, target, floor) if many else plain
-        mine = _own_inputs(search, local, target, floor, exact=reference <= floor, derived=derived)
-        if mine is not plain:
-            tried.append(search.errors(mine, final=True))
-            own = _best(tried[-1], target)
-            fewer = bool((plain.used & ~mine.used)[list(derived)].any())
-            if tried[-1][own][target] < max((_AS_GOOD if fewer else _WORTH_IT) * reference, floor):
-                alone = own
+        inputs = _select_inputs(search, local, target, floor, exact=reference <= floor, derived=derived)
+        if inputs is not plain:
+            tried.append(search.errors(inputs, final=True))
+            best = _best(tried[-1], target)
+            fewer = bool((plain.used & ~inputs.used)[list(derived)].any())
+            if tried[-1][best][target] < max((_AS_GOOD if fewer else _WORTH_IT) * reference, floor):
+                alone = best
         if not alone.is_local and search.uneven(alone, target):
             alone = _best({shape: tried[-1][shape] for shape in tried[-1] if shape.is_local} or base, target)
-        error = min(errors[alone][target] for errors in tried if alone in errors)
-        others = [fit.shape for k, fit in enumerate(found) if k not in left_out]
-        others = [shape for shape in others if shape.is_local or not alone.is_local]
-        others = [shape for shape in others if not search.mostly_worse(shape, alone, target)]
-        shared = _as_good(tried, others, target, error)
-        shape, error = shared or (alone, error)
-        found.append(HeldOutFit(shape, error, reference, 1.0 - search.unexplained[shape][target]))
-    return found
-
-
-def _as_good(
-    tried: list[dict[ChartShape, list[float]]], shapes: list[ChartShape], target: int, error: float
-) -> tuple[ChartShape, float] | None:
-    """Return a shape of another target that fits this one as well, and its error; None if there is none."""
-    enough = max(_SHARED * error, _NEGLIGIBLE)
-    for shape in shapes:
-        for errors in tried:
-            if shape in errors and errors[shape][target] <= enough:
-                return shape, errors[shape][target]
-    return None
+        shape, error = alone, min(errors[alone][target] for errors in tried if alone in errors)
+        enough = max(_SHARED * error, _NEGLIGIBLE)
+        others = [
+            (other, errors[other][target])
+            for k, other in enumerate(fit.shape for fit in fits)
+            if k not in left_out
+            and (other.is_local or not alone.is_local)
+            and not search.mostly_worse(other, alone, target)
+            for errors in tried
+            if other in errors and errors[other][target] <= enough
+        ]
+        shape, error = others[0] if others else (shape, error)
+        fits.append(HeldOutFit(shape, error, reference, 1.0 - search.unexplained[shape][target]))
+    return fits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +152,7 @@ def _scheduling(search: _Search, plain: _Inputs, target: int, floor: float) -> _
     return best
 
 
-def _own_inputs(
+def _select_inputs(
     search: _Search, plain: _Inputs, target: int, floor: float, *, exact: bool, derived: Sequence[int]
 ) -> _Inputs:
     """Return the inputs of one target by coordinate search: scale their distances, then drop inputs.
@@ -170,7 +163,7 @@ def _own_inputs(
     which most held-out rows are fitted worse. Errors below the floor are equal; if the fit is exact with all
     inputs, distances are not scaled.
     """
-    if search.rows.spread[target] == 0:
+    if search.spread[target] == 0:
         return plain
     best, least = plain, max(search.least(plain, target), floor)
     columns = plain.used.nonzero()[:, 0].tolist()
@@ -190,22 +183,21 @@ def _own_inputs(
 
 
 class _Search:
-    """Predictions of the rows of each group from the other groups, for many shapes."""
+    """Predictions of the rows of each group from the other groups, for many shapes.
+
+    Attributes:
+        rows: Those of the log that the search knows.
+        space: Units and angles of the inputs.
+        spread: Standard deviation of each target.
+        unexplained: Mean squared error of each target by shape, large errors cut at the limit of R².
+    """
 
     def __init__(self, rows: RegressionRows) -> None:
-        known = rows.sample[:_ROWS_KNOWN]
-        self.rows = replace(
-            rows,
-            inputs=rows.inputs[known],
-            targets=rows.targets[known],
-            weights=rows.weights[known],
-            groups=rows.groups[known],
-            sample=torch.arange(len(known)),
-            first=rows.first[known],
-        )
-        self._tried: dict[tuple[object, ...], dict[ChartShape, list[float]]] = {}
-        self._scale = torch.where(rows.spread > 0, rows.spread, 1.0)
+        self.rows, self.space = rows.take(rows.sample[:_ROWS_KNOWN]), rows.space
+        self.spread = rows.spread
         self.unexplained: dict[ChartShape, list[float]] = {}
+        self._scale = torch.where(rows.spread > 0, rows.spread, 1.0)
+        self._tried: dict[tuple[object, ...], dict[ChartShape, list[float]]] = {}
         self._uneven: dict[ChartShape, list[float]] = {}
         self._by_row: dict[ChartShape, Tensor] = {}
 
@@ -222,8 +214,8 @@ class _Search:
     def best(self, inputs: _Inputs, target: int) -> ChartShape:
         """Return the shape with the least error of a target among a few."""
         self.least(inputs, target)
-        found = self._tried[inputs.key]
-        return min(found, key=lambda shape: found[shape][target])
+        errors = self._tried[inputs.key]
+        return min(errors, key=lambda shape: errors[shape][target])
 
     def mostly_worse(self, one: ChartShape, other: ChartShape, target: int) -> bool:
         """Return whether a shape fits most held-out rows worse than another one, by a sign test."""
@@ -233,57 +225,54 @@ class _Search:
 
     def errors(self, inputs: _Inputs, *, final: bool) -> dict[ChartShape, list[float]]:
         """Return the error of each target for every candidate shape."""
-        rows, found = self.rows, dict[ChartShape, list[float]]()
-        held_out = rows.sample[: _ROWS_HELD_OUT if final else _ROWS_HELD_OUT_IN_SEARCH]
+        rows, errors = self.rows, dict[ChartShape, list[float]]()
+        held_out = torch.arange(min(_ROWS_HELD_OUT if final else _ROWS_HELD_OUT_IN_SEARCH, len(rows)))
         squared, near = self._neighbors(inputs, held_out)
-        if near.shape[1] == 0:
-            alone = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf)
-            found = {alone: [1.0] * rows.targets.shape[1]}
-            self.unexplained |= found
-            self._by_row[alone] = torch.ones(len(held_out), rows.targets.shape[1], dtype=torch.float64)
-            self._uneven |= {alone: [0.0] * rows.targets.shape[1]}
-            return found
+        everywhere = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf)
 
         def note(shape: ChartShape, missed: Tensor) -> None:
             wrong = (missed / self._scale).square()
-            found[shape] = wrong.clamp(max=1.0).mean(dim=0).tolist()
+            errors[shape] = wrong.clamp(max=1.0).mean(dim=0).tolist()
             self._by_row[shape] = wrong
             self.unexplained[shape] = wrong.clamp(max=LARGEST_ERROR).mean(dim=0).tolist()
 
+        if near.shape[1] == 0:
+            note(everywhere, self._scale.expand(len(held_out), -1))
+            self._uneven[everywhere] = [0.0] * len(self._scale)
+            return errors
         regressors = inputs.used.nonzero()[:, 0]
         degrees = (1, 2) if len(regressors) <= _MANY_INPUTS else (1,)
-        apart = rows.space.offsets(rows.inputs[held_out][:, None], rows.inputs[near])[:, :, regressors]
-        local, phi = inputs.metric[regressors], {degree: design(apart, degree) for degree in degrees}
-        weights = rows.weights[near]
         missed = {g: self._residuals(inputs, held_out, near, g) for g in degrees}
         for g, (around, truth) in missed.items():
-            everywhere = ChartShape(inputs.used, inputs.metric, 1, 0, math.inf, g)
-            note(everywhere, truth)
-            self._uneven[everywhere] = self._unevenness(around, truth).tolist()
+            shape = replace(everywhere, global_degree=g)
+            note(shape, truth)
+            self._uneven[shape] = self._unevenness(around, truth).tolist()
         if not bool((inputs.metric > 0).any()):
-            return found
+            return errors
+        apart = self.space.offsets(rows.inputs[held_out][:, None], rows.inputs[near])[:, :, regressors]
+        phi, local = {degree: design(apart, degree) for degree in degrees}, inputs.metric[regressors]
         sizes, ridges = (_SIZES, _RIDGES) if final else (_FEW_SIZES, _FEW_RIDGES)
         plans = [*itertools.product((1,), degrees, sizes)]
         plans += [(2, 1, size) for size in _FEW_SIZES if final and 2 in degrees]
         for g, degree, size in plans:
             residuals, truth = missed[g]
             shape = ChartShape(inputs.used, inputs.metric, degree, 0, 0.0, g)
-            p = shape.num_coefficients
-            K = math.ceil(size * p)
+            K = math.ceil(size * shape.num_coefficients)
             if near.shape[1] < K:
                 continue
             radius = squared[:, K - 1 : K].sqrt() * (1.0 + 1e-6)
-            kappa = kernel_weights(squared[:, :K], radius) * weights[:, :K]
+            kappa = kernel_weights(squared[:, :K], radius) * rows.weights[near][:, :K]
             weighted = phi[degree][:, :K] * kappa[:, :, None]
             gram, moment = weighted.mT @ phi[degree][:, :K], weighted.mT @ residuals[:, :K]
             # Penalties are those of offsets in radii.
-            units = design(torch.where(local > 0, local / radius.clamp(min=_TINY), 1.0), degree)[:, :, None]
+            scaled = torch.where(local > 0, local / radius.clamp(min=_LEAST_RADIUS), 1.0)
+            units = design(scaled, degree)[:, :, None]
             gram, moment, total = gram * units * units.mT, moment * units, gram[:, 0, 0, None]
             for ridge in ridges:
-                penalty = torch.diag_embed(((ridge + 1e-9) * total).expand(-1, p))
-                level = torch.linalg.solve(gram + penalty, moment)[:, 0]
+                penalty = ((ridge + LEAST_RIDGE) * total).expand(-1, gram.shape[1])
+                level = ridge_fit(gram, moment, penalty)[:, 0]
                 note(replace(shape, num_neighbors=K, ridge=ridge), level - truth)
-        return found
+        return errors
 
     def _unevenness(self, around: Tensor, own: Tensor) -> Tensor:
         """Return the rank correlation (t,) of the size of residuals with that of their neighbours'.
@@ -304,7 +293,7 @@ class _Search:
     def _neighbors(self, inputs: _Inputs, held_out: Tensor) -> tuple[Tensor, Tensor]:
         """Return squared distances and indices (m, K) of the nearest rows of other groups."""
         rows = self.rows
-        points = rows.space.embed(rows.inputs, inputs.metric)
+        points = self.space.embed(rows.inputs, inputs.metric)
         squared = torch.cdist(points[held_out], points).square()
         own = rows.groups[held_out][:, None] == rows.groups
         wanted = max(_MOST_NEIGHBORS, math.ceil(_FEW_SIZES[-1] * (1 + int(inputs.used.sum()))))
@@ -317,7 +306,7 @@ class _Search:
     ) -> tuple[Tensor, Tensor]:
         """Return residuals of global fits without a row's group, at its neighbours (m, K, t) and itself."""
         rows = self.rows
-        features = rows.space.features(rows.inputs, inputs.used, degree)
+        features = self.space.features(rows.inputs, inputs.used, degree)
         whole = GlobalFit.of(rows, features, list(range(rows.targets.shape[1])))
         fits = whole.coefficients(~torch.eye(rows.num_groups, dtype=torch.bool))
         left, own = rows.targets - features @ fits, rows.groups[held_out]  # (G, n, t), (m,)

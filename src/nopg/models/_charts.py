@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
 
 import torch
 from scipy.spatial import cKDTree
@@ -13,7 +12,7 @@ from torch import Tensor
 from nopg._support import ChartSupport
 from nopg.models._excitation import TOLERATED, Excitation, local_uncertainty, noise_share
 from nopg.models._regression_rows import RegressionRows, RowBatch
-from nopg.models._sums import ChartPlaces, ChartSums, GlobalFit
+from nopg.models._sums import LEAST_RIDGE, ChartPlaces, ChartShape, ChartSums, GlobalFit, ridge_fit
 
 BlockSums = tuple[GlobalFit, ChartSums | None]
 """What charts are a function of, beside their places."""
@@ -30,48 +29,8 @@ _WIDER = 2.0
 _CHARTS_AT_ONCE = 256
 # A chart is constant beyond its rows, from this share of their extent on.
 _MARGIN = 0.1
-_TINY = 1e-9
 # A part with a larger share of the groups uses the radii of a fit to all groups.
 _LARGE_PART = 0.75
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChartShape:
-    """The settings of the local polynomials of some targets.
-
-    Attributes:
-        used: Which inputs are regressors, shape (d,).
-        metric: Weight of each input in distances, 0 for an input in which charts are not local, shape (d,).
-        degree: 1 or 2.
-        num_neighbors: Reference rows within the radius of a chart.
-        ridge: Penalty on the local coefficients, relative to the weight of the rows; infinite if there is
-            a global fit only.
-        global_degree: Degree of the polynomial over all inputs that charts add to, 1 or 2.
-    """
-
-    used: Tensor
-    metric: Tensor
-    degree: int
-    num_neighbors: int
-    ridge: float
-    global_degree: int = 1
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """A hashable value, equal for equal shapes."""
-        used, metric = tuple(self.used.tolist()), tuple(self.metric.tolist())
-        return used, metric, self.degree, self.num_neighbors, self.ridge, self.global_degree
-
-    @property
-    def num_coefficients(self) -> int:
-        """p, the number of monomials of one target."""
-        d = int(self.used.sum())
-        return 1 + d + (d * (d + 1) // 2 if self.degree == 2 else 0)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether there are charts beside the global fit."""
-        return math.isfinite(self.ridge)
 
 
 class Charts:
@@ -103,16 +62,16 @@ class Charts:
         self, rows: RegressionRows, columns: list[int], shape: ChartShape, excitation: Excitation
     ) -> None:
         self.rows, self.columns, self.shape, self.space = rows, columns, shape, rows.space
-        self.regressors = shape.used.nonzero()[:, 0]
+        self.regressors = shape.regressors
         whole, self.places = GlobalFit.of(rows, self._features(rows), columns), None
         if shape.is_local:
             self.places = self._place_charts(whole)
-        self.take(whole, None if self.places is None else ChartSums.of(self.places, rows), excitation)
+        self.set_sums(whole, None if self.places is None else ChartSums.of(self.places, rows), excitation)
 
     def with_sums(self, sums: BlockSums, excitation: Excitation | None) -> Charts:
-        """Return charts at the same places from sums over other rows; see `take`."""
+        """Return charts at the same places from sums over other rows; see `set_sums`."""
         charts = copy.copy(self)
-        charts.take(*sums, excitation)
+        charts.set_sums(*sums, excitation)
         return charts
 
     def without_sums(self) -> Charts:
@@ -133,7 +92,7 @@ class Charts:
     def _features(self, rows: RowBatch) -> Tensor:
         return self.space.features(rows.inputs, self.shape.used, self.shape.global_degree)
 
-    def take(self, whole: GlobalFit, sums: ChartSums | None, excitation: Excitation | None) -> None:
+    def set_sums(self, whole: GlobalFit, sums: ChartSums | None, excitation: Excitation | None) -> None:
         """Set everything that follows from sums, in place; without an excitation, no noise and no doubt."""
         self.whole, self.sums = whole, sums
         residual = whole.residual
@@ -196,10 +155,7 @@ class Charts:
         scale = torch.where(local > 0, local, radius[:, None])
         return ChartPlaces(
             space=self.space,
-            used=shape.used,
-            metric=shape.metric,
-            degree=shape.degree,
-            global_degree=shape.global_degree,
+            shape=shape,
             columns=self.columns,
             centers=rows.inputs[chosen],
             radii=torch.stack([radius, _WIDER ** (1.0 / self._local_inputs) * radius]),
@@ -226,8 +182,7 @@ class Charts:
         """Return the residual variance (C, t) at a radius, corrected for degrees of freedom."""
         gram = sums.grams[radius].sum(dim=0)
         moment = self._residual_moments(sums.moments[radius].sum(dim=0), self.whole.baseline)
-        penalized = gram + torch.diag_embed(self._penalty(gram[:, 0, 0]).expand(-1, gram.shape[1]))
-        both: Tensor = torch.linalg.solve(penalized, torch.cat([moment, gram], dim=2))
+        both = ridge_fit(gram, torch.cat([moment, gram], dim=2), self._penalty(gram))
         t = len(self.columns)
         fit, absorbed = both[:, :, :t], both[:, :, t:].diagonal(dim1=1, dim2=2).sum(dim=1)
         left = sums.squares[radius] - (fit * (2.0 * moment - gram @ fit)).sum(dim=1)
@@ -237,8 +192,9 @@ class Charts:
         variance: Tensor = left.clamp(min=0.0) * (correction / total)[:, None]
         return variance
 
-    def _penalty(self, weight: Tensor) -> Tensor:
-        return (self.shape.ridge * weight)[:, None]
+    def _penalty(self, gram: Tensor) -> Tensor:
+        """Return the penalty (C, p), a share of the weight of the rows."""
+        return (self.shape.ridge * gram[:, 0, 0])[:, None].expand(-1, gram.shape[1])
 
     def _residual_moments(self, moment: Tensor, fit: Tensor) -> Tensor:
         """Return the moments (…, p, t) of the residual of the global fit (q, t)."""
@@ -250,34 +206,29 @@ class Charts:
 
         The local ones are None if there are no charts.
         """
-        everywhere = self.whole.coefficients(kept)
-        sums = self.filled_sums
+        everywhere, sums = self.whole.coefficients(kept), self.filled_sums
         if sums is None:
             return everywhere, None
-        shares = kept.double()
-        C, p, t = len(self.centers), self.shape.num_coefficients, len(self.columns)
-        coefficients = torch.empty(len(kept), C, p, t, dtype=torch.float64)
-        for number, share in enumerate(shares):
+        parts = []
+        for share, fit in zip(kept.double(), everywhere, strict=True):
             radius = 0 if float(share.mean()) > _LARGE_PART else 1
             grams, moments = sums.grams[radius], sums.moments[radius]
-            least = _TINY * grams[:, :, 0, 0].sum(dim=0)
+            least = LEAST_RIDGE * grams[:, :, 0, 0].sum(dim=0)
             gram = torch.einsum("g,gcpq->cpq", share, grams)
-            moment = self._residual_moments(torch.einsum("g,gcpt->cpt", share, moments), everywhere[number])
-            penalty = self._penalty(gram[:, 0, 0]) + least[:, None]
-            coefficients[number] = torch.linalg.solve(gram + torch.diag_embed(penalty.expand(-1, p)), moment)
-        return everywhere, coefficients
+            moment = self._residual_moments(torch.einsum("g,gcpt->cpt", share, moments), fit)
+            parts.append(ridge_fit(gram, moment, self._penalty(gram) + least[:, None]))
+        return everywhere, torch.stack(parts)
 
 
 def _radii(points: Tensor, few: Tensor, chosen: Tensor, groups: Tensor, count: int) -> Tensor:
     """Return the distance of each chosen row to the `count`-th nearest of the few rows in other groups."""
     radii = []
     for some in chosen.split(_CHARTS_AT_ONCE):
-        distances = torch.cdist(points[some], points[few])
-        own = groups[some][:, None] == groups[few]
-        others = distances.masked_fill(own, math.inf)
+        distances, own = torch.cdist(points[some], points[few]), groups[some][:, None] == groups[few]
         K = min(count, int((~own).sum(dim=1).min())) or 1
-        nearest = others if bool(others.isfinite().any(dim=1).all()) else distances
-        radii.append(nearest.kthvalue(K, dim=1).values)
+        if not bool(own.all(dim=1).any()):
+            distances = distances.masked_fill(own, math.inf)
+        radii.append(distances.kthvalue(K, dim=1).values)
     radius = torch.cat(radii) * (1.0 + 1e-6)
     return torch.where(radius > 0, radius, 1.0)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nopg._support import short_way
 from nopg.data import Transitions
 from nopg.models._regression_rows import InputSpace
 
@@ -76,19 +77,17 @@ class StateCoordinates:
 
     def at(self, states: Tensor) -> Tensor:
         """Return z (…, d_z) of raw states (…, d_s)."""
-        return states if self.matrix is None else self._short(states @ self.matrix.T)
+        if self.matrix is None:
+            return states
+        z = states @ self.matrix.T
+        short_way(z, self.wrapped)
+        return z
 
     def steps(self, displacements: Tensor) -> Tensor:
         """Return the distance (m,) in units that displacements (m, d_s) of raw states move z."""
-        moved = displacements if self.matrix is None else self._short(displacements @ self.matrix.T)
-        found: Tensor = (moved / self.space.units).norm(dim=1)
-        return found
+        distance: Tensor = (self.at(displacements) / self.space.units).norm(dim=1)
+        return distance
 
     def slopes(self, by_z: Tensor) -> Tensor:
         """Return the derivative (…, d_s) by raw states from that by z (…, d_z)."""
         return by_z if self.matrix is None else by_z @ self.matrix
-
-    def _short(self, z: Tensor) -> Tensor:
-        """Return changes of angles the short way round."""
-        period = torch.where(self.wrapped > 0, self.wrapped, 1.0)
-        return torch.where(self.wrapped > 0, z - period * (z / period).round(), z)

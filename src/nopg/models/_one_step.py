@@ -15,13 +15,14 @@ from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.models._chart_fit import ChartFit
 from nopg.models._chart_selection import HeldOutFit
-from nopg.models._charts import Charts, ChartShape
+from nopg.models._charts import Charts
 from nopg.models._excitation import Excitation, fit_variances
 from nopg.models._known_columns import ExogenousPaths, KnownColumns
 from nopg.models._limits import input_range
 from nopg.models._log_summary import Statistics, joined_extremes
 from nopg.models._noise import Noise, filtered_states
 from nopg.models._regression_rows import RegressionRows, RowBatch
+from nopg.models._sums import ChartShape
 
 # How often states are filtered and steps fitted again, and how far from the second time on: a stiff fit leads
 # to a filter after which the next is loose, and the reverse.

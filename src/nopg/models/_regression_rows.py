@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg._support import FirstFeatures
+from nopg._support import FirstFeatures, embed, short_way
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import duplicate_groups, held_out_groups, spread_rows
 
@@ -51,20 +51,13 @@ class InputSpace:
     def offsets(self, start: Tensor, end: Tensor) -> Tensor:
         """Return end − start (…, d) in units, angles the short way round."""
         apart = end - start
-        for column in self.periods.nonzero()[:, 0].tolist():
-            period = self.periods[column]
-            apart[..., column] -= period * (apart[..., column] / period).round()
+        short_way(apart, self.periods)
         return apart / self.units
 
     def embed(self, inputs: Tensor, metric: Tensor | None = None) -> Tensor:
         """Return inputs (m, d) as points whose distance is that of a metric (d,): an angle as a circle."""
-        metric = torch.ones_like(self.units) if metric is None else metric
-        columns = []
-        for column in metric.nonzero()[:, 0].tolist():
-            scaled = inputs[:, column] / self.units[column]
-            parts = (scaled.cos(), scaled.sin()) if self.periods[column] > 0 else (scaled,)
-            columns += [metric[column] * part for part in parts]
-        return torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 1)
+        weights = 1.0 / self.units if metric is None else metric / self.units
+        return torch.as_tensor(embed(inputs.T.numpy(), weights.numpy(), self.periods.numpy()).T.copy())
 
     def first_features(self, used: Tensor) -> FirstFeatures:
         """Return the features of degree 1 of the used inputs (d,), in numpy."""
@@ -74,11 +67,8 @@ class InputSpace:
 
     def features(self, inputs: Tensor, used: Tensor, degree: int) -> Tensor:
         """Return polynomials (m, q) of the used inputs (d,), an angle as its cosine and sine."""
-        columns = []
-        for column in used.nonzero()[:, 0].tolist():
-            scaled = (inputs[:, column] - self.origin[column]) / self.units[column]
-            columns += [scaled.cos(), scaled.sin()] if self.periods[column] > 0 else [scaled]
-        return design(torch.stack(columns, dim=1) if columns else inputs.new_zeros(len(inputs), 0), degree)
+        first, _ = self.first_features(used).at(inputs.T.numpy())
+        return design(torch.as_tensor(first.T), degree)
 
 
 def design(offsets: Tensor, degree: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
@@ -15,8 +16,17 @@ from torch import Tensor
 from nopg._typing import IntArray
 from nopg.models._regression_rows import InputSpace, RowBatch, design
 
-# Relative to the largest diagonal entry, and what keeps the sums of no rows regular.
-_RIDGE, _NO_ROWS = 1e-9, 1e-300
+LEAST_RIDGE = 1e-9
+"""Least penalty of a regression, relative to the weight of its rows or its largest sum of squares."""
+# What keeps the sums of no rows regular.
+_NO_ROWS = 1e-300
+# Rows among which those near charts are found at once, and about how many numbers of pairs of a chart and a
+# row are computed at once.
+_ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 1 << 17, 1 << 21
+# Charts whose rows are looked up at once.
+_CHARTS_AT_ONCE = 256
+# Sums of charts that add up.
+_ADDED = ("grams", "moments", "squares", "weights", "first", "second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +67,8 @@ class GlobalFit:
         return cls(grams, moments, baseline, squares, len(rows), float(rows.weights.sum()))
 
     def __add__(self, other: GlobalFit) -> GlobalFit:
-        return GlobalFit(
-            self.grams + other.grams,
-            self.moments + other.moments,
-            self.baseline,
-            self.squares + other.squares,
-            self.num_rows + other.num_rows,
-            self.weight + other.weight,
-        )
+        added = ("grams", "moments", "squares", "num_rows", "weight")
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in added})
 
     def scaled(self, share: float, kept: Tensor) -> GlobalFit:
         """Return the sums in which every row of groups (G,) that are kept counts for a share."""
@@ -94,20 +98,18 @@ class GlobalFit:
         return variance.sqrt()
 
 
+def ridge_fit(gram: Tensor, moment: Tensor, penalty: Tensor) -> Tensor:
+    """Return coefficients (…, q, t) from Σ wffᵀ and Σ wfyᵀ with a penalty (…, q) on the square of each."""
+    fit: Tensor = torch.linalg.solve(gram + torch.diag_embed(penalty), moment)
+    return fit
+
+
 def _regression(gram: Tensor, moment: Tensor) -> Tensor:
-    """Return coefficients (…, q, t) from Σ wffᵀ and Σ wfyᵀ; the first feature is 1, whose level is free."""
-    ridge = _RIDGE * gram.diagonal(dim1=-2, dim2=-1).amax(dim=-1, keepdim=True).clamp(min=_NO_ROWS)
-    penalty = ridge.repeat_interleave(gram.shape[-1], dim=-1)
+    """Return coefficients (…, q, t) of a regression whose first feature is 1; its level is free."""
+    largest = gram.diagonal(dim1=-2, dim2=-1).amax(dim=-1, keepdim=True).clamp(min=_NO_ROWS)
+    penalty = (LEAST_RIDGE * largest).repeat_interleave(gram.shape[-1], dim=-1)
     penalty[..., 0] = _NO_ROWS
-    solved: Tensor = torch.linalg.solve(gram + torch.diag_embed(penalty), moment)
-    return solved
-
-
-# Rows among which those near charts are found at once, and about how many numbers of pairs of a chart and a
-# row are computed at once.
-_ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 1 << 17, 1 << 21
-# Charts whose rows are looked up at once.
-_CHARTS_AT_ONCE = 256
+    return ridge_fit(gram, moment, penalty)
 
 
 def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:
@@ -117,15 +119,56 @@ def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ChartShape:
+    """The settings of the local polynomials of some targets.
+
+    Attributes:
+        used: Which inputs are regressors, shape (d,).
+        metric: Weight of each input in distances, 0 for an input in which charts are not local, shape (d,).
+        degree: 1 or 2.
+        num_neighbors: Reference rows within the radius of a chart.
+        ridge: Penalty on the local coefficients, relative to the weight of the rows; infinite if there is
+            a global fit only.
+        global_degree: Degree of the polynomial over all inputs that charts add to, 1 or 2.
+    """
+
+    used: Tensor
+    metric: Tensor
+    degree: int
+    num_neighbors: int
+    ridge: float
+    global_degree: int = 1
+
+    @property
+    def regressors(self) -> Tensor:
+        """Indices of the inputs in use."""
+        return self.used.nonzero()[:, 0]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """A hashable value, equal for equal shapes."""
+        used, metric = tuple(self.used.tolist()), tuple(self.metric.tolist())
+        return used, metric, self.degree, self.num_neighbors, self.ridge, self.global_degree
+
+    @property
+    def num_coefficients(self) -> int:
+        """p, the number of monomials of one target."""
+        d = int(self.used.sum())
+        return 1 + d + (d * (d + 1) // 2 if self.degree == 2 else 0)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether there are charts beside the global fit."""
+        return math.isfinite(self.ridge)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ChartPlaces:
     """Where charts lie, and what is summed around them.
 
     Attributes:
         space: Units and angles of the inputs.
-        used: Which inputs are regressors, shape (d,).
-        metric: Weight of each input in distances, shape (d,).
-        degree: Of the local polynomials.
-        global_degree: Of the polynomial over all inputs.
+        shape: Of the polynomials.
         columns: The targets.
         centers: x_c, shape (C, d).
         radii: Of charts from all rows, and wider ones from parts of them, shape (2, C).
@@ -134,20 +177,12 @@ class ChartPlaces:
     """
 
     space: InputSpace
-    used: Tensor
-    metric: Tensor
-    degree: int
-    global_degree: int
+    shape: ChartShape
     columns: list[int]
     centers: Tensor
     radii: Tensor
     scale: Tensor
     baseline: Tensor
-
-    @property
-    def regressors(self) -> Tensor:
-        """Indices of the inputs in use."""
-        return self.used.nonzero()[:, 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,8 +220,8 @@ class ChartSums:
     @classmethod
     def empty(cls, places: ChartPlaces, num_groups: int) -> ChartSums:
         """Return the sums of no rows."""
-        C, d, d_r, t = (*places.centers.shape, len(places.regressors), len(places.columns))
-        p, width = design(torch.zeros(d_r), places.degree).shape[0], t + len(places.baseline)
+        C, d, d_r, t = (*places.centers.shape, places.scale.shape[1], len(places.columns))
+        p, width = places.shape.num_coefficients, t + len(places.baseline)
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(*shape, dtype=torch.float64)
@@ -205,27 +240,39 @@ class ChartSums:
     def include(self, places: ChartPlaces, rows: RowBatch) -> Self:
         """Add rows in place, and return the sums."""
         for some in torch.arange(len(rows)).split(_ROWS_AT_ONCE):
-            for near in _near(places, rows.take(some).by_group()):
-                self._include(places, near)
+            self._include(places, rows.take(some).by_group())
         return self
 
-    def _include(self, places: ChartPlaces, near: _Near) -> None:
-        some, kappa = near.charts, near.kappa
-        offsets = near.apart[..., places.regressors] * places.scale[some][:, None]
-        phi = design(offsets, places.degree)
-        c, _, p = phi.shape
-        both = (phi[:, :, None] * kappa.permute(1, 2, 0)[:, :, :, None]).flatten(2)  # (c, k, 2p)
-        found = (both.mT @ torch.cat([phi, near.targets], dim=2)).view(c, 2, p, -1).transpose(0, 1)
-        self.grams[:, near.group, some] += found[..., :p]
-        self.moments[:, near.group, some] += found[..., p:]
-        self.squares[:, some] += (kappa[:, :, None] @ near.errors).squeeze(2)
-        self.weights[:, :, some] += torch.stack([kappa.sum(dim=2), kappa.square().sum(dim=2)])
-        weighted = near.apart * kappa[0, :, :, None]
-        self.first[some] += weighted.sum(dim=1)
-        self.second[some] += weighted.mT @ near.apart
-        inside = (kappa[0] > 0)[:, :, None]
-        self.low[some] = torch.minimum(self.low[some], torch.where(inside, offsets, torch.inf).amin(dim=1))
-        self.high[some] = torch.maximum(self.high[some], torch.where(inside, offsets, -torch.inf).amax(dim=1))
+    def _include(self, places: ChartPlaces, rows: RowBatch) -> None:
+        """Add rows, in each of which those of a group follow each other."""
+        space, shape = places.space, places.shape
+        points, around = (space.embed(x, shape.metric) for x in (rows.inputs, places.centers))
+        features = space.features(rows.inputs, shape.used, shape.global_degree)
+        y = rows.targets[:, places.columns]
+        targets, errors = torch.cat([y, features], dim=1), (y - features @ places.baseline).square()
+        numbers = 2 * shape.num_coefficients + targets.shape[1]
+        for charts, group, near, there in _near(points, around, places.radii[1], rows, numbers):
+            squared = (points[near] - around[charts][:, None]).square().sum(dim=2)
+            kappa = kernel_weights(squared, places.radii[:, charts, None]) * (rows.weights[near] * there)
+            apart = space.offsets(places.centers[charts][:, None], rows.inputs[near])  # (c, k, d)
+            offsets = apart[..., shape.regressors] * places.scale[charts][:, None]
+            phi = design(offsets, shape.degree)
+            p = phi.shape[2]
+            both = (phi[:, :, None] * kappa.permute(1, 2, 0)[:, :, :, None]).flatten(2)  # (c, k, 2p)
+            products = both.mT @ torch.cat([phi, targets[near]], dim=2)
+            products = products.view(len(charts), 2, p, -1).transpose(0, 1)
+            self.grams[:, group, charts] += products[..., :p]
+            self.moments[:, group, charts] += products[..., p:]
+            self.squares[:, charts] += (kappa[:, :, None] @ errors[near]).squeeze(2)
+            self.weights[:, :, charts] += torch.stack([kappa.sum(dim=2), kappa.square().sum(dim=2)])
+            weighted = apart * kappa[0, :, :, None]
+            self.first[charts] += weighted.sum(dim=1)
+            self.second[charts] += weighted.mT @ apart
+            inside = (kappa[0] > 0)[:, :, None]
+            low = torch.where(inside, offsets, torch.inf).amin(dim=1)
+            high = torch.where(inside, offsets, -torch.inf).amax(dim=1)
+            self.low[charts] = torch.minimum(self.low[charts], low)
+            self.high[charts] = torch.maximum(self.high[charts], high)
 
     def __add__(self, other: ChartSums) -> ChartSums:
         sums = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
@@ -234,23 +281,16 @@ class ChartSums:
 
     def scaled(self, share: float, kept: Tensor) -> ChartSums:
         """Return the sums in which every row of groups (G,) that are kept counts for a share."""
-        found = {name: share * getattr(self, name) for name in _ADDED}
+        sums = {name: share * getattr(self, name) for name in _ADDED}
         for name in ("grams", "moments"):
-            found[name] *= kept.double().view(-1, 1, 1, 1)
-        return replace(self, **found)
+            sums[name] *= kept.double().view(-1, 1, 1, 1)
+        return replace(self, **sums)
 
     def take(self, some: Tensor) -> ChartSums:
         """Return the sums of some charts."""
-        return ChartSums(
-            self.grams[:, :, some],
-            self.moments[:, :, some],
-            self.squares[:, some],
-            self.weights[:, :, some],
-            self.first[some],
-            self.second[some],
-            self.low[some],
-            self.high[some],
-        )
+        sums = {name: getattr(self, name)[some] for name in ("first", "second", "low", "high")}
+        sums |= {name: getattr(self, name)[:, :, some] for name in ("grams", "moments", "weights")}
+        return ChartSums(**sums, squares=self.squares[:, some])
 
     @property
     def filled(self) -> Tensor:
@@ -264,83 +304,37 @@ class ChartSums:
         return self.second - self.first[:, :, None] * self.first[:, None] / total
 
 
-_ADDED = ("grams", "moments", "squares", "weights", "first", "second")
+def _near(
+    points: Tensor, around: Tensor, radius: Tensor, rows: RowBatch, numbers: int
+) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
+    """Yield some charts (c,), a group, rows (c, k) of it that are inside them, and which are there.
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Near:
-    """Up to k rows of one group near each of c charts.
-
-    Attributes:
-        charts: Which charts, shape (c,).
-        group: The group.
-        apart: Offsets of all inputs in units, shape (c, k, d).
-        kappa: wκ of both radii, shape (2, c, k); 0 where there is no row.
-        targets: y and f, shape (c, k, t + q).
-        errors: Squared residuals of the baseline, shape (c, k, t).
-    """
-
-    charts: Tensor
-    group: int
-    apart: Tensor
-    kappa: Tensor
-    targets: Tensor
-    errors: Tensor
-
-
-def _near(places: ChartPlaces, rows: RowBatch) -> Iterator[_Near]:
-    """Yield the rows within the wider radius of charts; rows of a group follow each other."""
-    points, around = (places.space.embed(x, places.metric) for x in (rows.inputs, places.centers))
-    features = places.space.features(rows.inputs, places.used, places.global_degree)
-    y = rows.targets[:, places.columns]
-    targets, errors = torch.cat([y, features], dim=1), (y - features @ places.baseline).square()
-    coefficients = 2 * design(places.scale[0], places.degree).shape[0] + targets.shape[1]
-    for some, group, near, there in _Members(points, around, places.radii[1], rows).blocks(coefficients):
-        squared = (points[near] - around[some][:, None]).square().sum(dim=2)
-        kappa = kernel_weights(squared, places.radii[:, some, None]) * (rows.weights[near] * there)
-        apart = places.space.offsets(places.centers[some][:, None], rows.inputs[near])
-        yield _Near(some, group, apart, kappa, targets[near], errors[near])
-
-
-class _Members:
-    """The rows inside each chart, by group.
+    Charts of similar size come together.
 
     Args:
         points: Rows as points of the metric, shape (n, e); rows of a group follow each other.
         around: Centres, shape (C, e).
         radius: Of each chart, shape (C,).
         rows: The rows.
+        numbers: How many are computed for each pair of a chart and a row.
     """
-
-    def __init__(self, points: Tensor, around: Tensor, radius: Tensor, rows: RowBatch) -> None:
-        tree, sizes, inside = cKDTree(points.numpy()), list[IntArray](), list[IntArray]()
-        for some in torch.arange(len(around)).split(_CHARTS_AT_ONCE):  # lists of numbers take much memory
-            found = tree.query_ball_point(around[some].numpy(), radius[some].numpy(), return_sorted=True)
-            sizes.append(np.fromiter(map(len, found), dtype=np.int64, count=len(found)))
-            every = itertools.chain.from_iterable(found)
-            inside.append(np.fromiter(every, dtype=np.int64, count=sizes[-1].sum()))
-        self._rows, self._size = (torch.as_tensor(np.concatenate(one)) for one in (inside, sizes))
-        G = rows.num_groups
-        chart = torch.arange(len(around)).repeat_interleave(self._size)
-        pairs = chart * G + rows.groups[self._rows]
-        self._counts = torch.bincount(pairs, minlength=len(around) * G).view(-1, G)
-        self._begin = (self._counts.view(-1).cumsum(0) - self._counts.view(-1)).view(-1, G)
-
-    def blocks(self, coefficients: int) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
-        """Yield some charts (c,), a group, rows (c, k) of it that are inside them, and which are there.
-
-        Charts of similar size come together.
-
-        Args:
-            coefficients: Numbers that are computed for each pair of a chart and a row.
-        """
-        order = self._size.argsort(stable=True)
-        ends = (self._size[order] * coefficients).cumsum(0) // _NUMBERS_AT_ONCE
-        for some in order.split(torch.unique_consecutive(ends, return_counts=True)[1].tolist()):
-            for group in range(self._counts.shape[1]):
-                counts = self._counts[some, group]
-                place = torch.arange(int(counts.max()))
-                if len(place):
-                    there = place < counts[:, None]
-                    at = torch.where(there, self._begin[some, group][:, None] + place, 0)
-                    yield some, group, self._rows[at], there
+    tree, sizes, members = cKDTree(points.numpy()), list[IntArray](), list[IntArray]()
+    for some in torch.arange(len(around)).split(_CHARTS_AT_ONCE):  # lists of numbers take much memory
+        inside = tree.query_ball_point(around[some].numpy(), radius[some].numpy(), return_sorted=True)
+        sizes.append(np.fromiter(map(len, inside), dtype=np.int64, count=len(inside)))
+        each = itertools.chain.from_iterable(inside)
+        members.append(np.fromiter(each, dtype=np.int64, count=sizes[-1].sum()))
+    member, size = (torch.as_tensor(np.concatenate(each)) for each in (members, sizes))
+    chart = torch.arange(len(around)).repeat_interleave(size)
+    G = rows.num_groups
+    counts = torch.bincount(chart * G + rows.groups[member], minlength=len(around) * G)
+    counts, begin = counts.view(-1, G), (counts.cumsum(0) - counts).view(-1, G)
+    order = size.argsort(stable=True)
+    ends = (size[order] * numbers).cumsum(0) // _NUMBERS_AT_ONCE
+    for charts in order.split(torch.unique_consecutive(ends, return_counts=True)[1].tolist()):
+        for group in range(G):
+            count = counts[charts, group, None]
+            place = torch.arange(int(count.max()))
+            if len(place):
+                there = place < count
+                yield charts, group, member[torch.where(there, begin[charts, group, None] + place, 0)], there
