@@ -9,7 +9,7 @@ import torch
 from monitoring.feedback_runs import GAIN, feedback_run, fitted_to_feedback
 from nopg import LocalModel, Transitions
 from nopg.monitoring import Monitor, Status
-from nopg.monitoring._scores import Scorer, SlopeErrors
+from nopg.monitoring._scores import Scorer, slope_errors
 
 
 @cache
@@ -69,7 +69,7 @@ def test_half_the_gain_is_found_under_a_dither_that_the_log_contains(logged: flo
 def errors_at(model: LocalModel, further: float) -> np.ndarray:
     s = model.data.states[:50]
     x = torch.cat([s, s @ GAIN.T + further], dim=1).T.numpy()
-    return np.asarray(SlopeErrors(model).at(x) / model.rows.spread.numpy())
+    return np.asarray(slope_errors(model)(x) / model.rows.spread.numpy())
 
 
 def test_errors_by_slopes_are_those_of_a_regression_with_a_wide_prior() -> None:
@@ -84,7 +84,7 @@ def test_errors_by_slopes_are_those_of_a_regression_with_a_wide_prior() -> None:
     covariance = torch.linalg.inv(X.T @ X / residual**2 + torch.eye(3, dtype=torch.float64) / 10.0**2)
     expected = torch.einsum("mi,ij,mj->m", further, covariance, further).sqrt() * model.rows.spread[0]
     raw = further * x.std(dim=0, correction=0) + x.mean(dim=0)
-    assert SlopeErrors(model).at(raw.T.numpy())[:, 0] == pytest.approx(expected.numpy(), rel=1e-6)
+    assert slope_errors(model)(raw.T.numpy())[:, 0] == pytest.approx(expected.numpy(), rel=1e-6)
 
 
 @pytest.mark.parametrize("bend", [0.0, 0.1])
@@ -116,17 +116,7 @@ def test_a_nearly_exact_column_is_not_charged_with_the_noise_of_another() -> Non
     assert any({0, 1} <= set(block.columns) and block.shape.is_local for block in model.steps.blocks)
     between = 0.5 * (x[:200] + x[200:400])  # not at the centres of charts
     typical = model.predict(between[:, :2], between[:, 2:]).noise.mean(dim=0).numpy()
-    assert (SlopeErrors(model).at(between.T.numpy())[:, :2] < 0.5 * typical).all()
-
-
-class _Given:
-    """Errors by slopes that are a share of the spread of each column."""
-
-    def __init__(self, share: float, model: LocalModel) -> None:
-        self._values = share * model.rows.spread[: model.num_states + 1].numpy()
-
-    def at(self, x: np.ndarray) -> np.ndarray:
-        return np.tile(self._values, (x.shape[1], 1))
+    assert (slope_errors(model)(between.T.numpy())[:, :2] < 0.5 * typical).all()
 
 
 @pytest.mark.parametrize(
@@ -139,6 +129,7 @@ def test_rows_are_outside_where_slopes_make_an_error_above_a_tenth_of_a_step_and
     s, a = (torch.randn(300, 1, generator=rng, dtype=torch.float64) for _ in range(2))
     w = noise * torch.randn(300, 1, generator=rng, dtype=torch.float64)
     scorer = Scorer(LocalModel(Transitions.from_arrays(s, a, 0 * s[:, 0], s + a + w)))
-    monkeypatch.setattr(scorer, "_slope_errors", _Given(share, scorer.model))
+    given = share * scorer.model.rows.spread[:2].numpy()
+    monkeypatch.setattr(scorer, "_slope_errors", lambda x: np.tile(given, (x.shape[1], 1)))
     scores = scorer.score((s[:20], a[:20], 0 * s[:20, 0], (s + a)[:20]))
     assert scores.outside.tolist() == [bool(outside)] * 20

@@ -26,12 +26,10 @@ class ClosedLoop:
     """
 
     def __init__(self, controller: ControlLaw, state_names: Sequence[str], episodes: int) -> None:
-        self._law, given = controller, cast(object, controller)
-        self._stream = (
-            given.stream(batch=episodes) if isinstance(given, Streaming) and given.has_memory else None
-        )
+        self._law, given, self._stream = controller, cast(object, controller), None
         self._columns: list[int] | slice = slice(None)
-        if self._stream is not None:
+        if isinstance(given, Streaming) and given.has_memory:
+            self._stream = given.stream(batch=episodes)
             measured = self._stream.states.columns.measured
             if set(measured) <= set(state_names):
                 self._columns = [list(state_names).index(name) for name in measured]
@@ -119,9 +117,16 @@ def dataset(
     **others: Any,
 ) -> Transitions:
     """Return transitions with the names and the angles of an environment."""
-    names = {"state_names": environment.state_names, "action_names": environment.action_names}
-    others |= {**names, "angles": environment.angles}
-    return Transitions.from_arrays(states, actions, rewards, next_states, **others)
+    return Transitions.from_arrays(
+        states,
+        actions,
+        rewards,
+        next_states,
+        state_names=environment.state_names,
+        action_names=environment.action_names,
+        angles=environment.angles,
+        **others,
+    )
 
 
 def discounted_sums(rewards: torch.Tensor, discount: float) -> torch.Tensor:

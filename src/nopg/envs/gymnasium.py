@@ -7,7 +7,7 @@
     500
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,6 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
 
     Args:
         environment: The plant.
-        render_mode: "rgb_array" for frames from `render`: the states of the episode so far.
 
     Example:
         >>> env = GymnasiumEnvironment(Pendulum(start="upright"))
@@ -53,13 +52,8 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
         (False, False, [2.0])
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}  # type: ignore[misc]
-
-    def __init__(self, environment: Environment, *, render_mode: Literal["rgb_array"] | None = None) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise ArgumentError(f"render_mode must be 'rgb_array', got {render_mode!r}")
-        self.environment, self.render_mode = environment, render_mode
-        self._states: list[torch.Tensor] = []  # of the episode, each (1, d_s)
+    def __init__(self, environment: Environment) -> None:
+        self.environment, self._state = environment, torch.empty(0)
         self.observation_space = gymnasium.spaces.Box(
             -np.inf, np.inf, (len(environment.state_names),), np.float64
         )
@@ -72,45 +66,21 @@ class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
         """Start an episode; returns the first observation (d_s,) and an empty info."""
         super().reset(seed=seed)
         rng = generator(int(self.np_random.integers(2**63)), "initial states")
-        state, names = (options or {}).get("state"), self.environment.state_names
-        drawn = state is None
-        start = self.environment.initial(1, rng=rng) if drawn else _row(state, names, "the state to start in")
-        self._states = [start]
-        return start[0].numpy().copy(), {}
+        if (state := (options or {}).get("state")) is None:
+            self._state = self.environment.initial(1, rng=rng)
+        else:
+            self._state = _row(state, self.environment.state_names, "the state to start in")
+        return self._state[0].numpy().copy(), {}
 
     def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
         """Apply an action; returns observation (d_s,), reward, terminated, truncated (False) and info."""
-        plant, s = self.environment, self._now()
+        if not len(self._state):
+            raise gymnasium.error.ResetNeeded("there is no episode yet; call reset() first")
+        plant, s = self.environment, self._state
         a = plant.applied(_row(action, plant.action_names, "the action"))
-        s_next = plant.step(s, a)
-        self._states.append(s_next)
+        self._state = s_next = plant.step(s, a)
         reward, terminated = plant.reward(s, a, s_next).item(), bool(plant.terminal(s_next).item())
         return s_next[0].numpy().copy(), reward, terminated, False, {"applied_action": a[0].numpy().copy()}
-
-    def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return a frame (400, 600, 3) with the states of the episode so far; nothing without a mode."""
-        if self.render_mode is None:
-            return None
-        self._now()
-        try:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingExtraError("matplotlib", "figures") from None
-        names, states = self.environment.state_names, torch.cat(self._states).numpy()
-        canvas: Any = FigureCanvasAgg(Figure(figsize=(6, 4), dpi=100, layout="constrained"))
-        panels = canvas.figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, name, column in zip(panels, names, states.T, strict=True):
-            axes.plot(column)
-            axes.set_ylabel(name)
-        panels[-1].set_xlabel("step")
-        canvas.draw()
-        return np.asarray(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()
-
-    def _now(self) -> torch.Tensor:
-        if not self._states:
-            raise gymnasium.error.ResetNeeded("there is no episode yet; call reset() first")
-        return self._states[-1]
 
 
 def _row(values: Any, names: tuple[str, ...], what: str) -> torch.Tensor:
@@ -131,11 +101,9 @@ _PLANTS: dict[str, tuple[type[Environment], int]] = {
 }
 
 
-def _make(
-    plant: str, *, render_mode: Literal["rgb_array"] | None = None, **settings: Any
-) -> GymnasiumEnvironment:
+def _make(plant: str, **settings: Any) -> GymnasiumEnvironment:
     """Return a plant by name; settings are its attributes."""
-    return GymnasiumEnvironment(_PLANTS[plant][0](**settings), render_mode=render_mode)
+    return GymnasiumEnvironment(_PLANTS[plant][0](**settings))
 
 
 for _name, (_, _steps) in _PLANTS.items():

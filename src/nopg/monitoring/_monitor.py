@@ -179,19 +179,15 @@ class Monitor:
         run, scores, m = self._run, self._scorer.score(rows), len(linked)
         if len(run) and not run["terminated"][-1]:
             linked[0] = np.array_equal(run["next_states"][-1], rows[0][0].numpy())
+        of_rows = zip(("states", "actions", "rewards", "next_states"), rows, strict=True)
+        kept = ("predicted", "unknown", "outside", "scale", "z", "shifts")
         run.append(
-            states=rows[0].numpy(),
-            actions=rows[1].numpy(),
-            rewards=rows[2].numpy(),
-            next_states=rows[3].numpy(),
+            **{name: part.numpy() for name, part in of_rows},
+            **{name: getattr(scores, name) for name in kept},
             terminated=terminated,
             linked=linked,
             controller=np.asarray(self._law.mode(self.schema.encode(rows[0])).numpy()),
             evidence=np.zeros(m),
-            **{
-                name: getattr(scores, name)
-                for name in ("predicted", "unknown", "outside", "scale", "z", "shifts")
-            },
         )
         with_before = slice(-m - LAGS, None)
         r, shifts = (
@@ -250,8 +246,7 @@ class Monitor:
         if not self.shadow:
             return self._law
         names = ("states", "actions", "rewards", "next_states")
-        rows = (torch.as_tensor(self._run[name][-_IMITATED:]) for name in names)
-        s, a, r, after = rows
+        s, a, r, after = (torch.as_tensor(self._run[name][-_IMITATED:]) for name in names)
         flags = torch.zeros(len(s), dtype=torch.bool)
         data = Transitions(s, a, r, after, flags, flags, self.schema)
         return LoggedBehavior(data, self._evaluator.problem.state_widths)

@@ -81,10 +81,8 @@ def _compared(history: Mapping[str, FloatArray], name: str, kind: str, text: str
     end = len(history["step"])
     if status.change is not None:
         end = min(status.change.found - int(history["step"][0]) + _MOST_POINTS // 2, end)
-    rows, own = (
-        slice(max(end - _MOST_POINTS, 0), max(end, 0)),
-        "measured" if kind == "predicted" else "applied",
-    )
+    rows = slice(max(end - _MOST_POINTS, 0), max(end, 0))
+    own = "measured" if kind == "predicted" else "applied"
     figure = new_figure(WIDTH, 2.2)
     axes, table = figure.subplots(), {key: history[key] for key in ("step", name, f"{kind} {name}")}
     steps, values, others = (column[rows] for column in table.values())

@@ -61,19 +61,16 @@ class Rows:
         for name, values in columns.items():
             kept, end = self._columns.get(name, values[:0]), self._used + len(values)
             if len(kept) < end:
-                kept = np.concatenate(
-                    [kept[: self._used], np.empty_like(values, shape=(2 * end, *values.shape[1:]))]
-                )
-                self._columns[name] = kept
+                room = np.empty_like(values, shape=(2 * end, *values.shape[1:]))
+                self._columns[name] = kept = np.concatenate([kept[: self._used], room])
             kept[self._used : end] = values
         self._used = end
 
     def stretches(self, length: int) -> list[tuple[int, int]]:
         """Return begin and end of sequences of rows, cut into stretches of a length."""
         edges = np.unique([0, *np.flatnonzero(~self["linked"]), self._used]).tolist()
-        return [
-            (k, min(k + length, end)) for begin, end in pairwise(edges) for k in range(begin, end, length)
-        ]
+        pairs = pairwise(edges)
+        return [(k, min(k + length, end)) for begin, end in pairs for k in range(begin, end, length)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +202,8 @@ def check_return(evaluator: OfflineEvaluator, law: Policy, run: Rows, begin: int
     if not used:
         return None
     measured = [gamma ** np.arange(end - first) @ run["rewards"][first:end] for first, end in used]
-    found = _predicted_returns(
-        evaluator, law, run["states"][[first for first, _ in used]], np.ptp(used, axis=1)
-    )
+    starts = run["states"][[first for first, _ in used]]
+    found = _predicted_returns(evaluator, law, starts, np.ptp(used, axis=1))
     value, *halves = found.mean(axis=(1, 2)).tolist()
     apart = math.sqrt(sum((half - value) ** 2 for half in halves) / max(len(halves), 1))
     chance = math.sqrt(float(found[0].var(axis=0).mean()) / len(used))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,6 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.data._episodes import spaced_blocks
 from nopg.errors import DataError
 from nopg.models import LocalModel
-from nopg.models._charts import Charts
 from nopg.models._excitation import Excitation, noise_share
 
 # Errors below this share of a column's usual step are of no interest.
@@ -70,44 +70,34 @@ class Scores:
     shifts: FloatArray
 
 
-class SlopeErrors:
-    """Standard deviation of each predicted column from slopes that the log does not show.
+def slope_errors(model: LocalModel) -> Callable[[FloatArray], FloatArray]:
+    """Return a function of inputs (d, m): standard deviations (m, d_s + 1) from slopes the log does not show.
 
     Parts of the log agree on a slope that none of them shows, as where actions always followed the states, so
     the spread of models of such parts does not tell its error. Slopes count as known as far as a polynomial
     over the whole log, with the noise that the model leaves, would show them.
-
-    Args:
-        model: Model of the plant.
     """
+    spread, designs = model.rows.spread[: model.num_states + 1].numpy(), dict[int, FitVariance]()
+    for charts in model.steps.blocks:
+        for place, column in enumerate(charts.columns):
+            if column >= len(spread):
+                continue
+            if charts.shape.is_local:
+                excitation = Excitation.of(charts.rows)
+                noise = charts.noise[:, place].square().mean().sqrt()
+                share = noise_share(noise, charts.rows.spread[column])
+            else:
+                excitation = Excitation.of(charts.rows, charts.shape.global_degree)
+                share = charts.unexplained[place]
+            designs[column] = excitation.variance(excitation.uncertainty(torch.atleast_1d(share)))
 
-    def __init__(self, model: LocalModel) -> None:
-        self._spread = model.rows.spread[: model.num_states + 1].numpy()
-        self._designs = {
-            column: _design(charts, place)
-            for charts in model.steps.blocks
-            for place, column in enumerate(charts.columns)
-            if column < len(self._spread)
-        }
-
-    def at(self, x: FloatArray) -> FloatArray:
-        """Return it at inputs (d, m) for the states and the reward, shape (m, d_s + 1)."""
-        variance = np.zeros((x.shape[1], len(self._spread)))
-        for column, one in self._designs.items():
+    def errors(x: FloatArray) -> FloatArray:
+        variance = np.zeros((x.shape[1], len(spread)))
+        for column, one in designs.items():
             variance[:, column] = one.at(x, slopes=False)[0]
-        found: FloatArray = np.sqrt(np.maximum(variance, 0.0)) * self._spread
-        return found
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)) * spread)
 
-
-def _design(charts: Charts, place: int) -> FitVariance:
-    """Return the variance of the regression of one target."""
-    spread = charts.rows.spread[charts.columns[place]]
-    if not charts.shape.is_local:
-        excitation, noise = Excitation.of(charts.rows, charts.shape.global_degree), charts.unexplained[place]
-    else:
-        excitation = Excitation.of(charts.rows)
-        noise = noise_share(charts.noise[:, place].square().mean().sqrt(), spread)
-    return excitation.variance(excitation.uncertainty(torch.atleast_1d(noise)))
+    return errors
 
 
 class Scorer:
@@ -135,7 +125,7 @@ class Scorer:
         tested = rows.spread[: d_s + (model.reward_function is None)] > 0
         tested[:d_s] &= ~torch.as_tensor(model.steps.known.all)
         self.columns = tested.nonzero()[:, 0].tolist()
-        self._reward_noise, self._slope_errors = 0.0, SlopeErrors(model)
+        self._reward_noise, self._slope_errors = 0.0, slope_errors(model)
         self._without = model.without_groups()
         chosen = spaced_blocks(len(data), _MOST_ROWS)
         log = data.take(chosen)
@@ -179,31 +169,20 @@ class Scorer:
         reward = out[d_s]
         if model.reward_function is not None:
             reward = model.reward_function(s, a, s + moves).detach().double().numpy()
-        errors = np.column_stack(
-            [
-                model.data.schema.difference(s + moves, after.clone()).numpy(),
-                r.numpy() - reward,
-            ]
-        )
-        noise = np.column_stack(
-            [np.sqrt(out[-1 - d_s : -1].T ** 2 + model.noise.in_steps), np.full(m, self._reward_noise)]
-        )
+        missed = model.data.schema.difference(s + moves, after.clone()).numpy()
+        errors = np.column_stack([missed, r.numpy() - reward])
+        of_states = np.sqrt(out[-1 - d_s : -1].T ** 2 + model.noise.in_steps)
+        noise = np.column_stack([of_states, np.full(m, self._reward_noise)])
         spread = model.rows.spread[: d_s + 1].numpy()
         floor = _FLOOR * spread
-        doubt, by_slopes = np.sqrt(np.square(apart).mean(axis=1).T), self._slope_errors.at(x)
+        doubt, by_slopes = np.sqrt(np.square(apart).mean(axis=1).T), self._slope_errors(x)
         ordinary = np.maximum(np.sqrt(noise**2 + doubt**2 + floor**2), _OPEN * spread)
         scale = np.sqrt(noise**2 + np.maximum(doubt, by_slopes) ** 2 + floor**2)[:, self.columns]
         unknown = 1.0 / (1.0 + np.exp(-out[-1]))
         slope = slopes[self.columns].transpose(2, 1, 0) / scale[:, None]  # (m, d, c)
         slope[..., [k == d_s for k in self.columns]] = 0.0  # computed from commands and measurements
-        shifts = np.concatenate(
-            [
-                np.broadcast_to(np.eye(len(self.columns)), (m, *2 * (len(self.columns),))),
-                slope[:, d_s:] * a.numpy()[:, :, None],
-                -slope[:, :d_s],
-            ],
-            axis=1,
-        )
+        offsets = np.eye(len(self.columns))[None].repeat(m, axis=0)
+        shifts = np.concatenate([offsets, slope[:, d_s:] * a.numpy()[:, :, None], -slope[:, :d_s]], axis=1)
         return Scores(
             predicted=np.column_stack([(s + moves).numpy(), reward]),
             unknown=unknown,

@@ -48,18 +48,15 @@ class Change:
         """What the change looks like, such as `voltage acts 20 % weaker than in the log`."""
         size, up = f"{abs(self.size):.3g}", self.size > 0
         amount = f"{size} {self.unit}".rstrip()
-        percent = f"{100 * abs(self.size):.0f} %"
         if self.kind == "gain" and self.size < -1:
             return f"{self.column} acts the other way round"
-        return (
-            f"{self.column} "
-            + {
-                "gain": f"acts {percent} {'stronger' if up else 'weaker'} than in the log",
-                "sensor": f"is measured {amount} too {'high' if up else 'low'}",
-                "noise": f"scatters {size} times as much around its prediction as in the log",
-                "offset": f"comes out {amount} {'higher' if up else 'lower'} after each step than predicted",
-            }[self.kind]
-        )
+        what = {
+            "gain": f"acts {100 * abs(self.size):.0f} % {'stronger' if up else 'weaker'} than in the log",
+            "sensor": f"is measured {amount} too {'high' if up else 'low'}",
+            "noise": f"scatters {size} times as much around its prediction as in the log",
+            "offset": f"comes out {amount} {'higher' if up else 'lower'} after each step than predicted",
+        }
+        return f"{self.column} {what[self.kind]}"
 
 
 def likely_causes(
@@ -101,10 +98,11 @@ def likely_causes(
         *(("noise", name) for name in names),
     ]
     order = np.argsort(-explained, kind="stable")[:_MOST_CAUSES]
-    likely = [f for f in order.tolist() if explained[f] >= _AS_GOOD * explained[order[0]]]
     return tuple(
         Change(kind, column, float(sizes[f]), since, found, schema.units.get(column, ""))
-        for f, (kind, column) in ((f, faults[f]) for f in likely)
+        for f in order.tolist()
+        for kind, column in [faults[f]]
+        if explained[f] >= _AS_GOOD * explained[order[0]]
     )
 
 

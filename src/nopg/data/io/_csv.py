@@ -183,7 +183,8 @@ class Header:
         if not best.named and all(_PLAIN.is_number(name) or not name for name in names):
             raise DataError(f"{file}: the first line holds numbers ({listed(names)}); write the names there")
         if best.place:
-            notes += (f"{best.place} lines before the names of the columns are skipped",)
+            s = "" if best.place == 1 else "s"
+            notes += (f"{best.place} line{s} before the names of the columns skipped",)
         if unnamed := [str(k + 1) for k, name in enumerate(names) if not name]:
             notes += (f"columns without a name are not read: number {listed(unnamed)}",)
         after = tuple(row for _, row in best.rows[best.place + 1 :])

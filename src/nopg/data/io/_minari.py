@@ -43,13 +43,18 @@ def read_minari(
     """
     split_arguments(settings, Settings)
     opened, source = _open(dataset)
-    names, bounds = _space_columns(opened, state_names, action_names, keys, f"{source}: ")
+    of_states = _ends(opened.observation_space, f"{source}: the observation space", keys)
+    of_actions = _ends(opened.action_space, f"{source}: the action space")
+    widths = of_states.shape[1], of_actions.shape[1]
+    names = name_columns(state_names, action_names, widths, f"{source}: ")
     parts = list(_episodes(opened, source, keys))
     if not parts:
         raise DataError(f"{source}: there are no episodes; record at least one")
     columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if settings.get("bounds") is None:
-        settings["bounds"] = bounds
+        low, high = np.concatenate([of_states, of_actions], axis=1).tolist()
+        bounds = zip((*names[0], *names[1]), low, high, strict=True)
+        settings["bounds"] = {name: (a, b) for name, a, b in bounds if -math.inf < a < b < math.inf}
     return to_transitions(Recording(Source(source), names, columns), **settings)
 
 
@@ -122,26 +127,6 @@ def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[
         }
 
 
-def _space_columns(
-    owner: Any,
-    state_names: Sequence[str] | None,
-    action_names: Sequence[str] | None,
-    keys: Sequence[str] | None,
-    source: str = "",
-) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], dict[str, tuple[float, float]]]:
-    """Return the names and the finite bounds of the columns of the owner's observations and actions."""
-    boxes = (
-        _boxes(owner.observation_space, f"{source}the observation space", keys),
-        _boxes(owner.action_space, f"{source}the action space"),
-    )
-    widths = sum(box.low.size for box in boxes[0]), sum(box.low.size for box in boxes[1])
-    names = name_columns(state_names, action_names, widths, source)
-    both = [*boxes[0], *boxes[1]]
-    low, high = np.concatenate([[box.low.ravel(), box.high.ravel()] for box in both], axis=1).tolist()
-    bounds = zip((*names[0], *names[1]), low, high, strict=True)
-    return names, {name: (a, b) for name, a, b in bounds if -math.inf < a < b < math.inf}
-
-
 def _flatten(value: Any, keys: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
     """Return rows (n, d) of observations or actions, the chosen parts of a dictionary side by side."""
     if isinstance(value, Mapping):
@@ -150,8 +135,8 @@ def _flatten(value: Any, keys: Sequence[str] | None = None) -> npt.NDArray[np.fl
     return array.reshape(len(array), -1)
 
 
-def _boxes(space: Any, what: str, keys: Sequence[str] | None = None) -> list[Any]:
-    """Return the boxes of a space; one that is not made of boxes with one axis is refused."""
+def _ends(space: Any, what: str, keys: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
+    """Return the lowest and highest values (2, d) of a space made of boxes with one axis; refuse others."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -159,9 +144,9 @@ def _boxes(space: Any, what: str, keys: Sequence[str] | None = None) -> list[Any
             raise DataError(f"{what} is a dictionary of {list(space.spaces)}; choose parts with keys=[…]")
         if missing := [key for key in keys if key not in space.spaces]:
             raise DataError(f"{what} has no part {missing[0]!r}; it has {list(space.spaces)}")
-        return [box for key in keys for box in _boxes(space.spaces[key], f"{what} {key!r}")]
+        return np.concatenate([_ends(space.spaces[key], f"{what} {key!r}") for key in keys], axis=1)
     if isinstance(space, spaces.Box) and len(space.shape) <= 1:
-        return [space]
+        return np.array([space.low.ravel(), space.high.ravel()], dtype=np.float64)
     raise DataError(
         f"{what} is {space}; kernels need vectors of real numbers (a Box with one axis). Discrete and image "
         "spaces cannot be used"

@@ -142,9 +142,8 @@ def named_columns(data: Transitions) -> Table:
     """Return every column of a dataset under the name it has in a table."""
     walk = columns_of(data.rows, (data.schema.states, data.schema.actions))
     columns = [(f"next_{name}" if role == "next_states" else name, values) for role, name, values in walk]
-    others = {"episodes": "episode"}
-    flags = ("terminated", "truncated", "episodes", "begins")
-    columns += [(others.get(name, name), part) for name, part in data.rows.items() if name in flags]
+    labels = {name: name for name in ("terminated", "truncated", "begins")} | {"episodes": "episode"}
+    columns += [(labels[name], part) for name, part in data.rows.items() if name in labels]
     names = Counter(name for name, _ in columns)
     if repeated := sorted(name for name, number in names.items() if number > 1):
         raise DataError(f"a table would hold {repeated} twice; give the state and action columns other names")

@@ -75,7 +75,11 @@ def _parsed(
             raise DataError(f"{where}: the time format {form!r} cannot be used ({error})") from error
         refuse(dates.isna(), f", which is not written as {form!r}; repair one of them")
         return _plain(dates), ()
-    if all(map(cells.is_number, texts)):
+    if cells.is_number(texts[0]):
+        refuse(
+            [not cells.is_number(text) for text in texts],
+            f", which is no number like {texts[0]!r} in the first row; repair it, or leave that row out",
+        )
         return np.array([cells.number(text) for text in texts]), ()
     dates = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601")
     if not dates.isna().any():

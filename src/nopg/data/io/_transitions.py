@@ -253,21 +253,21 @@ def _with_starts(
     """
     if (declared := settings.get("initial_states")) is not None:
         return data.starting_at(declared)
-    choice, rows = settings.get("starts"), np.arange(len(data))
+    choice = settings.get("starts")
     if data.begins is not None and choice is None:
         return data
     data = replace(data, begins=None)
     single = data.start_kind == "rows" and data.episodes is not None
     unnamed = "episodes" not in log.rows and not bool(data.terminated[-1])
     cut = unnamed and starts is not None and len(starts) == 1
-    marks: BoolArray | None = None
     if choice == "episodes" and single:
-        marks = rows == 0
+        starts = np.zeros(1, dtype=np.int64)
     elif choice == "rows" or (choice is None and cut):
-        marks = rows >= 0
-    elif starts is not None:
-        marks = np.isin(rows, starts)
-    data = data if marks is None else replace(data, begins=torch.from_numpy(marks))
+        starts = np.arange(len(data))
+    if starts is not None:
+        begins = torch.zeros(len(data), dtype=torch.bool)
+        begins[torch.from_numpy(starts)] = True
+        data = replace(data, begins=begins)
     if choice is None and unnamed and (cut or single) and "times" in log.rows:
         _log.info("%s", _TAKEN_OVER)
         data = replace(data, repairs=data.repairs + Repairs(notes=(_TAKEN_OVER,)))
