@@ -21,7 +21,6 @@ from nopg.policies import (
     MLPPolicy,
     Policy,
     Standardizer,
-    VarianceDecay,
     _policy,
 )
 from nopg.policies._imitation import imitate
@@ -269,54 +268,6 @@ def test_the_deviation_of_a_gaussian_network_is_a_sigmoid_of_its_second_half() -
     torch.testing.assert_close(spread, policy.largest_std * g.sigmoid(), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("final", [0.0, 0.25, 1.0])
-def test_the_variance_decays_linearly(final: float) -> None:
-    decay, sigma = VarianceDecay(final), torch.tensor([0.5, 3.0], dtype=torch.float64)
-    assert torch.equal(decay(sigma), sigma)
-    for fraction in (0.0, 0.1, 0.5, 0.9, 1.0):
-        decay.progress(fraction)
-        expected = sigma.square() * (1 - fraction + final * fraction)
-        torch.testing.assert_close(decay(sigma).square(), expected, rtol=1e-14, atol=1e-16)
-
-
-def test_progress_beyond_the_training_changes_nothing_more() -> None:
-    decay, sigma = VarianceDecay(0.25), torch.ones(1, dtype=torch.float64)
-    decay.progress(7.0)
-    assert decay(sigma).item() == 0.5
-    decay.progress(-1.0)
-    assert decay(sigma).item() == 1.0
-
-
-@pytest.mark.parametrize("build", [gaussian_linear, gaussian_network])
-def test_a_policy_passes_its_progress_to_the_decay(
-    build: Callable[[], GaussianPolicy | GaussianMLPPolicy],
-) -> None:
-    policy, features = build(), rows(7)
-    policy.decay = VarianceDecay(0.0)
-    noise = policy.noise(7, generator(1))
-    mean, start = policy.mode(features), policy.actions(features, noise)
-    policy.progress(0.75)  # a quarter of the variance is half of the deviation
-    # Differences of numbers near 11.
-    torch.testing.assert_close(policy.actions(features, noise) - mean, (start - mean) / 2, rtol=0, atol=1e-13)
-    policy.progress(1.0)
-    torch.testing.assert_close(policy.actions(features, noise), mean.expand_as(start), rtol=1e-13, atol=1e-13)
-
-
-@every_policy
-def test_without_a_decay_progress_changes_nothing(build: Callable[[], Policy]) -> None:
-    policy, features = build(), rows(7)
-    noise = policy.noise(7, generator(1))
-    before = policy.actions(features, noise)
-    policy.progress(1.0)
-    assert torch.equal(policy.actions(features, noise), before)
-
-
-@pytest.mark.parametrize("final", [-0.1, 1.1, math.nan])
-def test_the_final_share_of_the_variance_lies_between_zero_and_one(final: float) -> None:
-    with pytest.raises(ArgumentError, match=r"give a number in \[0, 1\]"):
-        VarianceDecay(final)
-
-
 @pytest.mark.parametrize("std", [-1.0, math.nan, math.inf, [1.0, 2.0, 3.0], [[1.0, 2.0]]])
 def test_impossible_deviations_are_refused(std: Any) -> None:
     with pytest.raises(ArgumentError, match=r"std (is|has)"):
@@ -368,7 +319,6 @@ def test_weights_are_uniform_within_one_over_the_root_of_the_inputs() -> None:
 @every_policy
 def test_a_state_dict_holds_all_that_decides_the_actions(build: Callable[..., Policy]) -> None:
     policy, other, features = build(0), build(1), rows(7)
-    policy.progress(0.5)
     noise = policy.noise(7, generator(1))
     assert not torch.equal(other.actions(features, noise), policy.actions(features, noise))
     other.load_state_dict(policy.state_dict())

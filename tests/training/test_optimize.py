@@ -16,7 +16,7 @@ from nopg.envs import Pendulum, collect_grid, simulate
 from nopg.errors import ArgumentError, DataError, ObservationError, SupportWarning
 from nopg.evaluation import evaluate
 from nopg.paper import PaperSolution
-from nopg.policies import GaussianMLPPolicy, LinearPolicy, MLPPolicy, Policy, VarianceDecay
+from nopg.policies import GaussianMLPPolicy, LinearPolicy, MLPPolicy, Policy
 from nopg.training import Update
 from nopg.training._ascent import ascend
 
@@ -266,14 +266,6 @@ def test_a_regulator_that_may_do_better_is_named() -> None:
         nopg.optimize(
             log, 0.9, policy=lazy, config=nopg.TrainingConfig(updates=1, start="given", progress=False)
         )
-
-
-def test_the_variance_has_decayed_at_the_end_of_the_training(grid: Transitions) -> None:
-    policy = GaussianMLPPolicy.from_data(
-        grid.features, grid.actions, rng=generator(0, "policy"), decay=VarianceDecay(final=0.25)
-    )
-    nopg.optimize(grid, 0.9, policy=policy, **configured(**PAPER, updates=5))
-    assert float(policy.decay.factor) == pytest.approx(0.5)
 
 
 def test_terminal_rows_need_no_next_value(grid: Transitions) -> None:

@@ -10,13 +10,11 @@ import torch
 
 import nopg
 from flat_settings import configured
-from nopg._columns import Columns
 from nopg.bundles import open_bundle
 from nopg.data import Transitions
 from nopg.envs import Pendulum, UniformAgent, collect, collect_grid
 from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy
-from nopg.policies._description import describe_policy, policy_from
 from nopg.training import TrainingConfig, TrainingResult, optimize
 
 # Small trainings are rarely beyond doubt.
@@ -196,19 +194,6 @@ def test_a_policy_of_ones_own_is_refused_before_anything_is_written(tmp_path: Pa
     with pytest.raises(ArgumentError, match="class Mine cannot be saved"):
         one.save(tmp_path / "mine")
     assert not list(tmp_path.iterdir())
-
-
-def test_parameters_that_do_not_fit_are_refused() -> None:
-    policy, columns = LinearPolicy([[1.0, 2.0]]), Columns(("level", "speed"), ("valve",))
-    assert describe_policy(policy_from({"kind": "linear"}, policy.state_dict(), columns)) == {
-        "kind": "linear"
-    }
-    with pytest.raises(ArgumentError, match="no policy of kind"):
-        policy_from({"kind": "oracle"}, {}, columns)
-    with pytest.raises(ArgumentError, match="missing"):
-        policy_from({"kind": "mlp"}, policy.state_dict(), columns)
-    with pytest.raises(ArgumentError, match="finite"):
-        policy_from({"kind": "linear"}, {"gain": torch.tensor([[float("nan")]])}, columns)
 
 
 def test_a_certificate_is_written_down_number_by_number(saved: Path, result: TrainingResult) -> None:

@@ -12,6 +12,7 @@ from nopg._columns import Columns, Derived, Exogenous
 from nopg._support import Support
 from nopg.bundles._bundle import Array, Bundle
 from nopg.bundles._fields import Fields
+from nopg.bundles._policy import check_policy
 from nopg.bundles._support import read_support
 from nopg.errors import ArgumentError, BundleError, DataError
 
@@ -31,7 +32,7 @@ class SavedController:
     Attributes:
         columns: Names, angles, units and bounds of observations and actions.
         policy: The description of the policy.
-        parameters: The parameters of the policy by name, finite numbers of any shape.
+        parameters: The parameters of the policy by name, as float64; `check_policy` has checked them.
         support: Where the data are.
         place: The name of the document, for messages.
         file: What it was read from; None if it was changed since.
@@ -53,8 +54,7 @@ class SavedController:
 def read_controller(bundle: Bundle) -> SavedController:
     """Return the columns, the policy and the support of a bundle.
 
-    Columns and support are checked against each other, as are declared bounds and logged actions; the
-    parameters are checked when the policy is built.
+    They are checked against each other, as are declared bounds and logged actions.
     """
     fields, arrays = bundle.document(CONTROLLER), bundle.arrays(CONTROLLER)
     columns, policy = _columns(fields.object("schema")), fields.object("policy")
@@ -62,11 +62,13 @@ def read_controller(bundle: Bundle) -> SavedController:
     for name, value in parameters.items():
         if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
             raise bundle.refuse(CONTROLLER, f"holds numbers that are not finite in policy.{name}")
+        parameters[name] = value.astype(np.float64)
+    place = f"{bundle.path}: {CONTROLLER}"
+    check_policy(policy.values, parameters, columns, place)
     logged = fields.object("logged")
     _check_bounds(columns, {name: logged.interval(name) for name in logged.names}, fields.place)
     _check_levels(columns, policy, parameters, fields.place)
     support = read_support(fields.object("support"), arrays, columns, bundle, CONTROLLER)
-    place = f"{bundle.path}: {CONTROLLER}"
     return SavedController(columns, policy.values, parameters, support, place, bundle)
 
 
@@ -116,15 +118,11 @@ def _check_bounds(columns: Columns, logged: Mapping[str, tuple[float, float]], p
 
 def _check_levels(columns: Columns, policy: Fields, parameters: Mapping[str, Array], place: str) -> None:
     """Refuse a policy whose actions do not have the declared levels."""
-    quantized = policy.values.get("kind") == "quantized"
-    if not columns.levels and not quantized:
-        return
-    rows = np.asarray(parameters.get("levels", np.zeros((0, 0))))
-    discrete = np.asarray(parameters.get("discrete", np.zeros(0)))
-    fits = quantized and rows.ndim == 2 and len(rows) == len(discrete) == len(columns.actions)
-    having = zip(columns.actions, rows, discrete, strict=False)
-    found = {name: tuple(np.unique(row).tolist()) for name, row, one in having if one}
-    if not fits or found != dict(columns.levels):
+    found: dict[str, tuple[float, ...]] = {}
+    if policy.values.get("kind") == "quantized":
+        having = zip(columns.actions, parameters["levels"], parameters["discrete"], strict=True)
+        found = {name: tuple(np.unique(row).tolist()) for name, row, discrete in having if discrete}
+    if found != dict(columns.levels):
         raise BundleError(
             f"{place}: the declared levels are {dict(columns.levels)}, those of the policy {found}; a "
             "controller takes declared levels alone. Train it with them"

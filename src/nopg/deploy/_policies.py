@@ -14,7 +14,6 @@ from nopg._columns import Columns
 from nopg._formula_law import FormulaLaw
 from nopg.bundles import SavedController
 from nopg.deploy._embedding import Numbers
-from nopg.errors import ArgumentError, BundleError
 
 Range = tuple[Numbers, Numbers]
 """Lowest and highest actions, both (d_a,)."""
@@ -135,117 +134,42 @@ def action_limits(columns: Columns, policy: Policy) -> Range:
 
 
 def policy_of(saved: SavedController) -> Policy:
-    """Return the policy of a saved controller; an unknown kind or wrong parameters are refused."""
-    reader = _Reader(saved)
-    policy = reader.policy(saved.policy)
-    if reader.left:
-        raise reader.refuse(f"the policy has no place for {min(reader.left)}")
-    return policy
+    """Return the policy of a saved controller."""
+    described, parameters = saved.policy, saved.parameters
+    match described["kind"]:
+        case "quantized":
+            levels = (parameters["levels"], parameters["discrete"] != 0)
+            return Policy(_network(parameters, "policy."), levels)
+        case "deviation":
+            base, own = (_part(saved, described[one], f"{one}.") for one in ("base", "policy"))
+            return Policy(own, base=(base, parameters["limit"]))
+        case "gaussian":
+            return Policy(_part(saved, {"kind": described["mean"]}, "mean."))
+    return Policy(_part(saved, described, ""))
 
 
-class _Reader:
-    """The parameters of a policy, taken one by one with their required shapes."""
+def _part(saved: SavedController, described: Mapping[str, Any], prefix: str) -> Part:
+    parameters, kind = saved.parameters, described["kind"]
+    if kind == "linear":
+        gain = parameters[f"{prefix}gain"]
+        return Linear(np.diag(gain) if gain.ndim == 1 else gain)
+    if kind != "formula":
+        return _network(parameters, prefix)
+    law = FormulaLaw.read(saved.columns, described)
+    low, high, scales, raw = (parameters[f"{prefix}{name}"] for name in ("low", "high", "scales", "raw"))
+    return Formulas(law, dict(zip(law.gains, (scales * raw).tolist(), strict=True)), (low, high))
 
-    def __init__(self, saved: SavedController) -> None:
-        self.columns, self.place, self.left = saved.columns, saved.place, dict(saved.parameters)
-        self.d_f, self.d_a = len(saved.columns.features), len(saved.columns.actions)
 
-    def refuse(self, why: str) -> BundleError:
-        return BundleError(f"{self.place}: {why}; save the controller again, or take another copy")
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        if name not in self.left:
-            raise self.refuse(f"{name} of the policy is missing")
-        return self.left[name].shape
-
-    def take(self, name: str, *shape: int, positive: bool = False) -> Numbers:
-        if self.shape(name) != shape:
-            raise self.refuse(f"{name} of the policy has shape {self.shape(name)}, not {shape}")
-        value = self.left.pop(name).astype(np.float64)
-        if positive and not (value > 0).all():
-            raise self.refuse(f"{name} of the policy is not positive")
-        return value
-
-    def policy(self, description: Mapping[str, Any]) -> Policy:
-        match description:
-            case {"kind": "quantized"}:
-                return self.quantized()
-            case {"kind": "deviation"}:
-                limit = self.take("limit", self.d_a)
-                if not (limit >= 0).all():
-                    raise self.refuse("the limit of the deviation is negative")
-                base, own = (self.part(description.get(one), f"{one}.") for one in ("base", "policy"))
-                return Policy(own, base=(base, limit))
-            case {"kind": "gaussian-mlp"}:
-                self.drop_noise("largest_std")
-                return Policy(self.network(outputs=2))
-            case {"kind": "gaussian", "mean": "linear" | "mlp" as mean}:
-                self.drop_noise("std")
-                return Policy(self.part({"kind": mean}, "mean."))
-        return Policy(self.part(description))
-
-    def part(self, description: Any, prefix: str = "") -> Part:
-        match description:
-            case {"kind": "linear"}:
-                return self.linear(prefix)
-            case {"kind": "mlp"}:
-                return self.network(prefix)
-            case {"kind": "formula"}:
-                return self.formulas(description, prefix)
-        raise self.refuse(f"{prefix or 'the policy '}is {description!r:.80}, which is not known")
-
-    def drop_noise(self, name: str) -> None:
-        """Take the parameters that only random draws need."""
-        self.take(name, self.d_a)
-        shape = self.shape("decay.factor")
-        self.take("decay.factor", *(shape if shape == (1,) else ()))  # torch reads either
-
-    def quantized(self) -> Policy:
-        discrete = self.take("discrete", self.d_a) != 0
-        levels = self.take("levels", self.d_a, *self.shape("levels")[1:2])
-        if levels.shape[1] < 1 or not (np.diff(levels, axis=1) >= 0).all():
-            raise self.refuse("the levels of the policy are not in rising order")
-        return Policy(self.network("policy."), (levels, discrete))
-
-    def linear(self, prefix: str) -> Linear:
-        name = f"{prefix}gain"
-        if len(self.shape(name)) == 1 and self.d_a == self.d_f:
-            return Linear(np.diag(self.take(name, self.d_a)))
-        return Linear(self.take(name, self.d_a, self.d_f))
-
-    def network(self, prefix: str = "", *, outputs: int = 1) -> Network:
-        """Return the network with `outputs` outputs per action, of which the first block is applied."""
-        d_f, d_a, of = self.d_f, self.d_a, f"{prefix}network."
-        h = self.shape(f"{of}hidden.bias")[:1]
-        W_1, W_2 = (
-            self.take(f"{of}hidden.weight", *h, d_f),
-            self.take(f"{of}output.weight", outputs * d_a, *h),
-        )
-        network = Network(
-            mean=self.take(f"{of}standardizer.mean", d_f),
-            std=self.take(f"{of}standardizer.std", d_f, positive=True),
-            hidden=(np.ascontiguousarray(W_1.T), self.take(f"{of}hidden.bias", *h)),
-            output=(np.ascontiguousarray(W_2[:d_a].T), self.take(f"{of}output.bias", outputs * d_a)[:d_a]),
-            center=self.take(f"{prefix}action_range.center", d_a),
-            radius=self.take(f"{prefix}action_range.radius", d_a, positive=True),
-        )
-        self.check_range(network.action_range)  # empty if the radius is below the rounding of the centre
-        return network
-
-    def formulas(self, description: Mapping[str, Any], prefix: str) -> Formulas:
-        try:
-            law = FormulaLaw.read(self.columns, description)
-            ones = {name: np.ones(1) for name in (*self.columns.states, *law.gains)}
-            for formula in law.formulas:  # finds what only an evaluation shows, such as a division by 0
-                formula(ones)
-        except ArgumentError as error:
-            raise self.refuse(str(error)) from None
-        low, high = (self.take(f"{prefix}{name}", self.d_a) for name in ("low", "high"))
-        self.check_range((low, high))
-        scales = self.take(f"{prefix}scales", len(law.gains), positive=True)
-        gains = scales * self.take(f"{prefix}raw", len(law.gains))
-        return Formulas(law, dict(zip(law.gains, gains.tolist(), strict=True)), (low, high))
-
-    def check_range(self, ends: Range) -> None:
-        if not (ends[0] < ends[1]).all():
-            raise self.refuse("the range of the actions is empty")
+def _network(parameters: Mapping[str, Numbers], prefix: str) -> Network:
+    """Return a network; of two outputs per action, mean and deviation, the first is applied."""
+    of, center = f"{prefix}network.", parameters[f"{prefix}action_range.center"]
+    d_a = len(center)
+    W_1, W_2 = (parameters[f"{of}{layer}.weight"] for layer in ("hidden", "output"))
+    return Network(
+        mean=parameters[f"{of}standardizer.mean"],
+        std=parameters[f"{of}standardizer.std"],
+        hidden=(np.ascontiguousarray(W_1.T), parameters[f"{of}hidden.bias"]),
+        output=(np.ascontiguousarray(W_2[:d_a].T), parameters[f"{of}output.bias"][:d_a]),
+        center=center,
+        radius=parameters[f"{prefix}action_range.radius"],
+    )

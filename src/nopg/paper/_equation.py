@@ -23,7 +23,7 @@ from nopg.errors import ArgumentError
 from nopg.paper._model import Weights
 from nopg.paper._solver import Resolvent, SolvedSystem, Solver
 from nopg.policies import Policy
-from nopg.policies._policy import ActionTape, policy_actions
+from nopg.policies._policy import policy_actions, policy_gradient
 
 if TYPE_CHECKING:
     from nopg.paper._problem import PaperProblem
@@ -58,12 +58,14 @@ class Equation:
                 f"the policy has {policy.num_actions} actions, the data have {model.actions.shape[1]}"
             )
         self.problem, self.policy = problem, policy
-        self._tapes = [
-            ActionTape(policy, states.features, policy.noise(len(states), rng))
-            for states in (model.next_states, initial)
+        both = (model.next_states, initial)
+        self._noise = [policy.noise(len(states), rng) for states in both]
+        self._actions = [
+            policy_actions(policy, states.features, noise)
+            for states, noise in zip(both, self._noise, strict=True)
         ]
-        self.weights = model.next_states.weights(self._tapes[0].actions)
-        self.initial_weights = initial.weights(self._tapes[1].actions)
+        self.weights = model.next_states.weights(self._actions[0])
+        self.initial_weights = initial.weights(self._actions[1])
         self.P = model.transition_matrix(self.weights.mean)
         self.resolvent = Resolvent(self.P, problem.discount)
         self.unknown = model.average(self.weights.unknown.mean(axis=0))
@@ -97,9 +99,9 @@ class Equation:
             (problem.initial, self.initial_weights, np.full(n_0, 1.0 / n_0)),
         )
         parts = []
-        for tape, (states, weights, share) in zip(self._tapes, terms, strict=True):
-            by_action = states.action_gradient(tape.actions, weights, q, v)
-            parts.append(tape.gradient(torch.as_tensor(by_action * share[:, None])))
+        for (states, weights, share), actions, noise in zip(terms, self._actions, self._noise, strict=True):
+            cotangent = torch.as_tensor(states.action_gradient(actions, weights, q, v) * share[:, None])
+            parts.append(policy_gradient(self.policy, states.features, noise, cotangent))
         return tuple(later + initial for later, initial in zip(*parts, strict=True))
 
 

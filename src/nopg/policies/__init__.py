@@ -3,7 +3,7 @@
 from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._deviation import DeviationPolicy
 from nopg.policies._formula import FormulaPolicy
-from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy, VarianceDecay
+from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy
 from nopg.policies._networks import ActionRange, Standardizer
 from nopg.policies._policy import Policy
 from nopg.policies._quantized import QuantizedPolicy
@@ -23,5 +23,4 @@ __all__ = [
     "Policy",
     "QuantizedPolicy",
     "Standardizer",
-    "VarianceDecay",
 ]

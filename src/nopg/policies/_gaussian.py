@@ -15,34 +15,6 @@ from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
 
 
-class VarianceDecay(torch.nn.Module):
-    """A factor on σ; its square, the factor on the variance, falls linearly from 1 over the training.
-
-    The supplement decays the variance linearly and does not state its final value.
-
-    Args:
-        final: The factor on the variance at the end, in [0, 1].
-    """
-
-    factor: torch.Tensor
-
-    def __init__(self, final: float = 1.0) -> None:
-        super().__init__()
-        if not 0.0 <= final <= 1.0:
-            raise ArgumentError(f"the final share of the variance is {final}; give a number in [0, 1]")
-        self.final = final
-        self.register_buffer("factor", torch.ones((), dtype=torch.float64))
-
-    def progress(self, fraction: float) -> None:
-        """Set the factor for this fraction of the training."""
-        variance = 1.0 + (self.final - 1.0) * min(max(fraction, 0.0), 1.0)
-        self.factor.fill_(variance**0.5)
-
-    def forward(self, sigma: torch.Tensor) -> torch.Tensor:
-        """Return the decayed standard deviation."""
-        return sigma * self.factor
-
-
 class _Gaussian(Policy):
     """The common part of Gaussian policies: a = μ(s) + σ(s)·noise.
 
@@ -54,15 +26,12 @@ class _Gaussian(Policy):
 
     sigma_points: bool
 
-    def _configure(
-        self, num_actions: int, num_action_samples: int | None, decay: VarianceDecay | None
-    ) -> None:
+    def _configure(self, num_actions: int, num_action_samples: int | None) -> None:
         if num_action_samples is not None and num_action_samples < 1:
             raise ArgumentError(
                 f"num_action_samples is {num_action_samples}; draw at least one action per state"
             )
-        self.decay, self.num_actions = decay or VarianceDecay(), num_actions
-        self.sigma_points = num_action_samples is None
+        self.num_actions, self.sigma_points = num_actions, num_action_samples is None
         self.num_action_samples = num_action_samples or 2 * num_actions
 
     @abstractmethod
@@ -82,10 +51,6 @@ class _Gaussian(Policy):
         mu, sigma = self.moments(features)
         return mu[None] + sigma[None] * noise
 
-    def progress(self, fraction: float) -> None:
-        """Decay the variance."""
-        self.decay.progress(fraction)
-
     def _per_action(self, name: str, values: ArrayLike) -> torch.Tensor:
         """Return one number per action, (d_a,)."""
         numbers = as_tensor(values)
@@ -103,7 +68,6 @@ class GaussianPolicy(_Gaussian):
         mean: μ.
         std: σ, one number per action, or one for all.
         num_action_samples: L, actions drawn per state; None for sigma points.
-        decay: Decay of the variance over the training; none by default.
     """
 
     std: torch.Tensor
@@ -114,11 +78,10 @@ class GaussianPolicy(_Gaussian):
         std: ArrayLike,
         *,
         num_action_samples: int | None = 15,
-        decay: VarianceDecay | None = None,
     ) -> None:
         super().__init__()
         self.mean = mean
-        self._configure(mean.num_actions, num_action_samples, decay)
+        self._configure(mean.num_actions, num_action_samples)
         sigma = self._per_action("std", std)
         if not bool((sigma.isfinite() & (sigma >= 0)).all()):
             raise ArgumentError(f"std is {sigma.tolist()}; give finite numbers of at least 0")
@@ -126,8 +89,8 @@ class GaussianPolicy(_Gaussian):
 
     def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return μ(s) and σ, both (m, d_a)."""
-        mu, sigma = self.mean.mode(features), self.decay(self.std)
-        return mu, sigma.expand_as(mu)
+        mu = self.mean.mode(features)
+        return mu, self.std.expand_as(mu)
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return μ(s)."""
@@ -143,7 +106,6 @@ class GaussianMLPPolicy(_Gaussian):
         largest_std: u, in the unit of the actions, one number or one each; 1 in the supplement, where
             actions lie within ±1, ±2 or ±5.
         num_action_samples: L, actions drawn per state, 15 in the supplement; None for sigma points.
-        decay: Decay of the variance over the training; none by default.
     """
 
     largest_std: torch.Tensor
@@ -155,11 +117,10 @@ class GaussianMLPPolicy(_Gaussian):
         *,
         largest_std: ArrayLike = 1.0,
         num_action_samples: int | None = 15,
-        decay: VarianceDecay | None = None,
     ) -> None:
         super().__init__()
         self.network, self.action_range = network, action_range
-        self._configure(len(action_range.center), num_action_samples, decay)
+        self._configure(len(action_range.center), num_action_samples)
         self.register_buffer("largest_std", self._per_action("largest_std", largest_std))
 
     @classmethod
@@ -171,7 +132,6 @@ class GaussianMLPPolicy(_Gaussian):
         rng: torch.Generator,
         hidden: int = 50,
         num_action_samples: int | None = 15,
-        decay: VarianceDecay | None = None,
         weights: torch.Tensor | None = None,
     ) -> Self:
         """Return an untrained policy with inputs standardised and the mean bounded as in the data.
@@ -187,14 +147,13 @@ class GaussianMLPPolicy(_Gaussian):
             action_range,
             largest_std=action_range.radius / 2,
             num_action_samples=num_action_samples,
-            decay=decay,
         )
 
     def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return μ(s) and σ(s), both (m, d_a)."""
         f, g = self.network(features).split(self.num_actions, dim=-1)
         mu: torch.Tensor = self.action_range(f)
-        sigma: torch.Tensor = self.decay(self.largest_std * g.sigmoid())
+        sigma: torch.Tensor = self.largest_std * g.sigmoid()
         return mu, sigma
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import torch
 
 # The activations of a chunk of this size fit into the cache.
 _CHUNK = 8_192
-# Up to this number of states the activations are kept for the gradient, some hundred bytes per state.
-_MOST_TAPED = 1 << 18
 
 
 class Policy(torch.nn.Module, ABC):
@@ -37,9 +35,6 @@ class Policy(torch.nn.Module, ABC):
         shape = (self.num_action_samples, num_states, self.num_actions)
         return torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
 
-    def progress(self, fraction: float) -> None:
-        """Set the schedules of the policy to this fraction of the training; none by default."""
-
 
 def trainable(policy: Policy) -> list[torch.nn.Parameter]:
     """Return the trainable parameters, in order."""
@@ -64,49 +59,11 @@ def policy_gradient(
         noise: The noise of the actions, shape (L, m, d_a).
         cotangent: The derivative of the objective by every action, shape (L, m, d_a).
     """
-    outputs = (policy.actions(features[rows], noise[:, rows]) for rows in _chunks(len(features)))
-    return _accumulate(policy, outputs, cotangent)
-
-
-class ActionTape:
-    """The actions of a policy at many states, with the autograd tape if the states are few enough.
-
-    Args:
-        policy: The policy.
-        features: States, shape (m, d_f).
-        noise: Shape (L, m, d_a).
-
-    Attributes:
-        actions: Shape (L, m, d_a).
-    """
-
-    def __init__(self, policy: Policy, features: torch.Tensor, noise: torch.Tensor) -> None:
-        self.policy, self.features, self.noise = policy, features, noise
-        self._outputs: list[torch.Tensor] | None = None
-        if len(features) * policy.num_action_samples > _MOST_TAPED:
-            self.actions = policy_actions(policy, features, noise)
-            return
-        with torch.enable_grad():
-            self._outputs = [
-                policy.actions(features[rows], noise[:, rows]) for rows in _chunks(len(features))
-            ]
-        self.actions = torch.cat([part.detach() for part in self._outputs], dim=1)
-
-    def gradient(self, cotangent: torch.Tensor) -> list[torch.Tensor]:
-        """Return Σ cotangent · ∂actions/∂θ; see `policy_gradient`."""
-        outputs, self._outputs = self._outputs, None  # a tape can be used once
-        if outputs is None:
-            return policy_gradient(self.policy, self.features, self.noise, cotangent)
-        return _accumulate(self.policy, outputs, cotangent)
-
-
-def _accumulate(
-    policy: Policy, outputs: Iterable[torch.Tensor], cotangent: torch.Tensor
-) -> list[torch.Tensor]:
-    """Return the gradient of the parameters, summed over chunks of actions."""
     parameters = trainable(policy)
     totals = [torch.zeros_like(parameter) for parameter in parameters]
-    for rows, actions in zip(_chunks(cotangent.shape[1]), outputs, strict=True):
+    for rows in _chunks(len(features)):
+        with torch.enable_grad():
+            actions = policy.actions(features[rows], noise[:, rows])
         parts = torch.autograd.grad(
             actions, parameters, cotangent[:, rows], allow_unused=True, materialize_grads=True
         )

@@ -115,6 +115,16 @@ def policy_report(
         most: The largest tolerated probability of entering one of the regions: the report says whether it
             is kept, exceeded, or not shown by the data.
         title: Title of the page.
+
+    Example:
+        >>> import tempfile
+        >>> import nopg
+        >>> from nopg.envs import Pendulum, collect_grid
+        >>> data, one = collect_grid(Pendulum(), (8, 8, 2)), nopg.TrainingConfig(updates=1)
+        >>> result = nopg.optimize(data, 0.5, model="paper", config=one)
+        >>> report = policy_report(result, regions=["abs(velocity) > 7"])
+        >>> [path.name for path in report.save(tempfile.mkdtemp() + "/report.html")]
+        ['report.html', 'report.json']
     """
     if most is not None and not (0.0 <= most <= 1.0 and regions):
         raise ArgumentError(f"most is {most}; give a probability, and regions that it is for")
@@ -201,33 +211,6 @@ def policy_report(
         "pictures": {name: _rounded(one) for name, one in pictures.items()},
     }
     return PolicyReport(facts, pictures)
-
-
-def write_report(
-    result: TrainingResult,
-    path: str | os.PathLike[str],
-    *,
-    regions: Sequence[str] | Mapping[str, Region] = (),
-    steps: int | None = None,
-    overwrite: bool = False,
-) -> list[Path]:
-    """Write what is predicted of a trained controller as HTML, and beside it as JSON; return both paths.
-
-    The page needs no network and holds figures and their numbers. Arguments are those of `policy_report`,
-    which has more, and of `PolicyReport.save`.
-
-    Example:
-        >>> import tempfile
-        >>> import nopg
-        >>> from nopg.envs import Pendulum, collect_grid
-        >>> data, one = collect_grid(Pendulum(), (8, 8, 2)), nopg.TrainingConfig(updates=1)
-        >>> result = nopg.optimize(data, 0.5, model="paper", config=one)
-        >>> written = write_report(result, tempfile.mkdtemp() + "/report.html", regions=["abs(velocity) > 7"])
-        >>> [path.name for path in written]
-        ['report.html', 'report.json']
-    """
-    free_path(path, overwrite=overwrite, beside=".json")  # before the work, not after it
-    return policy_report(result, regions=regions, steps=steps).save(path, overwrite=overwrite)
 
 
 class _Stages:

@@ -83,7 +83,6 @@ def _step(
 ) -> Update:
     """Make one update of the policy; `first` is the norm of the first gradient, if this is a later one."""
     began, planned = time.perf_counter(), int(config.updates or 0)
-    policy.progress((number - 1) / max(planned - 1, 1))
     estimate = estimator.estimate(policy, rng=generator(config.seed, "actions"))
     rate, unit = config.learning_rate, (estimate.norm if annealed or first is None else first) or 1.0
     if annealed:

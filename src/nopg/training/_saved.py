@@ -161,7 +161,6 @@ def _load(bundle: Bundle) -> TrainingResult:
     columns = saved.columns
     schema = Schema(*(getattr(columns, field.name) for field in fields(Columns)))
     policy = policy_from(saved.policy, _tensors(saved.parameters), schema)
-    _check_policy(policy, schema)
     identity, limits = bundle.manifest.object("data"), document.object("constraints")
     return TrainingResult(
         policy=Controller(policy, schema),
@@ -193,20 +192,6 @@ def _solution(bundle: Bundle, policy: Policy, schema: Schema) -> Solution:
         return problem.solve(policy, seed=document.integer("seed"))
     except (ArgumentError, DataError) as error:
         raise BundleError(f"{bundle.path} does not fit together: {error}") from None
-
-
-def _check_policy(policy: Policy, schema: Schema) -> None:
-    """Refuse a policy that cannot act on these columns."""
-    try:
-        with torch.no_grad():
-            action = policy.mode(torch.zeros(1, len(schema.features), dtype=torch.float64))
-    except RuntimeError:
-        action = torch.empty(0)
-    fits = action.shape == (1, policy.num_actions) == (1, len(schema.actions))  # one gain fits any number
-    if not fits or not bool(action.isfinite().all()):
-        raise ArgumentError(
-            f"the policy does not act on {len(schema.features)} features with {len(schema.actions)} actions"
-        )
 
 
 def _start_support(numbers: Tensors, schema: Schema) -> StartSupport:
