@@ -80,27 +80,6 @@ def rows_before(follows: BoolArray) -> IntArray:
     return np.asarray(rows - np.maximum.accumulate(np.where(follows, 0, rows)))
 
 
-def next_kept(starts: IntArray, owners: IntArray, keeps: BoolArray) -> IntArray:
-    """Return the first row at or after each start that is kept and of the same owner, −1 where there is none.
-
-    Args:
-        starts: Numbers of rows, shape (m,).
-        owners: The run or episode of each row, shape (n,).
-        keeps: Which rows are kept, at least one, shape (n,).
-
-    Example:
-        >>> keeps = np.array([False, True, False, False])
-        >>> next_kept(np.array([0, 2]), np.array([0, 0, 1, 1]), keeps).tolist()
-        [1, -1]
-    """
-    rows = len(owners)
-    number = np.unique(owners, return_inverse=True)[1].reshape(-1)
-    places = number * rows + np.arange(rows)
-    kept = np.sort(places[keeps])
-    found = np.append(kept, -1)[np.searchsorted(kept, places[starts])]
-    return np.where(found // rows == number[starts], found % rows, -1)
-
-
 def moved_starts(before: IntArray, after: IntArray) -> tuple[str, ...]:
     """Return a note on starts that moved to later rows or were lost (−1), if any did.
 

@@ -32,7 +32,6 @@ from nopg.data._derive import (
     derived_schema,
     derived_states,
     moved_starts,
-    next_kept,
 )
 from nopg.data._repairs import Repairs
 from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
@@ -432,7 +431,9 @@ def assemble(
 
 
 def _kept(data: Transitions, keeps: BoolArray, follows: BoolArray) -> Transitions:
-    """Return the rows that are kept; a start in another row moves to the next one that is."""
+    """Return the rows that are kept; a start in another row moves to the next one of its episode that is."""
+    import pandas as pd
+
     kind, starts, found = data.start_kind, data.start_rows, data.take(torch.as_tensor(keeps))
     if starts is None:
         return found
@@ -443,7 +444,8 @@ def _kept(data: Transitions, keeps: BoolArray, follows: BoolArray) -> Transition
     if data.begins is None and data.episodes is not None:
         owners = data.episodes.numpy()
     before = starts.numpy()
-    later = next_kept(before, owners, keeps)
+    places = pd.Series(np.where(keeps, np.arange(len(data)), np.nan))
+    later = places.groupby(owners).bfill().fillna(-1).astype(np.int64).to_numpy()[before]
     begins = torch.zeros(len(data), dtype=torch.bool)
     begins[torch.from_numpy(later[later >= 0])] = True
     if data.begins is not None or found.start_kind == "rows":  # a single episode is left

@@ -12,7 +12,7 @@ from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
 from nopg.inspect._columns import Column, column_findings, measure_columns, sample_finding, with_counts
 from nopg.inspect._episodes import (
-    Recording,
+    Episodes,
     ends_finding,
     episodes_text,
     order_finding,
@@ -141,7 +141,7 @@ def describe(data: Transitions | LogSummary) -> Description:
     """
     summary = data if isinstance(data, LogSummary) else None
     data = data.sample if isinstance(data, LogSummary) else data
-    n, recording, schema, repairs = len(data), Recording.of(data), data.schema, data.repairs
+    n, episodes, schema, repairs = len(data), Episodes.of(data), data.schema, data.repairs
     total = n if summary is None else summary.num_rows
     columns, sample, facts = measure_columns(data), None, dict[str, str]()
     if summary is not None:
@@ -157,10 +157,10 @@ def describe(data: Transitions | LogSummary) -> Description:
         _dropped(repairs.counts.get(LEFT_OUT, 0), total),
         sample,
         _copies(copies, n),
-        *column_findings(columns, data, recording.num_terminated),
-        ends_finding(recording),
-        order_finding(recording),
-        stuck_finding(find_runs(data, recording), n) if bool(recording.connected.any()) else None,
+        *column_findings(columns, data, episodes.num_terminated),
+        ends_finding(episodes),
+        order_finding(episodes),
+        stuck_finding(find_runs(data, episodes), n) if bool(episodes.connected.any()) else None,
         sampling_finding(repairs, schema.interval, total),
         repaired_finding(repairs, total),
         excitation_finding(excitation),
@@ -168,7 +168,7 @@ def describe(data: Transitions | LogSummary) -> Description:
         _starts(data),
     ]
     facts |= {
-        "Episodes": episodes_text(recording, schema.interval),
+        "Episodes": episodes_text(episodes, schema.interval),
         "Starts": start_note(data),
         "Sampling": sampling_text(repairs, schema.interval),
         "Excitation": ", ".join(map(str, excitation)),

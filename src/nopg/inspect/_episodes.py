@@ -24,7 +24,7 @@ _MANY_GAPS, _FEW_GAPS = 0.01, 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recording:
+class Episodes:
     """Rows, episode after episode, each in the order of the data.
 
     Attributes:
@@ -46,7 +46,7 @@ class Recording:
     num_terminated: int
 
     @classmethod
-    def of(cls, data: Transitions) -> Recording:
+    def of(cls, data: Transitions) -> Episodes:
         """Return the rows of a dataset in order, with their episodes."""
         numbers = torch.zeros(len(data)) if data.episodes is None else data.episodes
         order = torch.argsort(numbers, stable=True)
@@ -58,15 +58,10 @@ class Recording:
             return cls(order, linked, continued, (), (), (), terminated)
         last = torch.cat([~linked, torch.tensor([True])])  # (n,), ends of episodes
         kinds = torch.where(data.terminated, 0, torch.where(data.truncated, 1, 2))[order]
-        return cls(
-            order,
-            linked,
-            continued,
-            lengths=tuple(np.diff(last.nonzero()[:, 0].numpy(), prepend=-1).tolist()),
-            ends=tuple(_END_NAMES[kind] for kind in kinds[last].tolist()),
-            early=tuple(order[~last & (kinds == 0)].tolist()),
-            num_terminated=terminated,
-        )
+        lengths = tuple(np.diff(last.nonzero()[:, 0].numpy(), prepend=-1).tolist())
+        ends = tuple(_END_NAMES[kind] for kind in kinds[last].tolist())
+        early = tuple(order[~last & (kinds == 0)].tolist())
+        return cls(order, linked, continued, lengths, ends, early, terminated)
 
     @property
     def connected(self) -> torch.Tensor:
@@ -74,24 +69,20 @@ class Recording:
         return self.linked if self.lengths else self.continued
 
 
-def episodes_text(episodes: Recording, interval: float | None) -> str:
+def episodes_text(episodes: Episodes, interval: float | None) -> str:
     """Return number, lengths and ends of the episodes; lengths in time where the interval is known."""
     if not episodes.lengths:
         return f"none declared; {count_of(episodes.num_terminated, 'row')} terminated"
     flags = episodes.ends
     ends = ", ".join(f"{flags.count(name)} {name}" for name in _END_NAMES if name in flags)
-    both = min(episodes.lengths), max(episodes.lengths)
-    text = f"{len(episodes.lengths)} of {_range(*map(str, both))} rows"
+    both = sorted({min(episodes.lengths), max(episodes.lengths)})
+    text = f"{len(episodes.lengths)} of {' to '.join(map(str, both))} rows"
     if interval is not None:
-        text += f" ({_range(*(duration(one * interval) for one in both))})"
+        text += f" ({' to '.join(dict.fromkeys(duration(one * interval) for one in both))})"
     return f"{text}; ends: {ends}"
 
 
-def _range(low: str, high: str) -> str:
-    return high if low == high else f"{low} to {high}"
-
-
-def ends_finding(episodes: Recording) -> Finding:
+def ends_finding(episodes: Episodes) -> Finding:
     """Return the finding about the flags at the ends of the episodes."""
     topic, count = "ends", len(episodes.lengths)
     if not count:
@@ -122,7 +113,7 @@ def ends_finding(episodes: Recording) -> Finding:
     )
 
 
-def order_finding(episodes: Recording) -> Finding | None:
+def order_finding(episodes: Episodes) -> Finding | None:
     """Return the finding about the order of rows within episodes; None where no row follows another."""
     topic, links = "order", int(episodes.linked.sum())
     share = int(episodes.continued.sum()) / max(links, 1)

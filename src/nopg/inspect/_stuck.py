@@ -10,7 +10,7 @@ import numpy as np
 
 from nopg._typing import BoolArray, IntArray
 from nopg.data import Transitions
-from nopg.inspect._episodes import Recording
+from nopg.inspect._episodes import Episodes
 from nopg.inspect._findings import Finding, graded, ok, warning
 from nopg.inspect._wording import count_of, listed, share_of
 
@@ -49,16 +49,16 @@ class Run:
         return text + (f" ({self.total} rows in all such runs)" if self.total > self.length else "")
 
 
-def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
+def find_runs(data: Transitions, episodes: Episodes) -> tuple[Run, ...]:
     """Return the surprising run of every measured state column that has one and is not exogenous.
 
     With p the share of rows that repeat the value before them outside the run, L repetitions in a row are
     surprising where (number of rows)·p^L < 10⁻³: a set-point may stay for long, a pressure may not.
     """
-    links = recording.connected.numpy()
-    states = data.states[recording.order].numpy()
+    links = episodes.connected.numpy()
+    states = data.states[episodes.order].numpy()
     moves = np.diff(states, axis=0) != 0  # (n−1, d_s)
-    acted = (data.actions[recording.order].diff(dim=0) != 0).any(dim=1).numpy()
+    acted = (data.actions[episodes.order].diff(dim=0) != 0).any(dim=1).numpy()
 
     runs = []
     for k, name in enumerate(data.schema.measured):
@@ -74,8 +74,8 @@ def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
         runs.append(
             Run(
                 column=name,
-                first=int(recording.order[place]),
-                last=int(recording.order[place + length]),
+                first=int(episodes.order[place]),
+                last=int(episodes.order[place + length]),
                 length=length + 1,
                 value=float(column[place]),
                 kind="rest" if others.mean() < 0.5 else "limit" if at_end else "stuck",
@@ -86,7 +86,7 @@ def find_runs(data: Transitions, recording: Recording) -> tuple[Run, ...]:
 
 
 def stuck_finding(runs: tuple[Run, ...], num_rows: int) -> Finding:
-    """Return the finding about the runs of a recording."""
+    """Return the finding about the runs of a episodes."""
     topic = "stuck sensor"
     stuck, limits = ([run for run in runs if run.kind == kind] for kind in ("stuck", "limit"))
     if stuck:

@@ -117,12 +117,10 @@ class Pooling:
             most = min(one.num_rows for one in moved)
             count = own.statistics.num_rows
             for more in sorted({min(ratio * count, most) for ratio in _RATIOS}):
-                errors = [
-                    self._errors(
-                        own.statistics.scaled(1.0, kept) + one.scaled(more / one.num_rows), rows, some
-                    )
-                    for (some, kept), one in zip(folds, moved, strict=True)
-                ]
+                errors = list[Tensor]()
+                for (some, kept), one in zip(folds, moved, strict=True):
+                    sums = own.statistics.scaled(1.0, kept) + one.scaled(more / one.num_rows)
+                    errors.append(self._errors(sums, rows, some))
                 tried[more] = _root_mean(errors)
         best = max(more for more, error in tried.items() if error <= _AS_GOOD * min(tried.values()))
         return Pool(weights, best, own_error, tried[best], fleet_error)
@@ -140,21 +138,15 @@ class Pooling:
 
     def _moved(self, weights: Mapping[str, float]) -> Statistics:
         """Return sums over the sampled rows of other plants, moved to what the combination predicts there."""
-        found = list[RowBatch]()
+        found = list[tuple[Tensor, Tensor, Tensor, Tensor]]()
         for name, share in weights.items():
             rows = self._rows(name)
             by_other = {other: self._steps.targets(self._fits[other], rows.inputs) for other in weights}
             combined = sum(weights[other] * by_other[other] for other in weights)
             count = torch.full((len(rows),), share * len(weights), dtype=torch.float64)
-            targets = rows.targets - by_other[name] + combined
-            found.append(RowBatch(rows.inputs, targets, count, rows.groups, self._steps.rows.num_groups))
-        batch = RowBatch(
-            torch.cat([one.inputs for one in found]),
-            torch.cat([one.targets for one in found]),
-            torch.cat([one.weights for one in found]),
-            torch.cat([one.groups for one in found]),
-            self._steps.rows.num_groups,
-        )
+            found.append((rows.inputs, rows.targets - by_other[name] + combined, count, rows.groups))
+        inputs, targets, counts, groups = map(torch.cat, zip(*found, strict=True))
+        batch = RowBatch(inputs, targets, counts, groups, self._steps.rows.num_groups)
         return self._steps.sums_of(batch, batch)
 
     def _scaled(self, targets: Tensor) -> Tensor:
