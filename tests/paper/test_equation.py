@@ -148,7 +148,7 @@ def test_the_cut_changes_no_more_than_it_says(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_state_whose_actions_lie_far_from_those_around_it_gets_other_samples() -> None:
-    # Above 1 000 rows, near s = 0 only a = 0 was tried, while a = 3 was tried at s = ±2, far by ψ.
+    # Above 200 rows, near s = 0 only a = 0 was tried, while a = 3 was tried at s = ±2, far by ψ.
     rng = np.random.default_rng(0)
     s = np.concatenate([0.01 * rng.normal(size=1_200), np.repeat([-2.0, 2.0], 50)])
     a = np.concatenate([np.zeros(1_200), np.full(100, 3.0)])

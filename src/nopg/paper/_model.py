@@ -34,7 +34,7 @@ _NEGLIGIBLE = 1e-5
 # The others are counted up to these squared distances beyond the first of them.
 _SHELLS = (2.0, 5.0, 9.0, 14.0, 22.0)
 # Up to this many samples all are candidates.
-_ALL_UP_TO = 1_000
+_ALL_UP_TO = 200
 # At most this many candidates of a state; what the others weigh is still bounded.
 _MOST = 1_024
 # A state that loses more than this share of its weights is searched again, among this many samples.

@@ -21,7 +21,7 @@ from nopg._typing import FloatArray
 from nopg.errors import SolverError
 
 # Up to this many rows one dense factorisation serves both systems.
-_DENSE_UP_TO = 1_000
+_DENSE_UP_TO = 200
 # The factors that precondition larger systems leave out entries of P below this share of the largest, and of
 # what is left what `spilu` finds negligible.
 _DROPPED, _NEGLIGIBLE, _FILL = 1e-2, 1e-3, 10.0
