@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
-from nopg import Bandwidths, select_bandwidths
+from nopg import Bandwidths
 from nopg._seeding import generator
 from nopg.bellman import ControlProblem
 from nopg.bellman._estimate import GradientEstimator
@@ -23,6 +24,7 @@ from nopg.envs import LQR, collect, simulate
 from nopg.errors import NopgError, SupportWarning
 from nopg.models._local_model import LocalModelConfig
 from nopg.paper import NOPG, PaperModel, PaperProblem
+from nopg.paper._selection import Table, leave_one_out, step_length
 from nopg.policies import GaussianPolicy, LinearPolicy, Policy
 from studies.baselines import DPG, PWIS, LoggedEpisodes
 from studies.paper._experiment import Mode
@@ -175,6 +177,14 @@ class Support:
         return torch.cat(path)
 
 
+def _bandwidths(rows: Transitions) -> Bandwidths:
+    """Return those of least one-step error, up to two steps and half the range of the actions."""
+    widest = np.concatenate([2.0 * step_length(rows), 0.5 * np.ptp(rows.actions.numpy(), axis=0)])
+    h = leave_one_out(Table.of(rows), np.zeros(len(widest)), widest)
+    width = rows.states.shape[1]
+    return Bandwidths.from_values(h[:width], _ACTION_FACTOR * h[width:], source="leave-one-out")
+
+
 def rows_within(data: Transitions, limit: float) -> Transitions:
     """Return the rows that stay within ± the limit; without control the states grow to 10⁶."""
     near = (data.states.abs().amax(dim=1) <= limit) & (data.next_states.abs().amax(dim=1) <= limit)
@@ -203,8 +213,7 @@ def measure_regulator(
     logged = log.data(seed)
     within = rows_within(logged, _RANGE)
     data = logged if mode == "faithful" or chosen.kind == "pwis" else within
-    h = select_bandwidths(rows_within(logged, _WORKING_RANGE))
-    h = Bandwidths.from_values(h.states, _ACTION_FACTOR * h.actions)
+    h = _bandwidths(rows_within(logged, _WORKING_RANGE))
     if log.std:  # the actions of a state lie σ apart
         h = Bandwidths.from_values(log.bandwidths[0], [log.std, log.std])
     support = Support(within, h)

@@ -8,7 +8,14 @@ from nopg import Bandwidths, Transitions, select_bandwidths
 from nopg._seeding import generator
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import ArgumentError, DataError
-from nopg.paper._selection import _neighbors, _Table, error_and_gradient, level_spacing, step_length
+from nopg.paper._selection import (
+    Table,
+    _neighbors,
+    error_and_gradient,
+    leave_one_out,
+    level_spacing,
+    step_length,
+)
 
 
 def noise(rows: int, seed: int = 0) -> Transitions:
@@ -21,7 +28,7 @@ def noise(rows: int, seed: int = 0) -> Transitions:
 def test_the_held_out_error_by_hand() -> None:
     # Rows at 0, 1 and 3; each is predicted by the two others with weights exp(−½d²/h²).
     data = Transitions.from_arrays([0.0, 1.0, 3.0], [0.0, 1.0, 3.0], [0.0, 1.0, 5.0], [0.0, 1.0, 5.0])
-    table = _Table.of(data)
+    table = Table.of(data)
     rows = np.arange(3)
     error, _ = error_and_gradient(table, rows, _neighbors(table, rows, np.ones(2)), np.zeros(2))
     x, y = table.inputs, table.targets
@@ -34,7 +41,7 @@ def test_the_held_out_error_by_hand() -> None:
 
 
 def test_the_slope_of_the_error_agrees_with_finite_differences() -> None:
-    table, rng = _Table.of(noise(80)), np.random.default_rng(1)
+    table, rng = Table.of(noise(80)), np.random.default_rng(1)
     rows, log_h = np.arange(80), rng.normal(size=3) * 0.3 - 0.5
     others = _neighbors(table, rows, np.exp(log_h))
     _, slope = error_and_gradient(table, rows, others, log_h)
@@ -51,8 +58,8 @@ def test_a_column_that_predicts_nothing_gets_a_wide_kernel() -> None:
     with_noise = Transitions.from_arrays(
         data.states, torch.cat([data.actions, irrelevant], dim=1), data.rewards, data.next_states
     )
-    h = select_bandwidths(with_noise)
-    assert float(h.actions[1]) > 3 * float(h.actions[0])
+    h = leave_one_out(Table.of(with_noise), np.zeros(4), np.full(4, np.inf))
+    assert h[3] > 3 * h[2]
 
 
 def test_neither_order_nor_copies_nor_units_matter() -> None:
@@ -77,19 +84,21 @@ def test_on_a_grid_a_bandwidth_does_not_fall_below_a_share_of_its_spacing() -> N
     assert float(h.actions[0]) >= 0.5 * actions[0] * (1 - 1e-9)
 
 
-def test_repeated_actions_do_not_narrow_their_bandwidth() -> None:
+def test_actions_without_levels_have_a_bandwidth_of_twice_their_range() -> None:
     rng = np.random.default_rng(0)
     s, a = rng.normal(size=(2_000, 1)), rng.uniform(-1, 1, size=(2_000, 1))
     a = np.where(rng.uniform(size=a.shape) < 0.7, np.sign(a), a)  # most are at a stop
     h = select_bandwidths(Transitions.from_arrays(s, a, -np.square(s[:, 0]), 0.9 * s + 2.0 * a))
-    # Scott's rule for two inputs; leave-one-out alone chooses a quarter of it.
-    assert float(h.actions[0]) >= 2_000 ** (-1 / 6) * float(a.std()) * (1 - 1e-9)
+    assert float(h.actions[0]) == pytest.approx(4.0)
+    few = np.round(2 * a) / 2
+    h = select_bandwidths(Transitions.from_arrays(s, few, -np.square(s[:, 0]), 0.9 * s + 2.0 * few))
+    assert 0.25 <= float(h.actions[0]) <= 1.0
 
 
-def test_a_bandwidth_is_at_most_two_steps() -> None:
+def test_a_bandwidth_is_at_most_five_quarters_of_a_step() -> None:
     data = collect_uniform(Pendulum(), 800, seed=0)
     h = select_bandwidths(data)
-    limit = 2 * step_length(data)[list(data.schema.feature_columns)]
+    limit = 1.25 * step_length(data)[list(data.schema.feature_columns)]
     assert bool((h.states.numpy() <= np.maximum(limit, 0) * (1 + 1e-9)).all()) or "widened" in h.source
 
 
@@ -107,5 +116,7 @@ def test_what_cannot_be_selected_is_refused_in_words() -> None:
 
 
 def test_many_rows_are_searched_through_their_neighbours() -> None:
-    few, many = (select_bandwidths(noise(rows)) for rows in (400, 4_000))
-    assert bool((many.states < few.states).all())
+    few, many = (
+        leave_one_out(Table.of(noise(rows)), np.zeros(3), np.full(3, np.inf)) for rows in (400, 4_000)
+    )
+    assert (many[:2] < few[:2]).all()

@@ -32,13 +32,13 @@ _MOST_ROWS, _NEIGHBORS = 1_000, 512
 _ROUNDS, _CONVERGED = 4, 1e-3
 # Bounds of h in standard deviations of a column.
 _NARROWEST, _WIDEST = 1e-4, 1e2
-# Between two levels δ apart, h = δ/2 gives the slope of linear interpolation: the lower bound between levels
-# of a grid, the upper bound between the extreme actions.
-_ACTION_SHARE = 0.5
+# Between two levels of a grid δ apart, h = δ/2 gives the slope of linear interpolation. Actions without
+# levels get this many times their range: narrower, an action is judged by rows at other states.
+_ACTION_SHARE, _ACTION_RANGES, _MOST_LEVELS = 0.5, 2.0, 20
 # States also diffuse by h in every step of the model; 0.3 comes from a search over pendulum grids.
 _STATE_SHARE = 0.3
-# After a step shorter than half a bandwidth the model predicts almost no motion.
-_STEPS_PER_BANDWIDTH = 2.0
+# After a step much shorter than a bandwidth the model predicts almost no motion; from mountain-car drives.
+_STEPS_PER_BANDWIDTH = 1.25
 # Largest median distance to the nearest other row, in bandwidths; on grids it is 2 by torque.
 _LARGEST_DISTANCE = 2.0
 _SAME_LEVEL = 1e-9
@@ -47,20 +47,21 @@ _SAME_LEVEL = 1e-9
 def select_bandwidths(data: Transitions) -> Bandwidths:
     """Choose bandwidths from the data alone.
 
-    They minimise the leave-one-out error of the one-step targets (r, s′) between bounds:
+    Those of states minimise the leave-one-out error of the one-step targets (r, s′) between bounds:
 
-    - Above: bandwidths of states are at most two median steps, otherwise the model predicts almost no
-      motion, and those of actions at most half their range, otherwise it ignores the action.
-    - Below: bandwidths are at least a share of the spacing between the levels of a grid. On a grid each
-      held-out row is in the middle of its neighbours, where the errors of a step function cancel:
-      leave-one-out would choose too narrow a kernel. Those of actions are at least Scott's rule: where many
-      actions are the same, as at a stop, leave-one-out would compare only these.
-    - Bandwidths of states are scaled up together until the median row has another within two bandwidths.
+    - Above: at most 1.25 median steps, otherwise the model predicts almost no motion.
+    - Below: at least a share of the spacing between the levels of a grid. On a grid each held-out row is in
+      the middle of its neighbours, where the errors of a step function cancel: leave-one-out would choose
+      too narrow a kernel.
+    - They are scaled up together until the median row has another within two bandwidths.
 
-    If bounds contradict each other the lower one holds. Actions are raised after the search: raised before,
-    they would blur the targets, and the bandwidths of states would grow to compensate.
+    If bounds contradict each other the lower one holds. Those of actions are half the spacing of a grid's
+    levels, or at least what leave-one-out finds; of actions without levels they are twice the range, so that
+    an action is judged by the rows around a state, and not by those elsewhere that had the same action. They
+    are widened after the search: before, they would blur the targets, and those of states would grow to
+    compensate.
     """
-    table, columns = _Table.of(data), np.array(data.schema.feature_columns)
+    table, columns = Table.of(data), np.array(data.schema.feature_columns)
     state_gap, action_gap = level_spacing(data)
     narrowest = np.concatenate([(_STATE_SHARE * state_gap)[columns], np.zeros_like(action_gap)])
     steps = (_STEPS_PER_BANDWIDTH * step_length(data))[columns]
@@ -69,8 +70,9 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
     widest = np.maximum(narrowest, np.concatenate([steps, _ACTION_SHARE * action_range]))
 
     h = leave_one_out(table, narrowest, widest)
-    scott = table.scott * table.scale[len(columns) :]
-    h[len(columns) :] = np.maximum(h[len(columns) :], np.maximum(_ACTION_SHARE * action_gap, scott))
+    levels = action_gap * _MOST_LEVELS > action_range
+    wide = np.where(levels, _ACTION_SHARE * action_gap, _ACTION_RANGES * action_range)
+    h[len(columns) :] = np.maximum(h[len(columns) :], wide)
     widening = _nearest_other(table, h) / _LARGEST_DISTANCE
     source = "leave-one-out"
     if widening > 1.0 + 1e-9:
@@ -81,7 +83,7 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class Table:
     """Distinct rows of inputs and targets, in units of their spread.
 
     Attributes:
@@ -105,7 +107,7 @@ class _Table:
         return float(n ** (-1.0 / (d + 4)))
 
     @classmethod
-    def of(cls, data: Transitions) -> _Table:
+    def of(cls, data: Transitions) -> Table:
         if data.constant_columns:
             raise DataError(
                 f"columns {list(data.constant_columns)} hold one value only: no bandwidth can be read from "
@@ -134,7 +136,7 @@ class _Table:
         return cls(x[order], y[order], np.log(counts)[order], scale, columns)
 
 
-def leave_one_out(table: _Table, narrowest: FloatArray, widest: FloatArray) -> FloatArray:
+def leave_one_out(table: Table, narrowest: FloatArray, widest: FloatArray) -> FloatArray:
     """Return h (d,) of the least error between bounds; the search begins at Scott's rule."""
     from scipy.optimize import minimize  # slow to import
 
@@ -163,7 +165,7 @@ def leave_one_out(table: _Table, narrowest: FloatArray, widest: FloatArray) -> F
 
 
 def error_and_gradient(
-    table: _Table, rows: IntArray, others: IntArray, log_h: FloatArray
+    table: Table, rows: IntArray, others: IntArray, log_h: FloatArray
 ) -> tuple[float, FloatArray]:
     """Return the error of rows (m,) predicted from others (m, K), in variances, and its slope by log h."""
     x, y = table.inputs, table.targets
@@ -182,7 +184,7 @@ def error_and_gradient(
     return float(np.square(missed).mean()), slope / missed.size
 
 
-def _neighbors(table: _Table, rows: IntArray, h: FloatArray) -> IntArray:
+def _neighbors(table: Table, rows: IntArray, h: FloatArray) -> IntArray:
     """Return the nearest rows (m, K) of each row, itself left out."""
     places = table.inputs / h[table.columns]
     k = min(_NEIGHBORS + 1, len(places))
@@ -194,7 +196,7 @@ def _neighbors(table: _Table, rows: IntArray, h: FloatArray) -> IntArray:
     return others
 
 
-def _nearest_other(table: _Table, h: FloatArray) -> float:
+def _nearest_other(table: Table, h: FloatArray) -> float:
     """Return the median distance, in bandwidths h (d,), of a row to the nearest other one."""
     places = table.inputs * (table.scale / h)
     return float(np.median(cKDTree(places).query(places, k=2)[0][:, 1]))
