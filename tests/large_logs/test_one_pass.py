@@ -71,7 +71,7 @@ def test_any_split_in_any_order_gives_the_model_of_all_rows(
     assert total.num_rows == ROWS
     found = []
     for one in (at_once, total):
-        model.steps.take(one)
+        model.steps.set_statistics(one)
         found.append(stepped(model, whole))
     assert float((found[0] - found[1]).abs().max()) < 1e-9
 
@@ -80,7 +80,7 @@ def test_a_sample_that_is_the_whole_log_gives_the_model_in_memory(whole: Transit
     groups = hashed_groups(whole, 10)
     model = LocalModel(whole, groups=groups)
     before = stepped(model, whole)
-    model.steps.take(model.steps.statistics(whole, groups))
+    model.steps.set_statistics(model.steps.statistics(whole, groups))
     assert float((stepped(model, whole) - before).abs().max()) < 1e-9
 
 
@@ -90,7 +90,7 @@ def test_all_rows_predict_better_than_the_sample(
     model, test, errors = LocalModel(sample[0], groups=sample[1]), log(1, 500), []
     for one in (None, model.steps.statistics(whole, hashed_groups(whole, 10))):
         if one is not None:
-            model.steps.take(one)
+            model.steps.set_statistics(one)
         found = model.predict(test.states, test.actions)
         errors.append(float((test.states + found.displacement - test.next_states).square().mean()))
     assert errors[1] < 0.5 * errors[0]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy import linalg
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
@@ -17,7 +18,6 @@ _RIDGE = 1e-6
 _WIDTH, _BEST, _ROUNDS = 1.5, 0.1, 3
 # Least curvature of the cost along a column, as a share of the largest: what a reward ignores may not drift.
 _LEAST_OF_STATES, _LEAST_OF_ACTIONS = 1e-3, 1e-4
-_MOST_STEPS, _AT_REST = 5_000, 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,18 +201,12 @@ def _best_rest(cost: FloatArray, drift: FloatArray, moves: FloatArray) -> FloatA
 
 
 def _riccati(F: FloatArray, B: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return gain and cost matrix of the discounted problem; None where the recursion does not settle."""
+    """Return gain and cost matrix of the discounted problem; None where no gain keeps the cost finite."""
     d = len(F)
     Q, N, R = cost[:d, :d], cost[:d, d:], cost[d:, d:]
-    P = Q.copy()
-    for _ in range(_MOST_STEPS):
-        K: FloatArray = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ F + N.T)
-        after = Q + F.T @ P @ F - (F.T @ P @ B + N) @ K
-        after = (after + after.T) / 2
-        if not np.isfinite(after).all():
-            return None
-        after[0, 0] = 0.0  # what the constant is worth changes no action
-        if np.abs(after - P).max() <= _AT_REST * np.abs(after).max():
-            break
-        P = after
+    try:
+        P = linalg.solve_discrete_are(F, B, Q, R, s=N)
+    except np.linalg.LinAlgError:
+        return None
+    K: FloatArray = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ F + N.T)
     return K, P

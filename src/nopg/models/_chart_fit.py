@@ -56,8 +56,8 @@ class ChartFit:
         self._unsure = np.ascontiguousarray(near.covariance.transpose(1, 2, 0))  # (d, d, C)
         self._local = shape.metric.nonzero()[:, 0].tolist()
 
-    def take_off(self, of_sensors: FloatArray) -> None:
-        """Take variances (d_s,) that sensors add to the residuals of state columns off the noise."""
+    def subtract_sensors(self, of_sensors: FloatArray) -> None:
+        """Subtract from the noise the variances (d_s,) that sensors add to residuals of state columns."""
         variance = np.zeros(len(self.columns))
         for place, column in enumerate(self.columns):
             variance[place] = of_sensors[column] if column < len(of_sensors) else 0.0
@@ -92,8 +92,8 @@ class ChartFit:
         """Return the same as `predict`, of the local polynomials alone."""
         C, m = self.num_charts, x.shape[1]
         k = min(BLENDED, max(C - 1, 1))
-        distance, found = self._tree.query(embed(x, self._weight, self._periods).T, k=min(k + 1, C))
-        near = np.ascontiguousarray(found.reshape(m, -1).T)
+        distance, number = self._tree.query(embed(x, self._weight, self._periods).T, k=min(k + 1, C))
+        near = np.ascontiguousarray(number.reshape(m, -1).T)
         D = np.ascontiguousarray(np.square(distance.reshape(m, -1)).T)
         apart = x[:, None] - self._centers[:, near]  # (d, k + 1, m)
         short_way(np.moveaxis(apart, 0, -1), self._periods)

@@ -46,7 +46,7 @@ class StateCoordinates:
         for k, source in enumerate(sources, start=len(schema.measured)):
             if source is not None:
                 lags[source].append(k)
-        taken = {k for some in lags.values() for k in some}
+        taken = {k for columns in lags.values() for k in columns}
         if not taken:
             return cls(space, None, torch.zeros_like(space.units))
         rows, wrapped = list[Tensor](), list[float]()
@@ -61,8 +61,8 @@ class StateCoordinates:
         for name in schema.actions:
             if lags[name]:
                 rows, wrapped = [*rows, eye[lags[name]].mean(dim=0)], [*wrapped, 0.0]
-        found = cls(space, torch.stack(rows), torch.tensor(wrapped, dtype=torch.float64))
-        return found._with_units(data.states)
+        raw = cls(space, torch.stack(rows), torch.tensor(wrapped, dtype=torch.float64))
+        return raw._with_units(data.states)
 
     def _with_units(self, states: Tensor) -> StateCoordinates:
         """Return the coordinates in the units of columns, or of their values in a log."""

@@ -126,12 +126,12 @@ def fit_variances(
         excitations: By degree.
         fits: Degree of each fit, and the noise (t,) of its targets.
     """
-    found = []
+    variances = []
     for degree in sorted({degree for degree, _ in fits}):
         noise = torch.cat([noise for one, noise in fits if one == degree])
         excitation = excitations[degree]
-        found.append(excitation.variance(excitation.uncertainty(noise) / TOLERATED))
-    return tuple(found)
+        variances.append(excitation.variance(excitation.uncertainty(noise) / TOLERATED))
+    return tuple(variances)
 
 
 def local_uncertainty(prior: Tensor, gram: Tensor, noise: Tensor) -> Tensor:
@@ -147,8 +147,8 @@ def local_uncertainty(prior: Tensor, gram: Tensor, noise: Tensor) -> Tensor:
     values, vectors = torch.linalg.eigh(prior)
     factor = vectors * values.clamp(min=0.0).sqrt()[:, None]
     inner = eye + factor.mT @ gram @ factor / noise[:, None, None]
-    found: Tensor = factor @ torch.linalg.solve(inner, factor.mT)
-    return found
+    covariance: Tensor = factor @ torch.linalg.solve(inner, factor.mT)
+    return covariance
 
 
 def noise_share(deviation: Tensor, spread: Tensor) -> Tensor:

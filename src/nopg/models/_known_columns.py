@@ -55,8 +55,7 @@ class ExogenousMoves:
         first = np.clip((below + above) // 2 - width // 2, 0, count - width)
         before, after = self.passed[first], self.passed[first + width]
         row = np.searchsorted(self.passed, before + ndtr(normal) * (after - before), side="right") - 1
-        found: FloatArray = self.moves[np.clip(row, first, first + width - 1)]
-        return found
+        return np.asarray(self.moves[np.clip(row, first, first + width - 1)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,23 +87,22 @@ class KnownColumns:
     @property
     def all(self) -> BoolArray:
         """Which state columns are not learned, shape (d_s,)."""
-        found = self.exogenous.copy()
-        found[self.num_measured :] = True
-        return found
+        return self.exogenous | self._of_derived([True] * len(self.derived.depths))
 
     @property
     def past(self) -> BoolArray:
         """Which state columns hold past values alone, such as lags, shape (d_s,)."""
-        found = np.zeros(len(self.exogenous), dtype=np.bool_)
-        found[self.num_measured :] = np.array(self.derived.depths) > 0
-        return found
+        return self._of_derived([depth > 0 for depth in self.derived.depths])
 
     @property
     def pending(self) -> BoolArray:
         """Which state columns are earlier actions, shape (d_s,)."""
-        found = np.zeros(len(self.exogenous), dtype=np.bool_)
-        found[self.num_measured :] = [source in self.derived.columns.actions for source in self.derived.lags]
-        return found
+        actions = self.derived.columns.actions
+        return self._of_derived([source in actions for source in self.derived.lags])
+
+    def _of_derived(self, flags: list[bool]) -> BoolArray:
+        """Return flags (d_s,) of the derived columns, False of the measured ones."""
+        return np.array([False] * self.num_measured + flags)
 
     def weighted_units(self, units: Tensor) -> Tensor:
         """Return units (d_s,) such that lags count as one with their column, those of an action as one."""

@@ -81,13 +81,13 @@ def lowest_mean_reward(rewards: Tensor, episodes: Tensor | None, discount: float
     """Return the lowest mean reward over an effective horizon, or over an episode that is shorter."""
     if episodes is None:
         return float(rewards.min())
-    window, found = max(round(1.0 / (1.0 - discount)), 1), math.inf
+    window, lowest = max(round(1.0 / (1.0 - discount)), 1), math.inf
     order = torch.argsort(episodes, stable=True)
     for episode in rewards[order].split(torch.unique(episodes, return_counts=True)[1].tolist()):
         length = min(window, len(episode))
         sums = torch.cat([episode.new_zeros(1), episode.cumsum(dim=0)])
-        found = min(found, float((sums[length:] - sums[:-length]).min()) / length)
-    return found
+        lowest = min(lowest, float((sums[length:] - sums[:-length]).min()) / length)
+    return lowest
 
 
 _MOST_STATES = 10_000

@@ -159,7 +159,7 @@ class LocalModel:
         self.steps = OneStep(data, rows, self.fits, known, kept, knows_reward=reward is not None)
         self.is_sample = whole is not None
         if whole is not None:
-            self.steps.take(whole)
+            self.steps.set_statistics(whole)
         self.termination = TerminationRule.of(distinct, self.state_space)
         rewards = data.rewards
         if reward is not None:

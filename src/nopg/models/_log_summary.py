@@ -47,8 +47,8 @@ class ColumnCounts:
         values = torch.cat([data.states, data.actions, data.rewards[:, None]], dim=1).T.contiguous()
         places = torch.searchsorted(self.edges, values, right=True)
         places -= (values == self.edges[:, -1:]).long()  # the last edge is within
-        found = torch.stack([one.bincount(minlength=_BINS + 2) for one in places])
-        return self + ColumnCounts(self.edges, found, *values.aminmax(dim=1))
+        counts = torch.stack([one.bincount(minlength=_BINS + 2) for one in places])
+        return self + ColumnCounts(self.edges, counts, *values.aminmax(dim=1))
 
     def __add__(self, other: ColumnCounts) -> ColumnCounts:
         return ColumnCounts(
@@ -102,13 +102,13 @@ class Statistics:
 
     def arrays(self) -> dict[str, Tensor]:
         """Return all numbers by name, for a file; `filled` is the way back."""
-        found = {"extremes": self.extremes}
+        arrays = {"extremes": self.extremes}
         for degree, excitation in self.excitations.items():
-            found |= _tensors(f"excitation.{degree}", excitation)
+            arrays |= _tensors(f"excitation.{degree}", excitation)
         for number, (whole, local) in enumerate(self.blocks):
-            found |= _tensors(f"{number}.whole", whole)
-            found |= {} if local is None else _tensors(f"{number}.charts", local)
-        return found
+            arrays |= _tensors(f"{number}.whole", whole)
+            arrays |= {} if local is None else _tensors(f"{number}.charts", local)
+        return arrays
 
     def filled(self, arrays: Mapping[str, Tensor]) -> Statistics:
         """Return the sums of `arrays`, around the same charts; a DataError says that they are others."""
@@ -175,12 +175,13 @@ def _tensors(name: str, sums: GlobalFit | ChartSums | Excitation) -> dict[str, T
 
 def _filled(sums: _Sums, name: str, arrays: Mapping[str, Tensor]) -> _Sums:
     """Return sums with the numbers of arrays; counts and weights are numbers again."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in fields(sums):
         if part.name not in _PLACES:
             value = arrays[f"{name}.{part.name}"]
-            found[part.name] = value if isinstance(getattr(sums, part.name), Tensor) else value.item()
-    return replace(sums, **found)
+            is_tensor = isinstance(getattr(sums, part.name), Tensor)
+            values[part.name] = value if is_tensor else value.item()
+    return replace(sums, **values)
 
 
 def joined_extremes(one: Tensor, other: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,6 +15,12 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions
 from nopg.data._episodes import spaced_blocks
 from nopg.models._known_columns import KnownColumns
+
+if TYPE_CHECKING:
+    from nopg.models._one_step import Prediction
+
+Predict = Callable[[Tensor, Tensor], "Prediction"]
+"""The prediction of a step at states (m, d_s) and actions (m, d_a)."""
 
 # Rows that noise is estimated from.
 _MOST_ROWS, _FEWEST_PAIRS = 4_000, 30
@@ -40,20 +46,6 @@ _ROWS_AT_ONCE = 20_000
 _LOOKED_BACK = 40
 # Added to variances of the order of 1, so that the Riccati equation has a solution.
 _ROUNDING = 1e-9
-
-
-class _Step(Protocol):
-    @property
-    def displacement(self) -> Tensor: ...
-
-    @property
-    def noise(self) -> Tensor: ...
-
-    @property
-    def displacement_slope(self) -> Tensor: ...
-
-
-Predict = Callable[[Tensor, Tensor], _Step]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,18 +90,18 @@ class Noise:
                 well, no noise is ascribed to sensors.
         """
         rows, d_s = data.take(spaced_blocks(len(data), _MOST_ROWS)), len(spread)
-        found = predict(rows.states, rows.actions)
-        residuals = rows.schema.difference(rows.states, rows.next_states) - found.displacement
+        step = predict(rows.states, rows.actions)
+        residuals = rows.schema.difference(rows.states, rows.next_states) - step.displacement
         residuals[:, torch.as_tensor(known.all)] = 0.0
         visible = residuals.square().mean(dim=0) > _SMALL_NOISE * spread.square()
         # From filtered states, charts leave less noise than is in the residuals of measured ones.
-        size = found.noise.clamp(min=1e-300)
+        size = step.noise.clamp(min=1e-300)
         size = size * (_NORMAL * (residuals.abs() / size).median(dim=0).values).clamp(min=1.0)
         jumps = ((residuals.abs() > _JUMP * size).double().mean(dim=0) > _MANY_JUMPS) & visible
 
         scale = torch.where(spread > 0, spread, 1.0)
         cut = residuals.clamp(min=-_CUT * size, max=_CUT * size) / scale
-        J = torch.eye(d_s, dtype=torch.float64) + found.displacement_slope.mean(dim=0)[:, :d_s]
+        J = torch.eye(d_s, dtype=torch.float64) + step.displacement_slope.mean(dim=0)[:, :d_s]
         J[known.all], J[:, known.all] = 0.0, 0.0  # such columns are seen as they are
         past = known.derived.by_state[known.past[known.num_measured :]]
         lagged = past[:, : known.num_measured].any()
@@ -136,14 +128,12 @@ class _Split:
 
     def of_sensors(self, R: FloatArray) -> FloatArray:
         """Return the covariance (d, d) of v′ − Jv for variances (d,) of v."""
-        found: FloatArray = np.diag(R) + (self.J * R) @ self.J.T
-        return found
+        return np.asarray(np.diag(R) + (self.J * R) @ self.J.T)
 
     def disturbances(self, R: FloatArray) -> FloatArray:
         """Return the covariance (d, d) that is left for w."""
         values, vectors = np.linalg.eigh(self.total - self.of_sensors(R))
-        found: FloatArray = vectors @ (np.maximum(values, 0.0)[:, None] * vectors.T)
-        return found
+        return np.asarray(vectors @ (np.maximum(values, 0.0)[:, None] * vectors.T))
 
     def sensors(self, visible: BoolArray) -> FloatArray:
         """Return the variances (d,) of v: the likeliest near those by successive residuals."""
@@ -158,13 +148,13 @@ class _Split:
         for column in np.flatnonzero(seen):
             unit = np.eye(len(R))[column] * most[column]
             rest, share = R - R * (unit > 0), R[column] / most[column]
-            found = optimize.minimize_scalar(
+            likeliest = optimize.minimize_scalar(
                 lambda x, rest=rest, unit=unit: self._unlikeliness(rest + x * unit),
                 bounds=(max(share - _SEARCHED, 0.0), min(share + _SEARCHED, 1.0)),
                 method="bounded",
                 options={"maxiter": _TRIALS, "xatol": 0.01},
             )
-            R = rest + found.x * unit
+            R = rest + likeliest.x * unit
         return R
 
     def _unlikeliness(self, R: FloatArray) -> float:
@@ -229,10 +219,10 @@ def filtered_states(data: Transitions, predict: Predict, noise: Noise, known: Kn
     missed, slopes = torch.empty_like(data.states), data.states.new_empty(len(data), d_s, d_s)
     unit, eye = torch.as_tensor(scale), torch.eye(d_s, dtype=torch.float64)
     for some in torch.arange(len(data)).split(_ROWS_AT_ONCE):
-        found = predict(data.states[some], data.actions[some])
+        step = predict(data.states[some], data.actions[some])
         apart = data.schema.difference(data.states[some], data.next_states[some])
-        missed[some] = (apart - found.displacement) / unit
-        slopes[some] = eye + found.displacement_slope[:, :, :d_s] * unit / unit[:, None]
+        missed[some] = (apart - step.displacement) / unit
+        slopes[some] = eye + step.displacement_slope[:, :, :d_s] * unit / unit[:, None]
     missed[:, known.all], slopes[:, known.all] = 0.0, 0.0
     error, _ = filtering.errors(missed, slopes, data.continues.double())
     return data.states - error * unit
@@ -263,5 +253,4 @@ def _correlation_factor(covariance: FloatArray, total: FloatArray) -> FloatArray
     deviation = np.sqrt(np.where(known, variance, 1.0))
     correlation = np.where(np.outer(known, known), covariance / np.outer(deviation, deviation), 0.0)
     np.fill_diagonal(correlation, 1.0)
-    factor: FloatArray = np.linalg.cholesky((1.0 - 1e-6) * correlation + 1e-6 * np.eye(len(variance)))
-    return factor
+    return np.asarray(np.linalg.cholesky((1.0 - 1e-6) * correlation + 1e-6 * np.eye(len(variance))))

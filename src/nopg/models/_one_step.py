@@ -93,17 +93,17 @@ class OneStep:
         self._measure_noise(distinct)
         self._filter(distinct, kept)
 
-    def _place(self, rows: RegressionRows, seen: list[Charts] | None = None) -> None:
+    def _place(self, rows: RegressionRows, others: list[Charts] | None = None) -> None:
         """Set the charts of the steps of some rows, and those of all other columns unless they are given."""
         self.rows, inert, shapes = rows, self._inert_inputs(rows), _by_shape(self._fits, self._left_out)
         degrees = {1, *(shape.global_degree for _, shape in shapes if not shape.is_local)}
         self._excitations: Mapping[int, Excitation]
         self._excitations = {degree: Excitation.of(rows, degree, inert) for degree in degrees}
-        blocks = list(seen or ())
+        blocks = list(others or ())
         for columns, shape in shapes:
-            some = columns if seen is None else [column for column in columns if column < self.num_states]
-            if some:
-                blocks.append(Charts(rows, some, shape, self._excitations[1]))
+            placed = [column for column in columns if others is None or column < self.num_states]
+            if placed:
+                blocks.append(Charts(rows, placed, shape, self._excitations[1]))
         self.blocks = blocks
         self._extremes = rows.extremes
         self.support = self._support()
@@ -169,12 +169,12 @@ class OneStep:
         one.blocks = [charts.without_sums() for charts in self.blocks]
         return one
 
-    def fits_to(self, found: Statistics) -> list[ChartFit]:
+    def fits_to(self, statistics: Statistics) -> list[ChartFit]:
         """Return the charts, fitted to sums over other rows, for `targets`."""
         everything = torch.ones(1, self.rows.num_groups, dtype=torch.bool)
         return [
             ChartFit(charts.with_sums(sums, None), everything)
-            for charts, sums in zip(self.blocks, found.blocks, strict=True)
+            for charts, sums in zip(self.blocks, statistics.blocks, strict=True)
         ]
 
     def targets(self, fits: Sequence[ChartFit], inputs: Tensor) -> Tensor:
@@ -185,12 +185,12 @@ class OneStep:
             out[:, fit.columns] = torch.as_tensor(y[: len(fit.columns)].T)
         return out
 
-    def take(self, found: Statistics) -> None:
+    def set_statistics(self, statistics: Statistics) -> None:
         """Set everything that follows from sums over other rows, in place."""
-        self._excitations, self._extremes = found.excitations, found.extremes
+        self._excitations, self._extremes = statistics.excitations, statistics.extremes
         self.blocks = [
-            charts.with_sums(sums, found.excitations[1])
-            for charts, sums in zip(self.blocks, found.blocks, strict=True)
+            charts.with_sums(sums, statistics.excitations[1])
+            for charts, sums in zip(self.blocks, statistics.blocks, strict=True)
         ]
         self.support = self._support()
         self.fit(self.kept)
@@ -234,14 +234,14 @@ class OneStep:
 
     def _others(self) -> list[Charts]:
         """Return the charts of rewards and costs."""
-        found = []
-        for one in self.blocks:
-            some = [column for column in one.columns if column >= self.num_states]
-            if some == one.columns:
-                found.append(one)
-            elif some:
-                found.append(Charts(self.rows, some, one.shape, self._excitations[1]))
-        return found
+        others = []
+        for block in self.blocks:
+            columns = [column for column in block.columns if column >= self.num_states]
+            if columns == block.columns:
+                others.append(block)
+            elif columns:
+                others.append(Charts(self.rows, columns, block.shape, self._excitations[1]))
+        return others
 
     def _measure_noise(self, data: Transitions) -> None:
         """Set the noise of distinct rows, and take that of sensors off the residuals of the charts."""
@@ -249,27 +249,27 @@ class OneStep:
         if self.noise.sensors.any():
             left = np.diag(self.noise.disturbances)
             self._of_sensors = np.maximum(self._variances() - left, 0.0)
-            self._take_off_sensors()
+            self._subtract_sensors()
 
     def _variances(self) -> FloatArray:
         """Return the mean residual variance of the state columns, shape (d_s,)."""
-        found = np.zeros(self.num_states)
+        variances = np.zeros(self.num_states)
         for charts in self.blocks:
             for place, column in enumerate(charts.columns):
                 if column < self.num_states:
-                    found[column] = float(charts.noise[:, place].square().mean())
-        return found
+                    variances[column] = float(charts.noise[:, place].square().mean())
+        return variances
 
-    def _take_off_sensors(self) -> None:
+    def _subtract_sensors(self) -> None:
         for fit in self.chart_fits:
-            fit.take_off(self._of_sensors)
+            fit.subtract_sensors(self._of_sensors)
 
     def fit(self, kept: Tensor) -> None:
         """Fit parts (P, G) of the groups."""
         self.kept = kept
         self.exogenous = ExogenousPaths(self._data, self.known, self.rows.groups, kept, self.rows.weights)
         self.chart_fits = [ChartFit(charts, kept) for charts in self.blocks]
-        self._take_off_sensors()
+        self._subtract_sensors()
 
     def with_parts(self, kept: Tensor) -> OneStep:
         """Return a copy, fitted to other parts (P, G) of the groups."""
@@ -326,12 +326,12 @@ class OneStep:
         out, by_x = np.zeros((num_rows, m)), np.zeros((num_rows if slopes else 0, d, m))
         farthest, farthest_slope = np.zeros(m), np.zeros((d, m))
         for fit in self.chart_fits:
-            found, slope = self._found(fit, inputs, measured, part, slopes=slopes, noise=noise)
+            y, slope = self._at(fit, inputs, measured, part, slopes=slopes, noise=noise)
             t = len(fit.columns)
             spread = [first_noise + column for column in fit.columns if column < d_s and noise]
-            out[fit.columns], out[spread] = found[:t], found[t : t + len(spread)]  # states come first
-            farther = found[-1] > farthest
-            farthest = np.where(farther, found[-1], farthest)
+            out[fit.columns], out[spread] = y[:t], y[t : t + len(spread)]  # states come first
+            farther = y[-1] > farthest
+            farthest = np.where(farther, y[-1], farthest)
             if slope is not None:
                 by_x[fit.columns], by_x[spread] = slope[:t], slope[t : t + len(spread)]
                 farthest_slope = np.where(farther, slope[-1], farthest_slope)
@@ -368,7 +368,7 @@ class OneStep:
             self.known.complete_slopes(by_x[:d_s])
             by_x[own, own] -= 1.0
 
-    def _found(
+    def _at(
         self,
         fit: ChartFit,
         inputs: FloatArray,
@@ -385,17 +385,17 @@ class OneStep:
         seen, seen_slope = fit.predict(measured, part, slopes=slopes, noise=noise)
         if len(later) == len(fit.columns):
             return seen, seen_slope
-        found, slope = fit.predict(inputs, part, slopes=slopes, noise=noise)
-        found[later] = seen[later]
+        y, slope = fit.predict(inputs, part, slopes=slopes, noise=noise)
+        y[later] = seen[later]
         if slope is not None and seen_slope is not None:
             slope[later] = seen_slope[later]
-        return found, slope
+        return y, slope
 
 
 def _by_shape(fits: Sequence[HeldOutFit], left_out: set[int]) -> list[tuple[list[int], ChartShape]]:
     """Return the targets of each shape, with the shape; some targets are not predicted."""
-    found: dict[tuple[object, ...], tuple[list[int], ChartShape]] = {}
+    blocks: dict[tuple[object, ...], tuple[list[int], ChartShape]] = {}
     for target, fit in enumerate(fits):
         if target not in left_out:
-            found.setdefault(fit.shape.key, ([], fit.shape))[0].append(target)
-    return list(found.values())
+            blocks.setdefault(fit.shape.key, ([], fit.shape))[0].append(target)
+    return list(blocks.values())

@@ -194,11 +194,13 @@ class Memory:
         return self.chance < _CHANCE and self.share > _MATTERS
 
 
-def meanings(found: Sequence[Memory]) -> tuple[tuple[str, str], ...]:
+def meanings(memories: Sequence[Memory]) -> tuple[tuple[str, str], ...]:
     """Return what relations that matter mean and what to do about them, a pair for each of their sources."""
     pairs = list[tuple[str, str]]()
     for source, (what, advice) in _MEANING.items():
-        if names := list(dict.fromkeys(one.column for one in found if one.source == source and one.matters)):
+        if names := list(
+            dict.fromkeys(one.column for one in memories if one.source == source and one.matters)
+        ):
             verb = "depends" if len(names) == 1 else "depend"
             pairs.append((f"{', '.join(names)} {verb} on more than the row: {what}", advice))
     return tuple(pairs)
@@ -265,11 +267,11 @@ class _Past:
 
     def _before(self, values: FloatArray, first: int) -> FloatArray:
         """Return fading sums of the values (n,) of rows before in the run, from the `first` on."""
-        found = np.zeros_like(values)
+        sums = np.zeros_like(values)
         for steps in range(first, _LAST + 1):
             rows = np.flatnonzero(self._place >= steps)
-            found[rows] += _FADING ** (steps - first) * values[rows - steps]
-        return found
+            sums[rows] += _FADING ** (steps - first) * values[rows - steps]
+        return sums
 
     def _beyond(self, columns: FloatArray) -> FloatArray:
         """Return columns (m, ·) less their linear functions of the present; without those that are such."""
@@ -277,8 +279,7 @@ class _Past:
         size = np.sqrt(np.square(columns).mean(axis=0))
         own = np.sqrt(np.square(about).mean(axis=0))
         kept = own > _NOTHING_NEW * np.maximum(size, 1e-300)
-        found: FloatArray = about[:, kept] / own[kept]
-        return found
+        return np.asarray(about[:, kept] / own[kept])
 
 
 def _score(residuals: FloatArray, columns: FloatArray) -> tuple[float, float]:
@@ -297,8 +298,7 @@ def _standardised(columns: FloatArray) -> FloatArray:
     deviation = columns.std(axis=0)
     varies = deviation > 0
     about = columns - np.where(varies, columns.mean(axis=0), 0.0)
-    found: FloatArray = about / np.where(varies, deviation, 1.0)
-    return found
+    return np.asarray(about / np.where(varies, deviation, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -359,10 +359,10 @@ class RareRows:
 
 def _leads(rare: BoolArray, linked: BoolArray, steps: int) -> BoolArray:
     """Return which rows are rare or are followed by a rare one within some steps of their run."""
-    found = ahead = rare
+    leads = ahead = rare
     for _ in range(steps):
         ahead = np.append(ahead[1:] & linked[1:], [False])
         if not ahead.any():
             break
-        found = found | ahead
-    return found
+        leads = leads | ahead
+    return leads

@@ -59,8 +59,7 @@ class Backup:
     def slope(self, later: FloatArray) -> FloatArray:
         """Return ∂G/∂x (d, m), given the derivative (d_s, m) of G′ by s′."""
         ahead = self.rewarding + self.goes_on * (later[:, None] * self.move).sum(axis=0)
-        found: FloatArray = self.stays * ahead + self.by_leaving * self.unknowing
-        return found
+        return np.asarray(self.stays * ahead + self.by_leaving * self.unknowing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +294,9 @@ def _step(
         return model.steps.step(x, part, measured=measured, slopes=slopes, noise=noise)
     own = None if part is None else part[going]
     seen = None if measured is None else measured[:, going]
-    found = model.steps.step(x[:, going], own, measured=seen, slopes=slopes, noise=noise)
-    out, by_x = (np.zeros((*one.shape[:-1], len(going))) for one in found)
-    out[..., going], by_x[..., going] = found
+    among = model.steps.step(x[:, going], own, measured=seen, slopes=slopes, noise=noise)
+    out, by_x = (np.zeros((*one.shape[:-1], len(going))) for one in among)
+    out[..., going], by_x[..., going] = among
     return out, by_x
 
 
@@ -306,13 +305,13 @@ def along(path: Rollout, function: RewardFunction, *, slopes: bool) -> tuple[Flo
     T, m, _ = path.states[:-1].shape
     parts = (part.reshape(T * m, -1) for part in (path.measured[:-1], path.actions, path.measured[1:]))
     values, grads = with_slopes(function, *parts, slopes=slopes)
-    found = values.reshape(T, m)
+    values = values.reshape(T, m)
     if not slopes:
-        return found, np.zeros((T, 0, m))
+        return values, np.zeros((T, 0, m))
     assert path.slopes is not None
     moves, _, _ = path.slopes
     by_s, by_a, by_next = (part.reshape(T, m, -1).transpose(0, 2, 1) for part in grads)
-    return found, np.concatenate([by_s, by_a], axis=1) + (by_next[:, :, None] * moves).sum(axis=1)
+    return values, np.concatenate([by_s, by_a], axis=1) + (by_next[:, :, None] * moves).sum(axis=1)
 
 
 def with_slopes(
@@ -323,8 +322,8 @@ def with_slopes(
     with torch.set_grad_enabled(slopes):
         values = function(*parts)
         total = values.sum()
-    found: FloatArray = values.detach().double().numpy()
+    numbers: FloatArray = values.detach().double().numpy()
     if not slopes:
-        return found, ()
+        return numbers, ()
     grads = torch.autograd.grad(total, parts, allow_unused=True, materialize_grads=True)
-    return found, tuple(part.numpy() for part in grads)
+    return numbers, tuple(part.numpy() for part in grads)
