@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, NamedTuple
-from xml.etree import ElementTree
+
+from jinja2 import StrictUndefined, Template
 
 from nopg._columns import Columns
 from nopg._files import write_files
@@ -33,7 +34,7 @@ class _Variable(NamedTuple):
     type: Literal["Real", "Integer", "Boolean"]
     causality: Literal["input", "output"]
     description: str
-    unit: str | None = None
+    unit: str = ""
 
 
 def to_fmu(guard: GuardedController, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -81,7 +82,8 @@ def _variables(columns: Columns) -> Iterator[_Variable]:
         ("unknown", "", "output", "unknown share of the state and the action of the policy"),
     ]
     for k, (name, column, causality, description) in enumerate(reals):
-        yield _Variable(_visible(name), k, "Real", causality, description, columns.units.get(column))
+        unit = _visible(columns.units.get(column, ""))
+        yield _Variable(_visible(name), k, "Real", causality, description, unit)
     meaning = "0 policy, 1 fallback, 2 last resort, 3 no action (outputs are held)"
     yield _Variable("status", 0, "Integer", "output", meaning)
     for k, what in enumerate(("applied", "fallback")):
@@ -98,65 +100,12 @@ def _description(name: str, identity: str, columns: Columns) -> bytes:
     names = [one.name for one in variables]
     if twice := [one for one in names if names.count(one) > 1]:
         raise ArgumentError(f"two variables of the FMU would be called {twice[0]!r}; rename that column")
-    add = ElementTree.SubElement
-    root = ElementTree.Element(
-        "fmiModelDescription",
-        fmiVersion="2.0",
-        modelName=name,
-        guid=identity,
-        generationTool=f"nopg {__version__}",
-        variableNamingConvention="flat",
-        numberOfEventIndicators="0",
-    )
-    simulation = add(
-        root,
-        "CoSimulation",
-        modelIdentifier=name,
-        canHandleVariableCommunicationStepSize="true",
-        canNotUseMemoryManagementFunctions="true",
-        canGetAndSetFMUstate="false",
-    )
-    listed = add(simulation, "SourceFiles")
-    for file in ("fmu.c", "control.c"):
-        add(listed, "File", name=file)
-    if units := sorted({_visible(one.unit) for one in variables if one.unit is not None}):
-        defined = add(root, "UnitDefinitions")
-        for unit in units:
-            add(defined, "Unit", name=unit)
-    if columns.interval is not None:
-        add(root, "DefaultExperiment", stepSize=repr(columns.interval))
-    declared = add(root, "ModelVariables")
-    for one in variables:
-        _declare(declared, one)
-    structure = add(root, "ModelStructure")
-    for part in ("Outputs", "InitialUnknowns"):
-        known = add(structure, part)
-        for k, one in enumerate(variables, start=1):
-            if one.causality == "output":
-                add(known, "Unknown", index=str(k))
-    ElementTree.indent(root)
-    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text + b"\n"
-
-
-def _declare(parent: ElementTree.Element, one: _Variable) -> None:
-    is_input = one.causality == "input"
-    variable = ElementTree.SubElement(
-        parent,
-        "ScalarVariable",
-        name=one.name,
-        valueReference=str(one.reference),
-        description=one.description,
-        causality=one.causality,
-        variability="continuous" if one.type == "Real" and is_input else "discrete",
-    )
-    if not is_input:
-        variable.set("initial", "calculated")
-    kind = ElementTree.SubElement(variable, one.type)
-    if one.unit is not None:
-        kind.set("unit", _visible(one.unit))
-    if is_input:
-        kind.set("start", "false" if one.type == "Boolean" else "0")
+    text = files("nopg.deploy").joinpath("fmu.xml").read_text(encoding="utf-8")
+    template = Template(text, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+    units, interval = sorted({one.unit for one in variables} - {""}), columns.interval
+    facts = {"name": name, "identity": identity, "version": __version__, "units": units, "interval": interval}
+    found: bytes = template.render(facts, variables=variables).encode()
+    return found
 
 
 def _built(sources: dict[str, bytes]) -> bytes:

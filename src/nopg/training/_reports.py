@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -147,7 +149,8 @@ class ProgressBar:
     def note(self, text: str) -> None:
         """Write a line of its own."""
         if self._visible:
-            self.stream.write(f"\r\x1b[K{text}\n")
+            lines = textwrap.fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
+            self.stream.write(f"\r\x1b[K{lines}\n")
 
     def close(self) -> None:
         """End the line of a training that stopped early."""
