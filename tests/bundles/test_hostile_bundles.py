@@ -203,7 +203,7 @@ def test_a_group_that_was_changed_is_named(saved: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("group", "name"),
-    [("data", "initial_states"), ("result", "start.states"), ("result", "solution.nodes")],
+    [("data", "initial_states"), ("result", "start.states")],
 )
 def test_states_too_large_to_compute_with_are_refused_though_hashes_fit(
     saved: Path, tmp_path: Path, group: str, name: str

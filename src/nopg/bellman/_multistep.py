@@ -9,7 +9,6 @@ H = 1 is the paper's structure; H = ∞ is policy search along rollouts of a mod
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -23,11 +22,9 @@ from nopg._typing import FloatArray, RewardFunction
 from nopg.bellman._estimate import GradientEstimator
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.bellman._nodes import Nodes
-from nopg.bellman._problem import ControlProblem, float_array
+from nopg.bellman._problem import ControlProblem
 from nopg.bellman._sampled import SampledGradient
-from nopg.bundles._fields import Fields
 from nopg.data import Transitions
-from nopg.data._checks import check_magnitudes
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
@@ -46,8 +43,6 @@ _NEGLIGIBLE_NOISE = 1e-2
 _MOST_STARTS = 50
 # Kernel width of a column that does not count, in standard deviations.
 _ANY_ACTION = 1e6
-# The most nodes and paths that a saved problem may ask for.
-_MOST_NODES, _MOST_PATHS = 2_000, 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,33 +157,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
         )
         return cls.build(model, StartSet.of(data), discount, unknown_value=config.unknown_value)
 
-    @classmethod
-    def _restored(
-        cls,
-        settings: Fields,
-        data: Transitions,
-        discount: float,
-        arrays: Mapping[str, torch.Tensor],
-    ) -> MultistepProblem:
-        nodes = float_array(arrays, "nodes", 2)
-        if not 0 < len(nodes) <= _MOST_NODES or nodes.shape[1] != len(data.schema.states):
-            raise ArgumentError(f"nodes have shape {tuple(nodes.shape)}; they are states of the plant")
-        check_magnitudes(data.schema, zip(data.schema.states, nodes.T, strict=True))
-        horizon, paths = settings.integer("horizon", least=1), settings.integer("num_paths", least=1)
-        if horizon > LONGEST_HORIZON or paths > _MOST_PATHS:
-            raise ArgumentError(f"{horizon} steps of {paths} paths are more than any training takes")
-        model = LocalModel(data)
-        return cls(
-            model=model,
-            nodes=Nodes(nodes, model.coordinates),
-            start_set=StartSet.of(data),
-            discount=check_discount(discount),
-            horizon=horizon,
-            unknown_value=settings.number("unknown_value"),
-            num_paths=paths,
-            seed=settings.integer("seed"),
-        )
-
     @property
     def data(self) -> Transitions:
         """The transitions."""
@@ -246,13 +214,7 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
                 "a result from the summary of a log is not saved with its data; save with data=False, "
                 "and keep the log"
             )
-        return {
-            "name": LocalModel.Config.name,
-            "horizon": self.horizon,
-            "unknown_value": self.unknown_value,
-            "num_paths": self.num_paths,
-            "seed": self.seed,
-        }
+        return {"name": LocalModel.Config.name, "unknown_value": self.unknown_value}
 
     @property
     def noisy(self) -> bool:

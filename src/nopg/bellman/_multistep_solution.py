@@ -165,10 +165,6 @@ class MultistepSolution(Solution):
         """Return the states of rollouts from the starts, weighted by γᵗ."""
         return self._visited
 
-    def arrays(self) -> dict[str, torch.Tensor]:
-        """Return the nodes; values follow from them."""
-        return {"nodes": self.problem.nodes.states}
-
 
 @dataclass(frozen=True)
 class _Estimates(StateEstimates):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -111,10 +110,6 @@ class Solution(ABC):
     def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return raw states (v, d_s) that the policy visits and their weights (v,), which sum to 1."""
 
-    @abstractmethod
-    def arrays(self) -> dict[str, torch.Tensor]:
-        """Return what `ControlProblem.from_settings` needs beside the data to build the same problem."""
-
     def value(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
         """Return V̂ under the policy at state features (m, d_f), shape (m,)."""
         return self.at(features, seed=seed).value
@@ -184,17 +179,12 @@ class ControlProblem(ABC):
         return kind._fitted(config, data, gamma, costs=costs)  # noqa: SLF001
 
     @staticmethod
-    def from_settings(
-        settings: Fields,
-        data: Transitions,
-        discount: float,
-        arrays: Mapping[str, torch.Tensor],
-    ) -> ControlProblem:
-        """Return the problem that `settings` and `Solution.arrays` described; none of them is trusted."""
-        if settings.text("name") not in ControlProblem._by_name:
-            raise ArgumentError(f"there is no model {settings.text('name')!r}")
-        _, kind = ControlProblem._by_name[settings.text("name")]
-        return kind._restored(settings, data, discount, arrays)  # noqa: SLF001
+    def read_config(settings: Fields) -> ModelConfig:
+        """Return the config of a problem that `settings` described; nothing of it is trusted."""
+        name = settings.text("name")
+        if name not in ControlProblem._by_name:
+            raise ArgumentError(f"there is no model {name!r}")
+        return ControlProblem._by_name[name][0].from_settings(settings)
 
     @classmethod
     @abstractmethod
@@ -207,17 +197,6 @@ class ControlProblem(ABC):
         costs: torch.Tensor | None,
     ) -> ControlProblem:
         """Return the problem of a config of this model; see `from_data`."""
-
-    @classmethod
-    @abstractmethod
-    def _restored(
-        cls,
-        settings: Fields,
-        data: Transitions,
-        discount: float,
-        arrays: Mapping[str, torch.Tensor],
-    ) -> ControlProblem:
-        """Return the problem of saved settings of this model; see `from_settings`."""
 
     @property
     @abstractmethod
@@ -264,23 +243,3 @@ class ControlProblem(ABC):
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Return plain values from which the same problem is built on the same data."""
-
-
-def whole_array(tensors: Mapping[str, torch.Tensor], name: str) -> torch.Tensor:
-    """Return an array of whole numbers or flags with one dimension."""
-    value = tensors.get(name)
-    if value is None or value.ndim != 1 or value.is_floating_point() or value.is_complex():
-        raise ArgumentError(f"the array {name!r} is missing, or holds something else")
-    return value
-
-
-def float_array(
-    tensors: Mapping[str, torch.Tensor], name: str, dimensions: int, *, finite: bool = True
-) -> torch.Tensor:
-    """Return an array of float64 with this number of dimensions; by default all numbers are finite."""
-    value = tensors.get(name)
-    if value is None or value.ndim != dimensions or value.dtype != torch.float64:
-        raise ArgumentError(f"the array {name!r} is missing, or holds something else")
-    if finite and not bool(value.isfinite().all()):
-        raise ArgumentError(f"the array {name!r} holds what is no finite number")
-    return value

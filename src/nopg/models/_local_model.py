@@ -16,6 +16,7 @@ from torch import Tensor
 from nopg._seeding import generator
 from nopg._support import Support
 from nopg._typing import RewardFunction
+from nopg.bundles._fields import Fields
 from nopg.data import Transitions
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
 from nopg.models._coordinates import StateCoordinates
@@ -68,6 +69,11 @@ class ModelConfig(ABC):
     def identity(self) -> dict[str, object]:
         """Return the settings that the numbers of a training depend on."""
 
+    @classmethod
+    @abstractmethod
+    def from_settings(cls, settings: Fields) -> ModelConfig:
+        """Return the config that a file has; see `ControlProblem.settings`."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalModelConfig(ModelConfig):
@@ -95,6 +101,11 @@ class LocalModelConfig(ModelConfig):
             "unknown_value": self.unknown_value,
             **({} if self.summary is None else {"rows of the log": self.summary.statistics.num_rows}),
         }
+
+    @classmethod
+    def from_settings(cls, settings: Fields) -> LocalModelConfig:
+        """Return the config that a file has."""
+        return cls(unknown_value=settings.number("unknown_value"))
 
 
 # Predicted rewards are below the lowest logged one by at most this multiple of the logged range.

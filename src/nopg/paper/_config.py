@@ -10,12 +10,14 @@ import torch
 
 from nopg._files import fingerprint
 from nopg._typing import ArrayLike, as_tensor
+from nopg.bundles._fields import Fields
 from nopg.data import Schema
 from nopg.errors import ArgumentError
 from nopg.models._local_model import ModelConfig
 
 # The most draws per next state.
 _MOST_DRAWS = 1_000
+_WIDTHS = ("states", "actions", "next_states")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +68,10 @@ class Bandwidths:
             f"next_states={show(self.next_states)}, source={self.source!r})"
         )
 
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for a file."""
+        return {name: getattr(self, name).tolist() for name in _WIDTHS} | {"source": self.source}
+
     def check_columns(self, schema: Schema) -> None:
         """Raise unless there is one bandwidth for each feature and action of the schema."""
         for name, h, columns in (
@@ -114,3 +120,16 @@ class PaperModelConfig(ModelConfig):
         names, h = ("prior_mass", "num_samples", "unknown_value"), self.bandwidths
         widths = None if h is None else fingerprint((h.states, h.actions, h.next_states))
         return {"bandwidths": widths, "model": self.name, **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_settings(cls, settings: Fields) -> PaperModelConfig:
+        """Return the config that a file has."""
+        h = settings.object("bandwidths")
+        return cls(
+            bandwidths=Bandwidths.from_values(
+                *(list(h.sequence(name)) for name in _WIDTHS), source=h.text("source")
+            ),
+            prior_mass=settings.number("prior_mass"),
+            num_samples=settings.integer("num_samples", least=1),
+            unknown_value=settings.number("unknown_value"),
+        )

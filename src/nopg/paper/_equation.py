@@ -240,11 +240,6 @@ class PaperSolution(Solution):
         states = torch.cat([starts, self.problem.data.schema.decode(model.next_states.features)])
         return states, weights / weights.sum()
 
-    def arrays(self) -> dict[str, torch.Tensor]:
-        """Return the bandwidths; q and μ follow from them."""
-        h = self.problem.model.bandwidths
-        return {f"bandwidths.{name}": getattr(h, name) for name in ("states", "actions", "next_states")}
-
 
 @dataclass(frozen=True)
 class _Estimates(StateEstimates):

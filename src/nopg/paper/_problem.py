@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,13 +13,12 @@ from nopg._seeding import generator
 from nopg._typing import FloatArray
 from nopg.bellman._estimate import Clock, GradientEstimate, GradientEstimator
 from nopg.bellman._multistep import MultistepProblem
-from nopg.bellman._problem import ControlProblem, float_array
-from nopg.bundles._fields import Fields
+from nopg.bellman._problem import ControlProblem
 from nopg.data import Transitions
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
-from nopg.paper._config import Bandwidths, PaperModelConfig
+from nopg.paper._config import PaperModelConfig
 from nopg.paper._equation import Equation, PaperSolution
 from nopg.paper._model import PaperModel
 from nopg.paper._selection import select_bandwidths
@@ -73,26 +71,12 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
         )
         return cls(model, data.starts, discount, unknown_value=config.unknown_value)
 
-    @classmethod
-    def _restored(
-        cls, settings: Fields, data: Transitions, discount: float, arrays: Mapping[str, torch.Tensor]
-    ) -> PaperProblem:
-        names = ("states", "actions", "next_states")
-        widths = [float_array(arrays, f"bandwidths.{name}", 1) for name in names]
-        config = PaperModelConfig(
-            bandwidths=Bandwidths.from_values(*widths, source=settings.text("bandwidths")),
-            prior_mass=settings.number("prior_mass"),
-            num_samples=settings.integer("num_samples", least=1),
-            unknown_value=settings.number("unknown_value"),
-        )
-        return cls._fitted(config, data, discount, costs=None)
-
     def settings(self) -> dict[str, Any]:
         """Return plain values from which the same problem is built on the same data."""
         return {
             "name": PaperModelConfig.name,
             "unknown_value": self.unknown_value,
-            "bandwidths": self.model.bandwidths.source,
+            "bandwidths": self.model.bandwidths.to_dict(),
             "prior_mass": self.model.prior_mass,
             "num_samples": self.model.num_samples,
         }

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
-from nopg.bellman import MultistepProblem
+from nopg.bellman import ControlProblem, MultistepProblem, Solution
 from nopg.bellman._held_actions import action_candidates
 from nopg.bellman._multistep import LONGEST_HORIZON
 from nopg.bellman._nodes import Nodes
 from nopg.bellman._sampled import SampledGradient
 from nopg.evaluation import Assessment, OfflineEvaluator, choose
-from nopg.evaluation._paths import Paths
+from nopg.evaluation._control_law import PolicyLaw
+from nopg.evaluation._paths import Paths, follow
 from nopg.policies import Policy, QuantizedPolicy
 from nopg.policies._deterministic import Mode
 from nopg.policies._imitation import imitate
@@ -32,21 +33,6 @@ _TOLERANCE = 0.01
 _ROUNDS, _STEPS, _MOST_STATES = 2, 200, 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Improvement:
-    """What an ascent ends with, beside the policy that it has changed.
-
-    Attributes:
-        problem: The equation of the ascent.
-        history: Every update.
-        constraints: What came of each limit.
-    """
-
-    problem: MultistepProblem
-    history: tuple[Update, ...]
-    constraints: tuple[ConstraintResult, ...] = ()
-
-
 def improve(
     policy: Policy,
     evaluator: OfflineEvaluator,
@@ -56,10 +42,10 @@ def improve(
     constraints: Sequence[Constraint] = (),
     checkpoint: Checkpoint | None = None,
     note: Callable[[str], None] = lambda text: None,
-) -> Improvement:
-    """Improve a policy in place; of start and end, `choose` keeps one.
+) -> tuple[tuple[Update, ...], tuple[ConstraintResult, ...]]:
+    """Improve a policy in place; return its updates, and what came of each limit.
 
-    The stochastic gradients are of paths through all rows and halves of the log.
+    Of start and end, `choose` keeps one. Gradients are stochastic, of paths through all rows and halves.
 
     Args:
         policy: At its start.
@@ -89,13 +75,13 @@ def improve(
         rounds = improve_by_candidates(policy, evaluator, problem)
         note(f"rounds of policy iteration over the levels of the actions that gained: {rounds}")
     if not constraints:
-        return Improvement(problem, history)
+        return history, ()
     kept, history = solve_constrained(constraints, policy, problem=problem, history=history, improve=climb)
-    return Improvement(problem, history, kept)
+    return history, kept
 
 
 def choose_horizon(problem: MultistepProblem, policy: Policy, paths: Paths) -> MultistepProblem:
-    """Return the problem of the ascent: nodes where the policy goes, and H by the model alone.
+    """Return the problem with nodes where the policy goes, and H by the model alone.
 
     H is doubled while the equation misses the return along the model's own rollouts.
     """
@@ -108,6 +94,14 @@ def choose_horizon(problem: MultistepProblem, policy: Policy, paths: Paths) -> M
             break
         problem = problem.replace(horizon=min(2 * problem.horizon, LONGEST_HORIZON))
     return problem
+
+
+def solution_under(problem: ControlProblem, policy: Policy, *, seed: int) -> Solution:
+    """Return the solution under a policy; that of the local model has its nodes where the policy goes."""
+    if isinstance(problem, MultistepProblem):
+        law = PolicyLaw.of(policy, problem.data.schema)
+        problem = choose_horizon(problem, policy, follow(problem, law, num_parts=1, all_starts=False))
+    return problem.solve(policy, seed=seed)
 
 
 def improve_by_candidates(

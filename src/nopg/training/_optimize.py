@@ -40,7 +40,7 @@ from nopg.training._checkpoint import Checkpoint, run_fingerprint
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraints import Constraint, ConstraintResult, check_constraints, cost_columns
 from nopg.training._controller import Controller
-from nopg.training._improve import improve
+from nopg.training._improve import improve, solution_under
 from nopg.training._judge import doubts_of, judge
 from nopg.training._proposals import INITIAL_POLICY, PARTS, propose, regulators
 from nopg.training._reports import Plateau, ProgressBar, Update
@@ -145,7 +145,7 @@ def optimize(
         bar.note(f"no verdict will be ok: {doubt}")
     laws = () if config.start == "given" else tuple(regulators(evaluator))
     name, start = _begin(actor, evaluator, laws, config, checkpoint=resumed, note=bar.note)
-    improved = improve(
+    history, kept = improve(
         actor, evaluator, start, training, constraints=constraints, checkpoint=resumed, note=bar.note
     )
     bar.close()
@@ -156,10 +156,10 @@ def optimize(
     begun = f"{judged.kept} (kept: a network is not better beyond doubt)" if judged.kept else name
     return result(
         judged.controller,
-        improved.problem,
-        improved.history,
+        problem,
+        history,
         begun,
-        constraints=improved.constraints,
+        constraints=kept,
         assessment=judged.assessment,
     )
 
@@ -233,7 +233,7 @@ def _result(
     assessment: Assessment | None = None,
 ) -> TrainingResult:
     """Return the result with the solution of the equation under the controller."""
-    solution = problem.solve(controller.policy, seed=seed)
+    solution = solution_under(problem, controller.policy, seed=seed)
     return TrainingResult(
         policy=controller,
         history=history,

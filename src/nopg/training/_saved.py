@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,8 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._columns import Columns
-from nopg._files import fingerprint, part_of, provenance
+from nopg._files import fingerprint, provenance
 from nopg.bellman import Certificate, ControlProblem, Solution
-from nopg.bellman._problem import float_array, whole_array
 from nopg.bundles import Bundle, open_bundle, read_controller
 from nopg.bundles._bundle import write_bundle
 from nopg.bundles._controller import CONTROLLER
@@ -33,6 +32,7 @@ from nopg.policies import Policy
 from nopg.policies._description import describe_policy, policy_from
 from nopg.training._constraints import ConstraintResult
 from nopg.training._controller import Controller
+from nopg.training._improve import solution_under
 from nopg.training._reports import Update
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport
@@ -71,11 +71,12 @@ def save_result(
             "QuantizedPolicy"
         )
     starts = {f"start.{name}": getattr(result.start_support, name) for name in _STARTS}
-    solution = {f"solution.{name}": part for name, part in result.solution.arrays().items()}
+    updates = [astuple(update) for update in result.history]
+    history = torch.tensor(updates, dtype=torch.float64).view(-1, len(fields(Update)))
     parameters = {f"policy.{name}": value for name, value in result.policy.policy.state_dict().items()}
     arrays = {
         CONTROLLER: {**_arrays(parameters), **support_arrays(result.support)},
-        RESULT: _arrays({**_history(result.history), **solution, **starts}),
+        RESULT: _arrays({"history": history, **starts}),
     }
     return write_bundle(
         path,
@@ -109,16 +110,6 @@ def save_result(
 def data_identity(data: Transitions) -> dict[str, object]:
     """Return how many rows there are, and a hash of all that a method may read of them."""
     return {"rows": len(data), "sha256": fingerprint([*_columns(data, absent=True).values()])}
-
-
-def _history(updates: Sequence[Update]) -> dict[str, torch.Tensor]:
-    """Return one array for each field of an update."""
-    return {
-        f"history.{part.name}": torch.tensor(
-            [getattr(update, part.name) for update in updates], dtype=torch.float64
-        )
-        for part in fields(Update)
-    }
 
 
 def _columns(data: Transitions, *, absent: bool = False) -> dict[str, torch.Tensor | None]:
@@ -183,20 +174,19 @@ def _solution(bundle: Bundle, policy: Policy, schema: Schema) -> Solution:
             f"{bundle.path} was saved without its data, and the model rests on them; save with data=True, or "
             "train again"
         )
-    document, numbers = bundle.document(RESULT), _tensors(bundle.arrays(RESULT))
-    arrays = part_of("solution", numbers)
-    settings, gamma = document.object("model"), document.object("answer").number("discount")
+    document = bundle.document(RESULT)
     try:
         data = _read_data(_tensors(bundle.arrays(DATA)), schema)
-        problem = ControlProblem.from_settings(settings, data, gamma, arrays)
-        return problem.solve(policy, seed=document.integer("seed"))
+        config = ControlProblem.read_config(document.object("model"))
+        problem = ControlProblem.from_data(data, document.object("answer").number("discount"), model=config)
+        return solution_under(problem, policy, seed=document.integer("seed"))
     except (ArgumentError, DataError) as error:
         raise BundleError(f"{bundle.path} does not fit together: {error}") from None
 
 
 def _start_support(numbers: Tensors, schema: Schema) -> StartSupport:
-    states, nearest = (float_array(numbers, f"start.{name}", 2) for name in ("states", "nearest"))
-    unknown, shape = float_array(numbers, "start.unknown", 1), (len(states), len(schema.states))
+    states, nearest = (_array(numbers, f"start.{name}", 2) for name in ("states", "nearest"))
+    unknown, shape = _array(numbers, "start.unknown", 1), (len(states), len(schema.states))
     if len(states) == 0 or not states.shape == nearest.shape == shape or len(unknown) != len(states):
         raise ArgumentError("the initial states, their unknown shares and the controller do not fit together")
     check_magnitudes(schema, zip(schema.states, states.T, strict=True))
@@ -237,28 +227,25 @@ def _constraint(document: Fields) -> ConstraintResult:
 
 
 def _read_history(numbers: Tensors) -> tuple[Update, ...]:
-    columns = {
-        part.name: float_array(numbers, f"history.{part.name}", 1, finite=part.name in _COUNTS)
-        for part in fields(Update)
-    }
-    if len({len(column) for column in columns.values()}) != 1:
-        raise ArgumentError("the columns of the history differ in length")
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    named = (dict(zip(columns, row, strict=True)) for row in rows)
+    rows, names = _array(numbers, "history", 2, finite=False), [part.name for part in fields(Update)]
+    counts = [names.index(name) for name in _COUNTS]
+    if rows.shape[1] != len(names) or not bool(rows[:, counts].isfinite().all()):
+        raise ArgumentError(f"the history has no updates of {len(names)} numbers")
+    named = (dict(zip(names, row, strict=True)) for row in rows.tolist())
     return tuple(Update(**row | {name: int(row[name]) for name in _COUNTS}) for row in named)
 
 
 def _read_data(columns: Tensors, schema: Schema) -> Transitions:
     flags = ("terminated", "truncated", "begins", "episodes")
-    extra: dict[str, Any] = {name: whole_array(columns, name) for name in flags if name in columns}
+    extra: dict[str, Any] = {name: _array(columns, name, 1, whole=True) for name in flags if name in columns}
     for name, dimensions in (("initial_states", 2), ("weights", 1)):
         if name in columns:
-            extra[name] = float_array(columns, name, dimensions)
+            extra[name] = _array(columns, name, dimensions)
     data = Transitions.from_arrays(
-        float_array(columns, "states", 2),
-        float_array(columns, "actions", 2),
-        float_array(columns, "rewards", 1),
-        float_array(columns, "next_states", 2),
+        _array(columns, "states", 2),
+        _array(columns, "actions", 2),
+        _array(columns, "rewards", 1),
+        _array(columns, "next_states", 2),
         state_names=schema.states,
         action_names=schema.actions,
         angles=schema.angles,
@@ -272,3 +259,18 @@ def _read_data(columns: Tensors, schema: Schema) -> Transitions:
 def _tensors(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, torch.Tensor]:
     """Return arrays as tensors, which share no memory with the file."""
     return {name: torch.as_tensor(np.array(array)) for name, array in arrays.items()}
+
+
+def _array(
+    tensors: Tensors, name: str, dimensions: int, *, whole: bool = False, finite: bool = True
+) -> torch.Tensor:
+    """Return an array of float64, or of whole numbers or flags, with this number of dimensions."""
+    value = tensors.get(name)
+    kind = value is not None and (
+        not value.is_floating_point() and not value.is_complex() if whole else value.dtype == torch.float64
+    )
+    if value is None or value.ndim != dimensions or not kind:
+        raise ArgumentError(f"the array {name!r} is missing, or holds something else")
+    if finite and not bool(value.isfinite().all()):
+        raise ArgumentError(f"the array {name!r} contains NaN or infinity")
+    return value
