@@ -47,6 +47,7 @@ _FUNCTIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
 _COMPARED = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE})
 # A margin of 0 that counts as inside.
 _AT_EDGE = 1e-30
+# Longer formulas are a program: a function is read more easily.
 _MOST_NODES = 200
 _NAME = re.compile(r"`([^`]*)`|([^\W\d]\w*)")
 _PLACE = re.compile(r"\b__(\d+)\b")

@@ -17,6 +17,7 @@ _POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _RAISED = re.compile("[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _TOKEN = re.compile(r"\s*([()]|\*(?!\*)|[·⋅×/]|[^\s()*·⋅×/]+)")
 _FACTOR = re.compile(r"(?P<symbol>[^\d^+\-−][^^]*?)(?:\^?(?P<power>[+\-−]?\d+))?")
+# Texts of numbers without a unit, and units of angles that sin and cos take.
 _NO_UNIT = frozenset({"1", "-"})
 _TURNS = frozenset({"rad", "radian", "radians"})
 

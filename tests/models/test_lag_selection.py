@@ -10,8 +10,8 @@ import pytest
 from nopg import Transitions
 from nopg.errors import ArgumentError, DataError
 from nopg.models import LagChoice, select_lags
-from nopg.models._delays import LagTable, excess, nested_coefficients
-from nopg.models._lag_selection import Orders
+from nopg.models._delays import LagTable, excess, longest_delays, nested_coefficients
+from nopg.models._lag_selection import Orders, as_good
 
 Array = npt.NDArray[np.float64]
 
@@ -201,3 +201,20 @@ def test_orders_move_and_shorten_by_hand() -> None:
     assert orders.shifted(0, 5) == Orders((1, 0), (5,), (6,))
     assert list(orders.fewer()) == [Orders((0, 0), (2,), (3,)), Orders((1, 0), (2,), (2,))]
     assert orders.cost == 4
+
+
+def test_delays_within_1_2_and_3_5_standard_errors_are_the_low_the_chosen_and_the_high_one() -> None:
+    worse = np.array([0.0, 0.95, 1.05, 1.95, 2.05, 3.45, 3.55])
+    assert longest_delays(worse, np.ones(7)) == (3, 1, 5)
+
+
+def test_fewer_lags_may_have_a_tenth_more_error_or_one_standard_error_or_a_hundredth_of_a_spread() -> None:
+    even = np.ones(400)
+    assert as_good(1.2 * even, even)  # 1.1² = 1.21
+    assert not as_good(1.22 * even, even)
+    assert as_good(0.9e-4 * even, 0.0 * even)
+    assert not as_good(1.1e-4 * even, 0.0 * even)
+    # Of 40 blocks with the excess .5 ± d√39 the standard error is d.
+    for deviation, noisy in ((0.52, True), (0.48, False)):
+        apart = 0.5 + deviation * 39**0.5 * np.repeat([1.0, -1.0], 200)
+        assert as_good(apart, 0.0 * even) is noisy

@@ -205,3 +205,9 @@ def test_slopes_of_the_reward_are_those_of_a_step(linear: LocalModel) -> None:
     x = np.random.default_rng(0).uniform(-1, 1, (3, 20))
     _, by_x = linear.steps.step(x, None)
     np.testing.assert_array_equal(linear.steps.reward_slopes(x), by_x[2])
+
+
+def test_the_share_that_leaves_in_one_step_by_hand() -> None:
+    shares, _ = leaving_share(np.array([-3.0, 0.0]), 0.9)
+    # At even odds the rate, 20 ln 2 = 13.9, is capped at 10.
+    assert shares == pytest.approx([1.0 - (1.0 + math.exp(-3.0)) ** -2.0, 1.0 - math.exp(-1.0)])

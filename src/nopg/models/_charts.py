@@ -12,21 +12,27 @@ from torch import Tensor
 from nopg._support import ChartSupport
 from nopg.models._excitation import TOLERATED, Excitation, local_uncertainty, noise_share
 from nopg.models._regression_rows import RegressionRows, RowBatch
-from nopg.models._sums import LEAST_RIDGE, ChartPlaces, ChartShape, ChartSums, GlobalFit, ridge_fit
+from nopg.models._sums import (
+    CHARTS_AT_ONCE,
+    LEAST_RIDGE,
+    ChartPlaces,
+    ChartShape,
+    ChartSums,
+    GlobalFit,
+    ridge_fit,
+)
 
 BlockSums = tuple[GlobalFit, ChartSums | None]
 """What charts are a function of, beside their places."""
 
-_MOST_CHARTS = 2_000
-# Charts within the radius of one; more hardly differ from their neighbours.
-_CHARTS_IN_RADIUS = 30
+# Charts of a shape, and those within the radius of one; more hardly differ from their neighbours.
+_MOST_CHARTS, _CHARTS_IN_RADIUS = 2_000, 30
 # Largest number of entries of the statistics of all groups.
 _LARGEST_STATISTICS = 3e7
 # Rows from which radii are computed; with more rows a chart holds more of them.
 _MOST_REFERENCE_ROWS = 10_000
 # By which a chart of parts of the rows holds more of all rows.
 _WIDER = 2.0
-_CHARTS_AT_ONCE = 256
 # A chart is constant beyond its rows, from this share of their extent on.
 _MARGIN = 0.1
 # A part with a larger share of the groups uses the radii of a fit to all groups.
@@ -223,7 +229,7 @@ class Charts:
 def _radii(points: Tensor, few: Tensor, chosen: Tensor, groups: Tensor, count: int) -> Tensor:
     """Return the distance of each chosen row to the `count`-th nearest of the few rows in other groups."""
     radii = []
-    for some in chosen.split(_CHARTS_AT_ONCE):
+    for some in chosen.split(CHARTS_AT_ONCE):
         distances, own = torch.cdist(points[some], points[few]), groups[some][:, None] == groups[few]
         K = min(count, int((~own).sum(dim=1).min())) or 1
         if not bool(own.all(dim=1).any()):

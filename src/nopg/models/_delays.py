@@ -175,12 +175,20 @@ class DelaySearch:
         lags = range(self.depth, -1, -1)  # the newest last: those are left out
         recent = [self.table.actions[rows - k, one] for one in order for k in lags]
         squares, unexplained = _held_out_squares(np.stack([*past, *recent], axis=1), targets, self.most + 1)
-        limits = list[tuple[int, ...]]()
-        for column in range(targets.shape[1]):
-            worse, error = excess(squares[:, :, column])
-            limits.append(tuple(int(np.flatnonzero(worse <= k * error)[-1]) for k in (_CHOSEN, _LOW, _HIGH)))
+        limits = [longest_delays(*excess(each)) for each in squares.transpose(2, 0, 1)]
         chosen, low, high = (min(each) for each in zip(*limits, strict=True))
         return Delay(chosen if chosen <= self.most else None, low, high, unexplained)
+
+
+def longest_delays(worse: FloatArray, error: FloatArray) -> tuple[int, int, int]:
+    """Return the longest delay that is chosen, and the lower and upper end of those within the noise.
+
+    Args:
+        worse: By how much the error of each delay exceeds the least one, shape (k,).
+        error: Its standard error, shape (k,).
+    """
+    chosen, low, high = (np.flatnonzero(worse <= k * error)[-1] for k in (_CHOSEN, _LOW, _HIGH))
+    return int(chosen), int(low), int(high)
 
 
 def _held_out_squares(regressors: FloatArray, targets: FloatArray, drop: int) -> tuple[FloatArray, float]:

@@ -276,6 +276,13 @@ class Orders:
                 yield replace(self, last=(*self.last[:k], end - 1, *self.last[k + 1 :]))
 
 
+def as_good(squares: FloatArray, least: FloatArray) -> bool:
+    """Return whether squared errors (n,) are as small as the least ones (n,), up to noise and tolerance."""
+    worse, error = excess(np.stack([squares, least]))
+    allowed = max(_SHARE * least.mean(), _ERRORS * error[0], _NEGLIGIBLE)
+    return bool(squares.mean() <= least.mean() or worse[0] <= allowed)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderSearch:
     """Linear models x′ − x of lags, fitted to one step and judged by rollouts of several.
@@ -321,19 +328,11 @@ class OrderSearch:
         """
         grid = [shortest.longer(self.table, p, w) for p, w in product(range(own + 1), range(window + 1))]
         best = min(grid, key=self.error)
-        chosen = min(
-            (one for one in grid if self._equal(one, best)), key=lambda one: (one.cost, self.error(one))
-        )
-        while shorter := [one for one in chosen.fewer() if self._equal(one, best)]:
+        equal = [one for one in grid if as_good(self.squares(one), self.squares(best))]
+        chosen = min(equal, key=lambda one: (one.cost, self.error(one)))
+        while shorter := [one for one in chosen.fewer() if as_good(self.squares(one), self.squares(best))]:
             chosen = min(shorter, key=self.error)
         return chosen
-
-    def _equal(self, orders: Orders, best: Orders) -> bool:
-        """Return whether orders predict as well as the best, up to noise and tolerance."""
-        one, other = self.squares(orders), self.squares(best)
-        worse, error = excess(np.stack([one, other]))
-        allowed = max(_SHARE * other.mean(), _ERRORS * error[0], _NEGLIGIBLE)
-        return bool(one.mean() <= other.mean() or worse[0] <= allowed)
 
     def _rollout_squares(self, orders: Orders) -> FloatArray:
         rows, table, learned = self.rows, self.table, list(self.table.learned)

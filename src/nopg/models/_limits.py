@@ -90,6 +90,7 @@ def lowest_mean_reward(rewards: Tensor, episodes: Tensor | None, discount: float
     return lowest
 
 
+# Ends, and other next states, that the nearest one is looked up among.
 _MOST_STATES = 10_000
 
 

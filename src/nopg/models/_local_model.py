@@ -112,6 +112,7 @@ class LocalModelConfig(ModelConfig):
 _REWARD_MARGIN_BELOW = 1.0
 # A column with a lower R² on held-out rows is fitted poorly.
 _LEAST_R_SQUARED = 0.5
+# Halves of the groups that the uncertainty of answers comes from, in pairs of complements.
 _NUM_HALVES = 8
 
 

@@ -15,6 +15,7 @@ from nopg.models._charts import BlockSums
 from nopg.models._excitation import Excitation
 from nopg.models._sums import ChartSums, GlobalFit
 
+# Bins of a column; a quantile is known to a thousandth of the range of the sample.
 _BINS = 1_000
 
 

@@ -41,6 +41,7 @@ _SIGNIFICANT = 3.0
 _SEARCHED, _TRIALS = 0.3, 8
 # Disturbances are at least this share of what sensors add to a residual, as no model is exact.
 _LEAST_DISTURBANCE = 0.01
+# Rows that are predicted at once, by memory.
 _ROWS_AT_ONCE = 20_000
 # Steps that the filter looks back.
 _LOOKED_BACK = 40

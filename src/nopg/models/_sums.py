@@ -16,6 +16,8 @@ from torch import Tensor
 from nopg._typing import IntArray
 from nopg.models._regression_rows import InputSpace, RowBatch, design
 
+CHARTS_AT_ONCE = 256
+"""Charts whose distances to rows are in memory at once."""
 LEAST_RIDGE = 1e-9
 """Least penalty of a regression, relative to the weight of its rows or its largest sum of squares."""
 # What keeps the sums of no rows regular.
@@ -23,8 +25,6 @@ _NO_ROWS = 1e-300
 # Rows among which those near charts are found at once, and about how many numbers of pairs of a chart and a
 # row are computed at once.
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 1 << 17, 1 << 21
-# Charts whose rows are looked up at once.
-_CHARTS_AT_ONCE = 256
 # Sums of charts that add up.
 _ADDED = ("grams", "moments", "squares", "weights", "first", "second")
 
@@ -319,7 +319,7 @@ def _near(
         numbers: How many are computed for each pair of a chart and a row.
     """
     tree, sizes, members = cKDTree(points.numpy()), list[IntArray](), list[IntArray]()
-    for some in torch.arange(len(around)).split(_CHARTS_AT_ONCE):  # lists of numbers take much memory
+    for some in torch.arange(len(around)).split(CHARTS_AT_ONCE):  # lists of numbers take much memory
         inside = tree.query_ball_point(around[some].numpy(), radius[some].numpy(), return_sorted=True)
         sizes.append(np.fromiter(map(len, inside), dtype=np.int64, count=len(inside)))
         each = itertools.chain.from_iterable(inside)
