@@ -19,8 +19,8 @@ _ROWS_HELD_OUT, _ROWS_HELD_OUT_IN_SEARCH, _ROWS_KNOWN = 400, 200, 4_000
 # Candidates at the end, and the few while inputs are tried: reference rows per coefficient, ridges.
 _SIZES, _RIDGES = (2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0), (1e-6, 1e-4, 1e-2, 1e-1, 1.0)
 _FEW_SIZES, _FEW_RIDGES = (3.0, 10.0), (1e-4, 1e-1)
-# Rows that a held-out row is compared with: 30, the largest size, for each of 8 coefficients. Of fits with more
-# of them the largest sizes are left out.
+# Rows that a held-out row is compared with: 30, the largest size, for each of 8 coefficients. Of fits with
+# more of them the largest sizes are left out.
 _MOST_NEIGHBORS = 240
 # With more inputs charts are local in few of them, and no polynomial is of degree 2.
 _MANY_INPUTS, _MOST_SCHEDULING = 8, 3
