@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
-from typing import Literal, cast, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast, get_args
 
 import torch
 
@@ -38,12 +37,12 @@ from nopg.policies._structures import Kind
 from nopg.training._ascent import ascend
 from nopg.training._checkpoint import Checkpoint, run_fingerprint
 from nopg.training._config import CheckpointConfig, TrainingConfig
-from nopg.training._constraints import Constraint, ConstraintResult, check_constraints, cost_columns
+from nopg.training._constraints import Constraint, check_constraints, cost_columns
 from nopg.training._controller import Controller
 from nopg.training._improve import improve, solution_under
 from nopg.training._judge import doubts_of, judge
 from nopg.training._proposals import INITIAL_POLICY, PARTS, propose, regulators
-from nopg.training._reports import Plateau, ProgressBar, Update
+from nopg.training._reports import Plateau, ProgressBar
 from nopg.training._result import TrainingResult, answer_of
 from nopg.training._starts import StartSupport, start_support
 from nopg.training._structured import check_rates, formula_policy, rate_limited, with_columns
@@ -117,8 +116,10 @@ def optimize(
     resumed = None
     if saving:
         limited = {f"rate of {name}": rate for name, rate in limits.items()}
-        run = run_fingerprint(data, model=settings, training=config, discount=gamma, policy=wanted, **limited)
-        resumed = Checkpoint(saving, run, wanted if isinstance(wanted, Policy) else None)
+        identity = run_fingerprint(
+            data, model=settings, training=config, discount=gamma, policy=wanted, **limited
+        )
+        resumed = Checkpoint(saving, identity, wanted if isinstance(wanted, Policy) else None)
 
     bar = ProgressBar(visible=config.progress)
     bar.note(f"fitting the model to {len(data):,} rows")
@@ -129,64 +130,115 @@ def optimize(
     actor = wanted
     if not isinstance(actor, Policy):
         actor = build_policy(actor, data, config.seed, rollouts=settings.has_rollouts)
-    actor = rate_limited(actor, data, limits) if limits else actor
-    training = replace(
-        config, updates=config.updates or problem.default_updates, callbacks=(*config.callbacks, bar)
+    run = _Run(
+        problem=problem,
+        policy=rate_limited(actor, data, limits) if limits else actor,
+        support=support,
+        config=replace(
+            config, updates=config.updates or problem.default_updates, callbacks=(*config.callbacks, bar)
+        ),
+        checkpoint=resumed,
+        bar=bar,
     )
-    result = partial(_result, support=support, seed=config.seed)
-    if not settings.has_rollouts:  # the paper's own equation, from the policy as it is
-        stopping = replace(training, stop=config.stop or Plateau())
-        history = ascend(problem.estimator(), actor, stopping, checkpoint=resumed)
-        bar.close()
-        return result(Controller(actor, data.schema), problem, history, INITIAL_POLICY)
-
-    evaluator = OfflineEvaluator.of(problem.multistep)
-    for doubt in evaluator.doubts:
-        bar.note(f"no verdict will be ok: {doubt}")
-    laws = () if config.start == "given" else tuple(regulators(evaluator))
-    name, start = _begin(actor, evaluator, laws, config, checkpoint=resumed, note=bar.note)
-    history, kept = improve(
-        actor, evaluator, start, training, constraints=constraints, checkpoint=resumed, note=bar.note
-    )
-    bar.close()
-    bar.note("judging the controller by all rows and halves of the log")
+    if not settings.has_rollouts:
+        return run.by_the_equation()
     simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
-    judged = judge(evaluator, Controller(actor, data.schema), laws, simple)
-    _warn(doubts_of(judged))
-    begun = f"{judged.kept} (kept: a network is not better beyond doubt)" if judged.kept else name
-    return result(
-        judged.controller,
-        problem,
-        history,
-        begun,
-        constraints=kept,
-        assessment=judged.assessment,
-    )
+    return run.by_rollouts(constraints, simple)
 
 
-def _begin(
-    policy: Policy,
-    evaluator: OfflineEvaluator,
-    laws: Sequence[tuple[str, Regulator]],
-    config: TrainingConfig,
-    *,
-    checkpoint: Checkpoint | None,
-    note: Callable[[str], None],
-) -> tuple[str, Assessment]:
-    """Put the policy to its start; return the name of this, which a checkpoint knows, and the assessment."""
-    if checkpoint and checkpoint.start:
-        name, parameters = checkpoint.start
-        policy.load_state_dict(dict(parameters))
-        return name, evaluator.assess(policy, parts=PARTS)
-    if config.start == "given":
-        name, start = INITIAL_POLICY, evaluator.assess(policy, parts=PARTS)
-    else:
-        note("comparing starts on the model")
-        name, start = propose(policy, evaluator, laws, seed=config.seed)
-    note(f"start: {name}")
-    if checkpoint:
-        checkpoint.start = (name, copy.deepcopy(policy.state_dict()))
-    return name, start
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One training.
+
+    Attributes:
+        problem: The equation.
+        policy: Changed in place.
+        support: What the data know of the starts.
+        config: With the number of updates.
+        checkpoint: Where to go on, and where to leave checkpoints.
+        bar: Says what is done.
+    """
+
+    problem: ControlProblem
+    policy: Policy
+    support: StartSupport
+    config: TrainingConfig
+    checkpoint: Checkpoint | None
+    bar: ProgressBar
+
+    def by_the_equation(self) -> TrainingResult:
+        """Climb the paper's own equation from the policy as it is."""
+        stopping = replace(self.config, stop=self.config.stop or Plateau())
+        history = ascend(self.problem.estimator(), self.policy, stopping, checkpoint=self.checkpoint)
+        self.bar.close()
+        return self._result(self._controller, history=history, start=INITIAL_POLICY)
+
+    def by_rollouts(
+        self, constraints: Sequence[Constraint], rates: Mapping[str, float] | None
+    ) -> TrainingResult:
+        """Propose, improve, choose; a regulator that keeps `rates` may take the place of the policy."""
+        evaluator, note = OfflineEvaluator.of(self.problem.multistep), self.bar.note
+        for doubt in evaluator.doubts:
+            note(f"no verdict will be ok: {doubt}")
+        laws = () if self.config.start == "given" else tuple(regulators(evaluator))
+        name, start = self._start(evaluator, laws)
+        history, limits = improve(
+            self.policy,
+            evaluator,
+            start,
+            self.config,
+            constraints=constraints,
+            checkpoint=self.checkpoint,
+            note=note,
+        )
+        self.bar.close()
+        note("judging the controller by all rows and halves of the log")
+        judged = judge(evaluator, self._controller, laws, rates)
+        _warn(doubts_of(judged), stacklevel=5)
+        if judged.kept:
+            name = f"{judged.kept} (kept: a network is not better beyond doubt)"
+        return self._result(
+            judged.controller, judged.assessment, history=history, start=name, constraints=limits
+        )
+
+    def _start(
+        self, evaluator: OfflineEvaluator, laws: Sequence[tuple[str, Regulator]]
+    ) -> tuple[str, Assessment]:
+        """Put the policy to its start; return the name, which a checkpoint knows, and the assessment."""
+        kept = self.checkpoint
+        if kept and kept.start:
+            name, parameters = kept.start
+            self.policy.load_state_dict(dict(parameters))
+            return name, evaluator.assess(self.policy, parts=PARTS)
+        if self.config.start == "given":
+            name, start = INITIAL_POLICY, evaluator.assess(self.policy, parts=PARTS)
+        else:
+            self.bar.note("comparing starts on the model")
+            name, start = propose(self.policy, evaluator, laws, seed=self.config.seed)
+        self.bar.note(f"start: {name}")
+        if kept:
+            kept.start = (name, copy.deepcopy(self.policy.state_dict()))
+        return name, start
+
+    @property
+    def _controller(self) -> Controller:
+        return Controller(self.policy, self.problem.data.schema)
+
+    def _result(
+        self, controller: Controller, assessment: Assessment | None = None, **found: Any
+    ) -> TrainingResult:
+        """Return the result with the solution of the equation under the controller."""
+        solution = solution_under(self.problem, controller.policy, seed=self.config.seed)
+        return TrainingResult(
+            policy=controller,
+            start_support=self.support,
+            seed=self.config.seed,
+            support=self.problem.local_model.support,
+            solved=solution,
+            assessment=assessment,
+            **found,
+            **answer_of(solution, assessment),
+        )
 
 
 def _with_derived(
@@ -221,38 +273,11 @@ def _sample_of(
     return summary.sample, replace(settings, summary=summary)
 
 
-def _result(
-    controller: Controller,
-    problem: ControlProblem,
-    history: tuple[Update, ...],
-    start: str,
-    *,
-    support: StartSupport,
-    seed: int,
-    constraints: tuple[ConstraintResult, ...] = (),
-    assessment: Assessment | None = None,
-) -> TrainingResult:
-    """Return the result with the solution of the equation under the controller."""
-    solution = solution_under(problem, controller.policy, seed=seed)
-    return TrainingResult(
-        policy=controller,
-        history=history,
-        start=start,
-        start_support=support,
-        seed=seed,
-        support=problem.local_model.support,
-        solved=solution,
-        constraints=constraints,
-        assessment=assessment,
-        **answer_of(solution, assessment),
-    )
-
-
-def _warn(messages: Iterable[str | None]) -> None:
+def _warn(messages: Iterable[str | None], *, stacklevel: int = 4) -> None:
     """Warn at the line that called `optimize`."""
     for message in messages:
         if message is not None:
-            warnings.warn(message, SupportWarning, stacklevel=4)
+            warnings.warn(message, SupportWarning, stacklevel=stacklevel)
 
 
 def build_policy(kind: str | Formulas, data: Transitions, seed: int, *, rollouts: bool = False) -> Policy:
