@@ -42,3 +42,9 @@ def check_discount(discount: float) -> float:
             "Try 0.97, or 0.99 for slower systems"
         )
     return float(discount)
+
+
+def require(kept: bool, broken: str) -> None:
+    """Raise an `ArgumentError` that says what of a contract is broken, unless it is kept."""
+    if not kept:
+        raise ArgumentError(f"the contract is broken: {broken}")

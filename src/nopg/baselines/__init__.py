@@ -2,6 +2,7 @@
 
 from nopg.baselines._by_name import BASELINES, Baseline, baseline
 from nopg.baselines._cloning import cloned
+from nopg.baselines._contract import check_baseline
 from nopg.baselines._linear_mpc import LinearMPC
 from nopg.baselines._neural import NeuralConfig, train_neural
 from nopg.baselines._offline import OFFLINE_METHODS, OfflineMethod, train_offline
@@ -22,6 +23,7 @@ __all__ = [
     "Regulator",
     "Snapshot",
     "baseline",
+    "check_baseline",
     "cloned",
     "train_neural",
     "train_offline",

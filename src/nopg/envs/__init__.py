@@ -5,6 +5,7 @@
 
 from nopg.envs._classic_control import CartPole, MountainCar, Pendulum
 from nopg.envs._collect import UniformAgent, collect, collect_grid, collect_uniform
+from nopg.envs._contract import check_environment
 from nopg.envs._environment import Environment
 from nopg.envs._lqr import LQR
 from nopg.envs._simulate import ControlLaw, Trajectories, simulate
@@ -20,6 +21,7 @@ __all__ = [
     "Trajectories",
     "TwoTanks",
     "UniformAgent",
+    "check_environment",
     "collect",
     "collect_grid",
     "collect_uniform",

@@ -1,5 +1,6 @@
 """Policies: deterministic and Gaussian, linear, formulas and small networks, behind one interface."""
 
+from nopg.policies._contract import check_policy
 from nopg.policies._deterministic import Deterministic, LinearPolicy, MLPPolicy
 from nopg.policies._deviation import DeviationPolicy
 from nopg.policies._formula import FormulaPolicy
@@ -23,4 +24,5 @@ __all__ = [
     "Policy",
     "QuantizedPolicy",
     "Standardizer",
+    "check_policy",
 ]

@@ -1,0 +1,121 @@
+"""The contracts of policies, baselines and environments: ours keep them, broken ones are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from nopg._seeding import generator
+from nopg.baselines import BASELINES, check_baseline
+from nopg.data import Transitions
+from nopg.envs import LQR, Environment, Pendulum, UniformAgent, check_environment, collect
+from nopg.errors import ArgumentError
+from nopg.policies import (
+    Deterministic,
+    GaussianMLPPolicy,
+    GaussianPolicy,
+    LinearPolicy,
+    MLPPolicy,
+    Policy,
+    check_policy,
+)
+
+
+def features_and_actions() -> tuple[torch.Tensor, torch.Tensor]:
+    drawn = torch.randn(20, 4, generator=generator(0, "rows"), dtype=torch.float64)
+    return drawn[:, :3], drawn[:, 3:]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        LinearPolicy([[0.1, -0.2, 0.3]]),
+        MLPPolicy.from_data(*features_and_actions(), rng=generator(0, "policy")),
+        GaussianMLPPolicy.from_data(
+            *features_and_actions(), rng=generator(0, "policy"), num_action_samples=3
+        ),
+        GaussianPolicy(LinearPolicy([[0.1, -0.2, 0.3]]), 0.3, num_action_samples=2),
+    ],
+    ids=lambda policy: type(policy).__name__,
+)
+def test_our_policies_keep_their_contract(policy: Policy) -> None:
+    check_policy(policy, num_features=3)
+
+
+class Broken(Deterministic):
+    """A linear law whose defect is a function of the right actions and the features."""
+
+    num_actions = 1
+
+    def __init__(self, defect: Any) -> None:
+        super().__init__()
+        self.gain, self.defect = torch.nn.Parameter(torch.ones(3, 1, dtype=torch.float64)), defect
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.defect(features @ self.gain, features)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("defect", "message"),
+    [
+        (lambda a, _: a[:, 0], r"mode returns shape \(7,\) instead of \(7, 1\)"),
+        (lambda a, _: a / 0, "not finite"),
+        (lambda a, s: a + s.zero_()[:, :1], "changes its inputs"),
+        (lambda a, _: a + torch.rand(1), "(second call|actions is not mode)"),
+        (lambda a, _: a - a.mean(), "depends on the other rows"),
+        (lambda a, _: a.detach(), "(require grad|no gradient)"),
+    ],
+)
+def test_a_broken_policy_is_named(defect: Any, message: str) -> None:
+    with pytest.raises((ArgumentError, RuntimeError), match=message):
+        check_policy(Broken(defect), num_features=3)
+
+
+@pytest.fixture(scope="module")
+def log() -> Transitions:
+    plant = LQR()
+    return collect(plant, UniformAgent.within(plant), episodes=5, steps=20, seed=0)
+
+
+@pytest.mark.parametrize("name", ["lqr", "mpc", "cloning"])
+def test_our_baselines_keep_their_contract(name: str, log: Transitions) -> None:
+    check_baseline(BASELINES[name].make, log)
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (lambda states: states[:, :1], "actions have shape"),
+        (lambda states: states / 0, "not finite"),
+        (lambda states: states - states.mean(dim=0), "depends on the other rows"),
+        (lambda states: states + torch.rand(1).double(), "second call"),
+    ],
+)
+def test_a_broken_baseline_is_named(law: Any, message: str, log: Transitions) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        check_baseline(lambda data, discount: law, log)
+
+
+def broken(**methods: Any) -> Environment:
+    return type("BrokenPendulum", (Pendulum,), {"__slots__": (), **methods})()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ({"step": lambda self, s, a: s[:, :1]}, r"step returns shape \(20, 1\)"),
+        ({"step": lambda self, s, a: s + a.mean()}, "depends on the other rows"),
+        ({"step": lambda self, s, a: s + a}, "step does not pass the action through applied"),
+        ({"step": lambda self, s, a: s.add_(0.1)}, "changes its inputs"),
+        ({"reward": lambda self, s, a, after: a[:, 0]}, "reward does not pass"),
+        ({"reward": lambda self, s, a, after: after}, "reward returns shape"),
+        ({"terminal": lambda self, after: after[:, 0]}, "no booleans"),
+        ({"applied": lambda self, a: a / 2}, "changes when applied again"),
+    ],
+)
+def test_a_broken_environment_is_named(method: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        check_environment(broken(**method))
