@@ -218,7 +218,7 @@ def _new_policy(settings: Mapping[str, Any]) -> Any:
         return ControlStructure(kind, settings.get("follows", {}), schedule=schedule, inner=inner)
     if wrong := sorted(given & {"follows", "schedule", "inner"}):
         raise ArgumentError(
-            f"--policy {kind} has no structure; {wrong[0]} needs --policy pi or another structure"
+            f"--policy {kind} is a network or LQR; {wrong[0]} needs --policy pi or another structure"
         )
     return kind
 
