@@ -16,10 +16,7 @@ _FIGURES = ROOT / "docs" / "figures"
 
 _STUDIES = (
     "advice",
-    "excitation",
     "fleet",
-    "known-reward",
-    "lags",
     "monitor",
     "large-logs",
     "many-columns",
@@ -33,7 +30,6 @@ PAGES = (
     "benchmark",
     "calibration",
     "engineers",
-    "logs",
     "reproduction",
     *_STUDIES,
     *MEASUREMENTS,
@@ -60,10 +56,6 @@ def write_page(name: str, path: Path | None = None, folder: Path = FOLDER) -> No
         text = calibration_page(read(folder, "calibration"))
     elif name == "engineers":
         text = _engineers(folder, draws=path is None)
-    elif name == "logs":
-        from studies.logs.page import page as logs_page
-
-        text = logs_page(last_of_each(read(folder, name)))
     elif name in _STUDIES:
         module = import_module(_MODULES.get(name, f"studies.{name.replace('-', '_')}"))
         text = module.page(last_of_each(read(folder, name)))

@@ -34,7 +34,6 @@ from nopg.training._structured import formula_policy, with_columns
 from studies.calibration.plants.laws import Behaviour
 from studies.logs import LOG_PLANTS, LogPlant, streamed
 from studies.logs.controllers import PI
-from studies.logs.run import LOOPS
 from studies.markdown import table
 from studies.printing import note, say
 from studies.records import FOLDER, Record, append, code_version, last_of_each, read
@@ -54,6 +53,15 @@ within 1 % of those of `simc-logged` count as the same. Discounted returns on th
 table: the trained controller within a largest deviation from the imitated log, as a share of the logged
 range of the action; gains over the imitated log.
 """
+# Controlled column and set point of each plant.
+LOOPS = {
+    "level-tank": ("level", "setpoint"),
+    "delay-line": ("output", "setpoint"),
+    "heated-tank": ("temperature", "setpoint"),
+    "pipeline": ("flow", "target"),
+    "two-tanks": ("lower", "setpoint"),
+    "reactor": ("temperature", "setpoint"),
+}
 # Gains that differ by less are the same.
 _SAME = 0.01
 _HEADS = ("rows", "log", "method", "true return", "predicted", "interval", "inside", "verdict", "gains")

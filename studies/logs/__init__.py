@@ -1,12 +1,10 @@
-"""Logs as plants write them: moving set points, delays, hidden velocities; and controllers from them."""
+"""Logs as plants write them, with moving set points and delays."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from studies.logs.development import DELAY_LINE, LEVEL_TANK
 from studies.logs.heated_tank import HEATED_TANK
-from studies.logs.hidden import HIDDEN_CART_POLE, HIDDEN_PENDULUM
-from studies.logs.industrial import INDUSTRIAL
 from studies.logs.pipeline import PIPELINE
 from studies.logs.plant import LogPlant, streamed
 from studies.logs.reactor import REACTOR
@@ -22,9 +20,6 @@ LOG_PLANTS: Mapping[str, LogPlant] = MappingProxyType(
             DELAY_LINE,
             HEATED_TANK,
             PIPELINE,
-            *INDUSTRIAL,
-            HIDDEN_PENDULUM,
-            HIDDEN_CART_POLE,
             TWO_TANKS,
             REACTOR,
         )

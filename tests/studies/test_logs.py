@@ -1,17 +1,13 @@
-"""The plants of the study of logs: delays, set points, lags at runtime, a baseline from the log alone."""
+"""Plants that log themselves under PI control: delays, set points, lags at runtime."""
 
 import numpy as np
 import pytest
 
 from studies.calibration.plants.laws import Array, Law
 from studies.logs import LOG_PLANTS, LogPlant, streamed
-from studies.logs.__main__ import _lags
-from studies.logs.arx import arx_two_gains
-
-PLAIN = [name for name in LOG_PLANTS if not name.startswith("industrial")]
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", LOG_PLANTS)
 def test_a_log_is_the_same_for_the_same_seed_and_declares_its_columns(name: str) -> None:
     plant = LOG_PLANTS[name]
     data, again, other = (plant.data(300, seed) for seed in (0, 0, 1))
@@ -26,7 +22,7 @@ def test_a_log_is_the_same_for_the_same_seed_and_declares_its_columns(name: str)
     assert len(late.schema.derived) == sum(plant.lags.values())
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", LOG_PLANTS)
 def test_exogenous_columns_do_not_depend_on_the_actions(name: str) -> None:
     plant = LOG_PLANTS[name]
 
@@ -95,29 +91,3 @@ def test_the_strong_reference_does_better_than_the_behaviour(name: str) -> None:
     plant = LOG_PLANTS[name]
     logged, best = (plant.returns(law, 3) for law in (plant.behaviour(), plant.references()["tuned PI"]))
     assert best.discounted > logged.discounted + 3 * logged.standard_error
-
-
-def test_two_gains_from_the_log_alone_do_better_than_the_behaviour() -> None:
-    plant = LOG_PLANTS["delay-line"]
-    found = arx_two_gains(plant.data(1_000, 5), plant.discount, output="output", set_point="setpoint")
-    logged = plant.returns(plant.behaviour(), 5)
-    assert plant.returns(found, 5).discounted > logged.discounted + logged.standard_error
-
-
-def test_the_industrial_benchmark_leaves_numpy_as_it_was() -> None:
-    pytest.importorskip("industrial_benchmark_python")
-    np.random.seed(0)  # noqa: NPY002
-    expected = np.random.random()  # noqa: NPY002
-    np.random.seed(0)  # noqa: NPY002
-    data, again = (LOG_PLANTS["industrial"].data(50, 0) for _ in range(2))
-    assert np.random.random() == expected  # noqa: NPY002
-    assert not hasattr(np, "float")
-    assert data.states.equal(again.states)
-    cost = data.next_states[:, 5] + 3 * data.next_states[:, 4]
-    assert data.rewards.allclose(-cost)
-
-
-def test_lags_are_read_from_text() -> None:
-    assert _lags("valve=2,level=1") == {"valve": 2, "level": 1}
-    assert _lags("auto") == "auto"
-    assert _lags(None) is None
