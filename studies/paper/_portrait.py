@@ -189,12 +189,13 @@ def _portrait(solution: Solution, data: Transitions) -> dict[str, Any]:
     """Return what one policy looks like in the model and in truth."""
     runs = _paths(solution.policy, data)
     model, truth = solution.visited(), visits_of_paths(runs.states[:-1], _DISCOUNT)
-    at, (there, then) = solution.at(data.schema.encode(_lattice())), (cells_of(*model), cells_of(*truth))
+    there, then = cells_of(*model), cells_of(*truth)
+    lattice = data.schema.encode(_lattice())
     return {
         "visitation": _rounded(there, 4),
         "truth": _rounded(then, 4),
-        "value": _rounded(at.value.reshape(_LATTICE, _LATTICE), 4),
-        "unknown": _rounded(at.unknown.reshape(_LATTICE, _LATTICE), 2),
+        "value": _rounded(solution.value(lattice).reshape(_LATTICE, _LATTICE), 4),
+        "unknown": _rounded(solution.unknown_at(lattice).reshape(_LATTICE, _LATTICE), 2),
         "upright_mass": _number(upright_share(*model)),
         "upright_mass_truth": _number(upright_share(*truth)),
         "total_variation": _number(total_variation(there, then)),

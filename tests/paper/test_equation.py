@@ -197,14 +197,14 @@ def test_the_certificate_of_the_return_holds_in_exact_arithmetic() -> None:
 def test_far_from_all_data_the_unknown_value_or_the_nearest_sample_is_taken() -> None:
     far = torch.full((1, 2), 1e6, dtype=torch.float64)
     case = replace(random_case(65, prior_mass=1e-3), unknown_value=-7.0)
-    known = case.solution().at(far)
-    assert known.value.item() == pytest.approx(-7.0)
-    assert known.unknown.item() == pytest.approx(1.0)
-    assert known.visitation.item() > 0
+    known = case.solution()
+    assert known.value(far).item() == pytest.approx(-7.0)
+    assert known.unknown_at(far).item() == pytest.approx(1.0)
+    assert known.visitation(far).item() > 0
     solution = replace(case, prior_mass=0.0).solution()
     places = (case.data.features / case.bandwidths.states - far / case.bandwidths.states).square().sum(dim=1)
-    assert solution.at(far).value.item() == pytest.approx(solution.q[places.argmin()].item())
-    assert solution.at(far).unknown.item() == 0.0
+    assert solution.value(far).item() == pytest.approx(solution.q[places.argmin()].item())
+    assert solution.unknown_at(far).item() == 0.0
 
 
 def test_values_visits_and_action_values_are_the_formulas() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -22,13 +21,11 @@ class GradientEstimate:
         direction: ∂Ĵ/∂θ, one tensor per trainable parameter of the policy, in their order.
         expected_return: Ĵ.
         diagnostics: Named numbers for reports, such as the unknown mass and the steps of the solver.
-        seconds: What each phase took, for reports.
     """
 
     direction: tuple[torch.Tensor, ...]
     expected_return: float
     diagnostics: Mapping[str, float]
-    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def norm(self) -> float:
@@ -37,20 +34,6 @@ class GradientEstimate:
             max((float(part.abs().max()) for part in self.direction if part.numel()), default=0.0)
         )
         return unit * math.sqrt(sum(float((part / unit).square().sum()) for part in self.direction))
-
-
-class Clock:
-    """Seconds by phase, from one lap to the next."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        """Count the time since the last lap for this phase."""
-        now = time.perf_counter()
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
-        self._last = now
 
 
 class GradientEstimator(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman._problem import Certificate, Solution, StateEstimates
+from nopg.bellman._problem import Certificate, Solution
 from nopg.errors import ArgumentError
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Policy
@@ -119,10 +118,29 @@ class MultistepSolution(Solution):
             converged=bool(V.isfinite().all() and mu.isfinite().all()),
         )
 
-    def at(self, features: torch.Tensor, *, seed: int = 0) -> StateEstimates:
-        """Return all that is known at state features (m, d_f)."""
-        del seed
-        return _Estimates(self, self.problem.data.schema.decode(features.double()))
+    def value(self, features: torch.Tensor) -> torch.Tensor:
+        """Return V̂ at state features (m, d_f): H steps from each, then the values of the nodes."""
+        return self.value_after(self._states(features), None)
+
+    def visitation(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the density of the visits along rollouts, per unit of volume in standard deviations."""
+        problem = self.problem
+        places, weights = self.visited()
+        width = problem.nodes.spacing or 1.0
+        space = problem.model.state_space
+        points, states = space.embed(places) / width, self._states(features)
+        found = [
+            torch.exp(-0.5 * torch.cdist(block / width, points).square()) @ weights
+            for block in space.embed(states).split(_STATES_AT_ONCE)
+        ]
+        return torch.cat(found) / (math.sqrt(2 * math.pi) * width) ** states.shape[1]
+
+    def unknown_at(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the share of (s, π(s)) that the data do not account for, shape (m,)."""
+        return torch.as_tensor(self.problem.unknown_under(self.policy, self._states(features)))
+
+    def _states(self, features: torch.Tensor) -> torch.Tensor:
+        return self.problem.data.schema.decode(features.double())
 
     def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,): one step, then the policy."""
@@ -131,7 +149,7 @@ class MultistepSolution(Solution):
                 f"actions have shape {tuple(actions.shape)}; give one action of "
                 f"{self.problem.model.num_actions} numbers for each of {len(features)} states"
             )
-        return self.value_after(self.problem.data.schema.decode(features.double()), actions)
+        return self.value_after(self._states(features), actions)
 
     def value_after(self, states: torch.Tensor, actions: torch.Tensor | None) -> torch.Tensor:
         """Return the value (m,) of raw states (m, d_s), the first actions (m, d_a) given or the policy's."""
@@ -164,35 +182,3 @@ class MultistepSolution(Solution):
     def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the states of rollouts from the starts, weighted by γᵗ."""
         return self._visited
-
-
-@dataclass(frozen=True)
-class _Estimates(StateEstimates):
-    """What a multi-step equation says at some raw states (m, d_s)."""
-
-    solution: MultistepSolution
-    states: torch.Tensor
-
-    @cached_property
-    def value(self) -> torch.Tensor:
-        """V̂: H steps from the state, then the values of the nodes."""
-        return self.solution.value_after(self.states, None)
-
-    @cached_property
-    def visitation(self) -> torch.Tensor:
-        """Density of the visits along rollouts, per unit of volume in standard deviations."""
-        problem = self.solution.problem
-        places, weights = self.solution.visited()
-        width = problem.nodes.spacing or 1.0
-        space = problem.model.state_space
-        points = space.embed(places) / width
-        found = [
-            torch.exp(-0.5 * torch.cdist(some / width, points).square()) @ weights
-            for some in space.embed(self.states).split(_STATES_AT_ONCE)
-        ]
-        return torch.cat(found) / (math.sqrt(2 * math.pi) * width) ** self.states.shape[1]
-
-    @cached_property
-    def unknown(self) -> torch.Tensor:
-        """The share of (s, π(s)) that the data do not account for."""
-        return torch.as_tensor(self.solution.problem.unknown_under(self.solution.policy, self.states))

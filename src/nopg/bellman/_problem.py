@@ -46,25 +46,6 @@ class Certificate:
     cut_error: float = 0.0
 
 
-class StateEstimates(ABC):
-    """What a solution says at some states, each computed when it is asked for; all of shape (m,)."""
-
-    @property
-    @abstractmethod
-    def value(self) -> torch.Tensor:
-        """V̂ under the policy."""
-
-    @property
-    @abstractmethod
-    def visitation(self) -> torch.Tensor:
-        """μ̃, discounted visits around."""
-
-    @property
-    @abstractmethod
-    def unknown(self) -> torch.Tensor:
-        """The share that the data do not account for."""
-
-
 def unknown_under(support: Support, policy: Policy, schema: Schema, states: torch.Tensor) -> FloatArray:
     """Return the unknown share (m,) at raw states (m, d_s) and the actions of a policy within bounds."""
     with torch.no_grad():
@@ -99,10 +80,6 @@ class Solution(ABC):
         """What is proven about the numerics."""
 
     @abstractmethod
-    def at(self, features: torch.Tensor, *, seed: int = 0) -> StateEstimates:
-        """Return all that is known at state features (m, d_f)."""
-
-    @abstractmethod
     def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,)."""
 
@@ -110,17 +87,17 @@ class Solution(ABC):
     def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return raw states (v, d_s) that the policy visits and their weights (v,), which sum to 1."""
 
-    def value(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
+    @abstractmethod
+    def value(self, features: torch.Tensor) -> torch.Tensor:
         """Return V̂ under the policy at state features (m, d_f), shape (m,)."""
-        return self.at(features, seed=seed).value
 
-    def visitation(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
-        """Return μ̃ at state features (m, d_f), shape (m,); read it beside `unknown_at`."""
-        return self.at(features, seed=seed).visitation
+    @abstractmethod
+    def visitation(self, features: torch.Tensor) -> torch.Tensor:
+        """Return μ̃, discounted visits around state features (m, d_f), shape (m,); see `unknown_at` too."""
 
-    def unknown_at(self, features: torch.Tensor, *, seed: int = 0) -> torch.Tensor:
+    @abstractmethod
+    def unknown_at(self, features: torch.Tensor) -> torch.Tensor:
         """Return the share at state features (m, d_f) that the data do not account for, shape (m,)."""
-        return self.at(features, seed=seed).unknown
 
 
 class ControlProblem(ABC):

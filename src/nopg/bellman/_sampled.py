@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman._estimate import Clock, GradientEstimate
+from nopg.bellman._estimate import GradientEstimate
 from nopg.bellman._nodes import Interpolation
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Deterministic, Policy
@@ -69,18 +69,16 @@ class SampledGradient:
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at this policy, and the return by the last solution of the equation."""
         del rng  # every estimate has its own
-        clock, problem = Clock(), self.problem
+        problem = self.problem
         if self._count % _EVERY == 0:
             solution = problem.solve(policy)
             self._values = solution.values
             self._numbers = torch.tensor([solution.objective, solution.unknown_mass], dtype=torch.float64)
-            clock.lap("solve")
         direction = self._direction(policy, generator(problem.seed, f"paths of update {self._count}"))
         self._count += 1
-        clock.lap("gradient")
         expected, unknown = self._numbers.tolist()
         diagnostics = {"unknown_mass": unknown, "products": 0}
-        return GradientEstimate(direction, expected, diagnostics, clock.seconds)
+        return GradientEstimate(direction, expected, diagnostics)
 
     def _direction(self, policy: Policy, rng: torch.Generator) -> tuple[torch.Tensor, ...]:
         problem, model = self.problem, self.problem.model

@@ -18,7 +18,7 @@ import torch
 
 from nopg._seeding import generator
 from nopg._typing import FloatArray
-from nopg.bellman._problem import Certificate, Solution, StateEstimates
+from nopg.bellman._problem import Certificate, Solution
 from nopg.errors import ArgumentError
 from nopg.paper._model import Weights
 from nopg.paper._solver import Resolvent, SolvedSystem, Solver
@@ -211,15 +211,32 @@ class PaperSolution(Solution):
             cut_error=self.cut_error,
         )
 
-    def at(self, features: torch.Tensor, *, seed: int = 0) -> StateEstimates:
-        """Return V̂, μ̃ and m at state features (m, d_f).
+    def value(self, features: torch.Tensor) -> torch.Tensor:
+        """Return V̂ at state features (m, d_f).
 
-        Far from all data V̂ tends to the unknown value if the model has prior mass, and to the value of the
-        nearest sample if not. μ̃ is never a bare 0 there: it is what the nearest data say.
+        Far from all data it tends to the unknown value if the model has prior mass, and to the value of the
+        nearest sample if not.
         """
+        return self._value(self._weights(features))
+
+    def visitation(self, features: torch.Tensor) -> torch.Tensor:
+        """Return μ̃ at state features (m, d_f): never a bare 0, but what the nearest data say."""
+        eps = self._weights(features).mean
+        return torch.as_tensor((eps @ self.mu_solution.value) / eps.sum(axis=1))
+
+    def unknown_at(self, features: torch.Tensor) -> torch.Tensor:
+        """Return m(s), the mass at state features (m, d_f) that the data cannot account for."""
+        return torch.as_tensor(self._weights(features).unknown.mean(axis=0))
+
+    def _weights(self, features: torch.Tensor) -> Weights:
+        """Return ε at state features under the policy."""
         states = self.problem.model.at(features)
-        noise = self.policy.noise(len(states), generator(seed, "query actions"))
-        return _Estimates(self, states.weights(policy_actions(self.policy, states.features, noise)))
+        noise = self.policy.noise(len(states), generator(0, "query actions"))
+        return states.weights(policy_actions(self.policy, states.features, noise))
+
+    def _value(self, weights: Weights) -> torch.Tensor:
+        unknown = weights.unknown.mean(axis=0) * self.problem.unknown_value
+        return torch.as_tensor(weights.mean @ self.q_solution.value + unknown)
 
     def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,)."""
@@ -229,7 +246,7 @@ class PaperSolution(Solution):
                 f"actions have shape {tuple(actions.shape)}; give one action of {width} numbers for each of "
                 f"{len(features)} states"
             )
-        return _Estimates(self, self.problem.model.at(features).weights(actions[None].double())).value
+        return self._value(self.problem.model.at(features).weights(actions[None].double()))
 
     def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the initial states and those that samples lead to, weighted by discounted visits."""
@@ -239,33 +256,3 @@ class PaperSolution(Solution):
         weights = torch.cat([torch.full((len(starts),), (1 - gamma) / len(starts)), torch.as_tensor(later)])
         states = torch.cat([starts, self.problem.data.schema.decode(model.next_states.features)])
         return states, weights / weights.sum()
-
-
-@dataclass(frozen=True)
-class _Estimates(StateEstimates):
-    """What a solution says at some states.
-
-    Attributes:
-        solution: The solution.
-        weights: ε at the states under the policy.
-    """
-
-    solution: PaperSolution
-    weights: Weights
-
-    @property
-    def value(self) -> torch.Tensor:
-        """V̂, shape (m,)."""
-        known = self.weights.mean @ self.solution.q_solution.value
-        return torch.as_tensor(known) + self.unknown * self.solution.problem.unknown_value
-
-    @property
-    def visitation(self) -> torch.Tensor:
-        """μ̃, shape (m,)."""
-        eps = self.weights.mean
-        return torch.as_tensor((eps @ self.solution.mu_solution.value) / eps.sum(axis=1))
-
-    @property
-    def unknown(self) -> torch.Tensor:
-        """m(s), the mass that the data cannot account for, shape (m,)."""
-        return torch.as_tensor(self.weights.unknown.mean(axis=0))

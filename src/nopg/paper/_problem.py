@@ -11,7 +11,7 @@ import torch
 from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import FloatArray
-from nopg.bellman._estimate import Clock, GradientEstimate, GradientEstimator
+from nopg.bellman._estimate import GradientEstimate, GradientEstimator
 from nopg.bellman._multistep import MultistepProblem
 from nopg.bellman._problem import ControlProblem
 from nopg.data import Transitions
@@ -140,15 +140,11 @@ class NOPG:
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at this policy; the noise of its actions comes from the generator."""
-        clock = Clock()
         equation = self.problem.equation(policy, rng)
-        clock.lap("weights")
         solution = equation.solve(self._solver, tolerance=self.tolerance, guesses=self._last)
         q, mu = solution.q_solution, solution.mu_solution
         self._last = (q.value, mu.value)
-        clock.lap("solve")
         direction = solution.gradient()
-        clock.lap("gradient")
         return GradientEstimate(
             direction=tuple(
                 part.to(parameter) for part, parameter in zip(direction, trainable(policy), strict=True)
@@ -160,7 +156,6 @@ class NOPG:
                 "q_error": q.error_bound,
                 "mu_error": mu.error_bound,
             },
-            seconds=clock.seconds,
         )
 
 
