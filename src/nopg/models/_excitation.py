@@ -65,8 +65,8 @@ class Excitation:
     def __add__(self, other: Excitation) -> Excitation:
         return replace(self, gram=self.gram + other.gram, num_rows=self.num_rows + other.num_rows)
 
-    def scaled(self, share: float) -> Excitation:
-        """Return the excitation in which every row counts for a share."""
+    def scaled(self, share: float, kept: Tensor) -> Excitation:
+        """Return the excitation in which every row counts for a share, whichever groups are kept."""
         return replace(self, gram=share * self.gram, num_rows=max(round(share * self.num_rows), 1))
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -104,45 +104,30 @@ class Statistics:
     def arrays(self) -> dict[str, Tensor]:
         """Return all numbers by name, for a file; `filled` is the way back."""
         arrays = {"extremes": self.extremes}
-        for degree, excitation in self.excitations.items():
-            arrays |= _tensors(f"excitation.{degree}", excitation)
-        for number, (whole, local) in enumerate(self.blocks):
-            arrays |= _tensors(f"{number}.whole", whole)
-            arrays |= {} if local is None else _tensors(f"{number}.charts", local)
+        for name, part in self._parts().items():
+            arrays |= {f"{name}.{field}": torch.as_tensor(getattr(part, field)) for field in _numbers(part)}
         return arrays
 
     def filled(self, arrays: Mapping[str, Tensor]) -> Statistics:
         """Return the sums of `arrays`, around the same charts; a DataError says that they are others."""
         own = self.arrays()
-        fixed = [name for name in own if name.endswith("baseline")]
-        if {name: one.shape for name, one in own.items()} != {
-            name: one.shape for name, one in arrays.items()
-        }:
+        if {name: one.shape for name, one in own.items()} != {k: one.shape for k, one in arrays.items()}:
             raise DataError("the sums are not those of the sample beside them; summarize the log again")
+        fixed = [name for name in own if name.endswith("baseline")]
         if not all(torch.allclose(own[name], arrays[name], rtol=1e-6, atol=1e-9) for name in fixed):
             raise DataError("charts were placed otherwise when the log was summed; summarize it again")
-        blocks = tuple(
-            (
-                _filled(whole, f"{number}.whole", arrays),
-                None if local is None else _filled(local, f"{number}.charts", arrays),
-            )
-            for number, (whole, local) in enumerate(self.blocks)
-        )
-        excitations = {
-            degree: _filled(one, f"excitation.{degree}", arrays) for degree, one in self.excitations.items()
-        }
-        return Statistics(blocks, excitations, arrays["extremes"])
+        parts = dict[str, Any]()
+        own_parts: dict[str, Any] = self._parts()
+        for name, part in own_parts.items():
+            values = {field: arrays[f"{name}.{field}"] for field in _numbers(part)}
+            plain = {k: v.item() for k, v in values.items() if not isinstance(getattr(part, k), Tensor)}
+            parts[name] = replace(part, **(values | plain))  # counts and weights are numbers again
+        return self._with(parts, arrays["extremes"])
 
     def __add__(self, other: Statistics) -> Statistics:
-        blocks = []
-        for (whole, local), (whole_there, local_there) in zip(self.blocks, other.blocks, strict=True):
-            both = local if local is None or local_there is None else local + local_there
-            blocks.append((whole + whole_there, both))
-        return Statistics(
-            tuple(blocks),
-            {degree: one + other.excitations[degree] for degree, one in self.excitations.items()},
-            joined_extremes(self.extremes, other.extremes),
-        )
+        others: dict[str, Any] = other._parts()
+        parts = {name: part + others[name] for name, part in self._parts().items()}
+        return self._with(parts, joined_extremes(self.extremes, other.extremes))
 
     def scaled(self, share: float, kept: Tensor | None = None) -> Statistics:
         """Return the sums in which every row counts for a share, as a sample of the rows would.
@@ -153,36 +138,29 @@ class Statistics:
                 all groups.
         """
         kept = torch.ones(len(self.blocks[0][0].grams), dtype=torch.bool) if kept is None else kept
-        blocks = tuple(
-            (whole.scaled(share, kept), None if local is None else local.scaled(share, kept))
-            for whole, local in self.blocks
-        )
-        excitations = {degree: one.scaled(share) for degree, one in self.excitations.items()}
-        return Statistics(blocks, excitations, self.extremes)
+        parts = {name: part.scaled(share, kept) for name, part in self._parts().items()}
+        return self._with(parts, self.extremes)
+
+    def _parts(self) -> dict[str, GlobalFit | ChartSums | Excitation]:
+        """Return the sums by name."""
+        parts: dict[str, GlobalFit | ChartSums | Excitation]
+        parts = {f"excitation.{degree}": one for degree, one in self.excitations.items()}
+        for number, (whole, local) in enumerate(self.blocks):
+            parts[f"{number}.whole"] = whole
+            if local is not None:
+                parts[f"{number}.charts"] = local
+        return parts
+
+    def _with(self, parts: Mapping[str, Any], extremes: Tensor) -> Statistics:
+        """Return statistics with other sums of the same names."""
+        blocks = tuple((parts[f"{k}.whole"], parts.get(f"{k}.charts")) for k in range(len(self.blocks)))
+        excitations = {degree: parts[f"excitation.{degree}"] for degree in self.excitations}
+        return Statistics(blocks, excitations, extremes)
 
 
-_Sums = TypeVar("_Sums", GlobalFit, ChartSums, Excitation)
-# Settings of an excitation, which the sample tells.
-_PLACES = ("space", "varies", "degree")
-
-
-def _tensors(name: str, sums: GlobalFit | ChartSums | Excitation) -> dict[str, Tensor]:
-    return {
-        f"{name}.{part.name}": torch.as_tensor(getattr(sums, part.name))
-        for part in fields(sums)
-        if part.name not in _PLACES
-    }
-
-
-def _filled(sums: _Sums, name: str, arrays: Mapping[str, Tensor]) -> _Sums:
-    """Return sums with the numbers of arrays; counts and weights are numbers again."""
-    values: dict[str, Any] = {}
-    for part in fields(sums):
-        if part.name not in _PLACES:
-            value = arrays[f"{name}.{part.name}"]
-            is_tensor = isinstance(getattr(sums, part.name), Tensor)
-            values[part.name] = value if is_tensor else value.item()
-    return replace(sums, **values)
+def _numbers(sums: GlobalFit | ChartSums | Excitation) -> list[str]:
+    """Return the fields that a file holds; settings of an excitation are those of the sample."""
+    return [field.name for field in fields(sums) if field.name not in ("space", "varies", "degree")]
 
 
 def joined_extremes(one: Tensor, other: Tensor) -> Tensor:
