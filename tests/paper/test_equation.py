@@ -10,7 +10,7 @@ from nopg import Bandwidths, Transitions
 from nopg._seeding import generator
 from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import ArgumentError
-from nopg.paper import PaperModel, PaperProblem
+from nopg.paper import PaperModel
 from nopg.paper import _model as model_module
 from nopg.policies import LinearPolicy
 from nopg.policies._policy import trainable
@@ -247,11 +247,3 @@ def test_the_candidates_of_a_query_do_not_depend_on_the_others() -> None:
     together = model.at(features).weights(actions)
     alone = model.at(features[7:8]).weights(actions[:, 7:8])
     assert np.allclose(together.mean[[7]].toarray(), alone.mean.toarray(), atol=1e-15)
-
-
-def test_the_unknown_value_is_the_worst_that_can_happen() -> None:
-    case = random_case(69)
-    worst = float(case.data.rewards.min())
-    assert PaperProblem(case.problem().model, case.data.starts, 0.9).unknown_value == pytest.approx(
-        10 * worst
-    )

@@ -10,10 +10,10 @@ from nopg.envs import Pendulum, collect_grid, collect_uniform
 from nopg.errors import ArgumentError, DataError
 from nopg.paper._selection import (
     Table,
-    _neighbors,
     error_and_gradient,
     leave_one_out,
     level_spacing,
+    neighbors,
     step_length,
 )
 
@@ -30,7 +30,7 @@ def test_the_held_out_error_by_hand() -> None:
     data = Transitions.from_arrays([0.0, 1.0, 3.0], [0.0, 1.0, 3.0], [0.0, 1.0, 5.0], [0.0, 1.0, 5.0])
     table = Table.of(data)
     rows = np.arange(3)
-    error, _ = error_and_gradient(table, rows, _neighbors(table, rows, np.ones(2)), np.zeros(2))
+    error, _ = error_and_gradient(table, rows, neighbors(table, rows, np.ones(2)), np.zeros(2))
     x, y = table.inputs, table.targets
     missed = []
     for i in range(3):
@@ -43,7 +43,7 @@ def test_the_held_out_error_by_hand() -> None:
 def test_the_slope_of_the_error_agrees_with_finite_differences() -> None:
     table, rng = Table.of(noise(80)), np.random.default_rng(1)
     rows, log_h = np.arange(80), rng.normal(size=3) * 0.3 - 0.5
-    others = _neighbors(table, rows, np.exp(log_h))
+    others = neighbors(table, rows, np.exp(log_h))
     _, slope = error_and_gradient(table, rows, others, log_h)
     for k in range(3):
         step = np.zeros(3)

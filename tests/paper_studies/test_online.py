@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nopg.baselines import Snapshot
-from nopg.envs import LQR, Pendulum, collect_uniform, simulate
+from nopg.envs import Pendulum, collect_uniform, simulate
 from nopg.errors import ArgumentError, MissingExtraError
 from studies.baselines import train_online_ddpg
 
@@ -53,11 +53,6 @@ def test_networks_and_learning_rates_are_those_of_the_supplement() -> None:
     assert len(policy.critic.q_networks) == 1
     assert policy.actor.optimizer.param_groups[0]["lr"] == 1e-3
     assert policy.critic.optimizer.param_groups[0]["lr"] == 1e-2
-
-
-def test_an_environment_without_angles_serves_too() -> None:
-    (snapshot,) = train_online_ddpg(LQR(), discount=0.9, steps=110, episode_steps=30, snapshots=1)
-    assert torch.as_tensor(snapshot.controller(torch.zeros(4, 2))).shape == (4, 2)
 
 
 @pytest.mark.slow

@@ -100,12 +100,6 @@ class Table:
     scale: FloatArray
     columns: IntArray
 
-    @property
-    def scott(self) -> float:
-        """Scott's rule, in units of the spread: n^(−1/(d+4))."""
-        n, d = self.inputs.shape
-        return float(n ** (-1.0 / (d + 4)))
-
     @classmethod
     def of(cls, data: Transitions) -> Table:
         if data.constant_columns:
@@ -145,10 +139,11 @@ def leave_one_out(table: Table, narrowest: FloatArray, widest: FloatArray) -> Fl
     lower[table.columns] = np.clip(narrowest / table.scale, _NARROWEST, _WIDEST)
     upper[table.columns] = np.clip(widest / table.scale, lower[table.columns], _WIDEST)
     lower, upper = np.log(lower), np.log(upper)
-    log_h = np.clip(math.log(table.scott), lower, upper)
+    scott = n ** (-1.0 / (table.inputs.shape[1] + 4))
+    log_h = np.clip(math.log(scott), lower, upper)
     rows = torch.randperm(n, generator=generator(0, "held-out rows"))[:_MOST_ROWS].numpy()
     for _ in range(1 if n <= _NEIGHBORS else _ROUNDS):
-        others = _neighbors(table, rows, np.exp(log_h))
+        others = neighbors(table, rows, np.exp(log_h))
         found = minimize(
             lambda x, others=others: error_and_gradient(table, rows, others, x),
             log_h,
@@ -184,7 +179,7 @@ def error_and_gradient(
     return float(np.square(missed).mean()), slope / missed.size
 
 
-def _neighbors(table: Table, rows: IntArray, h: FloatArray) -> IntArray:
+def neighbors(table: Table, rows: IntArray, h: FloatArray) -> IntArray:
     """Return the nearest rows (m, K) of each row, itself left out."""
     places = table.inputs / h[table.columns]
     k = min(_NEIGHBORS + 1, len(places))
