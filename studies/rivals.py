@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from nopg import Transitions
-from nopg.baselines import baseline, train_offline
+from nopg.baselines import baseline
+from studies.baselines import train_snapshots
 from studies.plants import Controller
 
 __all__ = ["RIVALS", "Rival"]
@@ -27,7 +28,9 @@ def _law(controller: Any) -> Controller:
 
 def _cloning(data: Transitions, discount: float, seed: int) -> Controller:
     """Return behaviour cloning of d3rlpy."""
-    (last,) = train_offline("bc", data, discount=discount, snapshots=1, seed=seed, hidden_units=_HIDDEN_UNITS)
+    (last,) = train_snapshots(
+        "bc", data, discount=discount, updates=10_000, snapshots=1, seed=seed, hidden_units=_HIDDEN_UNITS
+    )
     return _law(last.controller)
 
 

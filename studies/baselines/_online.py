@@ -11,10 +11,10 @@ import torch
 
 from nopg._typing import as_tensor
 from nopg.baselines._isolation import own_randomness
-from nopg.baselines._snapshot import Snapshot, check_snapshots
 from nopg.data import Schema
 from nopg.envs import ControlLaw, Environment
 from nopg.errors import MissingExtraError
+from studies.baselines._snapshot import Snapshot, check_snapshots
 
 # Random actions before the first update, Stable-Baselines3's default; the supplement's units of its networks;
 # noise added to actions in ±1, of which the supplement says nothing and the library's default is none.

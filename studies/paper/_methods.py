@@ -11,14 +11,13 @@ import torch
 
 from nopg import PaperModel, TrainingConfig
 from nopg._seeding import generator
-from nopg.baselines import Snapshot, train_offline
 from nopg.data import Transitions
 from nopg.errors import SolverError
 from nopg.policies import ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
 from nopg.policies._networks import MLP
 from nopg.training import Controller, Update, optimize
 from nopg.training._ascent import ascend
-from studies.baselines import PWIS, train_online_ddpg
+from studies.baselines import PWIS, Snapshot, train_online_ddpg, train_snapshots
 from studies.paper._experiment import Mode, mode_of
 from studies.paper._tasks import Task
 from studies.paper.bandwidths import released_bandwidths
@@ -50,7 +49,7 @@ def train(run: Record, task: Task, data: Transitions) -> list[Snapshot]:
     if method == "pwis":
         return _pwis(task, data, seed)
     if method == "ddpg-offline":
-        return train_offline(
+        return train_snapshots(
             "ddpg",
             data,
             discount=task.discount,

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.baselines import Snapshot
 from nopg.envs import Pendulum, collect_uniform, simulate
 from nopg.errors import ArgumentError, MissingExtraError
-from studies.baselines import train_online_ddpg
+from studies.baselines import Snapshot, train_online_ddpg
 
 STATES = collect_uniform(Pendulum(), 20, seed=1).states
 

@@ -5,14 +5,12 @@ from nopg.baselines._cloning import cloned
 from nopg.baselines._contract import check_baseline
 from nopg.baselines._linear_mpc import LinearMPC
 from nopg.baselines._neural import NeuralConfig, train_neural
-from nopg.baselines._offline import OFFLINE_METHODS, OfflineMethod, train_offline
+from nopg.baselines._offline import OfflineMethod, train_offline
 from nopg.baselines._pi_rule import FirstOrderPlant, PIRule
 from nopg.baselines._regulator import LinearQuadraticFit, Regulator
-from nopg.baselines._snapshot import Snapshot
 
 __all__ = [
     "BASELINES",
-    "OFFLINE_METHODS",
     "Baseline",
     "FirstOrderPlant",
     "LinearMPC",
@@ -21,7 +19,6 @@ __all__ = [
     "OfflineMethod",
     "PIRule",
     "Regulator",
-    "Snapshot",
     "baseline",
     "check_baseline",
     "cloned",

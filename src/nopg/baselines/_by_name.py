@@ -17,8 +17,6 @@ from nopg.baselines._regulator import LinearQuadraticFit, Regulator
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 
-_HIDDEN_UNITS = (64, 64)
-
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
@@ -52,8 +50,7 @@ def _simc(data: Transitions, discount: float, **settings: Any) -> PIRule:
 
 
 def _offline(method: OfflineMethod, data: Transitions, discount: float, **settings: Any) -> Any:
-    chosen = {"snapshots": 1, "hidden_units": _HIDDEN_UNITS, **settings}
-    return train_offline(method, data, discount=discount, **chosen)[-1].controller
+    return train_offline(method, data, discount=discount, **settings)
 
 
 BASELINES: Mapping[str, Baseline] = MappingProxyType(
