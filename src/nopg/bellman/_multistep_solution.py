@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman._problem import Certificate, Solution
+from nopg.bellman._problem import Certificate, Solution, unknown_under
 from nopg.errors import ArgumentError
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Policy
@@ -137,7 +137,8 @@ class MultistepSolution(Solution):
 
     def unknown_at(self, features: torch.Tensor) -> torch.Tensor:
         """Return the share of (s, π(s)) that the data do not account for, shape (m,)."""
-        return torch.as_tensor(self.problem.unknown_under(self.policy, self._states(features)))
+        support, schema = self.problem.model.support, self.problem.data.schema
+        return torch.as_tensor(unknown_under(support, self.policy, schema, self._states(features)))
 
     def _states(self, features: torch.Tensor) -> torch.Tensor:
         return self.problem.data.schema.decode(features.double())

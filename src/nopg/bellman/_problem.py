@@ -195,10 +195,6 @@ class ControlProblem(ABC):
         """The local model of the data; its `support` tells where these are."""
         return self.multistep.model
 
-    def unknown_under(self, policy: Policy, states: torch.Tensor) -> FloatArray:
-        """Return the unknown share (m,) at raw states (m, d_s) and the actions of a policy within bounds."""
-        return unknown_under(self.local_model.support, policy, self.data.schema, states)
-
     @property
     @abstractmethod
     def description(self) -> str:

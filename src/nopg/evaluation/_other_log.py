@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 
@@ -27,27 +27,8 @@ _ROWS_PER_COEFFICIENT = 4
 AgainstPromise = Literal["less than promised", "as promised", "more than promised"]
 
 
-class Trained(Protocol):
-    """What is asked of a trained controller: see `nopg.training.TrainingResult`."""
-
-    @property
-    def policy(self) -> Any: ...
-    @property
-    def discount(self) -> float: ...
-    @property
-    def expected_return(self) -> float: ...
-    @property
-    def interval(self) -> tuple[float, float] | None: ...
-    @property
-    def verdict(self) -> Verdict | None: ...
-    @property
-    def support(self) -> Any: ...
-    @property
-    def start_support(self) -> Any: ...
-    @property
-    def data(self) -> Transitions: ...
-    @property
-    def evaluator(self) -> OfflineEvaluator: ...
+Trained = Any
+"""A `nopg.training.TrainingResult`: the package lies above."""
 
 
 @dataclass(frozen=True, slots=True)
