@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ import torch
 
 from nopg import TrainingConfig, Transitions, optimize
 from nopg.baselines import LinearQuadraticFit, Regulator
+from nopg.evaluation import Gain, _comparison
 from nopg.policies import DeviationPolicy, FormulaPolicy, MLPPolicy
+from nopg.training._judge import preferred
 from nopg.training._proposals import linear_law
 
 BRIEF = TrainingConfig(updates=1, progress=False)
@@ -98,6 +102,37 @@ def test_a_network_that_is_better_beyond_doubt_stays() -> None:
     assert isinstance(result.policy.policy, MLPPolicy)
     linear = result.evaluator.assess(regulator_of(data))
     assert result.expected_return > linear.expected_return
+
+
+@dataclass
+class Said:
+    """An assessment of which only verdict and return are known, to ±1."""
+
+    verdict: str
+    value: float
+    least_gain: float = 0.0
+    paths: None = None
+
+    def gain_over(self, other: Said) -> Gain:
+        mean = self.value - other.value
+        return Gain(mean, (mean - 1.0, mean + 1.0))
+
+
+@pytest.mark.parametrize(
+    ("regulator", "network", "taken"),
+    [
+        (Said("weak", -20.0), Said("not identifiable", 50.0), 1),  # what is surely worse than the log is out
+        (Said("weak", -0.5), Said("not identifiable", 50.0), 0),  # the verdict first
+        (Said("weak", -20.0), Said("not identifiable", -30.0), 0),  # all are worse
+        (Said("weak", 5.0), Said("weak", 5.5), 0),  # the simpler of equals
+        (Said("weak", 5.0), Said("weak", 9.0), 1),
+    ],
+)
+def test_what_is_surely_worse_than_the_log_gives_way_to_what_may_be_better(
+    regulator: Said, network: Said, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_comparison, "cautious_return", lambda _: 0.0)
+    assert preferred(cast(Any, Said("weak", 0.0)), cast(Any, [regulator, network])) == taken
 
 
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")

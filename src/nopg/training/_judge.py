@@ -56,15 +56,26 @@ def judge(
     simple = {name: _controller(law, evaluator, rates) for name, law in laws}
     controllers = {name: one for name, one in simple.items() if one is not None}
     every = {name: evaluator.assess(one) for name, one in controllers.items()}
-    # The log is the simplest: whatever is not better than it does not stand in the way of what is.
-    best = choose([logged, *every.values(), found], range(len(every) + 2)) - 1
-    if best < 0:
-        best = choose([*every.values(), found], range(len(every) + 1))
+    best = preferred(logged, [*every.values(), found])
     rival = every.get(LQR)
     if best == len(every):
         return Judgement(trained, found, logged, rival=rival)
     name = [*every][best]
     return Judgement(controllers[name], every[name], logged, name, rival)
+
+
+def preferred(logged: Assessment, candidates: Sequence[Assessment]) -> int:
+    """Return the place of the controller to take instead of the logged behaviour, the simplest first.
+
+    What is not better than the log does not stand in the way of what is, nor what is surely worse in the way
+    of what may be better.
+    """
+    best = choose([logged, *candidates], range(len(candidates) + 1)) - 1
+    if best >= 0:
+        return best
+    every = range(len(candidates))
+    places = [k for k in every if candidates[k].gain_over(logged).interval[1] > 0.0] or [*every]
+    return places[choose([candidates[k] for k in places], places)]
 
 
 def _controller(law: Regulator, evaluator: OfflineEvaluator, rates: Mapping[str, float]) -> Controller | None:
