@@ -339,6 +339,7 @@ def test_one_seed_reproduces_a_portfolio_too(grid: Transitions) -> None:
     assert first.expected_return == again.expected_return
 
 
+@pytest.mark.slow
 def test_every_row_twice_trains_as_weights_of_two(grid: Transitions) -> None:
     twice = grid.take(torch.arange(len(grid)).repeat_interleave(2))
     weighted = replace(grid, weights=torch.full((len(grid),), 2.0, dtype=torch.float64))

@@ -190,7 +190,7 @@ def test_a_policy_of_ones_own_is_refused_before_anything_is_written(tmp_path: Pa
 
     data = collect_grid(Pendulum(), (5, 5, 2))
     policy = Mine.from_data(data.features, data.actions, rng=torch.Generator().manual_seed(0))
-    one = optimize(data, 0.9, policy=policy, config=TrainingConfig(updates=1, progress=False))
+    one = optimize(data, 0.9, policy=policy, config=TrainingConfig(updates=1, start="given", progress=False))
     with pytest.raises(ArgumentError, match="class Mine cannot be saved"):
         one.save(tmp_path / "mine")
     assert not list(tmp_path.iterdir())
