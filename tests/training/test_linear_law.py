@@ -119,20 +119,21 @@ class Said:
 
 
 @pytest.mark.parametrize(
-    ("regulator", "network", "taken"),
+    ("log", "regulator", "network", "taken"),
     [
-        (Said("weak", -20.0), Said("not identifiable", 50.0), 1),  # what is surely worse than the log is out
-        (Said("weak", -0.5), Said("not identifiable", 50.0), 0),  # the verdict first
-        (Said("weak", -20.0), Said("not identifiable", -30.0), 0),  # all are worse
-        (Said("weak", 5.0), Said("weak", 5.5), 0),  # the simpler of equals
-        (Said("weak", 5.0), Said("weak", 9.0), 1),
+        ("weak", Said("weak", -20.0), Said("not identifiable", 50.0), 1),  # surely worse than the log
+        ("not identifiable", Said("weak", -20.0), Said("not identifiable", 50.0), 1),  # the same
+        ("weak", Said("weak", -0.5), Said("not identifiable", 50.0), 0),  # the verdict first
+        ("weak", Said("weak", -20.0), Said("not identifiable", -30.0), 0),  # all are worse
+        ("weak", Said("weak", 5.0), Said("weak", 5.5), 0),  # the simpler of equals
+        ("weak", Said("weak", 5.0), Said("weak", 9.0), 1),
     ],
 )
 def test_what_is_surely_worse_than_the_log_gives_way_to_what_may_be_better(
-    regulator: Said, network: Said, taken: int, monkeypatch: pytest.MonkeyPatch
+    log: str, regulator: Said, network: Said, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_comparison, "cautious_return", lambda _: 0.0)
-    assert preferred(cast(Any, Said("weak", 0.0)), cast(Any, [regulator, network])) == taken
+    assert preferred(cast(Any, Said(log, 0.0)), cast(Any, [regulator, network])) == taken
 
 
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")

@@ -67,15 +67,14 @@ def judge(
 def preferred(logged: Assessment, candidates: Sequence[Assessment]) -> int:
     """Return the place of the controller to take instead of the logged behaviour, the simplest first.
 
-    What is not better than the log does not stand in the way of what is, nor what is surely worse in the way
-    of what may be better.
+    What is surely worse than the log, whatever its verdict, does not stand in the way of what may be better,
+    nor what is not better than the log in the way of what is.
     """
-    best = choose([logged, *candidates], range(len(candidates) + 1)) - 1
-    if best >= 0:
-        return best
     every = range(len(candidates))
     places = [k for k in every if candidates[k].gain_over(logged).interval[1] > 0.0] or [*every]
-    return places[choose([candidates[k] for k in places], places)]
+    left = [candidates[k] for k in places]
+    best = choose([logged, *left], [-1, *places]) - 1
+    return places[best if best >= 0 else choose(left, places)]
 
 
 def _controller(law: Regulator, evaluator: OfflineEvaluator, rates: Mapping[str, float]) -> Controller | None:
