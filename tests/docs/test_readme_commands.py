@@ -10,21 +10,12 @@ import pytest
 from docs.commands import commands
 from docs.pages import ROOT, code
 
-PI = """
-def controller(states):
-    return (0.35 + 0.5 * (1 - states)).clip(0, 1)
-"""
-
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_commands_of_the_readme_run_as_printed(tmp_path: Path) -> None:
     (block,) = (one for one in code("README.md") if one.kind == "indented" and "nopg init" in one.text)
-    (tmp_path / "examples").mkdir()
-    shutil.copy(ROOT / "examples/tank.csv", tmp_path / "examples/tank.csv")
-    header, *rows = (ROOT / "examples/tank.csv").read_text().splitlines()
-    (tmp_path / "may.csv").write_text("\n".join([header, *rows[240:]]))  # the later half
-    (tmp_path / "pi.py").write_text(PI)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     ran = list(commands(block.text))
     assert len(ran) > 10
     for words in ran:
