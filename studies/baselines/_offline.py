@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
-from nopg._typing import ArrayLike
-from nopg.baselines._offline import epochs
+from nopg.baselines._d3rlpy import train_in_shares
 from nopg.data import Transitions
 from studies.baselines._snapshot import Snapshot, check_snapshots
 
@@ -21,7 +20,6 @@ def train_snapshots(
     snapshots: int = 10,
     seed: int = 0,
     hidden_units: Sequence[int] = (50,),
-    action_bounds: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> list[Snapshot]:
     """Return the controllers on the way of a training, evenly over the updates, the last one last.
 
@@ -29,14 +27,13 @@ def train_snapshots(
     default.
     """
     interval = check_snapshots("updates", updates, snapshots)
-    found = epochs(
+    found = train_in_shares(
         partial(_configuration, method, hidden_units),
         data,
         discount=discount,
         updates=updates,
         count=snapshots,
         seed=seed,
-        action_bounds=action_bounds,
     )
     return [
         Snapshot(number * interval, len(data), seconds, actor, actor.model)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from nopg._typing import as_tensor
-from nopg.baselines._isolation import own_randomness
+from nopg.baselines._d3rlpy import isolated
 from nopg.data import Schema
 from nopg.envs import ControlLaw, Environment
 from nopg.errors import MissingExtraError
@@ -54,7 +54,7 @@ def train_online_ddpg(
 
     view = _View(environment)
     taken, seconds = [], 0.0
-    with own_randomness(seed):
+    with isolated(seed):
         spread = np.full(len(environment.action_names), _NOISE)
         learner = DDPG(
             "MlpPolicy",

@@ -45,7 +45,6 @@ def test_plans_at_the_bounds_minimise_the_cost_of_the_fit() -> None:
     assert fit is not None
     solved = fit.solve(GAMMA)
     assert solved is not None
-    F, B = fit.steps()
 
     def cost(plan: np.ndarray, state: np.ndarray) -> float:
         """Return what a plan costs, by simulation of the fit."""
@@ -54,7 +53,7 @@ def test_plans_at_the_bounds_minimise_the_cost_of_the_fit() -> None:
         for t, action in enumerate((plan - fit.center[2]) / fit.unit[2]):
             z = np.append(x, action)
             total += GAMMA**t * float(z @ fit.cost @ z)
-            x = F @ x + B[:, 0] * action
+            x = fit.F @ x + fit.B[:, 0] * action
         return total + GAMMA**horizon * float(x @ solved[1] @ x)
 
     states = torch.tensor([[1.5, 1.0], [-1.0, 0.2], [0.4, -0.8]], dtype=torch.float64)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.io_cases import assert_same, grid
-from nopg.baselines._replay_buffer import to_d3rlpy
+from nopg.baselines._d3rlpy import to_d3rlpy
 from nopg.data import Schema, Transitions
 from nopg.data._repairs import GAPS
 from nopg.data.io import (

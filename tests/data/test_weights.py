@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from data.io_cases import assert_same, bits, grid, walks
-from nopg.baselines._replay_buffer import to_d3rlpy
+from nopg.baselines._d3rlpy import to_d3rlpy
 from nopg.data import Transitions
 from nopg.data.io import (
     from_dataframe,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stable_baselines3.common.evaluation import evaluate_policy
 
 import nopg
-from nopg.baselines._replay_buffer import to_d3rlpy
+from nopg.baselines._d3rlpy import to_d3rlpy
 from nopg.data import Schema
 from nopg.envs import CartPole, Pendulum, collect_grid, simulate
 from nopg.envs.gymnasium import GymnasiumEnvironment
@@ -106,14 +106,14 @@ def test_a_model_of_stable_baselines3_goes_in() -> None:
 def test_a_model_of_d3rlpy_goes_in_and_sees_features() -> None:
     data = collect_grid(Pendulum(), (4, 4, 2))
     model = d3rlpy.algos.BCConfig().create()
-    model.build_with_dataset(to_d3rlpy(data, encode_angles=True))
+    model.build_with_dataset(to_d3rlpy(data))
     found = evaluate(model, Pendulum(), episodes=1, steps=20, seed=0)
     wanted = model.predict(data.features.numpy().astype(np.float32))
     assert np.allclose(control_law(model, PENDULUM)(data.states), wanted)
     assert found.mean < 0
 
     raw = d3rlpy.algos.BCConfig().create()
-    raw.build_with_dataset(to_d3rlpy(data))
+    raw.create_impl((2,), 1)
     assert np.allclose(
         control_law(raw, PENDULUM)(data.states), raw.predict(data.states.numpy().astype(np.float32))
     )

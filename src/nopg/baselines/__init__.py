@@ -1,11 +1,8 @@
 """What others would do with the same log: LQR, linear MPC, a PI rule, imitation, offline deep learning."""
 
-from nopg.baselines._by_name import BASELINES, Baseline, baseline
-from nopg.baselines._cloning import cloned
-from nopg.baselines._contract import check_baseline
+from nopg.baselines._by_name import BASELINES, Baseline, baseline, check_baseline, cloned
 from nopg.baselines._linear_mpc import LinearMPC
-from nopg.baselines._neural import NeuralConfig, train_neural
-from nopg.baselines._offline import OfflineMethod, train_offline
+from nopg.baselines._neural import NeuralConfig
 from nopg.baselines._pi_rule import FirstOrderPlant, PIRule
 from nopg.baselines._regulator import LinearQuadraticFit, Regulator
 
@@ -16,12 +13,9 @@ __all__ = [
     "LinearMPC",
     "LinearQuadraticFit",
     "NeuralConfig",
-    "OfflineMethod",
     "PIRule",
     "Regulator",
     "baseline",
     "check_baseline",
     "cloned",
-    "train_neural",
-    "train_offline",
 ]

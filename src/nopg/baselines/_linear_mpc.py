@@ -18,9 +18,8 @@ _MOST_STEPS, _ACCURACY = 2_000, 1e-7
 class LinearMPC:
     """The first action of a plan over a horizon that costs least by a linear model and a quadratic reward.
 
-    The plan lasts `horizon` steps within bounds, then the regulator of the fit goes on. Where no bound is
-    active that is least squares and LQR. The quadratic program of all states is solved at once by the
-    alternating directions method of multipliers, with one factorised matrix.
+    The plan lasts `horizon` steps within bounds, then the regulator of the fit goes on. The quadratic program
+    is solved by the alternating directions method of multipliers, for all states at once.
 
     Args:
         data: The log.
@@ -39,13 +38,12 @@ class LinearMPC:
         solved = fit.solve(gamma) if fit else None
         if fit is None or solved is None:
             raise DataError("least squares find no linear model with a regulator; more rows may help")
-        self.data, self.horizon = data, horizon
-        d_s, names = data.states.shape[1], data.schema.actions
+        self._schema, self._horizon, names = data.schema, horizon, data.schema.actions
         logged = zip(data.actions.amin(dim=0).tolist(), data.actions.amax(dim=0).tolist(), strict=True)
         bounds = [data.schema.bounds.get(name, ends) for name, ends in zip(names, logged, strict=True)]
         self.low, self.high = np.array(bounds).T
         (self._s, self._a), (self._s_unit, self._a_unit) = (
-            np.split(part, [d_s]) for part in (fit.center, fit.unit)
+            np.split(part, [data.states.shape[1]]) for part in (fit.center, fit.unit)
         )
         self._hessian, self._linear = _condensed(fit, solved[1], gamma, horizon)
         ends = np.stack([(end - self._a) / self._a_unit for end in (self.low, self.high)])
@@ -61,11 +59,10 @@ class LinearMPC:
 
     def plan(self, states: torch.Tensor) -> FloatArray:
         """Return the planned actions (m, horizon, d_a) from raw states (m, d_s)."""
-        schema = self.data.schema
-        turned = schema.decode(schema.encode(states.double())).numpy()
+        turned = self._schema.decode(self._schema.encode(states.double())).numpy()
         x = (turned - self._s) / self._s_unit
         v = self._solve(np.concatenate([np.ones((len(x), 1)), x], axis=1) @ self._linear.T)
-        return np.clip(self._a + self._a_unit * v.reshape(len(x), self.horizon, -1), self.low, self.high)
+        return np.clip(self._a + self._a_unit * v.reshape(len(x), self._horizon, -1), self.low, self.high)
 
     def _solve(self, linear: FloatArray) -> FloatArray:
         """Return the minima (m, k) of ½vᵀHv + qᵀv in the box, for q (m, k)."""
@@ -93,19 +90,14 @@ def _condensed(
     fit: LinearQuadraticFit, P: FloatArray, gamma: float, horizon: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return H (k, k) and G (k, 1 + d_s): a plan v from x costs ½vᵀHv + (G(1, x))ᵀv and a constant."""
-    F, B = fit.steps()
-    d, d_a = B.shape
-    k = horizon * d_a
+    d, d_a = fit.B.shape
+    size = d + horizon * d_a
     # (1, x) at a step as a linear map of the first (1, x) and of the plan.
-    by_first, by_plan = np.eye(d), np.zeros((d, k))
-    H, G = np.zeros((k, k)), np.zeros((k, d))
+    now, Q = np.eye(d, size), np.zeros((size, size))
     for t in range(horizon):
-        own = np.zeros((d_a, k))
-        own[:, t * d_a : (t + 1) * d_a] = np.eye(d_a)
-        plan, first = np.vstack([by_plan, own]), np.vstack([by_first, np.zeros((d_a, d))])
-        H += 2 * gamma**t * plan.T @ fit.cost @ plan
-        G += 2 * gamma**t * plan.T @ fit.cost @ first
-        by_first, by_plan = F @ by_first, F @ by_plan + B @ own
-    H += 2 * gamma**horizon * by_plan.T @ P @ by_plan
-    G += 2 * gamma**horizon * by_plan.T @ P @ by_first
-    return (H + H.T) / 2, G
+        action = np.eye(d_a, size, d + t * d_a)
+        both = np.vstack([now, action])
+        Q += 2 * gamma**t * both.T @ fit.cost @ both
+        now = fit.F @ now + fit.B @ action
+    Q += 2 * gamma**horizon * now.T @ P @ now
+    return (Q[d:, d:] + Q[d:, d:].T) / 2, Q[d:, :d]

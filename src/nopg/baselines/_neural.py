@@ -10,9 +10,13 @@ import torch
 from torch import nn
 
 from nopg._seeding import generator
-from nopg.baselines._isolation import one_thread
+from nopg.baselines._d3rlpy import isolated
 from nopg.data import Transitions
 from nopg.errors import DataError
+
+# Rows per model and gradient step of the models; rollouts per model and gradient step of the policy; Adam's
+# rate; how far rollouts may leave the logged range of a state, as a share of the range.
+_MODEL_ROWS, _ROLLOUTS, _RATE, _MARGIN = 128, 24, 3e-3, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +29,6 @@ class NeuralConfig:
         model_updates: Gradient steps of the models.
         policy_updates: Gradient steps of the policy.
         rollout: Steps of a rollout through the models.
-        batch: Rollouts per model and gradient step of the policy.
-        model_rows: Rows per model and gradient step of the models.
-        learning_rate: Adam's, of models and policy; it falls to zero along a cosine.
-        margin: How far rollouts may leave the logged range of a state, as a share of the range.
     """
 
     members: int = 5
@@ -36,10 +36,6 @@ class NeuralConfig:
     model_updates: int = 4_000
     policy_updates: int = 600
     rollout: int = 50
-    batch: int = 24
-    model_rows: int = 128
-    learning_rate: float = 3e-3
-    margin: float = 0.1
 
 
 class _Networks(nn.Module):
@@ -64,7 +60,7 @@ class Ensemble:
     """The ensemble: predicts displacement, reward and the probability that the episode ends."""
 
     def __init__(self, data: Transitions, config: NeuralConfig, rng: torch.Generator) -> None:
-        self.schema, self.config, self.rng = data.schema, config, rng
+        self.schema = data.schema
         self.feature_mean, self.feature_scale = _moments(data.features.float())
         self.action_low, self.action_high = data.actions.float().amin(0), data.actions.float().amax(0)
         moved = data.schema.difference(data.states, data.next_states)
@@ -72,7 +68,7 @@ class Ensemble:
         self.target_mean, self.target_scale = _moments(targets)
         self.ends = bool(data.terminated.any())
 
-        room = config.margin * (data.states.amax(0) - data.states.amin(0))
+        room = _MARGIN * (data.states.amax(0) - data.states.amin(0))
         angular = torch.tensor([name in data.schema.angles for name in data.schema.states])
         self.state_low = torch.where(angular, -torch.inf, data.states.amin(0) - room).float()
         self.state_high = torch.where(angular, torch.inf, data.states.amax(0) + room).float()
@@ -80,7 +76,18 @@ class Ensemble:
         inputs = torch.cat([self.scaled(data.states.float()), self._unit(data.actions.float())], 1)
         sizes = (inputs.shape[1], config.hidden, config.hidden, targets.shape[1] + 1)
         self.networks = _Networks(config.members, sizes, rng)
-        self._fit(inputs, (targets - self.target_mean) / self.target_scale, data.terminated.float())
+        scaled, ended = (targets - self.target_mean) / self.target_scale, data.terminated.float()
+
+        def loss() -> torch.Tensor:
+            rows = torch.randint(len(inputs), (config.members, _MODEL_ROWS), generator=rng)
+            out = self.networks(inputs[rows])
+            missed: torch.Tensor = (out[..., :-1] - scaled[rows]).square().mean()
+            if self.ends:
+                missed = missed + nn.functional.binary_cross_entropy_with_logits(out[..., -1], ended[rows])
+            return missed
+
+        _minimise(loss, self.networks, config.model_updates)
+        self.networks.requires_grad_(False)
 
     def scaled(self, states: torch.Tensor) -> torch.Tensor:
         """Return the standardised features of raw states."""
@@ -99,18 +106,6 @@ class Ensemble:
     def _unit(self, actions: torch.Tensor) -> torch.Tensor:
         return 2 * (actions - self.action_low) / (self.action_high - self.action_low).clamp(min=1e-9) - 1
 
-    def _fit(self, inputs: torch.Tensor, targets: torch.Tensor, ended: torch.Tensor) -> None:
-        config, count = self.config, (self.config.members, self.config.model_rows)
-        optimizer, schedule = _adam(self.networks, config.learning_rate, config.model_updates)
-        for _ in range(config.model_updates):
-            rows = torch.randint(len(inputs), count, generator=self.rng)
-            out = self.networks(inputs[rows])
-            loss = (out[..., :-1] - targets[rows]).square().mean()
-            if self.ends:
-                loss = loss + nn.functional.binary_cross_entropy_with_logits(out[..., -1], ended[rows])
-            _descend(loss, self.networks, optimizer, schedule)
-        self.networks.requires_grad_(False)
-
 
 def train_neural(
     data: Transitions, discount: float, *, seed: int = 0, config: NeuralConfig | None = None
@@ -119,55 +114,42 @@ def train_neural(
 
     Each of a few networks predicts displacement, reward and end; every rollout follows one of them. Half of
     the rollouts start in logged states, half in the starts of the task. Actions stay within the logged range.
-
-    Args:
-        data: The transitions.
-        discount: γ.
-        seed: Seed of everything random.
-        config: Settings.
     """
     if data.weights is not None:
         raise DataError("neural models count every row once; give data without weights")
-    with one_thread():
-        return _trained(data, discount, NeuralConfig() if config is None else config, seed)
-
-
-def _trained(
-    data: Transitions, discount: float, config: NeuralConfig, seed: int
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    rng = generator(seed, "neural model")
-    models = Ensemble(data, config, rng)
-    sizes = (len(models.feature_mean), config.hidden, config.hidden, data.actions.shape[1])
-    policy = _Networks(1, sizes, rng)
-    middle, half = (models.action_high + models.action_low) / 2, (models.action_high - models.action_low) / 2
+    config, rng = NeuralConfig() if config is None else config, generator(seed, "neural model")
+    low, high, half = data.actions.amin(0), data.actions.amax(0), _ROLLOUTS // 2
 
     def actions(states: torch.Tensor) -> torch.Tensor:
         flat = models.scaled(states.reshape(1, -1, states.shape[-1]))
-        return middle + half * torch.tanh(policy(flat)).reshape(*states.shape[:-1], -1)
+        spread = torch.tanh(policy(flat)).reshape(*states.shape[:-1], -1)
+        least, most = models.action_low, models.action_high
+        return (most + least) / 2 + (most - least) / 2 * spread
 
-    optimizer, schedule = _adam(policy, config.learning_rate, config.policy_updates)
-    for _ in range(config.policy_updates):
-        states = _drawn(data, config, rng)
+    def loss() -> torch.Tensor:
+        draws = [
+            pool[torch.randint(len(pool), (config.members, half), generator=rng)]
+            for pool in (data.states, data.starts)
+        ]
+        states = torch.cat(draws, 1).float()
         total, alive = torch.zeros(states.shape[:-1]), torch.ones(states.shape[:-1])
         for t in range(config.rollout):
             states, rewards, ending = models.step(states, actions(states))
             total = total + discount**t * alive * rewards
             alive = alive * (1 - ending)
-        _descend(-total.mean() / models.target_scale[-1], policy, optimizer, schedule)
+        return -total.mean() / models.target_scale[-1]
+
+    with isolated(seed):
+        models = Ensemble(data, config, rng)
+        sizes = (len(models.feature_mean), config.hidden, config.hidden, data.actions.shape[1])
+        policy = _Networks(1, sizes, rng)
+        _minimise(loss, policy, config.policy_updates)
 
     def act(states: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
-            return actions(states.float()).double().clamp(data.actions.amin(0), data.actions.amax(0))
+            return actions(states.float()).double().clamp(low, high)
 
     return act
-
-
-def _drawn(data: Transitions, config: NeuralConfig, rng: torch.Generator) -> torch.Tensor:
-    """Return states (members, batch, d_s) from which rollouts start."""
-    half = config.batch // 2
-    pools = ((data.states, config.batch - half), (data.starts, half))
-    draws = [pool[torch.randint(len(pool), (config.members, count), generator=rng)] for pool, count in pools]
-    return torch.cat(draws, 1).float()
 
 
 def _moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -175,22 +157,13 @@ def _moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return values.mean(0), torch.where(spread > 1e-9, spread, torch.ones_like(spread))
 
 
-def _adam(
-    networks: nn.Module, rate: float, updates: int
-) -> tuple[torch.optim.Adam, torch.optim.lr_scheduler.LRScheduler]:
-    optimizer = torch.optim.Adam(networks.parameters(), lr=rate)
-    return optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, updates)
-
-
-def _descend(
-    loss: torch.Tensor,
-    networks: nn.Module,
-    optimizer: torch.optim.Adam,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
-) -> None:
-    """Take one step of Adam, the gradient no longer than 1."""
-    optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(networks.parameters(), 1.0)
-    optimizer.step()
-    schedule.step()
+def _minimise(loss: Callable[[], torch.Tensor], networks: nn.Module, updates: int) -> None:
+    """Take steps of Adam, the gradient no longer than 1, at a rate that falls to zero along a cosine."""
+    optimizer = torch.optim.Adam(networks.parameters(), lr=_RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, updates)
+    for _ in range(updates):
+        optimizer.zero_grad()
+        loss().backward()
+        nn.utils.clip_grad_norm_(networks.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()

@@ -22,11 +22,11 @@ _LEAST_OF_STATES, _LEAST_OF_ACTIONS = 1e-3, 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Regulator:
-    """a = K s + k on raw states, angles within half a period of 0; within the logged range.
+    """a = gain·s + offset on raw states, angles within half a period of 0; within the logged range.
 
     Attributes:
-        gain: K, shape (d_a, d_s).
-        offset: k, shape (d_a,).
+        gain: Shape (d_a, d_s).
+        offset: Shape (d_a,).
         low: Least logged actions, shape (d_a,).
         high: Largest, shape (d_a,).
         schema: Which states are angles.
@@ -36,7 +36,6 @@ class Regulator:
     offset: torch.Tensor
     low: torch.Tensor
     high: torch.Tensor
-
     schema: Schema
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
@@ -54,7 +53,8 @@ class LinearQuadraticFit:
     is found in a few rounds, the first around the rows of highest reward.
 
     Attributes:
-        dynamics: (drift, A, B), shape (d_s, 1 + d_s + d_a).
+        F: Of (1, s)′ = F (1, s) + B a with the drift in its first column, shape (1 + d_s, 1 + d_s).
+        B: Shape (1 + d_s, d_a).
         cost: Of (1, z), shape (1 + d, 1 + d).
         logged: The linear fit of the logged actions by (1, s), shape (d_a, 1 + d_s).
         center: The set point in raw units, shape (d,).
@@ -62,7 +62,8 @@ class LinearQuadraticFit:
         data: The log.
     """
 
-    dynamics: FloatArray
+    F: FloatArray
+    B: FloatArray
     cost: FloatArray
     logged: FloatArray
     center: FloatArray
@@ -76,11 +77,10 @@ class LinearQuadraticFit:
         s, d_s = data.schema.decode(data.features).numpy(), data.states.shape[1]
         z, mean, unit = _standardized(np.concatenate([s, data.actions.numpy()], axis=1), w)
         steps = data.schema.difference(data.states, data.next_states).numpy() / unit[:d_s]
-        going = ~data.terminated.numpy()
+        going, rewards = ~data.terminated.numpy(), data.rewards.numpy()
         if not going.any():
             return None
         moves = _ridge(_with_one(z[going]), steps[going], w[going]).T
-        rewards = data.rewards.numpy()
         best = _highest(rewards, w)
         center = np.average(z[best], axis=0, weights=w[best])
         low, high = z.min(axis=0), z.max(axis=0)
@@ -89,16 +89,15 @@ class LinearQuadraticFit:
             drift = moves[:, 0] + moves[:, 1:] @ center
             center = np.clip(center + _best_rest(cost, drift, moves[:, 1:]), low, high)
         away = z - center
-        dynamics = np.concatenate([(moves[:, 0] + moves[:, 1:] @ center)[:, None], moves[:, 1:]], axis=1)
-        dynamics[:, 1 : 1 + d_s] += np.eye(d_s)
-        return cls(
-            dynamics,
+        drift = moves[:, 0] + moves[:, 1:] @ center
+        F, B = np.eye(1 + d_s), np.zeros((1 + d_s, z.shape[1] - d_s))
+        F[1:] += np.column_stack([drift, moves[:, 1 : 1 + d_s]])
+        B[1:] = moves[:, 1 + d_s :]
+        cost, logged = (
             _quadratic_cost(away, rewards, w, d_s),
-            _ridge(_with_one(away[:, :d_s]), away[:, d_s:], w).T,
-            mean + unit * center,
-            unit,
-            data,
+            _ridge(_with_one(away[:, :d_s]), away[:, d_s:], w),
         )
+        return cls(F, B, cost, logged.T, mean + unit * center, unit, data)
 
     def regulator(self, discount: float, *, caution: float = 0.0) -> Regulator | None:
         """Return the optimal regulator of the fit; None where the Riccati recursion finds none.
@@ -118,31 +117,22 @@ class LinearQuadraticFit:
         (s_0, a_0), (s_1, a_1) = np.split(self.center, [d_s]), np.split(self.unit, [d_s])
         gain = -(a_1[:, None] * K[:, 1:]) / s_1
         offset = a_0 - a_1 * K[:, 0] - gain @ s_0
-        actions = self.data.actions
-        return Regulator(
-            torch.as_tensor(gain),
-            torch.as_tensor(offset),
-            actions.amin(dim=0),
-            actions.amax(dim=0),
-            self.data.schema,
-        )
-
-    def steps(self) -> tuple[FloatArray, FloatArray]:
-        """Return F and B of (1, s)′ = F (1, s) + B a: set points and constant forces are no special case."""
-        d_s = len(self.dynamics)
-        F, B = np.eye(1 + d_s), np.zeros((1 + d_s, self.dynamics.shape[1] - 1 - d_s))
-        F[1:], B[1:] = self.dynamics[:, : 1 + d_s], self.dynamics[:, 1 + d_s :]
-        return F, B
+        range_of_log = self.data.actions.aminmax(dim=0)
+        return Regulator(torch.as_tensor(gain), torch.as_tensor(offset), *range_of_log, self.data.schema)
 
     def solve(self, discount: float, cost: FloatArray | None = None) -> tuple[FloatArray, FloatArray] | None:
         """Return K and P of the optimal a = −K (1, s), whose cost is (1, s)ᵀ P (1, s); None if there is none.
 
-        Args:
-            discount: γ.
-            cost: Of (1, z); that of the fit by default.
+        The cost of (1, z) is that of the fit by default.
         """
-        F, B = self.steps()
-        return _riccati(np.sqrt(discount) * F, np.sqrt(discount) * B, self.cost if cost is None else cost)
+        cost = self.cost if cost is None else cost
+        F, B = (np.sqrt(discount) * part for part in (self.F, self.B))
+        Q, N, R = cost[: len(F), : len(F)], cost[: len(F), len(F) :], cost[len(F) :, len(F) :]
+        try:
+            P = linalg.solve_discrete_are(F, B, Q, R, s=N)
+        except np.linalg.LinAlgError:
+            return None
+        return np.linalg.solve(R + B.T @ P @ B, B.T @ P @ F + N.T), P
 
 
 def _standardized(columns: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -198,15 +188,3 @@ def _best_rest(cost: FloatArray, drift: FloatArray, moves: FloatArray) -> FloatA
     right = np.concatenate([-2 * cost[0, 1:], -drift])
     solved: FloatArray = np.linalg.lstsq(system, right, rcond=1e-9)[0][:d]
     return solved
-
-
-def _riccati(F: FloatArray, B: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return gain and cost matrix of the discounted problem; None where no gain keeps the cost finite."""
-    d = len(F)
-    Q, N, R = cost[:d, :d], cost[:d, d:], cost[d:, d:]
-    try:
-        P = linalg.solve_discrete_are(F, B, Q, R, s=N)
-    except np.linalg.LinAlgError:
-        return None
-    K: FloatArray = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ F + N.T)
-    return K, P
