@@ -153,17 +153,15 @@ def _trained(source: Transitions | LogSummary) -> tuple[nopg.TrainingResult, flo
 def _reported(fleet: Fleet) -> dict[str, Any]:
     """Return what the report says of the plants."""
     began = time.process_time()
-    report = fleet.report()
-    ranked = sorted(report.plants, key=lambda one: -one.score)
-    (new,) = (one for one in report.plants if one.name == _NEW)
+    report, pool = fleet.report().sort_values("score", ascending=False), fleet.pool(_NEW)
     return {
-        "standing_out": list(report.standing_out),
-        "scores": {one.name: round(one.score, 2) for one in ranked[:3]},
-        "own_error": new.pool.own_error,
-        "pooled_error": new.pool.pooled_error,
-        "fleet_error": new.pool.fleet_error,
-        "fraction": round(new.fraction, 3),
-        "alike": {name: round(weight, 3) for name, weight in new.pool.weights.items()},
+        "standing_out": report.index[report["stands_out"]].tolist(),
+        "scores": report["score"][:3].round(2).to_dict(),
+        "own_error": pool.own_error,
+        "pooled_error": pool.pooled_error,
+        "fleet_error": pool.fleet_error,
+        "fraction": round(float(report.loc[_NEW, "others"]), 3),
+        "alike": {name: round(weight, 3) for name, weight in pool.weights.items()},
         "report_seconds": round(time.process_time() - began, 1),
     }
 

@@ -23,11 +23,11 @@ from typing import Any, Self
 import torch
 
 import nopg
-from nopg._memory import counted_bytes, peak_memory
 from nopg.data.io import write_parquet
 from nopg.envs import CartPole, Environment, Pendulum, collect_uniform
 from nopg.large_logs import LogSummary, summarize
 from studies.markdown import table
+from studies.memory import counted_bytes, peak_memory
 from studies.plants import BENCHMARKS
 from studies.printing import note, say
 from studies.records import FOLDER, Record, append, code_version, last_of_each, read

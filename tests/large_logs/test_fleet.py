@@ -19,9 +19,10 @@ from nopg.cli._app import app
 from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.large_logs import Fleet, load_fleet, load_summary, save_summary, summarize, summarize_fleet
-from nopg.large_logs._fleet_report import FleetReport
-from nopg.large_logs._log import hashed_groups
-from nopg.large_logs._pooling import Pool, _combination
+from nopg.large_logs._fleet import STANDS_OUT, robust_scores
+from nopg.large_logs._log import LargeLog, hashed_groups
+from nopg.large_logs._pooling import _combination
+from nopg.large_logs._sums import ShardTask
 from nopg.models import LocalModel
 from nopg.models._log_summary import Statistics
 
@@ -89,18 +90,16 @@ def test_the_sums_of_all_plants_are_those_of_one_log(fleet: Fleet, folder: Path)
 
 
 def test_rows_in_another_order_and_other_files_give_the_same_sums(
-    fleet: Fleet, folder: Path, tmp_path: Path
+    fleet: Fleet, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nopg.large_logs._log import LargeLog
-    from nopg.large_logs._sums import sum_parts
-
+    monkeypatch.setattr("nopg.large_logs._log._PART_ROWS", 600)
     whole = pa.concat_tables([pq.read_table(file) for file in sorted(folder.iterdir())])
     order = np.random.default_rng(0).permutation(len(whole))
     for number, some in enumerate(np.array_split(order, 3)):
         pq.write_table(whole.take(some), tmp_path / f"{number}.parquet", row_group_size=500)
     steps = LocalModel(fleet.sample, groups=fleet.groups).steps.lean()
-    log = LargeLog.of(tmp_path, plant="plant", part_rows=600)
-    found = sum_parts(log, steps, log.parts[::-1])
+    log = LargeLog.of(tmp_path, plant="plant")
+    found = ShardTask(log, steps, [log.parts[::-1]]).sums(0)
     assert found.plants.keys() == fleet.plants.keys()
     for name, sums in found.plants.items():
         assert_equal_sums(sums.statistics, fleet.plants[name].statistics)
@@ -154,22 +153,18 @@ def test_weights_are_those_of_a_known_combination() -> None:
 
 def test_the_plant_that_differs_stands_out(fleet: Fleet) -> None:
     report = fleet.report()
-    assert report.standing_out == (ODD,)
-    lines = str(report).splitlines()
-    assert len(lines) == 1 + len(PLANTS) + 1
-    assert lines[-1].startswith(f"{ODD} stands out")
-    (new,) = (one for one in report.plants if one.name == NEW)
-    assert 0 < new.fraction < 1
+    assert report.index.tolist() == [*PLANTS]
+    assert report.index[report["stands_out"]].tolist() == [ODD]
+    assert 0 < report.loc[NEW, "others"] < 1
+    assert report.loc[NEW, "most_alike"].split(", ")[0] == next(iter(fleet.pool(NEW).weights))
 
 
-@pytest.mark.parametrize(("error", "odd"), [(0.13, ()), (0.15, ("h",))])
-def test_a_plant_stands_out_from_a_robust_score_of_2_5_on(error: float, odd: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("error", "odd"), [(0.13, False), (0.15, True)])
+def test_a_plant_stands_out_from_a_robust_score_of_2_5_on(error: float, odd: bool) -> None:
     # Logs of the others' errors have the median log 0.1, and log 1.05 as the median distance from it.
-    errors = dict(
-        zip("abcdefgh", (0.1 / 1.1, 0.1 / 1.1, 0.1 / 1.05, 0.1, 0.1, 0.105, 0.11, error), strict=True)
-    )
-    pools = {name: Pool({}, 0.0, 0.1, 0.1, one) for name, one in errors.items()}
-    assert FleetReport.of(pools, dict.fromkeys(pools, 1)).standing_out == odd
+    errors = np.array([0.1 / 1.1, 0.1 / 1.1, 0.1 / 1.05, 0.1, 0.1, 0.105, 0.11, error])
+    assert (robust_scores(errors) > STANDS_OUT).tolist() == [False] * 7 + [odd]
+    assert not robust_scores(errors[-7:]).any()  # among few plants none stands out
 
 
 @pytest.mark.slow
@@ -212,13 +207,13 @@ def test_the_command_line_summarizes_plants_and_trains_for_one(folder: Path, tmp
 
     summary, out, few = (str(tmp_path / name) for name in ("summary", "controller", "few"))
     options = ("--plant", "plant", "--workers", "1", "-o", summary)
-    assert f"{ODD} stands out" in run("summarize", str(folder), *options)
+    assert "stands_out" in run("summarize", str(folder), *options)
     assert "holds a summary already" in run("summarize", str(folder), "-o", summary, code=1)
     Path(few).mkdir()
     for name in ("a", "b", NEW):
         shutil.copy(folder / f"{name}.parquet", few)
     told = json.loads(run("summarize", few, *options, "--overwrite", "--json"))
-    assert [one["name"] for one in told["plants"]] == ["a", "b", NEW]
+    assert [one["plant"] for one in told["plants"]] == ["a", "b", NEW]
     assert told["rows"] == sum(one["rows"] for one in told["plants"])
     assert "there is no plant 'z'" in run("fit", summary, "--plant", "z", "-g", "0.9", "-o", out, code=1)
     brief = ("--updates", "1", "--policy", "deterministic")

@@ -12,8 +12,8 @@ import nopg
 from nopg import Transitions
 from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
-from nopg.large_logs import LargeLog, LogSummary, load_summary, save_summary, summarize
-from nopg.large_logs._log import hashed_groups, joined
+from nopg.large_logs import LogSummary, load_summary, save_summary, summarize
+from nopg.large_logs._log import LargeLog, hashed_groups, joined
 from nopg.models import LocalModel
 
 ROWS = 3_000
@@ -96,19 +96,23 @@ def test_all_rows_predict_better_than_the_sample(
     assert errors[1] < 0.5 * errors[0]
 
 
-def test_files_are_read_in_parts_and_nothing_is_lost(files: Path, whole: Transitions) -> None:
-    found = LargeLog.of(files, part_rows=350)
+def test_files_are_read_in_parts_and_nothing_is_lost(
+    files: Path, whole: Transitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nopg.large_logs._log._PART_ROWS", 350)
+    found = LargeLog.of(files)
     assert found.num_rows == ROWS
     assert len(found.parts) == 4 + 4 + 2
-    rows = joined([found.read(part) for part in found.parts])
+    rows = joined([found.read(part)[""] for part in found.parts])
     assert torch.equal(rows.states, whole.states)
-    shards = found.shards(3)
-    assert sorted(part for shard in shards for part in map(str, shard)) == sorted(map(str, found.parts))
 
 
-def test_only_true_beginnings_of_episodes_are_starts(files: Path, whole: Transitions) -> None:
-    found = LargeLog.of(files, part_rows=130)
-    starts = torch.cat([found.starts(found.read(part), part) for part in found.parts])
+def test_only_true_beginnings_of_episodes_are_starts(
+    files: Path, whole: Transitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nopg.large_logs._log._PART_ROWS", 130)
+    found = LargeLog.of(files)
+    starts = torch.cat([found.starts(found.read(part)[""], part) for part in found.parts])
     first = whole.states[::50]
     assert all(bool((one == first).all(dim=1).any()) for one in starts)
     assert len(starts) > 0.8 * len(first)  # those that begin with a part cannot be told
@@ -116,13 +120,16 @@ def test_only_true_beginnings_of_episodes_are_starts(files: Path, whole: Transit
 
 @pytest.fixture(scope="module")
 def summary(files: Path) -> LogSummary:
-    return summarize(LargeLog.of(files, part_rows=700), workers=1, progress=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nopg.large_logs._log._PART_ROWS", 700)
+        return summarize(files, workers=1, progress=False)
 
 
 def test_two_processes_give_the_summary_of_one(
-    files: Path, summary: LogSummary, capsys: pytest.CaptureFixture[str]
+    files: Path, summary: LogSummary, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = summarize(LargeLog.of(files, part_rows=700), workers=2)
+    monkeypatch.setattr("nopg.large_logs._log._PART_ROWS", 700)
+    found = summarize(files, workers=2)
     assert "3,000 of 3,000 rows (100%)" in capsys.readouterr().err
     assert "3000 rows" in repr(found)
     assert torch.equal(found.sample.states, summary.sample.states)

@@ -16,7 +16,7 @@ import pytest
 
 from nopg.data.io import write_parquet
 from nopg.envs import Pendulum, collect_uniform
-from nopg.large_logs import LargeLog, LogSummary, summarize
+from nopg.large_logs import LogSummary, summarize
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -61,8 +61,8 @@ def test_two_nodes_give_the_bytes_of_the_pool_although_a_worker_is_killed(tmp_pa
     for number in range(4):
         data = collect_uniform(Pendulum(), 100_000, seed=number, num_initial_states=5)
         write_parquet(data, tmp_path / f"{number}.parquet")
-    log, killed = LargeLog.of(tmp_path), list[int]()
+    killed = list[int]()
     threading.Thread(target=kill_a_worker, args=(killed,), daemon=True).start()
-    there = summarize(log, workers=2, engine="ray")
+    there = summarize(tmp_path, workers=2, engine="ray")
     assert killed
-    assert digest(there) == digest(summarize(log, workers=2, progress=False))
+    assert digest(there) == digest(summarize(tmp_path, workers=2, progress=False))

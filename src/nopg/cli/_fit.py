@@ -104,14 +104,10 @@ def summarize(
     save_summary(found, out, overwrite=overwrite)
     report = None if isinstance(found, LogSummary) else found.report()
     if as_json:
-        plants = {} if report is None else asdict(report)
+        plants = {} if report is None else {"plants": report.reset_index().to_dict("records")}
         print_json({"summary": str(out), "rows": found.num_rows, "sample": len(found.sample), **plants})
         return
-    if report is None:
-        show(str(found))
-    else:
-        note(str(found))
-        show(str(report))
+    show(str(found) if report is None else report.to_string(float_format="{:.3g}".format))
     note(f"next: nopg fit {out} -g 0.97 -o controller")
 
 

@@ -2,19 +2,13 @@
 
 from nopg.large_logs._files import load_fleet, load_summary, save_summary
 from nopg.large_logs._fleet import Fleet
-from nopg.large_logs._fleet_report import FleetReport, PlantReport
-from nopg.large_logs._log import LargeLog, LogPart
 from nopg.large_logs._pooling import Pool
 from nopg.large_logs._summarize import summarize, summarize_fleet
 from nopg.models._log_summary import LogSummary
 
 __all__ = [
     "Fleet",
-    "FleetReport",
-    "LargeLog",
-    "LogPart",
     "LogSummary",
-    "PlantReport",
     "Pool",
     "load_fleet",
     "load_summary",

@@ -19,10 +19,10 @@ from nopg.data.io._tables import completed
 from nopg.errors import DataError
 
 _SUFFIXES = (".parquet", ".pq")
+# About how many rows are read at once.
 _PART_ROWS = 1 << 17
 # Parts of which a sample has rows.
 _RUNS = 128
-_COLUMNS = ("states", "actions", "rewards", "next_states", "terminated", "truncated", "weights")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +38,20 @@ class LogPart:
 class LargeLog:
     """Parquet files of one plant, or of several of a kind, read part by part.
 
-    A row needs its next state: give next-state columns where parts should lose nothing; otherwise the last
-    row of each part is lost.
-
     Attributes:
         files: Paths, in natural order of their names.
         columns: Roles and settings, as in `nopg.read_parquet`.
         has_episodes: Whether a column says which rows belong together.
-        part_rows: About how many rows are read at once.
         plant: Column that says which plant a row is from, if there are several.
     """
 
     files: tuple[str, ...]
     columns: Mapping[str, Any]
     has_episodes: bool
-    part_rows: int = _PART_ROWS
     plant: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        path: Paths,
-        *,
-        part_rows: int = _PART_ROWS,
-        plant: str | None = None,
-        **columns: Unpack[Columns],
-    ) -> LargeLog:
+    def of(cls, path: Paths, *, plant: str | None = None, **columns: Unpack[Columns]) -> LargeLog:
         """Return the log of a file, a folder, a glob or several of them."""
         files = tuple(str(file) for file in find_files(path, _SUFFIXES))
         schema = extra("pyarrow.parquet").read_schema(files[0])
@@ -73,7 +61,7 @@ class LargeLog:
             raise DataError(
                 f"{files[0]}: there is no column {plant!r} of plants; there are {', '.join(schema.names)}"
             )
-        return cls(files, columns, roles.episode is not None, part_rows, plant)
+        return cls(files, columns, roles.episode is not None, plant)
 
     @cached_property
     def _sizes(self) -> tuple[tuple[int, int], ...]:
@@ -91,21 +79,18 @@ class LargeLog:
         """All parts, file by file; none is smaller than a row group, which is always read as a whole."""
         found = list[LogPart]()
         for file, (rows, groups) in zip(self.files, self._sizes, strict=True):
-            count = min(math.ceil(rows / self.part_rows), groups)
+            count = min(math.ceil(rows / _PART_ROWS), groups)
             found += [LogPart(file, number, count) for number in range(count)]
         if not found:
             raise DataError(f"{self.files[0]}: there are no rows; give at least one transition")
         return tuple(found)
 
-    def read(self, part: LogPart) -> Transitions:
-        """Return the rows of a part."""
-        return read_parquet(part.file, part=(part.number, part.count), **self.columns)
-
-    def read_plants(self, part: LogPart) -> dict[str, Transitions]:
+    def read(self, part: LogPart) -> dict[str, Transitions]:
         """Return the rows of a part by plant; those of a log of one plant under an empty name."""
+        share = (part.number, part.count)
         if self.plant is None:
-            return {"": self.read(part)}
-        return read_parquet_by(part.file, self.plant, part=(part.number, part.count), **self.columns)
+            return {"": read_parquet(part.file, part=share, **self.columns)}
+        return read_parquet_by(part.file, self.plant, part=share, **self.columns)
 
     def groups(self, data: Transitions, count: int) -> torch.Tensor:
         """Return one of `count` groups for each row: episodes that a column tells, else single rows."""
@@ -117,13 +102,9 @@ class LargeLog:
         parts, runs = self.parts, list[Transitions]()
         chosen = [parts[len(parts) * k // _RUNS] for k in range(_RUNS)] if len(parts) > _RUNS else parts
         for part in chosen:
-            found = self.read_plants(part).values()
+            found = self.read(part).values()
             runs += [_run(one, math.ceil(rows / (len(chosen) * len(found)))) for one in found]
         return runs
-
-    def shards(self, count: int) -> list[tuple[LogPart, ...]]:
-        """Return the parts in `count` shares that are summed one after the other."""
-        return [self.parts[k::count] for k in range(min(count, len(self.parts)))]
 
     def starts(self, data: Transitions, part: LogPart) -> torch.Tensor:
         """Return the states (m, d_s) of a part in which the task begins: the first of episodes, else all."""
@@ -146,18 +127,16 @@ def _run(data: Transitions, rows: int) -> Transitions:
 
 
 def joined(runs: Sequence[Transitions]) -> Transitions:
-    """Return the rows of all runs; an episode of one is no episode of another."""
-    numbers, owners = list[torch.Tensor](), 0
-    for run in runs:
-        own = torch.zeros(len(run), dtype=torch.long) if run.episodes is None else run.episodes
-        _, own = torch.unique(own, return_inverse=True)
-        numbers.append(own + owners)
-        owners += int(own.max()) + 1
-    first = runs[0]
-    given = [name for name in _COLUMNS if getattr(first, name) is not None]
-    columns = {name: torch.cat([getattr(run, name) for run in runs]) for name in given}
-    episodes = None if first.episodes is None else torch.cat(numbers)
-    return replace(first, **columns, episodes=episodes, initial_states=None, begins=None)  # type: ignore[arg-type]
+    """Return the rows of all runs without their starts; an episode of one is no episode of another."""
+    parts, owners = [run.rows for run in runs], 0
+    for part in parts:
+        part.pop("begins", None)
+        if "episodes" in part:
+            _, own = torch.unique(part["episodes"], return_inverse=True)
+            part["episodes"] = own + owners
+            owners += int(own.max()) + 1
+    columns: dict[str, Any] = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    return replace(runs[0], **columns, initial_states=None, begins=None)
 
 
 def row_hashes(values: torch.Tensor) -> torch.Tensor:
@@ -170,8 +149,12 @@ def row_hashes(values: torch.Tensor) -> torch.Tensor:
     """
     bits = (values.double().numpy() + 0.0).view(np.uint64)  # 0 and −0 are equal
     found = np.zeros(len(bits), dtype=np.uint64)
-    for column in bits.T:
-        found = _mixed(found ^ column)
+    with np.errstate(over="ignore"):
+        for column in bits.T:  # the finaliser of SplitMix64 (Steele, Lea and Flood, 2014)
+            found = (found ^ column) + np.uint64(0x9E3779B97F4A7C15)
+            found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            found ^= found >> np.uint64(31)
     return torch.as_tensor((found >> np.uint64(2)).astype(np.int64))
 
 
@@ -179,12 +162,3 @@ def hashed_groups(data: Transitions, count: int) -> torch.Tensor:
     """Return one of `count` groups for each row: whole episodes, or single rows where there are none."""
     owners = data.states if data.episodes is None else data.episodes[:, None]
     return row_hashes(owners) % count
-
-
-def _mixed(bits: np.typing.NDArray[np.uint64]) -> np.typing.NDArray[np.uint64]:
-    """Return well-mixed bits (the finaliser of SplitMix64; Steele, Lea and Flood, 2014)."""
-    with np.errstate(over="ignore"):
-        bits = bits + np.uint64(0x9E3779B97F4A7C15)
-        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return bits ^ (bits >> np.uint64(31))

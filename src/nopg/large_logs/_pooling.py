@@ -57,16 +57,12 @@ class Pool:
 
 
 class Pooling:
-    """Finds for a plant which others help to predict it.
+    """Finds for a plant which others help to predict it, from charts and the sums of every plant.
 
     Weights w ≥ 0, Σw = 1, of other plants are those whose combined predictions f = Σ w_q f_q fit the plant's
     rows best, as in synthetic control (Abadie, Diamond and Hainmueller 2010). Rows of these plants are moved
     to the plant, y − f_q(x) + f(x), and count beside its own with the number of effective rows that has the
     least error. For every error, weights and fits come from other groups of rows.
-
-    Args:
-        steps: Charts that all sums are around.
-        plants: Sums by plant.
     """
 
     def __init__(self, steps: OneStep, plants: Mapping[str, PlantSums]) -> None:
@@ -93,12 +89,11 @@ class Pooling:
 
     def pool(self, name: str) -> Pool:
         """Return what is pooled with a plant."""
-        own, rows = self._plants[name], self._rows(name)
+        own, rows = self._plants[name].statistics, self._rows(name)
         donors = [other for other in self._donors if other != name]
-        (folds, apart), truth, own_error = _folds(rows, own.statistics), self._scaled(rows.targets), np.inf
+        (folds, apart), truth, own_error = _folds(rows, own), self._scaled(rows.targets), np.inf
         if apart:
-            kept_sums = ((own.statistics.scaled(1.0, kept), some) for some, kept in folds)
-            own_error = _root_mean([self._errors(sums, rows, some) for sums, some in kept_sums])
+            own_error = _root_mean([self._errors(own.scaled(1.0, kept), rows, some) for some, kept in folds])
         if not donors:
             return Pool({}, 0.0, own_error, own_error, np.nan)
         rest = self._fits_of_rest[list(self._plants).index(name) % _PARTS]
@@ -110,19 +105,18 @@ class Pooling:
             (torch.einsum("q,qmt->mt", torch.as_tensor(weights), by_donor[:, some]) - truth[some]).square()
             for (some, _), weights in zip(folds, found, strict=True)
         ]
-        weights = _named(donors, _combination(by_donor, truth))
         tried = {0.0: own_error}
         if _root_mean(combined) < own_error:
             moved = [self._moved(_named(donors, one)) for one in found]
             most = min(one.num_rows for one in moved)
-            count = own.statistics.num_rows
-            for more in sorted({min(ratio * count, most) for ratio in _RATIOS}):
-                errors = list[Tensor]()
-                for (some, kept), one in zip(folds, moved, strict=True):
-                    sums = own.statistics.scaled(1.0, kept) + one.scaled(more / one.num_rows)
-                    errors.append(self._errors(sums, rows, some))
-                tried[more] = _root_mean(errors)
+            for more in sorted({min(ratio * own.num_rows, most) for ratio in _RATIOS}):
+                sums = [
+                    (some, own.scaled(1.0, kept) + one.scaled(more / one.num_rows))
+                    for (some, kept), one in zip(folds, moved, strict=True)
+                ]
+                tried[more] = _root_mean([self._errors(one, rows, some) for some, one in sums])
         best = max(more for more, error in tried.items() if error <= _AS_GOOD * min(tried.values()))
+        weights = _named(donors, _combination(by_donor, truth))
         return Pool(weights, best, own_error, tried[best], fleet_error)
 
     def pooled(self, name: str, pool: Pool) -> Statistics:

@@ -1,37 +1,44 @@
-"""One pass over a log: a sample, then sums over all rows on several processes."""
+"""One pass over a log: a sample, then sums over all rows on several processes or a Ray cluster."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
-from collections.abc import Callable, Sequence
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import torch
 
 from nopg.data import Transitions
-from nopg.data.io._files import Paths
+from nopg.data.io._files import Paths, extra
 from nopg.data.io._roles import Columns
 from nopg.errors import ArgumentError
 from nopg.large_logs._fleet import Fleet
 from nopg.large_logs._log import LargeLog, joined
-from nopg.large_logs._pool import on_ray, sum_on_processes
 from nopg.large_logs._sums import PassSums, ShardTask
 from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
 from nopg.models._regression_rows import NUM_GROUPS
 
 _SAMPLE_ROWS = 20_000
+# Seconds between two lines of progress.
+_SECONDS = 1.0
+# What a process works with, set once when it starts.
+_own: dict[str, Any] = {}
 
 Engine = Callable[[Callable[[int], bytes], int], Sequence[bytes]]
 """Runs a task for every number below a count, anywhere, and returns the results in their order."""
 
 
 def summarize(
-    path: Paths | LargeLog,
+    path: Paths,
     *,
     workers: int | None = None,
     engine: Literal["processes", "ray"] | Engine = "processes",
@@ -42,18 +49,17 @@ def summarize(
 
     A sample of 20 000 rows tells where charts lie; then all rows are added up in one pass. Memory does not
     grow with the log. The result depends on the number of workers only in the order of additions, and not on
-    the engine.
+    the engine. Give next-state columns, or the last row of each part of a file is lost.
 
     Args:
-        path: A file, a folder, a glob or several of them; or a `LargeLog`.
+        path: A file, a folder, a glob or several of them.
         workers: Shares that are summed at a time; one for each core by default.
         engine: Processes of this machine, tasks of a Ray cluster, which sees the same files, or a function
             that runs tasks elsewhere.
-        progress: Whether to show rows, time left and memory.
+        progress: Whether to show rows and time left.
         columns: Roles and settings, as in `nopg.read_parquet`.
     """
-    log = path if isinstance(path, LargeLog) else LargeLog.of(path, **columns)
-    sample, groups, found = _one_pass(log, workers, engine, progress=progress)
+    sample, groups, found = _one_pass(LargeLog.of(path, **columns), workers, engine, progress=progress)
     (total,) = found.plants.values()
     return LogSummary(sample.starting_at(total.starts), groups, total.statistics, columns=total.columns)
 
@@ -70,26 +76,15 @@ def summarize_fleet(
     """Return the sums of every plant of Parquet files in which a column says which plant a row is from.
 
     Charts are placed by a sample of all plants, and each plant has sums of its own around them, in one pass.
-
-    Args:
-        path: A file, a folder, a glob or several of them.
-        plant: The column with the name or number of a plant.
-        workers: As in `summarize`.
-        engine: As in `summarize`.
-        progress: Whether to show rows, time left and memory.
-        columns: Roles and settings, as in `nopg.read_parquet`.
+    `plant` names the column; the other arguments are those of `summarize`.
     """
     log = LargeLog.of(path, plant=plant, **columns)
     sample, groups, found = _one_pass(log, workers, engine, progress=progress)
-    return Fleet(sample, groups, {name: found.plants[name] for name in sorted(found.plants)})
+    return Fleet(sample, groups, dict(sorted(found.plants.items())))
 
 
 def _one_pass(
-    log: LargeLog,
-    workers: int | None,
-    engine: Literal["processes", "ray"] | Engine,
-    *,
-    progress: bool,
+    log: LargeLog, workers: int | None, engine: Literal["processes", "ray"] | Engine, *, progress: bool
 ) -> tuple[Transitions, torch.Tensor, PassSums]:
     """Return a sample of a log with its groups, and the sums of all rows."""
     if not callable(engine) and engine not in {"processes", "ray"}:
@@ -100,11 +95,69 @@ def _one_pass(
     runs = log.sample(_SAMPLE_ROWS)
     sample = joined(runs)
     groups = torch.cat([log.groups(run, NUM_GROUPS) for run in runs])
-    task = ShardTask(log, LocalModel(sample, groups=groups).steps.lean(), log.shards(count))
+    shards = [log.parts[k::count] for k in range(min(count, len(log.parts)))]
+    task = ShardTask(log, LocalModel(sample, groups=groups).steps.lean(), shards)
     if engine == "processes":
-        found = sum_on_processes(task, progress=progress)
+        found = _on_processes(task, progress=progress)
     else:
-        run = on_ray if engine == "ray" else engine
-        found = [pickle.loads(one) for one in run(task, len(task.shards))]
+        run = _on_ray if engine == "ray" else engine
+        found = [pickle.loads(one) for one in run(task, len(shards))]
     total = reduce(add, found)
     return replace(sample, repairs=total.repairs), groups, total
+
+
+def _on_processes(task: ShardTask, *, progress: bool) -> list[PassSums]:
+    """Return the sums of each share, one process for each; of a single one in this process."""
+    count, rows, began = len(task.shards), task.log.num_rows, time.monotonic()
+    if count == 1:
+        return [task.sums(0)]
+    context = multiprocessing.get_context("spawn")
+    done = context.Value("q", 0)
+
+    def write_line() -> None:
+        share, taken = done.value / rows, time.monotonic() - began
+        left = f"{taken * (1 - share) / share / 60:.1f} min left" if share else "starting"
+        sys.stderr.write(f"\r{done.value:,} of {rows:,} rows ({share:.0%}), {left}   ")
+        sys.stderr.flush()
+
+    with ProcessPoolExecutor(count, context, initializer=_begin, initargs=(task, done)) as pool:
+        waiting = [pool.submit(_sum, number) for number in range(count)]
+        while wait(waiting, timeout=_SECONDS).not_done:
+            if progress:
+                write_line()
+        found = [future.result() for future in waiting]
+    if progress:
+        write_line()
+        sys.stderr.write("\n")
+    return found
+
+
+def _begin(task: ShardTask, done: Any) -> None:
+    torch.set_num_threads(1)
+    _own.update(task=task, done=done)
+
+
+def _sum(number: int) -> PassSums:
+    found: PassSums = _own["task"].sums(number, _advance)
+    return found
+
+
+def _advance(rows: int) -> None:
+    with _own["done"].get_lock():
+        _own["done"].value += rows
+
+
+def _on_ray(task: Callable[[int], bytes], count: int) -> list[bytes]:
+    """Return the results of tasks 0 to count − 1, on the cluster of `RAY_ADDRESS` or else on this machine.
+
+    Tasks that are lost are repeated.
+    """
+    ray, data = extra("ray"), extra("ray.data")
+    ray.init(ignore_reinit_error=True, log_to_driver=False)
+    stored = ray.put(task)
+
+    def run(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {"id": row["id"], "result": ray.get(stored)(int(row["id"]))}
+
+    found = data.range(count, override_num_blocks=count).map(run).take_all()
+    return [row["result"] for row in sorted(found, key=lambda row: int(row["id"]))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +15,8 @@ from nopg.models._log_summary import ColumnCounts, OwnRows, Statistics
 from nopg.models._one_step import OneStep
 from nopg.models._regression_rows import RowBatch
 
-_MOST_STARTS = 1_000
-# Rows of a plant by which its predictions are compared.
-_MOST_ROWS = 1_000
+# Starts that are kept, and rows of a plant by which its predictions are compared.
+_MOST_STARTS = _MOST_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,12 +54,7 @@ class PlantSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassSums:
-    """Sums over rows of a log.
-
-    Attributes:
-        plants: By the name of the plant; a log of one plant has an empty name.
-        repairs: What readers repaired.
-    """
+    """Sums over rows of a log by plant, and repairs; the only plant of a log of one has an empty name."""
 
     plants: Mapping[str, PlantSums]
     repairs: Repairs
@@ -86,49 +80,40 @@ class ShardTask:
     steps: OneStep
     shards: Sequence[Sequence[LogPart]]
 
-    def sums(self, number: int, advance: Callable[[int], None] | None = None) -> PassSums:
-        """Return the sums of a share; `advance` is called with the number of rows that were added."""
-        return sum_parts(self.log, self.steps, self.shards[number], advance)
-
     def __call__(self, number: int) -> bytes:
         """Return the sums of a share as bytes."""
         torch.set_num_threads(1)
         return pickle.dumps(self.sums(number))
 
+    def sums(self, number: int, advance: Callable[[int], None] | None = None) -> PassSums:
+        """Return the sums of a share, in bounded memory; `advance` gets the number of rows of each part."""
+        found, repairs = dict[str, PlantSums](), Repairs()
+        for part in self.shards[number]:
+            for name, data in self.log.read(part).items():
+                found[name] = self._with_rows(found.get(name), data, part)
+                repairs += data.repairs
+                if advance:
+                    advance(len(data))
+        if not found:
+            raise DataError("there are no parts to sum")
+        return PassSums(found, repairs)
 
-def sum_parts(
-    log: LargeLog, steps: OneStep, parts: Iterable[LogPart], advance: Callable[[int], None] | None = None
-) -> PassSums:
-    """Return the sums over some parts of a log, one after the other in bounded memory; see `ShardTask`."""
-    found, repairs = dict[str, PlantSums](), Repairs()
-    for part in parts:
-        for name, data in log.read_plants(part).items():
-            found[name] = _with_rows(found.get(name), log, steps, data, part)
-            repairs += data.repairs
-            if advance:
-                advance(len(data))
-    if not found:
-        raise DataError("there are no parts to sum")
-    return PassSums(found, repairs)
-
-
-def _with_rows(
-    before: PlantSums | None, log: LargeLog, steps: OneStep, data: Transitions, part: LogPart
-) -> PlantSums:
-    """Return the sums with further rows of the plant; those before are changed in place."""
-    groups = log.groups(data, steps.rows.num_groups)
-    statistics = steps.statistics(data, groups, None if before is None else before.statistics)
-    starts, rows = log.starts(data, part), torch.zeros(0, 0, dtype=torch.float64)
-    if log.plant is not None:
-        batch = RowBatch.of_log(data, groups, steps.rows.num_groups)
-        facts = torch.stack([groups.double(), data.terminated.double()], dim=1)
-        rows = torch.cat([batch.inputs, batch.targets, facts], dim=1)
-    return PlantSums(
-        statistics,
-        _fewest(starts[:0] if before is None else before.starts, starts, _MOST_STARTS),
-        _fewest(rows[:0] if before is None else before.rows, rows, _MOST_ROWS),
-        (_no_counts(steps) if before is None else before.columns).with_rows(data),
-    )
+    def _with_rows(self, before: PlantSums | None, data: Transitions, part: LogPart) -> PlantSums:
+        """Return the sums with further rows of the plant; those before are changed in place."""
+        log, steps = self.log, self.steps
+        groups = log.groups(data, steps.rows.num_groups)
+        statistics = steps.statistics(data, groups, None if before is None else before.statistics)
+        starts, rows = log.starts(data, part), torch.zeros(0, 0, dtype=torch.float64)
+        if log.plant is not None:
+            batch = RowBatch.of_log(data, groups, steps.rows.num_groups)
+            facts = torch.stack([groups.double(), data.terminated.double()], dim=1)
+            rows = torch.cat([batch.inputs, batch.targets, facts], dim=1)
+        return PlantSums(
+            statistics,
+            _fewest(starts[:0] if before is None else before.starts, starts, _MOST_STARTS),
+            _fewest(rows[:0] if before is None else before.rows, rows, _MOST_ROWS),
+            (_no_counts(steps) if before is None else before.columns).with_rows(data),
+        )
 
 
 def _no_counts(steps: OneStep) -> ColumnCounts:
