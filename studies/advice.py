@@ -132,7 +132,7 @@ class _Case:
             act = best.controller(bases[best.base], seed=100 * number + repeat)
             return (lambda states: act(states).numpy()), starts
 
-        return f"{best.short}, {best.starts} starts", _round(plant, experiment, rng)
+        return str(best), _round(plant, experiment, rng)
 
     def random(self, number: int) -> tuple[str, nopg.Transitions]:
         """Return rows of a random experiment."""

@@ -1,6 +1,4 @@
-"""Advice on experiments: bounds, ranking, table and picture."""
-
-from pathlib import Path
+"""Advice on experiments: bounds, ranking and table."""
 
 import numpy as np
 import pytest
@@ -8,8 +6,8 @@ import torch
 
 import nopg
 from nopg.advice import Advice, _advise
-from nopg.advice._box import action_box, state_box
-from nopg.advice._candidates import FAMILY, Candidate, TestSignal
+from nopg.advice._advise import FAMILY
+from nopg.advice._experiments import Candidate, action_box, random_steps, state_box
 from nopg.advice._simulation import append, episode_plan, predicted_rows
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
@@ -83,11 +81,11 @@ def test_given_bounds_replace_declared_ones_and_the_range_of_the_log() -> None:
 def test_predicted_rows_stay_within_the_bounds_and_rows_outside_are_counted() -> None:
     data = cart_log(dither=1.0)
     force = action_box(data, {"force": (-0.5, 0.5)})
-    model, signal = LocalModel(data), TestSignal(torch.tensor([2.0]).double(), 3, torch.Generator())
+    model, signal = LocalModel(data), random_steps(torch.tensor([2.0]).double(), 3, torch.Generator())
 
     def rows_within(limit: float) -> tuple[nopg.Transitions | None, float]:
         return predicted_rows(
-            model, lambda features: force.clip(signal.added_to(feedback, features)), data.starts,
+            model, lambda features: force.clip(feedback(features) + signal(len(features))), data.starts,
             steps=20, rows=60, box=state_box(data, {"velocity": (-limit, limit)}), seed=0,
         )  # fmt: skip
 
@@ -102,16 +100,15 @@ def test_predicted_rows_stay_within_the_bounds_and_rows_outside_are_counted() ->
 
 
 def test_a_step_of_the_test_signal_is_held_for_its_rows() -> None:
-    signal = TestSignal(torch.tensor([2.0]).double(), 3, torch.Generator())
-    steps = torch.cat([signal.added_to(torch.zeros_like, torch.zeros(1, 1).double()) for _ in range(6)])[:, 0]
+    signal = random_steps(torch.tensor([2.0]).double(), 3, torch.Generator())
+    steps = torch.cat([signal(1) for _ in range(6)])[:, 0]
     assert steps[:3].unique().numel() == steps[3:].unique().numel() == 1
     assert steps[0] != steps[3]
     assert float(steps.abs().max()) <= 2.0
 
 
 def test_steps_of_the_test_signal_are_up_or_down_by_its_size() -> None:
-    signal = TestSignal(torch.tensor([2.0, 0.5]).double(), 1, torch.Generator().manual_seed(0))
-    drawn = signal.added_to(lambda states: torch.zeros(len(states), 2).double(), torch.zeros(400, 1))
+    drawn = random_steps(torch.tensor([2.0, 0.5]).double(), 1, torch.Generator().manual_seed(0))(400)
     assert torch.equal(drawn.abs(), torch.tensor([2.0, 0.5]).double().expand(400, 2))
     assert (drawn.mean(dim=0).abs() < torch.tensor([0.3, 0.08])).all()
 
@@ -168,15 +165,15 @@ def test_experiments_that_often_leave_the_bounds_of_the_states_come_last() -> No
     assert found.notes == ()
 
 
-def test_the_table_has_one_line_for_each_experiment_and_at_most_100_columns(advice: Advice) -> None:
+def test_the_table_has_one_line_for_each_experiment(advice: Advice) -> None:
     lines = str(advice).splitlines()
-    assert max(map(len, lines)) <= 100
-    assert lines[1].startswith("the log as it is")
-    assert lines[1].endswith("weak")
-    assert [line.split("  ")[0] for line in lines[2:5]] == [one.short for one in advice.experiments]
-    text = " ".join(lines)
-    assert "±1.6 N on force" in text
-    assert "range of the log" in text
+    assert lines[1].startswith("weak")
+    assert lines[1].endswith("the log as it is")
+    for line, one in zip(lines[2:5], advice.experiments, strict=True):
+        assert line.startswith(one.verdict)
+        assert line.endswith(str(one))
+    assert "±1.6 N on force in every row, usual starts, 4 episodes of 20 rows" in lines[2]
+    assert "range of the log" in lines[5]
 
 
 def test_a_log_with_verdict_ok_needs_no_experiment() -> None:
@@ -185,11 +182,6 @@ def test_a_log_with_verdict_ok_needs_no_experiment() -> None:
         found = nopg.advise(cart_log(dither=1.0), feedback, DISCOUNT, rows=40)
     assert not found.needed
     assert "no experiment is needed" in str(found)
-
-
-def test_the_picture_is_written(advice: Advice, tmp_path: Path) -> None:
-    advice.plot(tmp_path / "advice.png")
-    assert (tmp_path / "advice.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_controller_of_an_experiment_keeps_the_bounds_of_the_actions(advice: Advice) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -9,9 +11,16 @@ import torch
 from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import RewardFunction
-from nopg.advice._box import Bounds, Box, action_box, state_box
-from nopg.advice._candidates import FAMILY, Candidate, Starts, TestSignal
-from nopg.advice._results import Advice, Experiment
+from nopg.advice._experiments import (
+    Advice,
+    Bounds,
+    Box,
+    Candidate,
+    Experiment,
+    action_box,
+    random_steps,
+    state_box,
+)
 from nopg.advice._simulation import append, episode_plan, predicted_rows
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
@@ -21,8 +30,22 @@ from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._verdict import WEAK_UNKNOWN
 from nopg.inspect._wording import listed
 
-# An experiment with a larger share of rows outside the bounds of the states is ranked below the others.
-_OFTEN_OUTSIDE = 0.2
+FAMILY = (
+    Candidate("today's controller", 0.1),
+    Candidate("today's controller", 0.5),
+    Candidate("today's controller", 0.5, hold=3),
+    Candidate("today's controller", 0.5, starts="least known"),
+    Candidate("the policy", 0.1),
+    Candidate("the policy", 0.5),
+    Candidate("the policy", 0.5, hold=3),
+    Candidate("the policy", 0.1, starts="least known"),
+    Candidate("the policy", 0.5, starts="least known"),
+    Candidate("a constant action", 0.5),
+    Candidate("a constant action", 0.5, hold=3),
+    Candidate("a constant action", 0.5, starts="least known"),
+)
+"""All experiments that are compared."""
+
 _FEWEST_ROWS = 10
 _VERDICTS = ("ok", "weak", "not identifiable")
 
@@ -43,8 +66,7 @@ def advise(
     Twelve experiments are simulated on the model of the log: today's controller, the policy or a constant
     action, each with random steps of some sizes. The model is fitted again to the log with the simulated
     rows, and the policy is evaluated on it. As these rows come from the model, the expected return hardly
-    moves; its interval and the unknown mass shrink as they would by such rows. This takes about thirteen
-    fits of the model, a few seconds each.
+    moves; its interval and the unknown mass shrink as they would by such rows.
 
     Args:
         data: The log.
@@ -74,113 +96,87 @@ def advise(
         raise ArgumentError(f"rows is {rows}; an experiment takes at least {_FEWEST_ROWS}")
     actions, states = action_box(data, action_bounds), state_box(data, state_bounds)
     now = OfflineEvaluator(data, discount, reward=reward)
-    compared, today = _Comparison(now, policy, actions, states, rows=rows, seed=seed), now.assess(policy)
-    found = [compared.experiment(one, today) for one in FAMILY]
-    ranked = sorted(found, key=lambda one: (_runs_blind(one, today), *_rank(one)))
-    return Advice(tuple(ranked), today, _notes(states))
+    today = now.assess(policy)
+    compared = _Comparison(now, policy, today, actions, states, rows, seed)
+    ranked = sorted(map(compared.experiment, FAMILY), key=lambda one: (_runs_blind(one, today), *_rank(one)))
+    notes = (
+        f"No bounds are given for {listed(states.from_log)}: experiments stay within the range of the log "
+        "there. Pass state_bounds to let them go further.",
+    )
+    return Advice(tuple(ranked), today, notes if states.from_log else ())
 
 
+@dataclass(frozen=True, slots=True)
 class _Comparison:
-    """Experiments on one model.
+    """Experiments on the model of the log as it is, within bounds of actions and states."""
 
-    Args:
-        now: The evaluator on the log as it is.
-        policy: The policy to be judged.
-        actions: Bounds of the actions.
-        states: Bounds of the states.
-        rows: Number of rows of an experiment.
-        seed: Seed of everything random.
-    """
+    now: OfflineEvaluator
+    policy: Any
+    today: Assessment
+    actions: Box
+    states: Box
+    rows: int
+    seed: int
 
-    def __init__(
-        self, now: OfflineEvaluator, policy: Any, actions: Box, states: Box, *, rows: int, seed: int
-    ) -> None:
-        self.now, self.policy, self.actions, self.states = now, policy, actions, states
-        self.rows, self.seed = rows, seed
-        self.num_episodes, self.steps = episode_plan(now.data, rows)
-
-    def experiment(self, candidate: Candidate, today: Assessment) -> Experiment:
-        """Return a candidate with what it is predicted to tell."""
-        data, names = self.now.data, self.now.data.schema.actions
+    def experiment(self, candidate: Candidate) -> Experiment:
+        """Return a candidate with what it is predicted to tell; the unknown keeps its value."""
+        now, data, after = self.now, self.now.data, self.today
+        number, steps = episode_plan(data, self.rows)
         sizes = candidate.share * (self.actions.high - self.actions.low)
         level = self.actions.clip(data.actions.median(dim=0).values)
-        starts = self._starts(candidate.starts, today)
+        starts, act = self._starts(candidate, number), self._act(candidate, sizes, level)
         new, outside = predicted_rows(
-            self.now.model,
-            self._act(candidate, sizes, level),
-            starts,
-            steps=self.steps,
-            rows=self.rows,
-            box=self.states,
-            seed=self.seed,
+            now.model, act, starts, steps=steps, rows=self.rows, box=self.states, seed=self.seed
         )
-        after = today if new is None else self._after(new)
+        if new is not None:
+            reward, v = now.model.reward_function, now.problem.unknown_value
+            longer = OfflineEvaluator(append(data, new), now.discount, reward=reward, unknown_value=v)
+            after = longer.assess(self.policy)
+        constant = level if candidate.base == "a constant action" else level[:0]
         return Experiment(
-            base=candidate.base,
-            constant=_by_name(names, level) if candidate.base == "a constant action" else {},
-            sizes=_by_name(names, sizes),
-            share=candidate.share,
-            hold=candidate.hold,
-            starts=candidate.starts,
+            **asdict(candidate),
+            constant=dict(zip(data.schema.actions, constant.tolist(), strict=False)),
+            sizes=dict(zip(data.schema.actions, sizes.tolist(), strict=True)),
             initial_states=starts,
-            steps=self.steps,
+            steps=steps,
             rows=self.rows,
             interval=after.interval,
             unknown_mass=after.unknown_mass,
             verdict=after.verdict,
             outside=outside,
-            too_far=outside > _OFTEN_OUTSIDE,
             units=data.schema.units,
             action_box=self.actions,
         )
 
-    def _after(self, new: Transitions) -> Assessment:
-        """Return the evaluation of the policy on the log with new rows; the unknown keeps its value."""
-        now = self.now
-        longer, v = append(now.data, new), now.problem.unknown_value
-        reward = now.model.reward_function
-        return OfflineEvaluator(longer, now.discount, reward=reward, unknown_value=v).assess(self.policy)
-
-    def _act(self, candidate: Candidate, sizes: torch.Tensor, level: torch.Tensor) -> Any:
+    def _act(
+        self, candidate: Candidate, sizes: torch.Tensor, level: torch.Tensor
+    ) -> Callable[[torch.Tensor], torch.Tensor]:
         """Return the actions of an experiment at state features."""
         data, rng = self.now.data, generator(self.seed, f"test signal {candidate}")
-        signal = TestSignal(sizes, candidate.hold, rng)
+        signal = random_steps(sizes, candidate.hold, rng)
         if candidate.base == "a constant action":
-            base: Any = lambda features: level.expand(len(features), -1)  # noqa: E731
-        elif candidate.base == "the policy":
-            base = PolicyLaw.of(self.policy, data.schema).mode
-        else:
-            base = LoggedBehavior(data, self.now.problem.state_widths, seed=self.seed).mode
-        return lambda features: self.actions.clip(signal.added_to(base, features))
-
-    def _starts(self, kind: Starts, today: Assessment) -> torch.Tensor:
-        """Return as many starts (m, d_s) as there are episodes."""
-        rng, number = generator(self.seed, f"{kind} starts"), self.num_episodes
-        if kind == "least known":
-            states, weights = self._doubtful(today)
-            if int((weights > 0).sum()) >= number:
-                return states[torch.multinomial(weights, number, generator=rng)]
-        usual = self.now.data.starts
-        order = torch.cat(
-            [torch.randperm(len(usual), generator=rng) for _ in range(-(-number // len(usual)))]
+            return lambda features: self.actions.clip(level + signal(len(features)))
+        base = (
+            PolicyLaw.of(self.policy, data.schema)
+            if candidate.base == "the policy"
+            else LoggedBehavior(data, self.now.problem.state_widths, seed=self.seed)
         )
-        return usual[order[:number]]
+        return lambda features: self.actions.clip(base.mode(features) + signal(len(features)))
 
-    def _doubtful(self, today: Assessment) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return states on the policy's predicted paths, and the discounted share that leaves the data there.
-
-        States outside the bounds have weight 0.
-        """
-        paths = today.paths
-        m = paths.returns.shape[1]
-        states, going, stays = paths.states[:, :m], paths.going[:, :m], paths.stays[:, :m]
-        discounts = self.now.discount ** torch.arange(len(states), dtype=torch.float64)
-        lost = discounts[:, None] * going * (stays[:-1] - stays[1:]) * self.states.contains(states)
-        return states.reshape(-1, states.shape[2]), lost.reshape(-1).clamp(min=0.0)
-
-
-def _by_name(names: tuple[str, ...], values: torch.Tensor) -> dict[str, float]:
-    return dict(zip(names, values.tolist(), strict=True))
+    def _starts(self, candidate: Candidate, number: int) -> torch.Tensor:
+        """Return so many starts (m, d_s): those of the log, or states in which paths leave the data."""
+        rng = generator(self.seed, f"{candidate.starts} starts")
+        if candidate.starts == "least known":
+            paths, m = self.today.paths, self.today.paths.returns.shape[1]
+            states, going, stays = paths.states[:, :m], paths.going[:, :m], paths.stays[:, :m]
+            discounts = self.now.discount ** torch.arange(len(states), dtype=torch.float64)
+            lost = discounts[:, None] * going * (stays[:-1] - stays[1:]) * self.states.contains(states)
+            weights = lost.reshape(-1).clamp(min=0.0)
+            if int((weights > 0).sum()) >= number:
+                return states.flatten(0, 1)[torch.multinomial(weights, number, generator=rng)]
+        usual = self.now.data.starts
+        order = [torch.randperm(len(usual), generator=rng) for _ in range(-(-number // len(usual)))]
+        return usual[torch.cat(order)[:number]]
 
 
 def _runs_blind(one: Experiment, today: Assessment) -> bool:
@@ -198,13 +194,3 @@ def _rank(one: Experiment) -> tuple[bool, int, float]:
     The interval alone would not do: where all logged rewards are alike it is narrow whatever is unknown.
     """
     return one.too_far, _VERDICTS.index(one.verdict), one.width * max(one.unknown_mass, WEAK_UNKNOWN)
-
-
-def _notes(states: Box) -> tuple[str, ...]:
-    """Return what limits the advice."""
-    if not states.from_log:
-        return ()
-    return (
-        f"No bounds are given for {listed(states.from_log)}: experiments stay within the range of the log "
-        "there. Pass state_bounds to let them go further.",
-    )

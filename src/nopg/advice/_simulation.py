@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from nopg._seeding import generator
-from nopg.advice._box import Box
+from nopg.advice._experiments import Box
 from nopg.data import Transitions
 from nopg.data._episodes import episode_rows
+from nopg.large_logs._log import joined
 from nopg.models import LocalModel
 from nopg.models._rollout import rollout
 
@@ -43,16 +43,8 @@ def predicted_rows(
 ) -> tuple[Transitions | None, float]:
     """Return at most so many rows of an experiment on the model, and the share of rows outside the bounds.
 
-    A path counts until it leaves the bounds of the states; None if no row is left.
-
-    Args:
-        model: Model of the plant.
-        act: Actions at state features.
-        starts: Raw states, shape (m, d_s); each is used twice, as some paths end early.
-        steps: Length of an episode.
-        rows: Number of rows.
-        box: Bounds of the states.
-        seed: Seed of the noise of the plant.
+    A path counts until it leaves the bounds of the states; None if no row is left. `act` gives actions at
+    state features; each start (m, d_s) is used twice, as some paths end early.
     """
     starts = starts.repeat(_SPARE, 1)
     rng = generator(seed, "noise of an experiment")
@@ -82,15 +74,12 @@ def predicted_rows(
 
 def append(data: Transitions, new: Transitions) -> Transitions:
     """Return a log with rows of new episodes added; the starts of the task stay those of the log."""
-    numbers = torch.arange(len(data)) if data.episodes is None else data.episodes
-    later = torch.arange(len(new)) if new.episodes is None else new.episodes
-    columns = ("states", "actions", "rewards", "next_states", "terminated", "truncated")
-    parts: dict[str, Any] = {name: torch.cat([getattr(data, name), getattr(new, name)]) for name in columns}
-    parts["episodes"] = torch.cat([numbers, later - later.min() + numbers.max() + 1])
-    if data.weights is not None or new.weights is not None:
-        parts["weights"] = torch.cat(
-            [torch.ones(len(one)).double() if one.weights is None else one.weights for one in (data, new)]
-        )
+    parts, weighted = [data, new], data.weights is not None or new.weights is not None
+    for k, one in enumerate(parts):
+        episodes = torch.arange(len(one)) if one.episodes is None else one.episodes
+        weights = torch.ones(len(one)).double() if weighted and one.weights is None else one.weights
+        parts[k] = replace(one, episodes=episodes, weights=weights)
+    both, begins = joined(parts), None
     if (rows := data.start_rows) is not None:
-        parts["begins"] = torch.zeros(len(parts["states"]), dtype=torch.bool).index_fill(0, rows, True)
-    return replace(data, **parts)
+        begins = torch.zeros(len(both), dtype=torch.bool).index_fill(0, rows, True)
+    return replace(both, initial_states=data.initial_states, begins=begins)

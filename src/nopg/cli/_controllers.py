@@ -143,7 +143,6 @@ def advise(
     rows: Annotated[int, option("Number of rows of the experiment.", default=True)] = 200,
     seed: Annotated[int, option("Random seed.", default=True)] = 0,
     log: OtherLog = None,
-    plot: Annotated[Path | None, option("Draw the comparison.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare experiments on the plant by what they would tell.
@@ -157,7 +156,6 @@ def advise(
 
     given = from_texts("bounds", bounds) if bounds else {}
     limits = {name: tuple(ends) for name, ends in given.items()}
-    check_target(plot, overwrite=True)
     result = load(run)
     data = _evaluator(run, result, None).data if log is None else _log.read_log(log, run, result)
     found = compare_experiments(
@@ -169,9 +167,6 @@ def advise(
         rows=rows,
         seed=seed,
     )
-    if plot is not None:
-        found.plot(plot)
-        note(f"written: {plot}")
     if not as_json:
         show(str(found))
         return
