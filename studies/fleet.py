@@ -110,7 +110,7 @@ class _Tanks:
 
 
 def _logged() -> ControlLaw:
-    return level_controller(TwoTanks(set_points=_SET_POINTS), tuned_at=sum(_SET_POINTS) / 2)
+    return level_controller(TwoTanks(set_points=_SET_POINTS))
 
 
 def run_one(seed: int, role: str) -> list[Record]:

@@ -3,11 +3,9 @@
 `nopg.envs.gymnasium` has them as Gymnasium environments and needs the extra `gymnasium`.
 """
 
-from nopg.envs._classic_control import CartPole, MountainCar, Pendulum
+from nopg.envs._classic_control import LQR, CartPole, MountainCar, Pendulum
 from nopg.envs._collect import UniformAgent, collect, collect_grid, collect_uniform
-from nopg.envs._contract import check_environment
-from nopg.envs._environment import Environment
-from nopg.envs._lqr import LQR
+from nopg.envs._environment import Environment, check_environment
 from nopg.envs._simulate import ControlLaw, Trajectories, simulate
 from nopg.envs._two_tanks import TwoTanks, level_controller
 

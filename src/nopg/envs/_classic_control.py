@@ -1,10 +1,11 @@
-"""Pendulum, cart-pole and mountain car: the paper's tasks of classic control."""
+"""Pendulum, cart-pole, mountain car and the linear quadratic regulator: the paper's tasks."""
 
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, final, get_args
 
+import numpy as np
 import torch
 
 from nopg.envs._environment import Environment, check_initial, check_positive, corner
@@ -18,31 +19,24 @@ Start = Literal["hanging", "upright", "random"]
 class Pendulum(Environment):
     """Swing a rod up with a motor too weak to lift it, and keep it up.
 
-    A uniform rod of 1 kg and 1 m turns in a vertical plane about one end, where a motor applies a torque. The
-    motor cannot raise the hanging rod directly; it must swing it back and forth first. The angular
-    acceleration is 3g/(2l)·sin(angle) + 3/(ml²)·torque with g = 10 m/s², integrated by one semi-implicit
-    Euler step of 0.05 s, as in Gymnasium's `Pendulum-v1`.
+    The angular acceleration of the uniform rod is 3g/(2l)·sin(angle) + 3/(ml²)·torque, integrated by one
+    semi-implicit Euler step of 0.05 s, as in Gymnasium's `Pendulum-v1`.
 
     - State: `angle` in rad, 0 upright and ±π hanging; its period is 2π, and it is never wrapped, so it counts
       turns. `velocity` in rad/s, within ±8.
     - Action: `torque` in N m, clipped to ±2.
     - Reward: −(angle² + 0.1·velocity² + 0.001·torque²), between −16.28 and 0, with the state *before* the
       step, its angle wrapped to [−π, π), and the clipped torque.
-    - End: no state is terminal. Gymnasium truncates after 200 steps, the paper's evaluations after 500.
+    - End: no state is terminal.
 
     Attributes:
         start: Initial state of an episode: "hanging" is (π, 0), the paper's task; "upright" is (0, 0);
             "random" is Gymnasium's, the angle uniform in [−π, π] and the velocity in [−1, 1].
 
     Example:
-        >>> pendulum = Pendulum()
-        >>> states = pendulum.initial(1)
-        >>> torques = torch.tensor([[5.0]], dtype=torch.float64)  # clipped to 2
-        >>> next_states = pendulum.step(states, torques)
-        >>> [round(number, 4) for number in next_states[0].tolist()]
+        >>> torque = torch.tensor([[5.0]], dtype=torch.float64)  # clipped to 2
+        >>> [round(number, 4) for number in Pendulum().step(Pendulum().initial(1), torque)[0].tolist()]
         [3.1566, 0.3]
-        >>> round(pendulum.reward(states, torques, next_states).item(), 4)
-        -9.8736
     """
 
     start: Start = "hanging"
@@ -58,7 +52,7 @@ class Pendulum(Environment):
             raise ArgumentError(f"start must be one of {', '.join(get_args(Start))}; got {self.start!r}")
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
-        """Return initial states (num_states, 2); `start="random"` needs a generator."""
+        """Return initial states (num_states, 2); random ones need a generator."""
         check_initial(num_states, rng, random=self.start == "random")
         if self.start != "random":
             angle = math.pi if self.start == "hanging" else 0.0
@@ -96,15 +90,13 @@ class CartPole(Environment):
         (m_p + J_eq)·ẍ − m_p l cos α·α̈      = F − B_eq·ẋ − m_p l sin α·α̇²
         −m_p l cos α·ẍ + (J_p + m_p l²)·α̈   = −B_p·α̇ + m_p l g sin α
 
-    with the constants of the public simulator, which writes θ = α + π, and whose last term of the first
-    equation has the other sign, so that a free pole gains energy. Within the limits that term is near 0.01 N,
-    against 1.7 N per volt, so it hardly matters. Each action is one semi-implicit Euler step.
+    with the constants of the public simulator; there the last term of the first equation has the other sign,
+    so that a free pole gains energy. Each action is one semi-implicit Euler step.
 
     - State: `position` in m, `angle` in rad, 0 upright, positive to the left, with period 2π and never
-      wrapped, `velocity` in m/s, `angular_velocity` in rad/s. The collectors sample the limits of the task,
-      1 m/s and 3 rad/s.
+      wrapped, `velocity` in m/s, `angular_velocity` in rad/s.
     - Action: `voltage`, clipped.
-    - Reward: cos(angle) of the state *before* the step, so that 10⁴ steps, the paper's, return at most 10⁴.
+    - Reward: cos(angle) of the state *before* the step.
     - Start: at rest in the middle, with a random angle. The public simulator starts within 0.1 rad.
     - End: the angle beyond its limit (0.25 rad in the public simulator), or the cart beyond ±0.307 m, 10 cm
       before the end of the track.
@@ -145,12 +137,12 @@ class CartPole(Environment):
 
     @property
     def state_high(self) -> torch.Tensor:
-        """The upper corner of the box: the limits of the task, 1 m/s and 3 rad/s."""
+        """The upper corner of the box of states: the limits of the task, 1 m/s and 3 rad/s."""
         return torch.tensor([self.position_limit, self.angle_limit, 1.0, 3.0], dtype=torch.float64)
 
     @property
     def action_high(self) -> torch.Tensor:
-        """The largest voltage, max_voltage; positive is to the right."""
+        """The largest voltage."""
         return torch.tensor([self.max_voltage], dtype=torch.float64)
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
@@ -205,19 +197,15 @@ class CartPole(Environment):
 class MountainCar(Environment):
     """Drive a car out of a valley with an engine too weak for the slope.
 
-    A car rolls on the road sin(3·position) and accelerates either way. The engine cannot climb the right hill
-    from rest: the car must first back up the left one. In each step the velocity changes by
-    0.0015·throttle − 0.0025·cos(3·position), then the position by the new velocity; both are clipped to their
-    bounds, and the velocity is 0 after the car hits the wall on the left. Gymnasium's
-    `MountainCarContinuous-v0` rounds its state to float32 after every step; this task keeps float64, and one
-    step agrees to that rounding.
+    In each step the velocity changes by 0.0015·throttle − 0.0025·cos(3·position), then the position by the
+    new velocity; both are clipped to their bounds, and the velocity is 0 after the car hits the wall on the
+    left. Gymnasium's `MountainCarContinuous-v0` rounds its state to float32 after every step; this does not.
 
     - State: `position` within [−1.2, 0.6] and `velocity` within ±0.07.
     - Action: `throttle`, clipped to ±1.
     - Reward: −1 for every step, the last one included.
     - Start: at rest, with the position uniform in [−0.6, −0.4], around the bottom of the valley.
-    - End: the goal, position at least 0.45 with a velocity of at least 0. The paper's demonstrations are
-      truncated after 500 steps and Gymnasium's episodes after 999.
+    - End: the goal, position at least 0.45 with a velocity of at least 0.
     """
 
     power, gravity, max_speed = 0.0015, 0.0025, 0.07
@@ -253,3 +241,67 @@ class MountainCar(Environment):
         """Return booleans (m,): which states have reached the goal."""
         position, velocity = next_states.unbind(-1)
         return (position >= self.goal_position) & (velocity >= self.goal_velocity)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LQR(Environment):
+    """Bring the linear system x′ = Ax + Bu to rest and maximise ½ Σₜ γᵗ (xᵀQx + uᵀRu).
+
+    Two decoupled, unstable coordinates, x₁′ = 1.2 x₁ + 0.1 u₁ and x₂′ = 1.1 x₂ + 0.2 u₂, each with its own
+    action, from (1, 1). Actions are never clipped, so that a linear controller stays linear. The reward takes
+    the state *before* the step, with Q = −diag(.5, .25), R = −.01 I and γ = .9. No state is terminal.
+
+    Attributes:
+        control: B, shape (2, 2).
+        state_bound: Half the width of the box of states that the collectors sample, positive.
+        action_bound: Half the width of the box of actions that the collectors sample, positive.
+    """
+
+    control: tuple[tuple[float, float], tuple[float, float]] = ((0.1, 0.0), (0.0, 0.2))
+    state_bound: float = 2.0
+    action_bound: float = 15.0
+
+    dynamics = ((1.2, 0.0), (0.0, 1.1))  # A
+    state_reward = ((-0.5, 0.0), (0.0, -0.25))  # Q
+    action_reward = ((-0.01, 0.0), (0.0, -0.01))  # R
+    initial_state, discount = (1.0, 1.0), 0.9
+    state_names = ("x1", "x2")
+    action_names = ("u1", "u2")
+
+    def __post_init__(self) -> None:
+        B = np.array(self.control, dtype=float)
+        if B.shape != (2, 2) or not np.isfinite(B).all():
+            raise ArgumentError(f"control is {self.control}; give finite numbers of shape (2, 2)")
+        check_positive(self, "state_bound", "action_bound")
+
+    @property
+    def state_high(self) -> torch.Tensor:
+        """The upper corner of the box of states."""
+        return torch.full((2,), self.state_bound, dtype=torch.float64)
+
+    @property
+    def action_high(self) -> torch.Tensor:
+        """The upper corner of the box of actions."""
+        return torch.full((2,), self.action_bound, dtype=torch.float64)
+
+    def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
+        """Return x₀ repeated, shape (num_states, 2); the generator is not used."""
+        check_initial(num_states, rng, random=False)
+        return torch.tensor([self.initial_state], dtype=torch.float64).repeat(num_states, 1)
+
+    def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return Ax + Bu for every row, shape (m, 2)."""
+        A, B = (torch.tensor(rows, dtype=torch.float64) for rows in (self.dynamics, self.control))
+        return states @ A.T + self.applied(actions) @ B.T
+
+    def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
+        """Return ½(xᵀQx + uᵀRu) for every row, shape (m,)."""
+        del next_states  # required by the interface
+        Q, R = (torch.tensor(rows, dtype=torch.float64) for rows in (self.state_reward, self.action_reward))
+        u = self.applied(actions)
+        return 0.5 * ((states @ Q * states).sum(-1) + (u @ R * u).sum(-1))
+
+    def applied(self, actions: torch.Tensor) -> torch.Tensor:
+        """Return the actions unchanged."""
+        return actions

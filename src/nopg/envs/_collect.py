@@ -28,30 +28,25 @@ class RandomAgent(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class UniformAgent:
-    """Actions drawn uniformly from a box, independent of the state.
+    """Actions drawn uniformly from a box at every step, independent of the state.
 
-    The default is the paper's on the cart-pole, in the ±5 V of its policies (`5 tanh(f(s))` in the
-    supplement's table; the paper does not print the width of the behaviour).
+    The default is the paper's on the cart-pole, in the ±5 V of its policies.
 
     Attributes:
         low: The smallest value of each of the d_a actions, in their units.
         high: The largest, not below `low`.
-
-    Example:
-        >>> controller = UniformAgent(low=(-1.0,), high=(1.0,)).controller(torch.Generator())
-        >>> controller(torch.zeros(3, 4)).shape
-        torch.Size([3, 1])
     """
 
     low: Sequence[float] = (-5.0,)
     high: Sequence[float] = (5.0,)
 
     def __post_init__(self) -> None:
-        ends = as_tensor(self.low), as_tensor(self.high)
-        if ends[0].ndim != 1 or ends[0].shape != ends[1].shape or len(ends[0]) == 0:
-            raise ArgumentError(f"low is {self.low} and high is {self.high}; give one number per action")
-        if not bool((ends[0] <= ends[1]).all() and torch.stack(ends).isfinite().all()):
-            raise ArgumentError(f"low is {self.low} and high is {self.high}; give finite numbers, low ≤ high")
+        low, high = as_tensor(self.low), as_tensor(self.high)
+        fit = low.ndim == 1 and low.shape == high.shape and len(low) > 0
+        if not (fit and bool((low <= high).all() and low.isfinite().all() and high.isfinite().all())):
+            raise ArgumentError(
+                f"low is {self.low} and high is {self.high}; give finite numbers per action, low ≤ high"
+            )
 
     @classmethod
     def within(cls, environment: Environment) -> Self:
@@ -60,13 +55,7 @@ class UniformAgent:
 
     def controller(self, rng: torch.Generator) -> ControlLaw:
         """Return a controller that draws new actions at every step."""
-        low, high = as_tensor(self.low), as_tensor(self.high)
-
-        def act(states: torch.Tensor) -> torch.Tensor:
-            draws = torch.rand(len(states), len(low), dtype=torch.float64, generator=rng)
-            return low + (high - low) * draws
-
-        return act
+        return lambda states: _drawn(as_tensor(self.low), as_tensor(self.high), len(states), rng)
 
 
 def collect(
@@ -79,8 +68,7 @@ def collect(
 ) -> Transitions:
     """Run a controller for several episodes and return their transitions, episode after episode.
 
-    The stored actions are those that the plant received, after clipping. The starts of the dataset are those
-    of the episodes; where the task to learn starts elsewhere, declare it with `Transitions.starting_at`.
+    The actions are those that the plant received, after clipping; the starts are those of the episodes.
 
     Args:
         environment: The plant.
@@ -92,9 +80,8 @@ def collect(
 
     Example:
         >>> from nopg.envs import Pendulum, UniformAgent
-        >>> collect(Pendulum(start="upright"), UniformAgent(), episodes=2, steps=100, seed=0)
-        Transitions(200 rows: 2 state columns, 1 action column; 0 terminated, 2 truncated, 2 episodes;
-          angle ∈ [...] (angle), velocity ∈ [...], torque ∈ [-2, 2], reward ∈ [...])
+        >>> len(collect(Pendulum(start="upright"), UniformAgent(), episodes=2, steps=100, seed=0))
+        200
     """
     if episodes < 1:
         raise ArgumentError(f"episodes must be at least 1, got {episodes}")
@@ -103,13 +90,7 @@ def collect(
     return simulate(environment, law, steps=steps, initial_states=starts).transitions(environment)
 
 
-def collect_grid(
-    environment: Environment,
-    points: Sequence[int],
-    *,
-    num_initial_states: int = 1,
-    seed: int | None = None,
-) -> Transitions:
+def collect_grid(environment: Environment, points: Sequence[int]) -> Transitions:
     """Sample one transition at every point of a grid of states and actions (`tab:pendulum_uniform`).
 
     The grid is the Cartesian product of linearly spaced values, both ends of the box included; the last
@@ -118,8 +99,6 @@ def collect_grid(
     Args:
         environment: The plant.
         points: Number of values per state dimension, then per action dimension, each at least 2.
-        num_initial_states: Number of the task's initial states in the dataset.
-        seed: Needed only where the initial states are random.
 
     Example:
         >>> from nopg.envs import Pendulum
@@ -131,15 +110,11 @@ def collect_grid(
         raise ArgumentError(f"points has {len(points)} counts; give {len(names)}, for {', '.join(names)}")
     if min(points) < 2:
         raise ArgumentError(f"points is {tuple(points)}; give at least 2 values per dimension")
-
-    low, high = _corners(environment)
     axes = [
         torch.linspace(start, end, count, dtype=torch.float64)
-        for start, end, count in zip(low.tolist(), high.tolist(), points, strict=True)
+        for start, end, count in zip(*(end.tolist() for end in _corners(environment)), points, strict=True)
     ]
-    rng = None if seed is None else generator(seed, "initial states")
-    starts = environment.initial(num_initial_states, rng=rng)
-    return _transitions(environment, torch.cartesian_prod(*axes), starts)
+    return _transitions(environment, torch.cartesian_prod(*axes), num_initial_states=1, seed=0)
 
 
 def collect_uniform(
@@ -155,11 +130,8 @@ def collect_uniform(
     """
     if num_transitions < 1:
         raise ArgumentError(f"num_transitions must be at least 1, got {num_transitions}")
-    low, high = _corners(environment)
-    rng = generator(seed, "uniform transitions")
-    draws = torch.rand(num_transitions, len(low), dtype=torch.float64, generator=rng)
-    starts = environment.initial(num_initial_states, rng=generator(seed, "initial states"))
-    return _transitions(environment, low + (high - low) * draws, starts)
+    rows = _drawn(*_corners(environment), num_transitions, generator(seed, "uniform transitions"))
+    return _transitions(environment, rows, num_initial_states=num_initial_states, seed=seed)
 
 
 def _control_law(
@@ -178,12 +150,18 @@ def _corners(environment: Environment) -> tuple[torch.Tensor, torch.Tensor]:
     return low, torch.cat([environment.state_high, environment.action_high])
 
 
-def _transitions(environment: Environment, rows: torch.Tensor, initial_states: torch.Tensor) -> Transitions:
+def _drawn(low: torch.Tensor, high: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
+    """Return rows drawn uniformly from a box."""
+    return low + (high - low) * torch.rand(count, len(low), dtype=torch.float64, generator=rng)
+
+
+def _transitions(
+    environment: Environment, rows: torch.Tensor, *, num_initial_states: int, seed: int
+) -> Transitions:
     """Return one transition from each row of states and actions (n, d_s + d_a)."""
     d_s = len(environment.state_names)
     states, actions = rows[:, :d_s].contiguous(), environment.applied(rows[:, d_s:])
-    next_states = environment.step(states, actions)
-    rewards = environment.reward(states, actions, next_states)
-    ends = environment.terminal(next_states)
-    columns = (states, actions, rewards, next_states)
-    return dataset(environment, *columns, terminated=ends, initial_states=initial_states)
+    after = environment.step(states, actions)
+    rewards, ends = environment.reward(states, actions, after), environment.terminal(after)
+    starts = environment.initial(num_initial_states, rng=generator(seed, "initial states"))
+    return dataset(environment, states, actions, rewards, after, terminated=ends, initial_states=starts)

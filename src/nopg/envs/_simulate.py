@@ -21,8 +21,7 @@ ControlLaw = Callable[[torch.Tensor], ArrayLike]
 class ClosedLoop:
     """The actions of a controller in m episodes side by side, from their start on.
 
-    A controller with a memory gets the columns of the observations that it measures, found by name where the
-    environment has all of them, and the actions that the plant really received.
+    One with a memory gets the columns that it measures, by name, and the actions that the plant received.
     """
 
     def __init__(self, controller: ControlLaw, state_names: Sequence[str], episodes: int) -> None:
@@ -44,9 +43,7 @@ class ClosedLoop:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trajectories:
-    """m episodes of T steps, simulated in parallel.
-
-    After an episode has terminated, its last state repeats, with actions and rewards zero.
+    """m episodes of T steps; after an episode has terminated, its last state repeats, without reward.
 
     Attributes:
         states: The states, the initial one first, shape (T+1, m, d_s).
@@ -59,10 +56,6 @@ class Trajectories:
     actions: torch.Tensor
     rewards: torch.Tensor
     terminated: torch.Tensor
-
-    def __repr__(self) -> str:
-        steps, episodes = self.rewards.shape
-        return f"Trajectories({episodes=}, {steps=}, terminated={int(self.terminated.sum())})"
 
     @property
     def alive(self) -> torch.Tensor:
@@ -79,17 +72,11 @@ class Trajectories:
         """Return Σₜ γᵗ rₜ of each episode, shape (m,); γ may be 1 because the episodes are finite."""
         return discounted_sums(torch.where(self.alive, self.rewards, 0.0), discount)
 
-    def transitions(
-        self, environment: Environment, *, initial_states: ArrayLike | None = None
-    ) -> Transitions:
+    def transitions(self, environment: Environment) -> Transitions:
         """Return the steps up to termination as a dataset, episode after episode.
 
-        The last step of an episode is `terminated` if the environment terminated it, else `truncated`.
-
-        Args:
-            environment: The environment that was simulated; it names the columns.
-            initial_states: Initial states of the task to learn, shape (n₀, d_s); by default those of the
-                episodes.
+        The last step of an episode is `terminated` if the environment, which names the columns, terminated
+        it, else `truncated`.
         """
         taken = self.alive.T  # (m, T)
         truncated = torch.zeros_like(taken)
@@ -104,7 +91,6 @@ class Trajectories:
             terminated=self.terminated.T[taken],
             truncated=truncated[taken],
             episodes=numbers[taken],
-            initial_states=initial_states,
         )
 
 
@@ -150,9 +136,8 @@ def simulate(
 
     Args:
         environment: The plant.
-        controller: Maps raw states (m, d_s) to actions (m, d_a), as a tensor or an array. It is called with
-            all m episodes until all have terminated; its actions in terminated ones are ignored. A
-            trained controller with derived columns gets the measured ones and keeps its own memory.
+        controller: Maps raw states (m, d_s) to actions (m, d_a); its actions in terminated episodes are
+            ignored. A trained controller with derived columns gets the measured ones and has its own memory.
         steps: T, the length of an episode that does not terminate, at least 1.
         initial_states: One row (m, d_s) per episode; drawn from the environment if absent.
         num_episodes: m, where the environment draws the initial states.
@@ -161,12 +146,8 @@ def simulate(
     Example:
         >>> from nopg.envs import Pendulum
         >>> rest = simulate(Pendulum(), lambda states: torch.zeros(len(states), 1), steps=500)
-        >>> rest
-        Trajectories(episodes=1, steps=500, terminated=0)
         >>> round(rest.returns.item(), 2)  # 500 steps of −π²
         -4934.8
-        >>> len(rest.transitions(Pendulum()))
-        500
     """
     if steps < 1:
         raise ArgumentError(f"steps must be at least 1, got {steps}")

@@ -31,16 +31,9 @@ Vector = npt.NDArray[np.float64]
 class GymnasiumEnvironment(gymnasium.Env[Vector, Vector]):
     """Any `Environment` as a Gymnasium environment, one episode at a time.
 
-    The observation is the raw state in float64, angles neither wrapped nor split into cosine and sine, so
-    that a log of it fits `Transitions` with the environment's names and angles. Its space has no bounds,
-    because the box of an `Environment` is only what the collectors sample. The environment decides whether
-    actions outside their box are clipped; `info["applied_action"]` is what the plant received, to be logged.
-
-    The adapter never truncates: `gymnasium.make` adds a time limit with `max_episode_steps`. Each reset draws
-    the seed of the initial state from `np_random`; `reset(options={"state": …})` starts in the given state.
-
-    Args:
-        environment: The plant.
+    The observation is the raw state in float64, without bounds, angles neither wrapped nor split into cosine
+    and sine. `info["applied_action"]` is what the plant received, to be logged. The adapter never truncates:
+    `gymnasium.make` adds a time limit. `reset(options={"state": …})` starts in the given state.
 
     Example:
         >>> env = GymnasiumEnvironment(Pendulum(start="upright"))
