@@ -207,11 +207,11 @@ def test_the_command_line_summarizes_plants_and_trains_for_one(folder: Path, tmp
 
     summary, out, few = (str(tmp_path / name) for name in ("summary", "controller", "few"))
     options = ("--plant", "plant", "--workers", "1", "-o", summary)
-    assert "stands_out" in run("summarize", str(folder), *options)
-    assert "holds a summary already" in run("summarize", str(folder), "-o", summary, code=1)
     Path(few).mkdir()
     for name in ("a", "b", NEW):
         shutil.copy(folder / f"{name}.parquet", few)
+    assert "stands_out" in run("summarize", few, *options)
+    assert "holds a summary already" in run("summarize", few, "-o", summary, code=1)
     told = json.loads(run("summarize", few, *options, "--overwrite", "--json"))
     assert [one["plant"] for one in told["plants"]] == ["a", "b", NEW]
     assert told["rows"] == sum(one["rows"] for one in told["plants"])

@@ -180,17 +180,11 @@ class _Comparison:
 
 
 def _runs_blind(one: Experiment, today: Assessment) -> bool:
-    """Return whether nothing shows that an experiment holds the plant; such ones come after the others.
-
-    Predicted paths are worth little where the verdict is `not identifiable`; the log shows what today's
-    controller does.
-    """
+    """Return whether nothing shows that an experiment holds the plant: the log shows today's controller."""
     return today.verdict == "not identifiable" and one.base != "today's controller"
 
 
 def _rank(one: Experiment) -> tuple[bool, int, float]:
-    """Return what experiments are sorted by.
-
-    The interval alone would not do: where all logged rewards are alike it is narrow whatever is unknown.
-    """
+    """Return what experiments are sorted by."""
+    # The interval alone would not do: where all logged rewards are alike it is narrow whatever is unknown.
     return one.too_far, _VERDICTS.index(one.verdict), one.width * max(one.unknown_mass, WEAK_UNKNOWN)

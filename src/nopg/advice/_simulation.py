@@ -21,10 +21,7 @@ _SPARE = 2
 
 
 def episode_plan(data: Transitions, rows: int) -> tuple[int, int]:
-    """Return number and length of the episodes of an experiment with this many rows.
-
-    They are as long as those of the log, at least four, and so many that a verdict may be `ok`.
-    """
+    """Return number and length of the episodes: as in the log, at least four, enough for a verdict `ok`."""
     lengths = [len(one) for one in episode_rows(data)] or [rows]
     usual = int(torch.tensor(lengths).median())
     number = min(max(-(-rows // usual), _FEWEST_NEW, _FEWEST_EPISODES - len(lengths)), rows)
@@ -43,8 +40,7 @@ def predicted_rows(
 ) -> tuple[Transitions | None, float]:
     """Return at most so many rows of an experiment on the model, and the share of rows outside the bounds.
 
-    A path counts until it leaves the bounds of the states; None if no row is left. `act` gives actions at
-    state features; each start (m, d_s) is used twice, as some paths end early.
+    A path counts until it leaves the bounds of the states; None if no row is left.
     """
     starts = starts.repeat(_SPARE, 1)
     rng = generator(seed, "noise of an experiment")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeVar
 
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, contiguous_format
 
-from nopg._files import write_files
+from nopg._files import nested, part_of, write_files
 from nopg.data import Repairs, Transitions
 from nopg.data.io._parquet import read_parquet, write_parquet
 from nopg.errors import ArgumentError, DataError
@@ -24,7 +23,6 @@ from nopg.models._log_summary import ColumnCounts, LogSummary, OwnRows, Statisti
 
 _SAMPLE, _SUMS = "sample.parquet", "sums.safetensors"
 _Arrays = dict[str, Tensor]
-_Whole = TypeVar("_Whole", OwnRows, ColumnCounts)
 
 
 def save_summary(
@@ -40,12 +38,10 @@ def save_summary(
     tensors = {"groups": summary.groups}
     if isinstance(summary, Fleet):
         for name, one in summary.plants.items():
-            arrays = one.statistics.arrays() | _arrays("columns", one.columns)
-            arrays |= {"starts": one.starts, "rows": one.rows}
-            tensors |= {f"{name}/{part}": values for part, values in arrays.items()}
+            drawn = {"starts": one.starts, "rows": one.rows}
+            tensors |= {f"{name}/{part}": values for part, values in _arrays(one, drawn).items()}
     else:
-        tensors |= summary.statistics.arrays()
-        tensors |= _arrays("own", summary.own_rows) | _arrays("columns", summary.columns)
+        tensors |= _arrays(summary, {} if summary.own_rows is None else asdict(summary.own_rows))
     found = {name: one.clone(memory_format=contiguous_format) for name, one in tensors.items()}
     header = {"repairs": json.dumps(asdict(summary.sample.repairs))}
     write_files({target / _SAMPLE: sample, target / _SUMS: save(found, header)})
@@ -67,34 +63,29 @@ def load_summary(folder: str | os.PathLike[str]) -> LogSummary:
     sample, groups, arrays, plants = _load(Path(folder))
     if plants:
         raise DataError(f"{folder} holds a fleet; read it with load_fleet")
-    own, columns = _taken("own", OwnRows, arrays), _taken("columns", ColumnCounts, arrays)
-    return LogSummary(sample, groups, _placed(sample, groups).filled(arrays), own, columns)
+    statistics = _placed(sample, groups).filled(part_of("statistics", arrays))
+    own, columns = part_of("drawn", arrays), part_of("columns", arrays)
+    own_rows, counts = OwnRows(**own) if own else None, ColumnCounts(**columns) if columns else None
+    return LogSummary(sample, groups, statistics, own_rows, counts)
 
 
 def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
     """Return the fleet that `save_summary` wrote; its charts are placed again and compared."""
-    sample, groups, _, parts = _load(Path(folder))
-    if not parts:
+    sample, groups, _, plants = _load(Path(folder))
+    if not plants:
         raise DataError(f"{folder} holds the summary of one log, not of plants; read it with load_summary")
-    placed, plants = _placed(sample, groups), dict[str, PlantSums]()
-    for name, arrays in sorted(parts.items()):
-        starts, rows = arrays.pop("starts"), arrays.pop("rows")
-        columns = _taken("columns", ColumnCounts, arrays)
-        assert columns is not None
-        plants[name] = PlantSums(placed.filled(arrays), starts, rows, columns)
-    return Fleet(sample, groups, plants)
+    placed, found = _placed(sample, groups), dict[str, PlantSums]()
+    for name, arrays in sorted(plants.items()):
+        columns = ColumnCounts(**part_of("columns", arrays))
+        statistics = placed.filled(part_of("statistics", arrays))
+        found[name] = PlantSums(statistics, columns=columns, **part_of("drawn", arrays))
+    return Fleet(sample, groups, found)
 
 
-def _arrays(name: str, whole: OwnRows | ColumnCounts | None) -> _Arrays:
-    """Return the parts of a whole by name, for a file; `_taken` is the way back."""
-    parts = () if whole is None else fields(whole)
-    return {f"{name}.{part.name}": getattr(whole, part.name) for part in parts}
-
-
-def _taken(name: str, kind: type[_Whole], arrays: _Arrays) -> _Whole | None:
-    """Take the parts of a whole from arrays, and return it; None if there are none."""
-    names = [f"{name}.{part.name}" for part in fields(kind)]
-    return kind(*(arrays.pop(part) for part in names)) if names[0] in arrays else None
+def _arrays(one: PlantSums | LogSummary, drawn: _Arrays) -> _Arrays:
+    """Return the arrays of sums, and those of a sample of rows; `part_of` is the way back."""
+    columns = {} if one.columns is None else asdict(one.columns)
+    return nested(statistics=one.statistics.arrays(), columns=columns, drawn=drawn)
 
 
 def _placed(sample: Transitions, groups: Tensor) -> Statistics:

@@ -36,14 +36,7 @@ class LogPart:
 
 @dataclass(frozen=True, eq=False)
 class LargeLog:
-    """Parquet files of one plant, or of several of a kind, read part by part.
-
-    Attributes:
-        files: Paths, in natural order of their names.
-        columns: Roles and settings, as in `nopg.read_parquet`.
-        has_episodes: Whether a column says which rows belong together.
-        plant: Column that says which plant a row is from, if there are several.
-    """
+    """Parquet files of one plant, or of several of a kind that a column names, read part by part."""
 
     files: tuple[str, ...]
     columns: Mapping[str, Any]

@@ -162,10 +162,7 @@ def _named(names: Sequence[str], weights: FloatArray) -> dict[str, float]:
 
 
 def _folds(rows: OwnRows, own: Statistics) -> tuple[list[tuple[Tensor, Tensor]], bool]:
-    """Return rows (m,) that are held out together, with the groups (G,) that are kept then.
-
-    The second is whether there are rows in several groups; otherwise none of the plant's sums are kept.
-    """
+    """Return rows (m,) that are held out together with the groups (G,) that are kept; and if any are."""
     filled = own.blocks[0][0].grams[:, 0, 0] > 0
     numbers = (filled.cumsum(0) - 1) % _FOLDS
     folds = [(numbers[rows.groups] == k, filled & (numbers != k)) for k in range(_FOLDS)]

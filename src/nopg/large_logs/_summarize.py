@@ -148,11 +148,9 @@ def _advance(rows: int) -> None:
 
 
 def _on_ray(task: Callable[[int], bytes], count: int) -> list[bytes]:
-    """Return the results of tasks 0 to count − 1, on the cluster of `RAY_ADDRESS` or else on this machine.
-
-    Tasks that are lost are repeated.
-    """
+    """Return the results of tasks 0 to count − 1, on the cluster of `RAY_ADDRESS` or else on this machine."""
     ray, data = extra("ray"), extra("ray.data")
+    # Ray repeats tasks that are lost.
     ray.init(ignore_reinit_error=True, log_to_driver=False)
     stored = ray.put(task)
 

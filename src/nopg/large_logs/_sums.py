@@ -21,15 +21,13 @@ _MOST_STARTS = _MOST_ROWS = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlantSums:
-    """Sums over rows of one plant, a sample of the states in which the task begins, and one of the rows.
-
-    Samples are those with the smallest hashes: the same ones in any order.
+    """Sums over rows of one plant, and samples: those with the smallest hashes, the same ones in any order.
 
     Attributes:
         statistics: Sums of the charts.
-        starts: Shape (m, d_s).
-        rows: Inputs, targets, group and end of the task of each, shape (m, d + t + 2); none of a log of one
-            plant.
+        starts: A sample of the states in which the task begins, shape (m, d_s).
+        rows: A sample of the rows: inputs, targets, group and end of the task of each, shape (m, d + t + 2);
+            none of a log of one plant.
         columns: How the values of columns lie.
     """
 
@@ -68,13 +66,7 @@ class PassSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardTask:
-    """A function of the number of a share that returns the bytes of its sums.
-
-    Attributes:
-        log: The log, whose files every machine sees under the same path.
-        steps: Model of a sample.
-        shards: Shares of the parts.
-    """
+    """A function of the number of a share that returns the bytes of its sums around the charts of a model."""
 
     log: LargeLog
     steps: OneStep
