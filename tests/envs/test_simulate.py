@@ -68,7 +68,7 @@ def race() -> Trajectories:
 
 def test_each_step_follows_the_environment() -> None:
     pendulum = Pendulum(start="random")
-    run = simulate(pendulum, swing, steps=20, num_episodes=4, rng=generator(3))
+    run = simulate(pendulum, swing, steps=20, initial_states=pendulum.initial(4, rng=generator(3)))
     for t in range(20):
         assert torch.equal(run.states[t + 1], pendulum.step(run.states[t], run.actions[t]))
         assert torch.equal(run.rewards[t], pendulum.reward(run.states[t], run.actions[t], run.states[t + 1]))
@@ -185,12 +185,11 @@ def run(controller: Any = swing, **changes: Any) -> Trajectories:
     ("call", "message"),
     [
         (lambda: run(steps=0), "steps"),
-        (lambda: run(num_episodes=0), "num_episodes"),
-        (lambda: run(num_episodes=2, initial_states=[[0.0, 0.0]]), "leave num_episodes out"),
+        (lambda: simulate(Pendulum(start="random"), swing, steps=2), "pass rng"),
         (lambda: run(initial_states=[0.0, 0.0]), r"shape \(2,\)"),
         (lambda: run(initial_states=[[math.nan, 0.0]]), "finite numbers"),
         (
-            lambda: run(lambda states: states[:, 0], num_episodes=3),
+            lambda: run(lambda states: states[:, 0], initial_states=[[0.0, 0.0]] * 3),
             r"shape \(3,\) at step 0; return \(3, 1\)",
         ),
         (lambda: run(lambda states: states[:, :1] / 0.0 * 0.0), "NaN or infinities at step 0"),

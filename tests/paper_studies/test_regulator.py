@@ -18,7 +18,7 @@ def returned(gains: list[float], std: float, steps: int, episodes: int) -> torch
         noise = torch.randn(states.shape, generator=draw, dtype=torch.float64)
         return states * torch.tensor(gains, dtype=torch.float64) + std * noise
 
-    return simulate(LQR(), act, steps=steps, num_episodes=episodes).discounted_returns(0.9)
+    return simulate(LQR(), act, steps=steps, initial_states=LQR().initial(episodes)).discounted_returns(0.9)
 
 
 @pytest.mark.parametrize("gains", [[-3.0, -2.0], [0.7, -0.7]])

@@ -100,7 +100,9 @@ def check_initial(num_states: int, rng: torch.Generator | None, *, random: bool)
     if num_states < 1:
         raise ArgumentError(f"num_states must be at least 1, got {num_states}")
     if random and rng is None:
-        raise ArgumentError("the initial states are random, got no generator; pass rng or seed")
+        raise ArgumentError(
+            "the initial states are random; pass rng to initial(), and what it returns as initial_states"
+        )
 
 
 def check_environment(plant: Environment) -> None:

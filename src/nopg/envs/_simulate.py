@@ -129,8 +129,6 @@ def simulate(
     *,
     steps: int,
     initial_states: ArrayLike | None = None,
-    num_episodes: int = 1,
-    rng: torch.Generator | None = None,
 ) -> Trajectories:
     """Run a controller in an environment, all episodes in parallel.
 
@@ -139,9 +137,8 @@ def simulate(
         controller: Maps raw states (m, d_s) to actions (m, d_a); its actions in terminated episodes are
             ignored. A trained controller with derived columns gets the measured ones and has its own memory.
         steps: T, the length of an episode that does not terminate, at least 1.
-        initial_states: One row (m, d_s) per episode; drawn from the environment if absent.
-        num_episodes: m, where the environment draws the initial states.
-        rng: The generator of those states; a fixed start needs none.
+        initial_states: One row (m, d_s) per episode, such as `environment.initial(m, rng=rng)`; by default
+            the fixed start of the environment.
 
     Example:
         >>> from nopg.envs import Pendulum
@@ -151,7 +148,13 @@ def simulate(
     """
     if steps < 1:
         raise ArgumentError(f"steps must be at least 1, got {steps}")
-    start = _initial_states(environment, initial_states, num_episodes, rng)
+    start = environment.initial(1) if initial_states is None else as_tensor(initial_states)
+    names, shape = environment.state_names, tuple(start.shape)
+    if start.ndim != 2 or shape[1] != len(names) or len(start) == 0 or not bool(start.isfinite().all()):
+        raise ArgumentError(
+            f"initial_states has shape {shape}; give one row of {len(names)} finite numbers "
+            f"({', '.join(names)}) per episode"
+        )
     m, d_s, d_a = len(start), len(environment.state_names), len(environment.action_names)
 
     states = torch.empty(steps + 1, m, d_s, dtype=torch.float64)
@@ -179,28 +182,6 @@ def simulate(
                 break
 
     return Trajectories(states=states, actions=actions, rewards=rewards, terminated=terminated)
-
-
-def _initial_states(
-    environment: Environment, given: ArrayLike | None, num_episodes: int, rng: torch.Generator | None
-) -> torch.Tensor:
-    if given is None:
-        if num_episodes < 1:
-            raise ArgumentError(f"num_episodes must be at least 1, got {num_episodes}")
-        return environment.initial(num_episodes, rng=rng)
-    start, names = as_tensor(given), environment.state_names
-    shape = tuple(start.shape)
-    if start.ndim != 2 or shape[1] != len(names) or len(start) == 0 or not bool(start.isfinite().all()):
-        raise ArgumentError(
-            f"initial_states has shape {shape}; give one row of {len(names)} finite numbers "
-            f"({', '.join(names)}) per episode"
-        )
-    if num_episodes not in (1, len(start)):
-        raise ArgumentError(
-            f"initial_states has {len(start)} rows, one per episode, but num_episodes is {num_episodes}; "
-            "leave num_episodes out"
-        )
-    return start
 
 
 def _checked(actions: ArrayLike, shape: tuple[int, int], t: int, alive: torch.Tensor) -> torch.Tensor:

@@ -69,7 +69,7 @@ def evaluate(policy: Any, environment: Any, *, episodes: int, steps: int, seed: 
     if isinstance(plant, Environment):
         schema = Schema(plant.state_names, plant.action_names, dict(plant.angles))
         law, rng = control_law(policy, schema), generator(seed, "evaluation")
-        runs = simulate(plant, law, steps=steps, num_episodes=episodes, rng=rng)
+        runs = simulate(plant, law, steps=steps, initial_states=plant.initial(episodes, rng=rng))
         return Evaluation(torch.where(runs.alive, runs.rewards, 0.0), runs.alive.sum(dim=0))
     if not (hasattr(plant, "reset") and hasattr(plant, "observation_space")):
         raise ArgumentError(f"{type(plant).__name__} is no environment; give one of ours or of Gymnasium")
