@@ -119,7 +119,7 @@ class _Case:
         plant, rng = self.plant, random_generator(self.seed, f"advised rows {number} of {self.plant.name}")
         bounds = _state_bounds(plant)
         seed = 1_000 * self.seed + number
-        advice = nopg.advise(data, self.policy, _DISCOUNT, state_bounds=bounds, rows=_ROUND, seed=seed)
+        advice = nopg.advise(data, self.policy, _DISCOUNT, bounds=bounds, rows=_ROUND, seed=seed)
         fit = [one for one in advice.experiments if not one.too_far]
         best = fit[int(rng.integers(len(fit)))] if drawn and fit else advice.best
 

@@ -7,9 +7,9 @@ import torch
 import nopg
 from nopg.advice import Advice, _advise
 from nopg.advice._advise import FAMILY
-from nopg.advice._experiments import Candidate, action_box, random_steps, state_box
+from nopg.advice._experiments import Candidate, boxes, random_steps
 from nopg.advice._simulation import append, episode_plan, predicted_rows
-from nopg.errors import ArgumentError
+from nopg.errors import ArgumentError, DataError
 from nopg.models import LocalModel
 
 GAIN = np.array([[1.0], [1.5]])
@@ -48,9 +48,7 @@ def advice() -> Advice:
 
 
 def test_actions_without_bounds_are_refused_with_how_to_declare_them() -> None:
-    with pytest.raises(
-        ArgumentError, match=r"force.*action_bounds=\{'force': \(lowest, highest\)\}.*declare"
-    ):
+    with pytest.raises(ArgumentError, match=r"force.*bounds=\{'force': \(lowest, highest\)\}.*declare"):
         nopg.advise(cart_log(bounded=False), feedback, DISCOUNT)
 
 
@@ -58,8 +56,10 @@ def test_actions_without_bounds_are_refused_with_how_to_declare_them() -> None:
 def test_bounds_of_another_column_or_in_the_wrong_order_are_refused(
     bounds: dict[str, tuple[float, float]],
 ) -> None:
-    with pytest.raises(ArgumentError, match="action_bounds"):
-        nopg.advise(cart_log(), feedback, DISCOUNT, action_bounds=bounds)
+    with pytest.raises(
+        (ArgumentError, DataError), match=r"bounds (of 'valve'|of 'force'|are known for force)"
+    ):
+        nopg.advise(cart_log(), feedback, DISCOUNT, bounds=bounds)
 
 
 def test_too_few_rows_are_refused() -> None:
@@ -69,9 +69,9 @@ def test_too_few_rows_are_refused() -> None:
 
 def test_given_bounds_replace_declared_ones_and_the_range_of_the_log() -> None:
     data = cart_log()
-    assert action_box(data, None).low.tolist() == [-4.0]
-    assert action_box(data, {"force": (-1.0, 2.0)}).high.tolist() == [2.0]
-    box = state_box(data, {"velocity": (-0.5, 0.5)})
+    assert boxes(data, None)[0].low.tolist() == [-4.0]
+    force, box = boxes(data, {"velocity": (-0.5, 0.5), "force": (-1.0, 2.0)})
+    assert force.high.tolist() == [2.0]
     seen = torch.cat([data.states, data.next_states])[:, 0]
     assert box.from_log == ("position",)
     assert (float(box.low[0]), float(box.high[0])) == (float(seen.min()), float(seen.max()))
@@ -80,13 +80,13 @@ def test_given_bounds_replace_declared_ones_and_the_range_of_the_log() -> None:
 
 def test_predicted_rows_stay_within_the_bounds_and_rows_outside_are_counted() -> None:
     data = cart_log(dither=1.0)
-    force = action_box(data, {"force": (-0.5, 0.5)})
     model, signal = LocalModel(data), random_steps(torch.tensor([2.0]).double(), 3, torch.Generator())
 
     def rows_within(limit: float) -> tuple[nopg.Transitions | None, float]:
+        force, box = boxes(data, {"force": (-0.5, 0.5), "velocity": (-limit, limit)})
         return predicted_rows(
             model, lambda features: force.clip(feedback(features) + signal(len(features))), data.starts,
-            steps=20, rows=60, box=state_box(data, {"velocity": (-limit, limit)}), seed=0,
+            steps=20, rows=60, box=box, seed=0,
         )  # fmt: skip
 
     new, outside = rows_within(0.3)
@@ -159,7 +159,7 @@ def test_experiments_that_often_leave_the_bounds_of_the_states_come_last() -> No
             _advise, "FAMILY", (Candidate("a constant action", 0.4, hold=20), Candidate("the policy", 0.02))
         )
         bounds = {"position": (-1.5, 1.5), "velocity": (-1.5, 1.5)}
-        found = nopg.advise(cart_log(dither=1.0), feedback, DISCOUNT, rows=80, state_bounds=bounds)
+        found = nopg.advise(cart_log(dither=1.0), feedback, DISCOUNT, rows=80, bounds=bounds)
     assert [one.too_far for one in found.experiments] == [False, True]
     assert found.experiments[1].outside > 0.2 > found.best.outside
     assert found.notes == ()

@@ -46,4 +46,4 @@ def test_experiments_are_printed_and_given_as_json(tank: Path) -> None:
 def test_a_valve_without_bounds_is_refused(tank: Path) -> None:
     shown = CliRunner().invoke(app, ["advise", str(tank)])
     assert shown.exit_code == 1
-    assert "no bounds are known for valve" in " ".join(shown.stderr.split())
+    assert "no finite bounds are known for valve" in " ".join(shown.stderr.split())

@@ -17,9 +17,8 @@ from nopg.advice._experiments import (
     Box,
     Candidate,
     Experiment,
-    action_box,
+    boxes,
     random_steps,
-    state_box,
 )
 from nopg.advice._simulation import append, episode_plan, predicted_rows
 from nopg.data import Transitions
@@ -55,8 +54,7 @@ def advise(
     policy: Any,
     discount: float,
     *,
-    action_bounds: Bounds | None = None,
-    state_bounds: Bounds | None = None,
+    bounds: Bounds | None = None,
     reward: RewardFunction | None = None,
     rows: int = 200,
     seed: int = 0,
@@ -72,10 +70,8 @@ def advise(
         data: The log.
         policy: The policy to be judged; see `evaluate_offline`.
         discount: γ.
-        action_bounds: Lowest and highest value of actions in an experiment, by name; by default those
-            declared with the log. Every action must have bounds.
-        state_bounds: Lowest and highest value of states that an experiment may visit, by name; by default
-            those declared with the log, else the range of the log.
+        bounds: Lowest and highest value of actions and states in an experiment, by name; by default those
+            declared with the log, for states else the range of the log. Every action must have bounds.
         reward: The reward as a function, where it is known.
         rows: Number of rows of the experiment.
         seed: Seed of the simulated experiments.
@@ -94,14 +90,14 @@ def advise(
     check_discount(discount)
     if rows < _FEWEST_ROWS:
         raise ArgumentError(f"rows is {rows}; an experiment takes at least {_FEWEST_ROWS}")
-    actions, states = action_box(data, action_bounds), state_box(data, state_bounds)
+    actions, states = boxes(data, bounds)
     now = OfflineEvaluator(data, discount, reward=reward)
     today = now.assess(policy)
     compared = _Comparison(now, policy, today, actions, states, rows, seed)
     ranked = sorted(map(compared.experiment, FAMILY), key=lambda one: (_runs_blind(one, today), *_rank(one)))
     notes = (
         f"No bounds are given for {listed(states.from_log)}: experiments stay within the range of the log "
-        "there. Pass state_bounds to let them go further.",
+        "there. Pass bounds to let them go further.",
     )
     return Advice(tuple(ranked), today, notes if states.from_log else ())
 

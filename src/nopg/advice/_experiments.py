@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -40,43 +40,27 @@ class Box:
         return ((values >= self.low) & (values <= self.high)).all(dim=-1)
 
 
-def action_box(data: Transitions, given: Bounds | None) -> Box:
-    """Return the bounds of the actions: given ones, else declared ones; refuse if one is missing."""
-    names = data.schema.actions
-    bounds = {**data.schema.bounds, **_checked("action_bounds", given, names)}
-    if missing := [name for name in names if name not in bounds]:
+def boxes(data: Transitions, given: Bounds | None) -> tuple[Box, Box]:
+    """Return the bounds of actions and of states: given ones, else declared ones.
+
+    States without bounds have the range of the log, angles any value; actions without bounds are refused.
+    """
+    schema = replace(data.schema, bounds={**data.schema.bounds, **(given or {})})
+    bounds, unknown = schema.bounds, [name for name in schema.states if name not in schema.bounds]
+    none = (-math.inf, math.inf)
+    if missing := [name for name in schema.actions if not all(map(math.isfinite, bounds.get(name, none)))]:
         example = ", ".join(f"{name!r}: (lowest, highest)" for name in missing)
         raise ArgumentError(
-            f"no bounds are known for {', '.join(missing)}, and an experiment must stay within what the "
-            f"plant may be given; pass action_bounds={{{example}}}, or declare bounds={{{example}}} with "
-            "the log"
+            f"no finite bounds are known for {', '.join(missing)}, and an experiment must stay within what "
+            f"the plant may be given; pass bounds={{{example}}}, or declare them with the log"
         )
-    return Box(*torch.tensor([bounds[name] for name in names], dtype=torch.float64).T)
-
-
-def state_box(data: Transitions, given: Bounds | None) -> Box:
-    """Return the bounds of the states: given, else declared, else the range of the log, for angles none."""
-    names, schema = data.schema.states, data.schema
-    bounds = {**schema.bounds, **_checked("state_bounds", given, names)}
     low, high = torch.cat([data.states, data.next_states]).aminmax(dim=0)
-    for column, name in enumerate(names):
-        if name in bounds:
-            low[column], high[column] = bounds[name]
-        elif name in schema.angles:
-            low[column], high[column] = -math.inf, math.inf
-    return Box(low, high, tuple(name for name in names if name not in bounds and name not in schema.angles))
-
-
-def _checked(argument: str, given: Bounds | None, names: tuple[str, ...]) -> Bounds:
-    """Return given bounds if they name columns and are (lowest, highest)."""
-    for name, bounds in (given or {}).items():
-        if name not in names:
-            raise ArgumentError(f"{argument} has {name!r}; the columns are {', '.join(names)}")
-        if len(bounds) != 2 or not (bounds[0] < bounds[1] and all(map(math.isfinite, bounds))):
-            raise ArgumentError(
-                f"{argument} of {name!r} is {bounds!r}; give (lowest, highest), two finite numbers"
-            )
-    return given or {}
+    for column, name in enumerate(schema.states):
+        if name in bounds or name in schema.angles:
+            low[column], high[column] = bounds.get(name, none)
+    actions = torch.tensor([bounds[name] for name in schema.actions], dtype=torch.float64)
+    states = Box(low, high, tuple(name for name in unknown if name not in schema.angles))
+    return Box(*actions.T), states
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,8 +162,7 @@ def advise(
         data,
         result.policy,
         result.discount,
-        action_bounds={name: one for name, one in limits.items() if name not in data.schema.states},
-        state_bounds={name: one for name, one in limits.items() if name in data.schema.states},
+        bounds=limits,
         rows=rows,
         seed=seed,
     )
