@@ -8,8 +8,6 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from safetensors import safe_open
-from safetensors.torch import save
 from torch import Tensor, contiguous_format
 
 from nopg._files import nested, part_of, write_files
@@ -29,6 +27,8 @@ def save_summary(
     summary: LogSummary | Fleet, folder: str | os.PathLike[str], *, overwrite: bool = False
 ) -> Path:
     """Write a summary or a fleet to a folder, and return its path; one that is there is kept by default."""
+    from safetensors.torch import save
+
     target = Path(folder)
     if holds_summary(target) and not overwrite:
         raise ArgumentError(f"{target} holds a summary already; give another folder, or overwrite=True")
@@ -94,6 +94,8 @@ def _placed(sample: Transitions, groups: Tensor) -> Statistics:
 
 def _load(target: Path) -> tuple[Transitions, Tensor, _Arrays, dict[str, _Arrays]]:
     """Return the sample, its groups, the arrays of a summary, and those of a fleet by plant."""
+    from safetensors import safe_open
+
     missing = [name for name in (_SAMPLE, _SUMS) if not (target / name).is_file()]
     if missing:
         raise DataError(f"{target} holds no summary of a log: {' and '.join(missing)} missing")
