@@ -171,12 +171,15 @@ class Expression:
                 if inside and part[1] and part not in found:
                     found.append(part)
                 return
-            outermost = isinstance(node, (ast.UnaryOp, ast.BinOp)) and not isinstance(
-                getattr(node, "op", None), (ast.Pow, ast.Not)
-            )
-            children = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
-            for child in children:
-                look(child, inside=inside or not outermost)
+            match node:
+                case ast.UnaryOp(op=ast.USub()) | ast.BinOp(op=ast.Add() | ast.Sub()):
+                    further = inside
+                case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+                    further = inside or not any(isinstance(side, ast.Constant) for side in (left, right))
+                case _:
+                    further = True
+            for child in node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node):
+                look(child, inside=further)
 
         look(self._tree, inside=False)
         return found

@@ -62,4 +62,3 @@ def test_units_and_offsets_of_columns_do_not_matter() -> None:
     scaled = Transitions.from_arrays(1e3 * s + 50.0, 1e-2 * a - 3.0, np.zeros(ROWS), 1e3 * after + 50.0)
     plain = Transitions.from_arrays(s, a, np.zeros(ROWS), after)
     assert growths(scaled) == pytest.approx(growths(plain), rel=1e-5)
-

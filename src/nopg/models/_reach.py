@@ -17,8 +17,8 @@ from nopg.models._excitation import TOLERATED, Excitation, fit_variances, noise_
 from nopg.models._limits import input_range
 from nopg.models._regression_rows import RegressionRows
 
-# Rows that the test takes at most, and the share of them that are inner ones.
-_MOST_ROWS, _INNER = 2_000, 0.7
+# Rows that the test takes at most and at least, and the share of them that are inner ones.
+_MOST_ROWS, _FEWEST_ROWS, _INNER = 2_000, 30, 0.7
 # Standard errors that are added to the growth of the error: what few rows hide is not followed.
 _DEVIATIONS = 2.0
 # The least growth: no log shows what lies far beyond it.
@@ -40,6 +40,8 @@ def growth_of(charts: Charts, excitation: Excitation, past: BoolArray) -> float:
     """
     rows = charts.rows
     few = rows.sample[:_MOST_ROWS]
+    if len(few) < _FEWEST_ROWS:
+        return 1.0
     first = rows.space.features(rows.inputs[few], charts.shape.used, 1)[:, 1:]
     scale = first.std(dim=0, correction=0)
     varies = scale > 0
