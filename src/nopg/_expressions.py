@@ -20,6 +20,7 @@ from nopg.errors import ArgumentError
 
 Array = Any
 """A numpy array or a torch tensor; a formula is computed by the library of its columns."""
+_Affine = tuple[float, dict[str, float]]
 
 _BINARY: Mapping[type[ast.AST], Callable[[Array, Array], Array]] = MappingProxyType(
     {
@@ -153,6 +154,59 @@ class Expression:
         """Return the text of a part of the tree."""
         return _PLACE.sub(lambda found: f"`{self._quoted[int(found.group(1))]}`", ast.unparse(node))
 
+    def affine_parts(self) -> list[_Affine]:
+        """Return what squares, magnitudes and other functions are taken of, where it is affine in columns.
+
+        Each is a constant and a factor by column; a sum of the formula's own is none.
+
+        Example:
+            >>> Expression("-(level - goal) ** 2 - 0.1 * abs(2 * valve - 1) - 3 * level").affine_parts()
+            [(0.0, {'level': 1.0, 'goal': -1.0}), (-1.0, {'valve': 2.0})]
+        """
+        found = list[_Affine]()
+
+        def look(node: ast.AST, *, inside: bool) -> None:
+            part = self._affine(node)
+            if part is not None:
+                if inside and part[1] and part not in found:
+                    found.append(part)
+                return
+            match node:
+                case ast.UnaryOp(op=ast.USub()) | ast.BinOp(op=ast.Add() | ast.Sub()):
+                    further = inside
+                case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+                    further = inside or not any(isinstance(side, ast.Constant) for side in (left, right))
+                case _:
+                    further = True
+            for child in node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node):
+                look(child, inside=further)
+
+        look(self._tree, inside=False)
+        return found
+
+    def _affine(self, node: ast.AST) -> _Affine | None:
+        """Return a part as a constant and factors of columns; None where it is not affine in them."""
+        found: _Affine | None = None
+        match node:
+            case ast.Constant(value=int() | float() as value):
+                found = float(value), {}
+            case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
+                found = 0.0, {self.column(node): 1.0}
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                found = _combined(None, self._affine(operand), -1.0)
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+                one, other = self._affine(left), self._affine(right)
+                if one is not None:
+                    found = _combined(one, other, -1.0 if isinstance(op, ast.Sub) else 1.0)
+            case ast.BinOp(left=left, op=ast.Mult() | ast.Div() as op, right=right):
+                one, other = self._affine(left), self._affine(right)
+                if isinstance(op, ast.Mult) and one is not None and not one[1]:
+                    found = _combined(None, other, one[0])
+                elif other is not None and not other[1]:
+                    by = other[0] if isinstance(op, ast.Mult) else 1.0 / (other[0] or math.inf)
+                    found = _combined(None, one, by)
+        return found
+
     def _columns(self, node: ast.AST) -> Iterator[str]:
         """Yield the columns in a part, in the order of their appearance."""
         match node:
@@ -235,6 +289,15 @@ class Expression:
             plural = "s" if count > 1 else ""
             raise ArgumentError(f"{name} in {self.what} takes {count} argument{plural}, not {len(arguments)}")
         return getattr(_library(*arguments), function)(*arguments)
+
+
+def _combined(one: _Affine | None, other: _Affine | None, factor: float) -> _Affine | None:
+    """Return one + factor·other, the first 0 if there is none; None without the other."""
+    if other is None:
+        return None
+    constant, factors = (0.0, {}) if one is None else one
+    by_name = {name: factors.get(name, 0.0) + factor * other[1].get(name, 0.0) for name in factors | other[1]}
+    return constant + factor * other[0], by_name
 
 
 def quoted(name: str) -> str:

@@ -53,14 +53,14 @@ def test_a_rollout_leaves_the_logged_states_by_at_most_their_range() -> None:
     assert (low.item(), high.item()) == (-2.0, 4.0)
 
 
-def test_an_input_beyond_a_tenth_of_its_range_is_unknown_one_without_effect_beyond_all_of_it() -> None:
+def test_a_margin_is_a_tenth_of_the_range_and_wider_where_errors_grow_slowly() -> None:
     s = torch.tensor([[0.0], [4.0]], dtype=torch.float64)
     rows = RegressionRows.of(Transitions.from_arrays(s, s / 2, [0.0, 0.0], s), None)
     low, high, margin = input_range(
-        rows.space, rows.extremes, torch.tensor([True, False]), np.zeros(1, dtype=np.bool_)
+        rows.space, rows.extremes, torch.tensor([1.0, 0.04]), np.zeros(1, dtype=np.bool_)
     )
     assert (low.tolist(), high.tolist()) == ([0.0, 0.0], [4.0, 2.0])
-    assert margin.tolist() == pytest.approx([0.4, 2.0])
+    assert margin.tolist() == pytest.approx([0.4, 1.0])
 
 
 def test_a_predicted_reward_is_below_the_lowest_by_at_most_the_logged_range() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import linalg
+from scipy import linalg, optimize
 
+from nopg._expressions import Expression
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
+from nopg.data._bounds import action_limits
 
 # Of the regressions, per unit of weight, on standardised columns.
 _RIDGE = 1e-6
@@ -18,16 +21,18 @@ _RIDGE = 1e-6
 _WIDTH, _BEST, _ROUNDS = 1.5, 0.1, 3
 # Least curvature of the cost along a column, as a share of the largest: what a reward ignores may not drift.
 _LEAST_OF_STATES, _LEAST_OF_ACTIONS = 1e-3, 1e-4
+# The same in a stated reward, as a share of that: what it ignores costs nothing.
+_NEGLIGIBLE = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
 class Regulator:
-    """a = gain·s + offset on raw states, angles within half a period of 0; within the logged range.
+    """a = gain·s + offset on raw states, angles within half a period of 0; within the limits of the actions.
 
     Attributes:
         gain: Shape (d_a, d_s).
         offset: Shape (d_a,).
-        low: Least logged actions, shape (d_a,).
+        low: Least actions, shape (d_a,); see `action_limits`.
         high: Largest, shape (d_a,).
         schema: Which states are angles.
     """
@@ -93,32 +98,57 @@ class LinearQuadraticFit:
         F, B = np.eye(1 + d_s), np.zeros((1 + d_s, z.shape[1] - d_s))
         F[1:] += np.column_stack([drift, moves[:, 1 : 1 + d_s]])
         B[1:] = moves[:, 1 + d_s :]
+        stated = _stated_cost(data, away, mean + unit * center, unit, w)
         cost, logged = (
-            _quadratic_cost(away, rewards, w, d_s),
+            _quadratic_cost(away, rewards, w, d_s) if stated is None else stated,
             _ridge(_with_one(away[:, :d_s]), away[:, d_s:], w),
         )
         return cls(F, B, cost, logged.T, mean + unit * center, unit, data)
 
-    def regulator(self, discount: float, *, caution: float = 0.0) -> Regulator | None:
+    def regulator(self, discount: float, *, caution: float = 0.0, price: float = 0.0) -> Regulator | None:
         """Return the optimal regulator of the fit; None where the Riccati recursion finds none.
 
         Args:
             discount: γ.
             caution: Price of departing from the linear fit of the logged actions, relative to the largest
                 curvature of the cost; a cautious regulator stays nearer to where the log has been.
+            price: Price of departing from the actions at which the plant rests under its set points, relative
+                to the same.
         """
         d_s, d_a = self.data.states.shape[1], self.data.actions.shape[1]
         departing = np.concatenate([-self.logged, np.eye(d_a)], axis=1)
-        price = caution * float(np.linalg.eigvalsh(self.cost[1:, 1:])[-1])
-        solved = self.solve(discount, self.cost + price * departing.T @ departing)
+        largest = float(np.linalg.eigvalsh(self.cost[1:, 1:])[-1])
+        moving = np.concatenate([-self._resting, np.eye(d_a)], axis=1)
+        added = caution * departing.T @ departing + price * moving.T @ moving
+        solved = self.solve(discount, self.cost + largest * added)
         if solved is None:
             return None
         K, _ = solved
         (s_0, a_0), (s_1, a_1) = np.split(self.center, [d_s]), np.split(self.unit, [d_s])
         gain = -(a_1[:, None] * K[:, 1:]) / s_1
         offset = a_0 - a_1 * K[:, 0] - gain @ s_0
-        range_of_log = self.data.actions.aminmax(dim=0)
-        return Regulator(torch.as_tensor(gain), torch.as_tensor(offset), *range_of_log, self.data.schema)
+        limits = action_limits(self.data)
+        return Regulator(torch.as_tensor(gain), torch.as_tensor(offset), *limits, self.data.schema)
+
+    @property
+    def _resting(self) -> FloatArray:
+        """The actions of least cost at which the plant rests, by (1, s), shape (d_a, 1 + d_s).
+
+        They depend on the exogenous columns alone, such as set points.
+        """
+        schema, (width, d_a) = self.data.schema, self.B.shape
+        given = [0, *(1 + k for k, name in enumerate(schema.states) if name in schema.exogenous)]
+        free = [k for k in range(width + d_a) if k not in given]
+        own = [k for k in free if k < width]
+        steps = np.concatenate([self.F - np.eye(width), self.B], axis=1)
+        cost = self.cost / (np.abs(self.cost[1:, 1:]).max() or 1.0)
+        balance, nothing = steps[np.ix_(own, free)], np.zeros((len(own), len(own)))
+        system = np.block([[2 * cost[np.ix_(free, free)], balance.T], [balance, nothing]])
+        right = -np.concatenate([2 * cost[np.ix_(free, given)], steps[np.ix_(own, given)]])
+        solved = np.linalg.lstsq(system, right, rcond=1e-9)[0]
+        actions = np.zeros((d_a, width))
+        actions[:, given] = solved[len(own) : len(free)]
+        return actions
 
     def solve(self, discount: float, cost: FloatArray | None = None) -> tuple[FloatArray, FloatArray] | None:
         """Return K and P of the optimal a = −K (1, s), whose cost is (1, s)ᵀ P (1, s); None if there is none.
@@ -173,11 +203,45 @@ def _quadratic_cost(z: FloatArray, rewards: FloatArray, w: FloatArray, d_s: int)
     C[one, other] = -q[1 + d :]
     values, vectors = np.linalg.eigh((C + C.T) / 2)
     values = np.maximum(values, 0.0)
-    least = np.repeat([_LEAST_OF_STATES, _LEAST_OF_ACTIONS], [d_s, d - d_s]) * (float(values.max()) or 1.0)
-    cost = np.zeros((1 + d, 1 + d))
-    cost[1:, 1:] = (vectors * values) @ vectors.T + np.diag(least)
+    cost = _least(d_s, d, float(values.max()))
+    cost[1:, 1:] += (vectors * values) @ vectors.T
     cost[0, 1:] = cost[1:, 0] = -q[1 : 1 + d] / 2
     return cost
+
+
+def _stated_cost(
+    data: Transitions, z: FloatArray, center: FloatArray, unit: FloatArray, w: FloatArray
+) -> FloatArray | None:
+    """Return the matrix of (1, z) in Σ k e² of the errors e in a stated reward; None where it has none.
+
+    Errors are what the formula takes squares, magnitudes or other functions of, such as `level - goal`; their
+    weights k ≥ 0 fit the logged rewards best.
+    """
+    names, errors = [*data.schema.states, *data.schema.actions], list[FloatArray]()
+    formula = data.schema.reward
+    for constant, factors in [] if formula is None else Expression(formula, "the reward").affine_parts():
+        now = {re.sub(r"^next\((.*)\)$", r"\1", name): factor for name, factor in factors.items()}
+        if {*now} <= {*names}:
+            row = np.array([now.get(name, 0.0) for name in names])
+            errors.append(np.concatenate([[constant + row @ center], row * unit]))
+    if not errors:
+        return None
+    E, rewards = np.stack(errors), data.rewards.numpy()
+    squares = np.square(_with_one(z) @ E.T)
+    size = np.maximum(squares.mean(axis=0), 1e-300)
+    X = np.concatenate([np.ones((len(z), 1)), -np.ones((len(z), 1)), squares / size], axis=1)
+    root = np.sqrt(w)
+    weights = optimize.nnls(X * root[:, None], (rewards.max() - rewards) * root)[0][2:] / size
+    cost: FloatArray = np.einsum("k,ki,kj->ij", weights, E, E)
+    d_s = len(data.schema.states)
+    largest = float(np.diag(cost)[1 : 1 + d_s].max())
+    return cost + _NEGLIGIBLE * _least(d_s, len(names), largest) if largest > 0 else None
+
+
+def _least(d_s: int, d: int, largest: float) -> FloatArray:
+    """Return the least curvature of the cost of (1, z)."""
+    each = np.repeat([0.0, _LEAST_OF_STATES, _LEAST_OF_ACTIONS], [1, d_s, d - d_s])
+    return np.diag(each * (largest or 1.0))
 
 
 def _best_rest(cost: FloatArray, drift: FloatArray, moves: FloatArray) -> FloatArray:

@@ -11,7 +11,6 @@ import torch
 from nopg._seeding import generator
 from nopg.bellman._multistep import MultistepProblem
 from nopg.bellman._nodes import Nodes
-from nopg.data import Schema
 from nopg.models import LocalModel
 from nopg.models._rollout import rollout
 from nopg.policies import Deterministic
@@ -28,15 +27,16 @@ _RANDOM_PATHS, _RANDOM_DECISIONS = 200, 12
 _KNOWN = -2.0
 
 
-def action_candidates(actions: torch.Tensor, schema: Schema | None = None) -> torch.Tensor:
-    """Return candidates (c, d_a) in the box of these actions (n, d_a): a grid, or an even filling.
+def action_candidates(model: LocalModel) -> torch.Tensor:
+    """Return candidates (c, d_a) within the limits of actions: a grid, or an even filling.
 
     Of actions with declared levels they are the levels within the box.
     """
-    box = _box_candidates(actions)
-    if schema is None or not schema.levels:
+    schema, limits = model.data.schema, model.action_limits
+    box = _box_candidates(*limits)
+    if not schema.levels:
         return box
-    low, high = actions.amin(dim=0).tolist(), actions.amax(dim=0).tolist()
+    low, high = limits.tolist()
     axes = [
         [one for one in schema.levels[name] if low[k] <= one <= high[k]]
         if name in schema.levels
@@ -49,14 +49,13 @@ def action_candidates(actions: torch.Tensor, schema: Schema | None = None) -> to
     return rounded
 
 
-def _box_candidates(actions: torch.Tensor) -> torch.Tensor:
-    low, high = actions.amin(dim=0), actions.amax(dim=0)
-    d = actions.shape[1]
+def _box_candidates(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+    d = len(low)
     levels = next((k for k in range(_MOST_LEVELS, 1, -1) if k**d <= _MOST_CANDIDATES), None)
     if levels is None:
-        unit = torch.quasirandom.SobolEngine(d).draw(_MOST_CANDIDATES).to(actions)
+        unit = torch.quasirandom.SobolEngine(d).draw(_MOST_CANDIDATES).to(low)
     else:
-        axis = torch.linspace(0, 1, levels).to(actions)
+        axis = torch.linspace(0, 1, levels).to(low)
         unit = torch.cartesian_prod(*[axis] * d).reshape(-1, d)
     return low + (high - low) * unit
 
@@ -66,7 +65,7 @@ def reachable_states(model: LocalModel, starts: torch.Tensor, hold: int, *, seed
     rng = generator(seed, "reachable states")
     logged = model.rows.first[model.rows.sample[:_RANDOM_PATHS]]
     states = torch.cat([starts, model.data.states[logged]])
-    candidates = action_candidates(model.data.actions, model.data.schema)
+    candidates = action_candidates(model)
     drawn = torch.randint(len(candidates), (_RANDOM_DECISIONS, len(states)), generator=rng)
     path = rollout(model, lambda _, t: candidates[drawn[t // hold]], states, hold * _RANDOM_DECISIONS)
     inside = (path.log_odds < _KNOWN) & (path.going[:-1] > 0)
@@ -121,7 +120,7 @@ def best_held_actions(problem: MultistepProblem, hold: int, *, num_nodes: int, s
     visited = reachable_states(model, problem.starts, hold, seed=seed)
     nodes = Nodes.covering(model, num_nodes, visited)
     held = problem.replace(horizon=hold, nodes=nodes, num_parts=1, num_paths=1)
-    candidates = action_candidates(model.data.actions, model.data.schema)
+    candidates = action_candidates(model)
     solved = [held.solve(_Held(candidate)) for candidate in candidates]
     earned = torch.stack([one.targets[0] for one in solved])  # (c, m)
     weights = torch.stack([one.weights[0] for one in solved])  # (c, m, m)

@@ -72,3 +72,15 @@ def action_ranges(data: Transitions) -> dict[str, list[float]]:
     """Return the lowest and the highest logged value of each action, by name."""
     ends = torch.stack([data.actions.amin(dim=0), data.actions.amax(dim=0)], dim=1)
     return dict(zip(data.schema.actions, ends.tolist(), strict=True))
+
+
+def action_limits(data: Transitions) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the lowest and highest actions (d_a,) of a controller: its bounds, else the logged range."""
+    low, high = data.actions.amin(dim=0), data.actions.amax(dim=0)
+    for k, name in enumerate(data.schema.actions):
+        declared = data.schema.bounds.get(name, (-math.inf, math.inf))
+        low[k], high[k] = (
+            given if math.isfinite(given) else float(logged)
+            for given, logged in zip(declared, (low[k], high[k]), strict=True)
+        )
+    return low, high

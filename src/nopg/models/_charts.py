@@ -60,6 +60,7 @@ class Charts:
             are no charts.
         places: Where the charts lie; None if there are none.
         whole: Sums of the global fit.
+        growth: By which the squared error grows with the squared distance from the rows; see `growth_of`.
         sums: Sums of all charts that were placed; None if there are none.
         filled_sums: Those of charts with rows, which alone are fitted; None if there are none.
     """
@@ -68,6 +69,7 @@ class Charts:
         self, rows: RegressionRows, columns: list[int], shape: ChartShape, excitation: Excitation
     ) -> None:
         self.rows, self.columns, self.shape, self.space = rows, columns, shape, rows.space
+        self.growth = 1.0
         self.regressors = shape.regressors
         whole, self.places = GlobalFit.of(rows, self._features(rows), columns), None
         if shape.is_local:
@@ -135,7 +137,7 @@ class Charts:
         units = self.space.units
         return ChartSupport(
             centers=self.centers.numpy(),
-            radii=self.radius.numpy(),
+            radii=(self.radius / math.sqrt(self.growth)).numpy(),
             covariance=(self.uncertainty / (units[:, None] * units) / TOLERATED).numpy(),
             weights=(self.shape.metric / units).numpy(),
             periods=self.space.periods.numpy(),

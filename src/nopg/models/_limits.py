@@ -21,8 +21,9 @@ Numbers = npt.NDArray[np.float64]
 _REWARD_MARGIN = 0.05
 # States of a rollout leave the logged range by at most this multiple of it.
 _STATE_MARGIN = 1.0
-# Share of the range of an input that counts as one radius beyond it, and that of an irrelevant input.
-_MARGIN, _IRRELEVANT_MARGIN = 0.1, 1.0
+# Share of the range of an input that counts as one radius beyond it, where nothing is known of the growth of
+# errors there.
+_MARGIN = 0.1
 
 
 def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
@@ -43,7 +44,7 @@ def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
 
 
 def input_range(
-    space: InputSpace, extremes: Tensor, relevant: Tensor, past: BoolArray
+    space: InputSpace, extremes: Tensor, growth: Tensor, past: BoolArray
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Return the logged minimum, maximum and the margin of each input (d,).
 
@@ -53,11 +54,11 @@ def input_range(
     Args:
         space: Units and angles of the inputs.
         extremes: Logged minimum and maximum, shape (2, d).
-        relevant: Whether a column depends on the input, shape (d,).
+        growth: Of errors beyond the range, shape (d,); see `growth_of`.
         past: See above.
     """
     low, high = extremes
-    share = torch.where(relevant, _MARGIN, _IRRELEVANT_MARGIN)
+    share = _MARGIN / growth.sqrt()
     margin = torch.where(high > low, share * (high - low), space.units)
     free = space.periods > 0
     free[: len(past)] |= torch.as_tensor(past)

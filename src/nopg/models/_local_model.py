@@ -18,6 +18,7 @@ from nopg._support import Support
 from nopg._typing import RewardFunction
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
+from nopg.data._bounds import action_limits
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
 from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import KnownColumns
@@ -108,6 +109,8 @@ class LocalModelConfig(ModelConfig):
         return cls(unknown_value=settings.number("unknown_value"))
 
 
+# Margins beyond the logged range up to which declared actions are taken; there hardly anything is unknown.
+_REACH = 1.0
 # Predicted rewards are below the lowest logged one by at most this multiple of the logged range.
 _REWARD_MARGIN_BELOW = 1.0
 # A column with a lower R² on held-out rows is fitted poorly.
@@ -210,6 +213,22 @@ class LocalModel:
     def support(self) -> Support:
         """Which states and actions the data know."""
         return self.steps.support
+
+    @property
+    def action_limits(self) -> Tensor:
+        """Lowest and highest actions of a controller, shape (2, d_a).
+
+        Declared bounds, as far as the log knows what actions do there; without them the logged range.
+        """
+        d_s, support = self.num_states, self.support
+        logged = torch.stack([self.data.actions.amin(dim=0), self.data.actions.amax(dim=0)])
+        declared, margin = torch.stack(action_limits(self.data)), torch.as_tensor(support.margin[d_s:])
+        return torch.stack(
+            [
+                torch.maximum(declared[0], logged[0] - _REACH * margin),
+                torch.minimum(declared[1], logged[1] + _REACH * margin),
+            ]
+        )
 
     @property
     def noise(self) -> Noise:

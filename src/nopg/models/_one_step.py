@@ -21,6 +21,7 @@ from nopg.models._known_columns import ExogenousPaths, KnownColumns
 from nopg.models._limits import input_range
 from nopg.models._log_summary import Statistics, joined_extremes
 from nopg.models._noise import Noise, filtered_states
+from nopg.models._reach import LEAST_GROWTH, growth_of
 from nopg.models._regression_rows import RegressionRows, RowBatch
 from nopg.models._sums import ChartShape
 
@@ -85,13 +86,21 @@ class OneStep:
         self.num_states = data.states.shape[1]
         self.num_costs = rows.targets.shape[1] - self.num_states - 1
         distinct = data.take(rows.first)
-        self._data, self._fits, self.known, self._knows_reward = distinct, fits, known, knows_reward
+        self._data, self._fits, self.known = distinct, fits, known
         self._left_out = {*np.flatnonzero(known.all).tolist()}
         self._left_out |= {self.num_states} if knows_reward else set()
         self._place(rows)
         self.fit(kept)
         self._measure_noise(distinct)
         self._filter(distinct, kept)
+        self._measure_growth()
+
+    def _measure_growth(self) -> None:
+        """Set how far beyond the rows the charts hold."""
+        for charts in self.blocks:
+            charts.growth = growth_of(charts, self._excitations[1], self.known.past)
+        self.support = self._support()
+        self.fit(self.kept)
 
     def _place(self, rows: RegressionRows, others: list[Charts] | None = None) -> None:
         """Set the charts of the steps of some rows, and those of all other columns unless they are given."""
@@ -114,7 +123,7 @@ class OneStep:
         """Return how far inputs are known, by charts, by the logged range and by global fits."""
         linear = [(one.shape.global_degree, one.unexplained) for one in self.blocks if not one.shape.is_local]
         return Support(
-            *input_range(self.rows.space, self._extremes, self._relevant_inputs(), self.known.past),
+            *input_range(self.rows.space, self._extremes, self._growth_by_input(), self.known.past),
             charts=tuple(one.support for one in self.blocks if len(one.centers)),
             fits=fit_variances(self._excitations, linear),
         )
@@ -207,10 +216,14 @@ class OneStep:
         derived[self.known.num_measured : self.num_states] = True
         return derived & ~self._used_inputs(rows)
 
-    def _relevant_inputs(self) -> Tensor:
-        """Return whether a column that varies depends on an input, shape (d,)."""
-        used = self._used_inputs(self.rows)
-        return torch.ones_like(used) if self._knows_reward else used
+    def _growth_by_input(self) -> Tensor:
+        """Return the largest growth of the error of a column that depends on an input, shape (d,)."""
+        growth = torch.full((self.rows.inputs.shape[1],), LEAST_GROWTH, dtype=torch.float64)
+        for charts in self.blocks:
+            if bool((self.rows.spread[charts.columns] > 0).any()):
+                here = torch.where(charts.shape.used, charts.growth, LEAST_GROWTH)
+                growth = torch.maximum(growth, here.double())
+        return growth
 
     def _filter(self, data: Transitions, kept: Tensor) -> None:
         """Fit the steps from filtered states of the distinct rows of a log, where sensors are noisy."""

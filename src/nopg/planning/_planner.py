@@ -78,7 +78,7 @@ class Planner:
         self.problem, self.policy, self.config = problem, solution.policy, config or PlannerConfig()
         values = solution.values[0]
         tail = values if self.config.end_value else torch.zeros_like(values)
-        low, high = (part.numpy() for part in problem.data.actions.aminmax(dim=0))
+        low, high = problem.model.action_limits.numpy()
         self.search = PlanSearch(problem, tail, low, high)
 
     @property

@@ -136,6 +136,6 @@ def improve_by_candidates(
 def best_candidates(policy: QuantizedPolicy, problem: MultistepProblem, states: torch.Tensor) -> torch.Tensor:
     """Return the candidates (m, d_a) that are best for one step before the policy, at raw states (m, d_s)."""
     solution = problem.replace(num_parts=1).solve(policy)
-    candidates = action_candidates(problem.data.actions, problem.data.schema)
+    candidates = action_candidates(problem.model)
     worth = [solution.value_after(states, one.expand(len(states), -1)) for one in candidates]
     return candidates[torch.stack(worth).argmax(dim=0)]

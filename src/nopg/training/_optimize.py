@@ -129,7 +129,8 @@ def optimize(
     _warn([support.warning()])
     actor = wanted
     if not isinstance(actor, Policy):
-        actor = build_policy(actor, data, config.seed, rollouts=settings.has_rollouts)
+        limits_of_actions = problem.multistep.model.action_limits if settings.has_rollouts else None
+        actor = build_policy(actor, data, config.seed, limits_of_actions)
     run = _Run(
         problem=problem,
         policy=rate_limited(actor, data, limits) if limits else actor,
@@ -280,30 +281,34 @@ def _warn(messages: Iterable[str | None], *, stacklevel: int = 4) -> None:
             warnings.warn(message, SupportWarning, stacklevel=stacklevel)
 
 
-def build_policy(kind: str | Formulas, data: Transitions, seed: int, *, rollouts: bool = False) -> Policy:
+def build_policy(
+    kind: str | Formulas, data: Transitions, seed: int, limits: torch.Tensor | None = None
+) -> Policy:
     """Return the new policy that `optimize` trains: the supplement's network of a type, or formulas.
 
     Args:
         kind: `auto`, `deterministic` or `gaussian`, or formulas.
         data: Its inputs are standardised by these, and its gains scaled.
         seed: Of its weights.
-        rollouts: Whether the model has rollouts, and the policy a portfolio of starts. A deterministic
-            network then begins with linear laws near. Formulas without one begin as the logged controller.
+        limits: Lowest and highest actions (2, d_a) where the model has rollouts, and the policy a portfolio
+            of starts; a deterministic network then begins with linear laws near. Without, the policy keeps
+            within the logged actions, and formulas begin as the logged controller.
     """
-    rng = generator(seed, "policy")
+    rng, rollouts = generator(seed, "policy"), limits is not None
+    actions = data.actions if limits is None else limits
     if isinstance(kind, Formulas):
-        policy = formula_policy(kind, data)
+        policy = formula_policy(kind, data, actions)
         if not rollouts:
             each = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
             imitate(policy, data.features, data.actions, each)
         return policy
     if kind != "gaussian":
         schema, weights = data.schema, data.weights
-        network = MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=rollouts, weights=weights)
+        network = MLPPolicy.from_data(data.features, actions, rng=rng, linear=rollouts, weights=weights)
         levels = padded_levels(schema.actions, schema.levels)
         return QuantizedPolicy(network, levels) if schema.levels else network
     return GaussianMLPPolicy.from_data(
-        data.features, data.actions, rng=rng, num_action_samples=None, weights=data.weights
+        data.features, actions, rng=rng, num_action_samples=None, weights=data.weights
     )
 
 

@@ -25,8 +25,8 @@ INITIAL_POLICY = "initial policy"
 PARTS = 3
 """Parts of the model in the objective: all rows, and one half with its complement."""
 
-# Prices of departing from the log that regulators are tried with.
-_CAUTIONS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+# Prices of actions, and of departing from the log, that regulators are tried with.
+_PRICES, _CAUTIONS = (0.0, 0.001, 0.01, 0.1), (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
 _NUM_NODES = 600
 # Nodes do not cover more coordinates than these; best actions by them would be arbitrary, and take minutes.
 _MOST_COORDINATES = 8
@@ -62,21 +62,20 @@ def propose(
 
 
 def regulators(evaluator: OfflineEvaluator) -> Iterator[tuple[str, Regulator]]:
-    """Yield least squares and LQR, and a cautious one that is to be preferred to it, if there is one."""
+    """Yield least squares and LQR, and what an engineer tunes it to, if that is to be preferred to it."""
     fit = LinearQuadraticFit.of(evaluator.data)
-    made = (
-        [(caution, fit.regulator(evaluator.discount, caution=caution)) for caution in _CAUTIONS]
-        if fit
-        else []
-    )
-    laws = [(caution, law) for caution, law in made if law is not None]
+    if fit is None:
+        return
+    tuned = [(LQR if not p else f"LQR, actions priced {p:g}", {"price": p}) for p in _PRICES]
+    tuned += [(f"cautious LQR, {c:g}", {"caution": c}) for c in _CAUTIONS]
+    made = [(name, fit.regulator(evaluator.discount, **settings)) for name, settings in tuned]
+    laws = [(name, law) for name, law in made if law is not None]
     if not laws:
         return
-    best, law = laws[choose([evaluator.assess(law, parts=PARTS) for _, law in laws])]
-    if laws[0][0] == 0.0:
-        yield LQR, laws[0][1]
-    if best:
-        yield f"cautious LQR, {best:g}", law
+    best = laws[choose([evaluator.assess(law, parts=PARTS) for _, law in laws])]
+    yield from [law for law in laws[:1] if law[0] == LQR]
+    if best[0] != LQR:
+        yield best
 
 
 def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:
@@ -98,7 +97,8 @@ def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:
             gains[name] = value
             terms.append(f"{name} * {quoted(column)}" if column else name)
         formulas[action] = " + ".join(terms)
-    return FormulaPolicy.from_data(schema, formulas, gains, features=data.features, actions=data.actions)
+    limits = torch.stack([regulator.low, regulator.high])
+    return FormulaPolicy.from_data(schema, formulas, gains, features=data.features, actions=limits)
 
 
 def _gain_name(column: str, action: str, schema: Schema, taken: dict[str, float]) -> str:
@@ -152,8 +152,7 @@ def _imitate(
 ) -> None:
     """Fit the policy to actions at states and, with a label, at the states that it then visits."""
     schema, rng = problem.model.data.schema, generator(seed, "imitation")
-    logged = problem.model.data.actions
-    low, high = logged.amin(dim=0), logged.amax(dim=0)
+    low, high = problem.model.action_limits
     fitted = policy.policy if isinstance(policy, (DeviationPolicy, QuantizedPolicy)) else policy
     inset = 0.0 if isinstance(fitted, FormulaPolicy) else _INSET * (high - low)
     for round_ in range(_ROUNDS if label else 1):

@@ -11,6 +11,7 @@ import torch
 from nopg._expressions import quoted
 from nopg.baselines import FirstOrderPlant
 from nopg.data import Transitions
+from nopg.data._bounds import action_limits
 from nopg.data._derive import lag_name
 from nopg.errors import ArgumentError
 from nopg.policies import ControlStructure, DeviationPolicy, FormulaPolicy, Formulas, MLPPolicy, Policy
@@ -42,10 +43,10 @@ def _rule(structure: ControlStructure, data: Transitions) -> dict[str, float]:
     return found
 
 
-def formula_policy(formulas: Formulas, data: Transitions) -> FormulaPolicy:
-    """Return the policy of formulas, with scales and limits of the data."""
+def formula_policy(formulas: Formulas, data: Transitions, limits: torch.Tensor) -> FormulaPolicy:
+    """Return the policy of formulas within limits (2, d_a), with scales of the data."""
     return FormulaPolicy.from_data(
-        data.schema, formulas.actions, formulas.gains, features=data.features, actions=data.actions
+        data.schema, formulas.actions, formulas.gains, features=data.features, actions=limits
     )
 
 
@@ -74,7 +75,7 @@ def rate_limited(policy: Policy, data: Transitions, rates: Mapping[str, float]) 
         raise ArgumentError(
             f"a {type(policy).__name__} has no rate; train policy='deterministic' or a structure"
         )
-    low, high = data.actions.amin(dim=0), data.actions.amax(dim=0)
+    low, high = action_limits(data)
     names, middle = data.schema.actions, ((low + high) / 2).tolist()
     before = {
         name: quoted(lag_name(name, 1)) if name in rates else repr(rest)
