@@ -585,7 +585,7 @@ def test_words_of_all_files_are_counted_together(tmp_path: Path) -> None:
 
 def test_columns_may_be_in_another_order_in_another_file(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", HEAD + ROWS)
-    write(tmp_path / "b.csv", "cost;level;valve\n2;2,5;0,1\n2;2,6;0,1\n")
+    write(tmp_path / "b.csv", "cost,level,valve\n2,2.5,0.1\n2,2.6,0.1\n")
     assert read_csv(tmp_path, **ROLES).states[:, 0].tolist() == [1.5, 1.6, 2.5]
 
 
@@ -608,7 +608,17 @@ SEVERAL: dict[str, Any] = {
     "text in the second file": (
         {"a.csv": HEAD + ROWS, "b.csv": HEAD + "cold,1,2\n1,1,1\n"},
         ".",
-        "b.csv: column 'level' holds 'cold' at line 2",
+        "column 'level' holds 'cold' at line 2 of .*b.csv",
+    ),
+    "another separator": (
+        {"a.csv": HEAD + ROWS, "b.csv": (HEAD + ROWS).replace(",", ";")},
+        ".",
+        "b.csv has no column 'level', which .*a.csv has",
+    ),
+    "another decimal mark": (
+        {"a.csv": (HEAD + ROWS).replace(",", ";"), "b.csv": "level;valve;cost\n1,5;0;1\n1,6;1;1\n"},
+        ".",
+        "may be ',' as in '1,5' or '.' as in '1.5'",
     ),
     "an empty folder": ({}, ".", "folder without .csv or .tsv files; it holds nothing"),
     "a folder of others": ({"notes.txt": "x"}, ".", "it holds notes.txt"),

@@ -220,7 +220,11 @@ def test_a_reader_resolves_roles_once_and_logs_each_message_once(
         read_csv(tmp_path / "log.csv", **ROLES, time="t")
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == len(set(messages)) == 3
-    for part in ("'episode' is taken as episode", "'done' is taken as terminated", "1 gaps in time"):
+    for part in (
+        "'episode' is taken as episode",
+        "'done' is taken as terminated",
+        "gaps in time, which cut episodes: 1",
+    ):
         assert sum(part in message for message in messages) == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,8 +14,6 @@ from nopg.data._repairs import LEFT_OUT, REPAIRED, Repairs
 from nopg.data.io._clock import Recording
 from nopg.data.io._roles import Missing
 from nopg.errors import ArgumentError, DataError
-
-_log = logging.getLogger(__name__)
 
 _RULE = re.compile(r"(refuse|drop)|(hold|interpolate)(?:[ :]+(\d+))?")
 
@@ -134,8 +131,6 @@ def repair_missing(
         lost |= ~known if is_state else ~known & leads
     if found := int(lost.sum()):
         counts[LEFT_OUT] = found
-    if counts:
-        _log.info("%s: %s", log.source, "; ".join(f"{what}: {found}" for what, found in counts.items()))
     log = replace(log, rows={**log.rows, **parts}).noted(Repairs(counts, tuple(notes)))
     return log, arrives, departs, hold
 

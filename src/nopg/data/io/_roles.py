@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 Starts = Literal["episodes", "rows"]
 """Which rows are starts of the task: the first of every episode, or all of them."""
 
-Resample = Literal["hold", "mean", "nearest"]
+Resample = Literal["hold", "mean"]
 """How rows are put on a regular grid of time."""
 
 Missing = str | Mapping[str, str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
@@ -15,7 +14,7 @@ from nopg.data._checks import Source, columns_of
 from nopg.data._repairs import Repairs
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
-from nopg.data.io._cells import Array, CellFormat, episode_column, flag_column, number_column
+from nopg.data.io._cells import Array, episode_column, flag_column, number_column
 from nopg.data.io._clock import Recording
 from nopg.data.io._files import extra
 from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
@@ -26,11 +25,7 @@ from nopg.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-_log = logging.getLogger(__name__)
-
 Table = dict[str, Array]
-# How often which word of a column was read as what: (column, what).
-Counts = Counter[tuple[str, str]]
 # Other parts may hold any number that a file gives; new numbers beside them begin here.
 _BEYOND_GIVEN_NUMBERS = 1 << 62
 KEY = "nopg"
@@ -79,7 +74,7 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
             - `interval`: seconds between two rows; by default the median step in time.
             - `resample`: None to use the rows as they are, else how they are put on a regular grid of that
               interval: "hold" (the last value), "mean" (of states over the interval before, of actions and
-              rewards over the one after), "nearest" (the nearest row).
+              rewards over the one after).
             - `gap_factor`: a step longer than this many intervals ends the run of rows, and no transition
               goes across it; 1.5 by default, so that a dropped sample is no transition, and 5 with
               `resample`.
@@ -157,16 +152,15 @@ def record(
     *,
     file_starts: tuple[int, ...] = (),
     part_start: int | None = None,
-    counts: Counts | None = None,
     notes: tuple[str, ...] = (),
 ) -> Recording:
     """Return the recording that columns of known roles hold.
 
     `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
     which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
-    `counts` are words that were read already, `notes` what else was found and logged.
+    `notes` were found and logged before.
     """
-    counts = Counter(counts or {})
+    words = dict[str, int]()
     flags = {
         role: flag_column(read(name), name, source)
         for role in ("terminated", "truncated", "done", "begins")
@@ -181,13 +175,21 @@ def record(
             rows["episodes"] += new_episodes_from  # names are numbered in order of appearance
         elif part_start is not None:
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
-    has_dates, found = False, Repairs(notes=notes)
+    has_dates, of_time = False, tuple[str, ...]()
     if roles.time is not None:
         rows["times"], has_dates, said = time_column(read(roles.time), roles.time, source, roles.cells)
-        found += Repairs(notes=tuple(f"{roles.time}: {note}" for note in said))
+        of_time = tuple(f"{roles.time}: {note}" for note in said)
 
     def numbers(name: str) -> Array:
-        return _counted(read(name), name, source, roles.cells, counts, whole=part_start is None)
+        values, found = number_column(read(name), name, source, roles.cells)
+        missing = int(np.isnan(values).sum())
+        if empty := missing - sum(count for what, count in found.items() if what.startswith("missing")):
+            found["empty"] = empty
+        if missing == len(values) > 0 and part_start is None:
+            what = ", ".join(f"{count} × {what}" for what, count in found.items())
+            raise DataError(f"{source}: column {name!r} holds no number at all ({what}); leave it out")
+        words.update({f"{name}: {what}": count for what, count in found.items()})
+        return values
 
     def matrix(names: tuple[str, ...]) -> Array:
         block = np.empty((0, len(names)))
@@ -210,9 +212,6 @@ def record(
         ends = flags["done"] if cut is None else flags["done"] & ~cut
     rows |= {"terminated": ends, "truncated": none if cut is None else cut}
     rows |= {name: part for name, part in flags.items() if name == "begins"}
-    words = Repairs({f"{name}: {what}": number for (name, what), number in counts.items() if number})
-    for line in str(words + Repairs(notes=found.notes[len(notes) :])).splitlines():
-        _log.info("%s: %s", source, line)
     return Recording(
         source,
         name_columns(roles.state_names, roles.action_names, (len(roles.states), len(roles.actions))),
@@ -223,25 +222,8 @@ def record(
         time_name=roles.time,
         has_dates=has_dates,
         reward_name=roles.reward or "reward",
-        repairs=found + words,
+        repairs=Repairs(words, (*notes, *of_time)),
     )
-
-
-def _counted(
-    values: Array, name: str, source: Source, cells: CellFormat, counts: Counts, *, whole: bool
-) -> Array:
-    """Return numbers, after every missing one is counted."""
-    numbers, words = number_column(values, name, source, cells)
-    counts.update({(name, what): number for what, number in words.items()})
-    own = {what: number for (one, what), number in counts.items() if one == name and number}
-    missing = int(np.isnan(numbers).sum())
-    empty = missing - sum(number for what, number in own.items() if what.startswith("missing"))
-    if empty:
-        counts[name, "empty"] = own["empty"] = empty
-    if missing == len(numbers) > 0 and whole:
-        found = ", ".join(f"{number} × {what}" for what, number in own.items())
-        raise DataError(f"{source}: column {name!r} holds no number at all ({found}); leave it out")
-    return numbers
 
 
 def take_from(table: Table, roles: Roles) -> Callable[[str], Array]:
@@ -292,8 +274,4 @@ def plain_column(column: Any, name: str, source: str) -> Array:
         raise DataError(f"{source}: column {name!r} holds {kind}; a column must hold one number per row")
     if pa.types.is_decimal(kind):
         column = column.cast(pa.string()).cast(pa.float64())  # straight to float64 would round twice
-    if pa.types.is_dictionary(kind):  # of text that numpy does not know, where it comes from Polars
-        return plain_values(column.to_pandas())
-    # Arrow would put the chunks together in memory that it keeps.
-    chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
-    return np.concatenate(chunks) if chunks else np.asarray(column.to_numpy())
+    return plain_values(column.to_pandas())

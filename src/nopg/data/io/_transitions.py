@@ -152,8 +152,6 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
                 f"{log.source}: no row has a next state: {len(idle)} row{s} unconnected. Name the columns "
                 "of the next states, or the column of the episode"
             )
-        if unused := int((~found.kept).sum()):
-            _log.info("%s: %d of %d rows have no next row", log.source, unused, len(idle))
         following = np.flatnonzero(found.kept)
         following += found.linked[following]
     else:
@@ -199,6 +197,8 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
         levels=as_levels(settings.get("levels")),
     )
     data = _with_starts(assemble(kept, schema, usable, repairs=log.repairs), starts, settings, log)
+    for line in str(data.repairs).splitlines():
+        _log.info("%s: %s", log.source, line)
     return data if log.formula is None else data.with_reward(log.formula)
 
 
@@ -269,6 +269,5 @@ def _with_starts(
         begins[torch.from_numpy(starts)] = True
         data = replace(data, begins=begins)
     if choice is None and unnamed and (cut or single) and "times" in log.rows:
-        _log.info("%s", _TAKEN_OVER)
         data = replace(data, repairs=data.repairs + Repairs(notes=(_TAKEN_OVER,)))
     return data
