@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from data.io_cases import PARTS, assert_same, bits, grid, walks
 from nopg.data import Transitions
 from nopg.data.io import read_parquet, write_parquet
-from nopg.data.io._parquet import Part
+from nopg.data.io._parquet import groups_of, share_of_rows
 from nopg.errors import ArgumentError, DataError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
@@ -72,33 +72,21 @@ def test_parts_end_inside_a_row_group_of_many_batches(tmp_path: Path) -> None:
     assert torch.equal(torch.cat([part.states[:, 0] for part in parts]), torch.arange(200_000.0).double())
 
 
-@given(
-    sizes=st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=5),
-    count=st.integers(1, 12),
-)
-def test_parts_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[list[int]], count: int) -> None:
-    rows = [
-        (file, group)
-        for file, groups in enumerate(sizes)
-        for group, size in enumerate(groups)
-        for _ in range(size)
-    ]
-    if count > len(rows):
+@given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=12), count=st.integers(1, 12))
+def test_parts_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[int], count: int) -> None:
+    groups = [group for group, size in enumerate(sizes) for _ in range(size)]  # of each row
+    if count > len(groups):
         with pytest.raises(DataError):
-            Part.of(sizes, (0, count), "log")
+            share_of_rows(len(groups), (0, count), "log")
         return
-    end = 0
+    ends = [0]
     for number in range(count):
-        part = Part.of(sizes, (number, count), "log")
-        assert part.first == end
-        end += part.rows
-        asked = [(file, group) for file, groups in part.groups for group in groups]
-        assert asked == list(dict.fromkeys(rows[part.first : end]))
-        assert part.declared == sum(sizes[file][group] for file, group in asked)
-        assert rows[part.first - part.skipped : end][: part.skipped] == [asked[0]] * part.skipped
-        files = [file for file, _ in rows[part.first : end]]
-        assert list(part.file_starts) == [k for k in range(1, part.rows) if files[k] != files[k - 1]]
-    assert end == len(rows)
+        first, end = share_of_rows(len(groups), (number, count), "log")
+        assert first == ends[-1]
+        ends.append(end)
+        used = groups_of(np.array(sizes), first, end)
+        assert (used.start, used.stop - 1) == (groups[first], groups[end - 1])
+    assert ends[-1] == len(groups)
 
 
 # What is not read.

@@ -40,58 +40,45 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
     lone `done` counts as terminated, with a logged warning; next to a truncated flag it counts where that
     flag is not set. Rows with both flags are terminated.
 
-    Without next-state columns a row's next state is the state of the next row of its episode. An episode
-    ends where the episode column changes, at a flag, and at a gap in time. A terminated row is a transition
-    even if its final state was not recorded (its own state is used in its place; nothing depends on it). The
-    last row of any other episode holds only the final state; the row before it is truncated.
+    Without next-state columns a row's next state is that of the next row of its episode, which ends where the
+    episode column changes, at a flag, and at a gap in time. A terminated row is a transition even if its
+    final state was not recorded. The last row of any other episode holds only the final state; the row before
+    it is truncated. `Transitions.repairs` counts all that was repaired.
 
     Args:
         frame: One row per step, in order of time inside every episode.
         columns: The roles:
 
-            - `states`, `actions`: names of the columns, as lists; `T=TIC4711.PV [°C]` gives a column the
-              name T, by which formulas and settings know it.
-            - `reward`: name of the column, or a formula of states and actions; see
-              `Transitions.with_reward`.
-            - `next_states`: names in the order of `states`, or "shift" to use the next row in any case.
-            - `terminated`, `truncated`: names of the flags: the task ended, only the recording ended.
-            - `episode`: the column with the number or the name of the episode.
-            - `time`: dates, text such as `31.03.2024 12:00`, or numbers that never decrease inside an
-              episode. Numbers count as seconds unless `units` say otherwise: `{"time": "ms"}`, "s", "min" or
-              "h". Of rows with one time stamp the last value of every column counts.
+            - `states`, `actions`: lists of columns; `T=TIC4711.PV [°C]` gives a column the name T.
+            - `reward`: a column, or a formula as in `Transitions.with_reward`.
+            - `next_states`: columns in the order of `states`, or "shift" to use the next row in any case.
+            - `terminated`, `truncated`: flags: the task ended, only the recording ended.
+            - `episode`: numbers or names of the episodes.
+            - `time`: dates, text such as `31.03.2024 12:00`, or numbers, in seconds unless
+              `units` has `{"time": "ms"}`, "s", "min" or "h". The last of equal ones counts.
             - `weight`: number of transitions that a row counts for; never looked up by name.
             - `begins`: flags of the rows in which the task starts; never looked up by name.
 
             And the settings:
 
-            - `na`: further words for a missing value besides `nopg.data.io.MISSING_WORDS`, such as "Out of
-              Serv", or numbers such as "-9999". `Transitions.repairs` counts every one.
-            - `time_format`: how time stamps are written, such as `%d/%m/%Y %H:%M`, if the column does not
-              show it.
-            - `angles`, `units`, `bounds`, `levels`, `initial_states`: as in `Transitions.from_arrays`.
-            - `exogenous`: states that no action moves, by name: "log" if they move in rollouts as in the log
-              (a list of names means that), "hold" if they stay. Other names are added to the states.
+            - `na`: further words or numbers for a missing value besides `nopg.data.io.MISSING_WORDS`.
+            - `time_format`: such as `%d/%m/%Y %H:%M`, if the column does not show it.
+            - `angles`, `units`, `bounds`, `levels`, `exogenous`, `initial_states`: as in
+              `Transitions.from_arrays`; exogenous names that are no states yet are added to them.
             - `interval`: seconds between two rows; by default the median step in time.
-            - `resample`: None to use the rows as they are, else how they are put on a regular grid of that
-              interval: "hold" (the last value), "mean" (of states over the interval before, of actions and
-              rewards over the one after).
-            - `gap_factor`: a step longer than this many intervals ends the run of rows, and no transition
-              goes across it; 1.5 by default, so that a dropped sample is no transition, and 5 with
-              `resample`.
-            - `missing`: what to do about missing and infinite values, one rule for all columns or a rule by
-              name: "refuse"; "drop" their rows; "hold 5", the last value over up to five successive rows;
-              "interpolate 3" between the values around up to three. Without a number as many rows as
-              `gap_factor`, here 5 by default, times the usual distance of the column's values. Longer
-              stretches end the episode.
-              By default "hold" with a time column, else "refuse". A controller holds a state for as many
-              steps where its rule was declared or used; interpolation needs a later value, so it becomes a
-              hold at runtime.
-            - `starts`: the rows in which the task starts: "episodes", the first row of every episode of the
-              log (not those after gaps), or "rows", every row. By default the former, but "rows" for one
-              long recording: a single beginning, and no terminated row at the end.
-
-            All that was repaired is counted in `Transitions.repairs`. Columns whose labels are no text are
-            named by them as text: "0".
+            - `resample`: None to use the rows as they are; "hold" (the last value) or "mean" (of states over
+              the interval before, of actions and rewards over the one after) for a regular grid.
+            - `gap_factor`: a step longer than this many intervals is no transition and ends the run of rows;
+              1.5 by default, and 5 with `resample`.
+            - `missing`: a rule for missing and infinite values, for all columns or by name: "refuse"; "drop"
+              their rows; "hold 5", the last value over up to five successive rows; "interpolate 3". Without a
+              number as many rows as `gap_factor`, here 5 by default, times the usual distance of the column's
+              values. Longer stretches end the episode. By default "hold" with a time column, else "refuse". A
+              controller holds a state for as many steps where its rule was declared or used, also instead of
+              an interpolation.
+            - `starts`: "episodes", the first row of every episode of the log (not those after gaps), or
+              "rows", every row: the default for one long recording, with a single beginning and no terminated
+              row at the end.
 
     Example:
         >>> import pandas as pd
@@ -158,7 +145,6 @@ def record(
 
     `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
     which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
-    `notes` were found and logged before.
     """
     words = dict[str, int]()
     flags = {
