@@ -359,7 +359,7 @@ def test_features_are_the_encoded_states() -> None:
 # What is shown.
 
 
-def test_the_repr_tells_sizes_ends_ranges_angles_and_constant_columns() -> None:
+def test_the_repr_tells_sizes_ends_ranges_and_angles() -> None:
     data = Transitions.from_arrays(
         [[0.0, 7.0], [3.5, 7.0], [1.0, 7.0]],
         [[-2.0], [2.0], [0.5]],
@@ -374,8 +374,7 @@ def test_the_repr_tells_sizes_ends_ranges_angles_and_constant_columns() -> None:
     )
     assert repr(data) == (
         "Transitions(3 rows: 2 state columns, 1 action column; 1 terminated, 1 truncated, 2 episodes;\n"
-        "  angle ∈ [0, 3.5] (angle), load ∈ [7, 7], torque ∈ [-2, 2], reward ∈ [-1, 0]\n"
-        "  constant: load)"
+        "  angle ∈ [0, 3.5] (angle), load ∈ [7, 7], torque ∈ [-2, 2], reward ∈ [-1, 0])"
     )
 
 

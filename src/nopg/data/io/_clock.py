@@ -101,8 +101,7 @@ class Recording:
 def in_seconds(log: Recording, units: Mapping[str, str]) -> tuple[Recording, dict[str, str]]:
     """Return the recording with times in seconds, and the units without that of the time.
 
-    The unit of the time stands under the name of its column or under "time". Dates are in seconds already,
-    and numbers without a unit count as seconds.
+    That stands under the name of its column or under "time"; numbers without a unit count as seconds.
     """
     others, columns = dict(units), (*log.names[0], *log.names[1])
     given = [name for name in (log.time_name, "time") if name is not None and name in others]
@@ -150,11 +149,10 @@ def on_clock(
 def _steps(
     log: Recording, declared: float | None, gap_factor: float, *, resampled: bool
 ) -> tuple[float | None, BoolArray, Repairs]:
-    """Return the sampling interval in seconds, where the gaps are, and what was found about the steps.
+    """Return the sampling interval in seconds, where the gaps are (n−1,), and what was found about the steps.
 
-    The interval is as declared, else the median step, None without a time. A gap lies between row i and row
-    i+1, shape (n−1,), where the step is longer than `gap_factor` intervals. Time that runs backwards is
-    refused.
+    The interval is as declared, else the median step, None without a time. A gap is a step of more than
+    `gap_factor` intervals.
     """
     if declared is not None and not (math.isfinite(declared) and declared > 0):
         raise ArgumentError(f"interval is {declared}; give seconds, e.g. 60")
@@ -207,10 +205,7 @@ def _shortest(value: float, largest: float) -> float:
 
 
 def _merge_repeated(log: Recording) -> Recording:
-    """Return the recording with one row per time stamp.
-
-    Of rows with one time stamp in one episode the last value of every column counts that is not missing.
-    """
+    """Return the recording with one row per time stamp, of the last values that are not missing."""
     repeats = log.same_run & (np.diff(log.rows["times"]) == 0) & ~log.ends[:-1]
     if not bool(repeats.any()):
         return log

@@ -41,13 +41,8 @@ def rules_of(missing: Missing | None, recording: Recording) -> dict[str, Rule]:
     in_sequence = "next_states" not in recording.rows
     usual = Rule("hold" if "times" in recording.rows and in_sequence else "refuse")
     rules = dict.fromkeys(columns, usual) | {"": Rule("drop" if missing == "drop" else "refuse")}
-    given = (
-        missing
-        if isinstance(missing, Mapping)
-        else {}
-        if missing is None
-        else dict.fromkeys(columns, missing)
-    )
+    every = {} if missing is None else dict.fromkeys(columns, missing)
+    given = missing if isinstance(missing, Mapping) else every
     for key, text in given.items():
         name = recording.reward_name if key == "reward" else key
         if name not in columns:
@@ -80,16 +75,9 @@ def repair_missing(
     """Repair missing and infinite values column by column, in place.
 
     A stretch of missing values is repaired if it has at most as many rows as the rule says and a value of
-    the same run before it; for interpolation, and for actions and rewards, also one after it. Others stay
-    missing: rows without an action at the end of a run hold only a state. A rule without a number repairs as
-    many rows as `gap_factor` times the usual distance of the column's values.
-
-    Args:
-        log: The rows, in order of time in every run.
-        rules: The rule of every column.
-        runs: True where row i+1 continues the run of row i, shape (n−1,).
-        gap_factor: Greatest distance of two values in usual ones.
-        periods: Period of every state column, None where it is no angle.
+    the same run before it; for interpolation, and for actions and rewards, also one after it. A rule without
+    a number repairs as many rows as `gap_factor` times the usual distance of the column's values. `runs`
+    (n−1,) is True where row i+1 continues the run of row i.
 
     Returns:
         The repaired recording; whether a step may lead to a row, and whether one may begin at it, shape (n,);

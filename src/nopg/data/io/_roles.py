@@ -78,11 +78,9 @@ class Columns(Settings, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The columns (or keys) of every role; None where a role is not filled.
+    """The columns of every role, None where a role is not filled, and what they are called from then on.
 
-    `done` is a column that says "ended" without saying how. A reward that is no column is a formula. Without
-    next states, rows are shifted. `state_names` and `action_names` are what the columns are called from then
-    on. `cells` is how their cells are written.
+    `done` is a column that says "ended" without saying how. A reward that is no column is a formula.
     """
 
     states: tuple[str, ...]
@@ -128,10 +126,7 @@ class Roles:
 
 
 def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, Any], Settings]:
-    """Return the roles and the settings apart; an argument that is neither is refused.
-
-    Exogenous columns that are not among listed states are appended to them.
-    """
+    """Return the roles, with exogenous columns among the states, and the settings apart."""
     names = known.__annotations__
     if unknown := [name for name in given if name not in names]:
         raise TypeError(f"unknown argument {unknown[0]!r}; known are {sorted(names)}")
@@ -163,13 +158,7 @@ def named_in(given: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Columns]) -> Roles:
-    """Return the roles of the columns of a table, all of which exist.
-
-    States and actions may be called otherwise than their columns: `T=TIC4711.PV [°C]`. Roles that are not
-    given are looked up: `next_<column>` for every state, and the usual names of the flags and the episode. A
-    lone `done` does not say how an episode ended; it counts as terminated, with a warning. Next to a
-    truncated flag, `done` is terminated where that flag is not set.
-    """
+    """Return the roles of the columns of a table, all of which exist; see `from_dataframe`."""
     known = set(available)
     state_names, states = _aliases(_listed("states", columns.get("states"), source), known)
     action_names, actions = _aliases(_listed("actions", columns.get("actions"), source), known)
