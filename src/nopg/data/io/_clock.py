@@ -35,13 +35,11 @@ class Recording:
         source: The recording in errors.
         names: Names of the state columns, and of the action columns.
         rows: Arrays with an entry per row by the fields of `Transitions`, NaN where nothing was recorded;
-            without next_states the next row of the episode holds them. `times` are in seconds for dates, else
-            in the unit of their column; `number` is the row of the log, where rows were moved.
+            without next_states the next row of the episode holds them. `times` are in seconds; `number` is
+            the row of the log, where rows were moved.
         file_starts: Rows at which another file starts.
         new_episodes_from: The first number of an episode whose number is not in the log.
         formula: The reward as a formula of states and actions, or None.
-        time_name: Name of the column of the times.
-        has_dates: Whether the times were dates.
         reward_name: Name of the column of the rewards.
         repairs: What was repaired so far.
     """
@@ -52,8 +50,6 @@ class Recording:
     file_starts: tuple[int, ...] = ()
     new_episodes_from: int = 0
     formula: str | None = None
-    time_name: str | None = None
-    has_dates: bool = False
     reward_name: str = "reward"
     repairs: Repairs = field(default_factory=Repairs)
 
@@ -96,24 +92,6 @@ class Recording:
     def noted(self, repairs: Repairs) -> Recording:
         """Return the recording with further repairs."""
         return replace(self, repairs=self.repairs + repairs)
-
-
-def in_seconds(log: Recording, units: Mapping[str, str]) -> tuple[Recording, dict[str, str]]:
-    """Return the recording with times in seconds, and the units without that of the time.
-
-    That stands under the name of its column or under "time"; numbers without a unit count as seconds.
-    """
-    others, columns = dict(units), (*log.names[0], *log.names[1])
-    given = [name for name in (log.time_name, "time") if name is not None and name in others]
-    if "times" not in log.rows or not given:
-        return log, others
-    unit = others[given[0]]
-    others = {name: one for name, one in others.items() if name not in given or name in columns}
-    if unit not in TIME_UNITS:
-        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(TIME_UNITS)}")
-    if log.has_dates:
-        raise DataError(f"the time of {log.source} holds dates; they need no unit such as {unit!r}")
-    return replace(log, rows={**log.rows, "times": log.rows["times"] * TIME_UNITS[unit]}), others
 
 
 def on_clock(
@@ -178,9 +156,7 @@ def _steps(
     median = _shortest(float(np.median(forward)), float(np.abs(log.rows["times"]).max()))
     interval = median if declared is None else declared
     gaps = np.asarray(same & (steps > gap_factor * max(interval, median)))
-    counts, notes = dict[str, int](), tuple[str, ...]()
-    if number := int(gaps.sum()):
-        counts[GAPS] = number
+    counts = {GAPS: number} if (number := int(gaps.sum())) else {}
     within = steps[same & ~gaps & (steps > 0)]
     irregular = int((np.abs(within - interval) > TOLERANCE * interval).sum())
     if not resampled and irregular > _FEW_IRREGULAR * len(within):
@@ -190,11 +166,7 @@ def _steps(
                 "them by mean or hold, or leave the interval out"
             )
         counts[IRREGULAR] = irregular
-        notes = (
-            f"{100 * irregular / len(within):.3g} % of the steps in time differ from the interval of "
-            f"{interval:g} s by more than {100 * TOLERANCE:g} %; rows are used as they are",
-        )
-    return interval, gaps, Repairs(counts, notes)
+    return interval, gaps, Repairs(counts)
 
 
 def _shortest(value: float, largest: float) -> float:

@@ -105,6 +105,7 @@ def read_csv(
         take_from(table, roles),
         roles,
         Source(source_name(path, files), tuple(lines)),
+        settings,
         file_starts=tuple(np.cumsum([len(numbers) for _, numbers in lines])[:-1].tolist()),
         notes=tuple(dict.fromkeys(notes)),
     )

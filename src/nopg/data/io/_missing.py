@@ -12,7 +12,6 @@ import numpy as np
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data._repairs import LEFT_OUT, REPAIRED, Repairs
 from nopg.data.io._clock import Recording
-from nopg.data.io._roles import Missing
 from nopg.errors import ArgumentError, DataError
 
 _RULE = re.compile(r"(refuse|drop)|(hold|interpolate)(?:[ :]+(\d+))?")
@@ -32,7 +31,7 @@ class Rule(NamedTuple):
     declared: bool = False
 
 
-def rules_of(missing: Missing | None, recording: Recording) -> dict[str, Rule]:
+def rules_of(missing: str | Mapping[str, str] | None, recording: Recording) -> dict[str, Rule]:
     """Return the rule of every column, "" for the weight.
 
     By default values of a log with times are held, others refused.
@@ -91,7 +90,7 @@ def repair_missing(
     names = (*states, *actions, log.reward_name)
     arrives, departs = np.full((2, len(run)), True)
     leads, lost = np.append(runs, False) | log.rows["terminated"], np.zeros(len(run), dtype=np.bool_)
-    hold, counts, notes = dict[str, int](), dict[str, int](), list[str]()
+    hold, counts = dict[str, int](), dict[str, int]()
     for number, (name, values, period) in enumerate(
         zip(names, values_of, (*periods, *unturned), strict=True)
     ):
@@ -99,7 +98,7 @@ def repair_missing(
         if rule.kind == "refuse" or (known.all() and not rule.declared):
             continue
         if rule.kind in REPAIRED:
-            most, every = rule.rows, 1
+            most = rule.rows
             if most is None:  # as many as `gap_factor` times the usual distance of two values
                 places = np.flatnonzero(known)
                 apart = np.diff(places)[run[places][1:] == run[places][:-1]]
@@ -111,15 +110,13 @@ def repair_missing(
                 counts[f"{name}: {REPAIRED[rule.kind]}"] = fixed
             if is_state and (rule.declared or fixed):
                 hold[name] = most
-            if every > 1:
-                notes.append(f"{name} has a value in every {every} rows; it is repaired over up to {most}")
             known = np.isfinite(values)
         departs &= known
         arrives &= known | (not is_state)
         lost |= ~known if is_state else ~known & leads
     if found := int(lost.sum()):
         counts[LEFT_OUT] = found
-    log = replace(log, rows={**log.rows, **parts}).noted(Repairs(counts, tuple(notes)))
+    log = replace(log, rows={**log.rows, **parts}).noted(Repairs(counts))
     return log, arrives, departs, hold
 
 

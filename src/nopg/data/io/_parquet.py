@@ -100,8 +100,9 @@ class _Loaded:
     def transitions(self, table: Table, file_starts: Sequence[int], source: str) -> Transitions:
         """Return the transitions of a table, which is empty then."""
         read, starts = take_from(table, self.roles), tuple(file_starts)
-        log = record(read, self.roles, Source(source), file_starts=starts, part_start=self.part_start)
-        return to_transitions(log, **self.settings)
+        settings, first = self.settings.copy(), self.part_start
+        log = record(read, self.roles, Source(source), settings, file_starts=starts, part_start=first)
+        return to_transitions(log, **settings)
 
 
 def _load(

@@ -16,28 +16,16 @@ from nopg.errors import DataError
 
 _log = logging.getLogger(__name__)
 
-Starts = Literal["episodes", "rows"]
-"""Which rows are starts of the task: the first of every episode, or all of them."""
-
 Resample = Literal["hold", "mean"]
 """How rows are put on a regular grid of time."""
 
-Missing = str | Mapping[str, str]
-"""What is done about missing values: one rule for all columns, or one by name."""
-
-# Minari's names, D4RL's, and those of common loggers.
+# Names of Minari, of D4RL and of common loggers.
 _USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
-    "states": ("observations", "states"),
-    "actions": ("actions",),
-    "reward": ("rewards", "reward"),
-    "next_states": ("next_observations", "next_states"),
     "terminated": ("terminated", "terminations", "terminals", "terminal"),
     "truncated": ("truncated", "truncations", "timeouts", "timeout"),
     "episode": ("episode", "episodes", "episode_id"),
     "done": ("done", "dones"),
 }
-
-
 _SINGLE = ("terminated", "truncated", "episode", "time", "weight", "begins")
 
 
@@ -51,11 +39,11 @@ class Settings(TypedDict, total=False):
     exogenous: Mapping[str, Exogenous] | Sequence[str] | None
     interval: float | None
     resample: Resample | None
-    missing: Missing | None
+    missing: str | Mapping[str, str] | None
     hold: Mapping[str, int] | None
     levels: Mapping[str, Sequence[float]] | None
     initial_states: ArrayLike | None
-    starts: Starts | None
+    starts: Literal["episodes", "rows"] | None
     gap_factor: float
 
 
@@ -140,12 +128,7 @@ def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, An
 
 
 def named_in(given: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return the columns that the arguments of a reader name, each with what it may be called in a table.
-
-    Example:
-        >>> named_in({"states": ["T=TIC4711.PV"], "next_states": "shift", "time": "t"})
-        [('T=TIC4711.PV', 'TIC4711.PV'), ('t',)]
-    """
+    """Return the columns that the arguments of a reader name, each with what it may be called in a table."""
     found: list[tuple[str, ...]] = []
     for role in ("states", "actions", "next_states", *_SINGLE):
         value = given.get(role)

@@ -15,9 +15,9 @@ from nopg.data._repairs import Repairs
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
 from nopg.data.io._cells import Array, episode_column, flag_column, number_column
-from nopg.data.io._clock import Recording
+from nopg.data.io._clock import TIME_UNITS, Recording
 from nopg.data.io._files import extra
-from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
+from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
 from nopg.data.io._time_stamps import time_column
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
@@ -110,7 +110,7 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
     given, settings = split_arguments(columns, Columns)
     roles = resolve_columns(names, str(source), **given)
-    return to_transitions(record(read, roles, source), **settings)
+    return to_transitions(record(read, roles, source, settings), **settings)
 
 
 def to_dataframe(data: Transitions) -> pd.DataFrame:
@@ -136,6 +136,7 @@ def record(
     read: Callable[[str], Array],
     roles: Roles,
     source: Source,
+    settings: Settings,
     *,
     file_starts: tuple[int, ...] = (),
     part_start: int | None = None,
@@ -143,7 +144,8 @@ def record(
 ) -> Recording:
     """Return the recording that columns of known roles hold.
 
-    `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
+    `read` returns a column by name; columns of numbers are read after all others. The unit of the time is
+    taken out of the settings. `file_starts` are rows at
     which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
     """
     words = dict[str, int]()
@@ -161,10 +163,10 @@ def record(
             rows["episodes"] += new_episodes_from  # names are numbered in order of appearance
         elif part_start is not None:
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
-    has_dates, of_time = False, tuple[str, ...]()
     if roles.time is not None:
-        rows["times"], has_dates, said = time_column(read(roles.time), roles.time, source, roles.cells)
-        of_time = tuple(f"{roles.time}: {note}" for note in said)
+        times, dated, said = time_column(read(roles.time), roles.time, source, roles.cells)
+        rows["times"] = times * _unit_of_time(roles, settings, source, dated=dated)
+        notes += tuple(f"{roles.time}: {note}" for note in said)
 
     def numbers(name: str) -> Array:
         values, found = number_column(read(name), name, source, roles.cells)
@@ -205,11 +207,23 @@ def record(
         file_starts=file_starts,
         new_episodes_from=new_episodes_from,
         formula=roles.formula,
-        time_name=roles.time,
-        has_dates=has_dates,
         reward_name=roles.reward or "reward",
-        repairs=Repairs(words, (*notes, *of_time)),
+        repairs=Repairs(words, notes),
     )
+
+
+def _unit_of_time(roles: Roles, settings: Settings, source: Source, *, dated: bool) -> float:
+    """Return the seconds in the unit of the time, which stands under its name or "time" in the settings."""
+    units, columns = dict(settings.get("units") or {}), {*roles.state_names, *roles.action_names}
+    given = [name for name in (roles.time, "time") if name in units]
+    if not given:
+        return 1.0
+    settings["units"] = {name: one for name, one in units.items() if name not in given or name in columns}
+    if (unit := units[given[0]]) not in TIME_UNITS:
+        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(TIME_UNITS)}")
+    if dated:
+        raise DataError(f"the time of {source} holds dates; they need no unit such as {unit!r}")
+    return TIME_UNITS[unit]
 
 
 def take_from(table: Table, roles: Roles) -> Callable[[str], Array]:

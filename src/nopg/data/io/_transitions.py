@@ -16,7 +16,7 @@ from nopg.data._checks import finite_rows, flagged_episodes
 from nopg.data._repairs import LEFT_OUT, Repairs
 from nopg.data._schema import declared_schema, resolve_angles
 from nopg.data._transitions import Transitions, assemble
-from nopg.data.io._clock import Recording, in_seconds, on_clock
+from nopg.data.io._clock import Recording, on_clock
 from nopg.data.io._missing import repair_missing, rules_of
 from nopg.data.io._roles import Settings
 from nopg.errors import ArgumentError, DataError
@@ -113,13 +113,12 @@ def start_rows(rows: IntArray, continues: BoolArray, linked: BoolArray, most_los
     return first[near] if bool(near.any()) else None
 
 
-def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transitions:
+def to_transitions(log: Recording, **settings: Unpack[Settings]) -> Transitions:
     """Return the transitions of a recording, whose arrays the caller must not use afterwards."""
     if settings.get("starts") not in (None, "episodes", "rows"):
         raise ArgumentError(f"starts is {settings['starts']!r}; give 'episodes' or 'rows'")
     if settings.get("starts") is not None and settings.get("initial_states") is not None:
         raise ArgumentError("starts and initial_states are given; give one of them")
-    log, units = in_seconds(recording, settings.get("units") or {})
     angles = resolve_angles(settings.get("angles"), log.names[0])
     periods = tuple(angles.get(name) for name in log.names[0])
     in_sequence, gap_factor = "next_states" not in log.rows, settings.get("gap_factor", GAP_FACTOR)
@@ -173,7 +172,7 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     schema = declared_schema(
         log.names,
         angles=angles,
-        units=units,
+        units=settings.get("units"),
         bounds=settings.get("bounds"),
         levels=settings.get("levels"),
         exogenous=settings.get("exogenous"),
