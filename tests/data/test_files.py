@@ -101,9 +101,6 @@ def test_terminated_and_truncated_differ_in_each_format(tmp_path: Path, kind: st
     assert explicit.truncated.tolist() == end.tolist()
 
 
-# CSV.
-
-
 # Parquet.
 
 
@@ -173,6 +170,3 @@ def test_columns_nobody_asked_for_are_not_read(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_four_of_forty_columns_of_two_gigabytes_load_within_one(tmp_path: Path) -> None:
     assert load_four_of_forty_columns(tmp_path, files=10, rows=650_000) < 1024
-
-
-# HDF5.

@@ -63,15 +63,6 @@ def test_marked_starts_come_back_in_parts(tmp_path: Path) -> None:
     assert torch.equal(torch.cat([one for one in marks if one is not None]), data.begins)
 
 
-def test_parts_end_inside_a_row_group_of_many_batches(tmp_path: Path) -> None:
-    pq.write_table(
-        log(200_000).append_column("next_x", pa.array(np.zeros(200_000))), tmp_path / "log.parquet"
-    )
-    parts = parts_of(tmp_path / "log.parquet", 3, **ROLES)
-    assert [len(part) for part in parts] == [66_666, 66_667, 66_667]
-    assert torch.equal(torch.cat([part.states[:, 0] for part in parts]), torch.arange(200_000.0).double())
-
-
 @given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=12), count=st.integers(1, 12))
 def test_parts_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[int], count: int) -> None:
     groups = [group for group, size in enumerate(sizes) for _ in range(size)]  # of each row
@@ -147,11 +138,6 @@ def test_a_cut_and_a_new_file_end_an_episode_and_no_two_parts_part_a_number(tmp_
     numbers = episode_numbers([first, second])
     assert [len(set(part)) for part in numbers] == [2, 2]
     assert not set(numbers[0]) & set(numbers[1])
-
-
-def test_given_numbers_are_kept_so_both_halves_of_an_episode_have_one(tmp_path: Path) -> None:
-    pq.write_table(log(8, episode=[5, 5, 5, 7, 7, 7, 9, 9]), tmp_path / "log.parquet")
-    assert episode_numbers(parts_of(tmp_path / "log.parquet", 2, **ROLES)) == [[5, 5], [7, 9]]
 
 
 def test_numbers_for_the_pieces_of_a_given_episode_are_used_by_no_other_part(tmp_path: Path) -> None:

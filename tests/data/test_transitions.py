@@ -56,13 +56,6 @@ def test_what_is_not_finite_is_named_by_column_and_row(
     assert "leave these rows out" in str(caught.value)
 
 
-def test_a_long_list_of_faulty_rows_is_shortened() -> None:
-    changed = arrays(rows=9)
-    changed["rewards"][1:8] = math.nan
-    with pytest.raises(DataError, match=r"7 missing or infinite values \(rows 1, 2, 3, 4, 5, …\)"):
-        Transitions.from_arrays(**changed)
-
-
 def test_masked_values_in_a_list_of_rows_count_as_missing() -> None:
     masked = np.ma.MaskedArray(arrays()["states"], mask=[[False, True]] + [[False, False]] * 3)
     with pytest.raises(DataError, match=r"state column 's1' has 1 missing or infinite value \(row 0\)"):
@@ -285,13 +278,6 @@ def test_every_kind_of_real_number_becomes_float64(dtype: Any) -> None:
         assert column.tolist() == values.astype(float)[:, : column.shape[1]].tolist()
 
 
-def test_views_of_any_stride_and_read_only_arrays_are_accepted() -> None:
-    values = np.arange(16.0).reshape(4, 4)
-    values.flags.writeable = False
-    data = dataset(states=values[::-1, ::-2], next_states=values[:, :2])
-    assert data.states.tolist() == [[15.0, 13.0], [11.0, 9.0], [7.0, 5.0], [3.0, 1.0]]
-
-
 @pytest.mark.parametrize("convert", [lambda x: x, torch.as_tensor])
 def test_what_happens_to_an_array_later_does_not_reach_the_dataset(convert: Any) -> None:
     given = {name: convert(array) for name, array in arrays().items()}
@@ -301,22 +287,6 @@ def test_what_happens_to_an_array_later_does_not_reach_the_dataset(convert: Any)
     for name in given:
         assert bool(getattr(data, name).isfinite().all()), name
     assert bool(data.starts.isfinite().all())
-
-
-def test_without_flags_nothing_ends() -> None:
-    data = dataset()
-    assert not data.terminated.any()
-    assert not data.truncated.any()
-    assert data.terminated.dtype == data.truncated.dtype == torch.bool
-
-
-def test_columns_of_one_number_are_vectors() -> None:
-    column = np.array([[0.0], [1.0], [1.0], [0.0]])
-    data = dataset(rewards=column, terminated=column, episodes=column)
-    assert data.rewards.tolist() == [0.0, 1.0, 1.0, 0.0]
-    assert data.terminated.tolist() == [False, True, True, False]
-    assert data.episodes is not None
-    assert data.episodes.tolist() == [0, 1, 1, 0]
 
 
 def test_taking_rows_keeps_their_order_and_everything_they_carry() -> None:
@@ -341,19 +311,6 @@ def test_taking_rows_keeps_their_order_and_everything_they_carry() -> None:
 def test_taking_no_row_is_refused() -> None:
     with pytest.raises(DataError, match="none of the 4 rows"):
         dataset().take(torch.zeros(4, dtype=torch.bool))
-
-
-def test_features_are_the_encoded_states() -> None:
-    data = dataset(
-        states=[[0.0, 5.0], [90.0, 6.0], [180.0, 7.0], [360.0, 8.0]],
-        next_states=[[270.0, 1.0], [-90.0, 1.0], [630.0, 1.0], [0.0, 1.0]],
-        angles={"s0": 360.0},
-    )
-    # Rounding of a sine near a multiple of π/2 is below 10⁻¹⁵ at these angles.
-    expected = [[1.0, 0.0, 5.0], [0.0, 1.0, 6.0], [-1.0, 0.0, 7.0], [1.0, 0.0, 8.0]]
-    np.testing.assert_allclose(data.features.numpy(), expected, rtol=0, atol=1e-14)
-    expected = [[0.0, -1.0, 1.0], [0.0, -1.0, 1.0], [0.0, -1.0, 1.0], [1.0, 0.0, 1.0]]
-    np.testing.assert_allclose(data.next_features.numpy(), expected, rtol=0, atol=1e-14)
 
 
 # What is shown.
