@@ -135,12 +135,12 @@ REFUSED: dict[str, Any] = {
     "a flag of words": (
         "level,valve,cost,end\n1,2,3,no\n4,5,6,perhaps\n",
         {"terminated": "end"},
-        "'perhaps' at line 3",
+        "line 3 has 'perhaps'",
     ),
     "a flag of two": (
         "level,valve,cost,done\n1,2,3,0\n4,5,6,2\n",
         {"terminated": "done"},
-        "'done' holds 2 at line 3.*done > 0.5",
+        "column 'done' .*; line 3 has 2.*done > 0.5",
     ),
     "a wrong name": (HEAD + ROWS, {"states": ["levl"]}, "no column 'levl'.*did you mean 'level'"),
     "a missing episode": ("level,valve,cost,episode\n1,2,3,a\n1,2,3,NA\n", {}, "'NA', a missing value,"),

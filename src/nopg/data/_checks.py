@@ -99,14 +99,16 @@ def as_flags(name: str, array: ArrayLike | None, rows: int) -> torch.Tensor:
     """Return a boolean (n,) tensor from booleans or zeros and ones; None means no flag is set."""
     if array is None:
         return torch.zeros(rows, dtype=torch.bool)
-    values = as_vector(name, array)
-    if bool((wrong := ~((values == 0) | (values == 1))).any()):
-        row = int(wrong.nonzero()[0, 0])
-        raise DataError(
-            f"{name} must hold booleans or 0 and 1; row {row} has {values[row].item():g}. "
-            "Compare first, e.g. done > 0.5"
-        )
-    return values.bool()
+    values = as_vector(name, array).numpy()
+    return torch.from_numpy(flags_of(values, f"{name} must hold booleans or 0 and 1;"))
+
+
+def flags_of(values: npt.NDArray[Any], what: str, source: Source = _ARRAYS) -> BoolArray:
+    """Return booleans from zeros and ones; `what` begins the error about others."""
+    if bool((wrong := ~np.isin(values, [0.0, 1.0])).any()):
+        row = int(wrong.argmax())
+        raise DataError(f"{what} {source.rows([row])} has {values[row]:g}. Compare first, e.g. done > 0.5")
+    return np.asarray(values == 1.0)
 
 
 def as_episodes(episodes: ArrayLike) -> torch.Tensor:

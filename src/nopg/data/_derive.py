@@ -76,16 +76,9 @@ def rows_before(follows: BoolArray) -> IntArray:
 
 def moved_starts(before: IntArray, after: IntArray) -> tuple[str, ...]:
     """Return a note on starts that moved to later rows or were lost (−1), if any did."""
-    count, lost = len(before), int((after < 0).sum())
-    steps = (after - before)[after > before]
-    parts = []
-    if len(steps):
-        low, high = int(steps.min()), int(steps.max())
-        by = f"{high} row{'' if high == 1 else 's'}" if low == high else f"{low} to {high} rows"
-        known = "where derived columns are known"
-        parts.append(f"{len(steps)} of {count} {'is' if len(steps) == 1 else 'are'} {by} later, {known}")
-    if lost:
-        parts.append(f"{lost} of {count} {'has' if lost == 1 else 'have'} no such row")
+    count, lost, moved = len(before), int((after < 0).sum()), int((after > before).sum())
+    parts = [f"{moved} of {count} moved to later rows, where derived columns are known"] if moved else []
+    parts += [f"{lost} of {count} have no such row"] if lost else []
     return (STARTS + "; ".join(parts),) if parts else ()
 
 

@@ -14,11 +14,10 @@ from nopg.data._checks import Source, columns_of
 from nopg.data._repairs import Repairs
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
-from nopg.data.io._cells import Array, episode_column, flag_column, number_column
+from nopg.data.io._cells import Array, episode_column, flag_column, number_column, time_column
 from nopg.data.io._clock import TIME_UNITS, Recording
 from nopg.data.io._files import extra
 from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
-from nopg.data.io._time_stamps import time_column
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
