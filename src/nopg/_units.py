@@ -116,7 +116,7 @@ class _Check:
         return _Quantity(known[0][1] if known else None, penalty)
 
 
-def _times(one: Powers, other: Powers, power: float) -> Powers:
+def _times(one: Powers, other: Powers, power: float) -> dict[str, float]:
     found = dict(one)
     for symbol, own in other.items():
         found[symbol] = found.get(symbol, 0.0) + own * power

@@ -274,7 +274,7 @@ def described(frame: pd.DataFrame, time: str | None = "t") -> Description:
 
 def test_the_interval_and_the_length_of_episodes_are_in_units_of_time() -> None:
     facts = described(log()).facts
-    assert facts["Sampling"] == "every 1 min, 0 gaps"
+    assert facts["Sampling"] == "a row every 1 min"
     assert facts["Episodes"] == "1 of 79 rows (1.32 h); ends: 1 truncated"
     untimed = described(log(), time=None)
     assert untimed.facts["Episodes"].startswith("1 of 79 rows; ends")

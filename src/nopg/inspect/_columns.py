@@ -285,7 +285,7 @@ def _outside(declared: Sequence[Column]) -> Finding | None:
         (low, high), rounding = one.bounds, _ROUNDING * (one.bounds[1] - one.bounds[0])
         rows = np.flatnonzero((one.x < low - rounding) | (one.x > high + rounding))
         if len(rows) and one.period is None:
-            places = f"{count_of(len(rows), 'row')} (row {listed(rows)})"
+            places = f"{count_of(len(rows), 'row')} (row {listed(rows.tolist())})"
             shown.append(f"{one.name} leaves [{low:.4g}, {high:.4g}] in {places}")
             grave |= one.role == "action"
     if not shown:

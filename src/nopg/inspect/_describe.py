@@ -18,7 +18,6 @@ from nopg.inspect._episodes import (
     order_finding,
     repaired_finding,
     sampling_finding,
-    sampling_text,
 )
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._figure import draw
@@ -139,7 +138,7 @@ def describe(data: Transitions | LogSummary) -> Description:
             columns = with_counts(columns, summary.columns, schema)
             sample = sample_finding(summary.columns, schema, total)
     copies = n - int(duplicate_groups(data).max()) - 1
-    excitation = ActionExcitation.of(data)
+    excitation, sampling = ActionExcitation.of(data), sampling_finding(repairs, schema.interval, total)
     findings = [
         _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
         _dropped(repairs.counts.get(LEFT_OUT, 0), total),
@@ -149,7 +148,7 @@ def describe(data: Transitions | LogSummary) -> Description:
         ends_finding(episodes),
         order_finding(episodes),
         stuck_finding(data, episodes),
-        sampling_finding(repairs, schema.interval, total),
+        sampling,
         repaired_finding(repairs, total),
         excitation_finding(excitation),
         _starts(data),
@@ -157,7 +156,7 @@ def describe(data: Transitions | LogSummary) -> Description:
     facts |= {
         "Episodes": episodes_text(episodes, schema.interval),
         "Starts": start_note(data),
-        "Sampling": sampling_text(repairs, schema.interval),
+        "Sampling": "not known; name the time column" if sampling is None else sampling.what,
         "Excitation": ", ".join(map(str, excitation)),
         "Derived": ", ".join(schema.derived),
     }

@@ -161,15 +161,6 @@ def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) ->
     )
 
 
-def sampling_text(repairs: Repairs, interval: float | None) -> str:
-    """Return the interval, and how many steps differ from it."""
-    if interval is None:
-        return "not known; name the time column when reading the log"
-    odd = repairs.counts.get(IRREGULAR, 0)
-    text = f"every {duration(interval)}, {count_of(repairs.counts.get(GAPS, 0), 'gap')}"
-    return f"{text}, {count_of(odd, 'irregular step')}" if odd else text
-
-
 def repaired_finding(repairs: Repairs, num_rows: int) -> Finding | None:
     """Return the finding about missing values that were held or interpolated, None where none were."""
     shares = {name: min(count / num_rows, 1.0) for name, count in repaired_values(repairs).items()}
