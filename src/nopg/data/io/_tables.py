@@ -273,4 +273,8 @@ def plain_column(column: Any, name: str, source: str) -> Array:
         raise DataError(f"{source}: column {name!r} holds {kind}; a column must hold one number per row")
     if pa.types.is_decimal(kind):
         column = column.cast(pa.string()).cast(pa.float64())  # straight to float64 would round twice
-    return plain_values(column.to_pandas())
+    if pa.types.is_dictionary(kind):  # of text that numpy does not know, where it comes from Polars
+        return plain_values(column.to_pandas())
+    # Arrow would put the chunks together in memory that it keeps.
+    chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    return np.concatenate(chunks) if chunks else np.asarray(column.to_numpy())
