@@ -91,6 +91,7 @@ def test_sensible_costs_are_not_refused(formula: str) -> None:
         ("max(level, valve)", "'level' is in m and 'valve' in %"),
         ("level > setpoint", "'level' is in m and 'setpoint' in cm"),
         ("abs(level) > valve", r"'abs\(level\)' is in m and 'valve' in %"),
+        ("exp(level - valve)", "'level' is in m and 'valve' in %"),
         ("1 < level < valve", "'level' is in m and 'valve' in %"),
         ("level**2 > 1 or level > valve", "'valve' in %"),
         ("area - level", r"'area' is in m\^2 and 'level' in m"),

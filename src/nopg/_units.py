@@ -22,10 +22,7 @@ Powers = Mapping[str, float]
 
 
 def unit_powers(text: str) -> Powers:
-    """Return the powers of a unit such as `m/s`, `m²`, `kg*m/s^2` or `°C`; other texts are one symbol.
-
-    Every symbol is a unit of its own: m and cm differ.
-    """
+    """Return the powers of a unit such as `m/s`, `m²` or `kg*m/s^2`; other texts are one symbol."""
     plain, place, powers = text.strip().replace("**", "^").translate(_RAISED), 0, dict[str, float]()
     while place < len(plain):
         if (found := _FACTOR.match(plain, place)) is None:
@@ -83,10 +80,9 @@ class _Check:
                     return _Quantity()
                 sign = -1.0 if isinstance(op, ast.Div) else 1.0
                 return _Quantity(_times(one.unit, other.unit, sign), one.penalty or other.penalty)
-            case ast.Compare(left=left, comparators=others):
-                self._agreed([left, *others], is_sum=False)
-            case ast.BoolOp(values=values):
-                self._agreed(values, is_sum=False)
+            case ast.Compare() | ast.BoolOp():
+                parts = node.values if isinstance(node, ast.BoolOp) else [node.left, *node.comparators]
+                self._agreed(parts, is_sum=False)
             case ast.Call(func=ast.Name(id="min" | "max" | "abs"), args=arguments):
                 return _Quantity(self._agreed(arguments).unit, True)
             case ast.Call(func=ast.Name(id="sqrt"), args=[argument]):
