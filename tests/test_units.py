@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nopg import Transitions
 from nopg._expressions import Expression
-from nopg._units import Unit, check_units
+from nopg._units import check_units, unit_powers
 from nopg.data import Schema
 from nopg.errors import DataError
 from nopg.evaluation._risk import region_of
@@ -21,7 +19,6 @@ UNITS = {
     "area": "m2",
     "valve": "%",
     "angle": "rad",
-    "heading": "deg",
     "in [kW]": "kW",
 }
 
@@ -38,7 +35,6 @@ UNITS = {
         ("kg*m/s^2", {"kg": 1, "m": 1, "s": -2}),
         ("kg·m·s⁻²", {"kg": 1, "m": 1, "s": -2}),
         ("m s-1", {"m": 1, "s": -1}),
-        ("J/(kg*K)", {"J": 1, "kg": -1, "K": -1}),
         ("J/kg/K", {"J": 1, "kg": -1, "K": -1}),
         ("1/s", {"s": -1}),
         ("°C", {"°C": 1}),
@@ -50,22 +46,11 @@ UNITS = {
         ("m/m", {}),
         ("2 m", {"2 m": 1}),
         ("m/", {"m/": 1}),
-        ("J/(kg", {"J/(kg": 1}),
+        ("J/(kg*K)", {"J/(kg*K)": 1}),
     ],
 )
 def test_a_unit_is_a_product_of_powers_and_another_text_one_symbol(text: str, powers: dict[str, int]) -> None:
-    assert Unit.of(text).powers == powers
-
-
-@given(st.text(max_size=12))
-def test_every_text_is_a_unit_that_equals_itself(text: str) -> None:
-    assert Unit.of(text) == Unit.of(text)
-
-
-@pytest.mark.parametrize("text", ["m", "m^3/h", "1/s", "kg*m/s^2", "no unit"])
-def test_the_text_of_a_unit_is_read_back(text: str) -> None:
-    unit = Unit() if text == "no unit" else Unit.of(text)
-    assert str(unit) == text
+    assert unit_powers(text) == powers
 
 
 @pytest.mark.parametrize(
@@ -106,13 +91,12 @@ def test_sensible_costs_are_not_refused(formula: str) -> None:
         ("max(level, valve)", "'level' is in m and 'valve' in %"),
         ("level > setpoint", "'level' is in m and 'setpoint' in cm"),
         ("abs(level) > valve", r"'abs\(level\)' is in m and 'valve' in %"),
+        ("exp(level - valve)", "'level' is in m and 'valve' in %"),
         ("1 < level < valve", "'level' is in m and 'valve' in %"),
         ("level**2 > 1 or level > valve", "'valve' in %"),
         ("area - level", r"'area' is in m\^2 and 'level' in m"),
         ("flow / area - level", r"'flow / area' is in m/s"),
         ("`in [kW]` - level", r"'`in \[kW\]`' is in kW"),
-        ("cos(heading)", "'heading' .* is in deg, but cos takes radians"),
-        ("sin(level)", "is in m, but sin takes"),
     ],
 )
 def test_quantities_of_different_units_are_neither_added_nor_compared(formula: str, message: str) -> None:

@@ -69,11 +69,18 @@ class Columns:
     levels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._check_angles()
-        self._check_units()
-        self._check_bounds()
-        self._check_roles()
+        columns = (*self.states, *self.actions)
+        declared: Sequence[tuple[str, Mapping[str, Any], str, tuple[str, ...]]] = (
+            ("unit of {!r} is", self.units, "columns", (*columns, "reward")),
+            ("bounds of {!r} are", self.bounds, "columns", columns),
+            ("levels of {!r} are", self.levels, "actions", self.actions),
+        )
+        for what, named, kind, known in declared:
+            if others := [name for name in named if name not in known]:
+                raise DataError(f"the {what.format(others[0])} declared, but the {kind} are {list(known)}")
+        self._check_values()
         self._check_levels()
+        self._check_roles()
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -106,7 +113,7 @@ class Columns:
         """Return the size up to which an angular column has a direction: beyond it floats are too coarse."""
         return _COARSEST_TURN * self.angles[name] / sys.float_info.epsilon
 
-    def _check_angles(self) -> None:
+    def _check_values(self) -> None:
         for name, period in self.angles.items():
             if name not in self.states:
                 raise DataError(f"angle {name!r} is not a state column; the columns are {list(self.states)}")
@@ -115,20 +122,10 @@ class Columns:
                     f"the period of angle {name!r} is {period}; give a positive number, e.g. 2π or 360, "
                     f"of at least {_SHORTEST_PERIOD:g}"
                 )
-
-    def _check_units(self) -> None:
-        columns = (*self.states, *self.actions, "reward")
         for name, unit in self.units.items():
-            if name not in columns:
-                raise DataError(f"the unit of {name!r} is declared, but the columns are {list(columns)}")
             if not isinstance(unit, str):
                 raise DataError(f"the unit of {name!r} is {unit!r}; give text, e.g. 'm/s'")
-
-    def _check_bounds(self) -> None:
-        columns = (*self.states, *self.actions)
         for name, bounds in self.bounds.items():
-            if name not in columns:
-                raise DataError(f"the bounds of {name!r} are declared, but the columns are {list(columns)}")
             low, high = bounds if isinstance(bounds, Sequence) and len(bounds) == 2 else (math.nan, math.nan)
             if not low < high:  # NaN included
                 raise DataError(
@@ -137,10 +134,6 @@ class Columns:
 
     def _check_levels(self) -> None:
         for name, levels in self.levels.items():
-            if name not in self.actions:
-                raise DataError(
-                    f"the levels of {name!r} are declared, but the actions are {list(self.actions)}"
-                )
             rising = all(one < other for one, other in pairwise(levels))
             if len(levels) < 2 or not rising or not all(map(math.isfinite, levels)):
                 raise DataError(

@@ -15,7 +15,7 @@ import pytest
 from cli.tank import run
 from nopg import __version__
 from nopg.cli._init import filled
-from nopg.data.io import write_csv
+from nopg.data.io import to_dataframe
 from nopg.errors import DataError
 from nopg.training import load
 
@@ -252,7 +252,7 @@ def test_export_writes_a_checked_controller(fitted: Path, tmp_path: Path) -> Non
 def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
     from nopg.envs import Pendulum, collect_grid
 
-    write_csv(collect_grid(Pendulum(), (9, 9, 2)), tmp_path / "grid.csv")
+    to_dataframe(collect_grid(Pendulum(), (9, 9, 2))).to_csv(tmp_path / "grid.csv", index=False)
     names = ["--state", "angle", "--state", "velocity", "--action", "torque", "--reward", "reward"]
     run_, file = tmp_path / "run", settings(tmp_path, model="paper", initial_states=[[3.14159, 0]])
     given = (*names, "--angle", "angle", *BRIEF, "--config", file)

@@ -91,7 +91,7 @@ def test_a_start_of_the_log_is_the_first_row_whose_history_is_known() -> None:
     torch.testing.assert_close(late.starts, torch.tensor(wanted), rtol=0, atol=1e-12)  # one sum
     assert late.start_kind == "episodes"
     assert late.begins is None
-    assert late.repairs.notes == ("starts: 2 of 2 are 2 rows later, where derived columns are known",)
+    assert late.repairs.notes == ("starts: 2 of 2 moved to later rows, where derived columns are known",)
 
 
 def test_an_integral_alone_moves_no_start() -> None:
@@ -106,7 +106,7 @@ def test_an_episode_without_any_row_left_has_no_start() -> None:
     late = data.derive(lags={"valve": 2})
     assert late.starts[:, 0].tolist() == [float(data.states[2, 0])]  # and not every row of what is left
     assert late.repairs.notes == (
-        "starts: 1 of 3 is 2 rows later, where derived columns are known; 2 of 3 have no such row",
+        "starts: 1 of 3 moved to later rows, where derived columns are known; 2 of 3 have no such row",
     )
 
 
@@ -115,7 +115,7 @@ def test_marked_rows_move_within_their_run() -> None:
     marked = replace(data, begins=torch.tensor([1, 0, 0, 1, 0, 0, 1, 0, 0, 0]).bool())
     late = marked.derive(lags={"valve": 2})
     assert late.starts[:, 0].tolist() == data.states[[2, 3, 7], 0].tolist()
-    assert late.repairs.notes == ("starts: 2 of 3 are 1 to 2 rows later, where derived columns are known",)
+    assert late.repairs.notes == ("starts: 2 of 3 moved to later rows, where derived columns are known",)
     short = replace(_log(6, episodes=[0] * 4 + [1] * 2), begins=torch.tensor([0, 0, 0, 0, 1, 0]).bool())
     with pytest.raises(DataError, match="starts in no row"):
         short.derive(lags={"valve": 2}).starts  # noqa: B018

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nopg.data import Transitions
+from nopg.data import Repairs, Transitions
 from nopg.data._checks import Source
 from nopg.data._repairs import LEFT_OUT
 from nopg.data.io import from_dataframe
@@ -161,3 +162,12 @@ def test_a_repair_invents_no_value_and_is_counted(
     assert counts.get(f"x: missing, {word}", 0) == int((~np.isfinite(before) & np.isfinite(after)).sum())
     assert counts.get(LEFT_OUT, 0) == int((~np.isfinite(after)).sum())
     assert np.array_equal(arrives, np.isfinite(after))
+
+
+def test_equal_repairs_add_up_and_stay_with_the_rows_that_are_taken() -> None:
+    total = Repairs({"a": 1, "b": 2}, ("cp1252",)) + Repairs({"b": 3}, ("cp1252", "units"))
+    assert total == Repairs({"a": 1, "b": 5}, ("cp1252", "units"))
+    assert not Repairs()
+    data = read(log([10, 11, NAN, 13]), time="t")
+    assert data.repairs.counts
+    assert data.take(torch.tensor([0, 2])).repairs == data.with_reward("x").repairs == data.repairs

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from data.io_cases import PARTS, assert_same, bits, grid, walks
 from nopg.data import Transitions
 from nopg.data.io import read_parquet, write_parquet
-from nopg.data.io._parquet import Part
+from nopg.data.io._parquet import groups_of, share_of_rows
 from nopg.errors import ArgumentError, DataError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}
@@ -63,42 +63,21 @@ def test_marked_starts_come_back_in_parts(tmp_path: Path) -> None:
     assert torch.equal(torch.cat([one for one in marks if one is not None]), data.begins)
 
 
-def test_parts_end_inside_a_row_group_of_many_batches(tmp_path: Path) -> None:
-    pq.write_table(
-        log(200_000).append_column("next_x", pa.array(np.zeros(200_000))), tmp_path / "log.parquet"
-    )
-    parts = parts_of(tmp_path / "log.parquet", 3, **ROLES)
-    assert [len(part) for part in parts] == [66_666, 66_667, 66_667]
-    assert torch.equal(torch.cat([part.states[:, 0] for part in parts]), torch.arange(200_000.0).double())
-
-
-@given(
-    sizes=st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=5),
-    count=st.integers(1, 12),
-)
-def test_parts_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[list[int]], count: int) -> None:
-    rows = [
-        (file, group)
-        for file, groups in enumerate(sizes)
-        for group, size in enumerate(groups)
-        for _ in range(size)
-    ]
-    if count > len(rows):
+@given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=12), count=st.integers(1, 12))
+def test_parts_tile_the_rows_and_ask_for_no_row_group_in_vain(sizes: list[int], count: int) -> None:
+    groups = [group for group, size in enumerate(sizes) for _ in range(size)]  # of each row
+    if count > len(groups):
         with pytest.raises(DataError):
-            Part.of(sizes, (0, count), "log")
+            share_of_rows(len(groups), (0, count), "log")
         return
-    end = 0
+    ends = [0]
     for number in range(count):
-        part = Part.of(sizes, (number, count), "log")
-        assert part.first == end
-        end += part.rows
-        asked = [(file, group) for file, groups in part.groups for group in groups]
-        assert asked == list(dict.fromkeys(rows[part.first : end]))
-        assert part.declared == sum(sizes[file][group] for file, group in asked)
-        assert rows[part.first - part.skipped : end][: part.skipped] == [asked[0]] * part.skipped
-        files = [file for file, _ in rows[part.first : end]]
-        assert list(part.file_starts) == [k for k in range(1, part.rows) if files[k] != files[k - 1]]
-    assert end == len(rows)
+        first, end = share_of_rows(len(groups), (number, count), "log")
+        assert first == ends[-1]
+        ends.append(end)
+        used = groups_of(np.array(sizes), first, end)
+        assert (used.start, used.stop - 1) == (groups[first], groups[end - 1])
+    assert ends[-1] == len(groups)
 
 
 # What is not read.
@@ -159,11 +138,6 @@ def test_a_cut_and_a_new_file_end_an_episode_and_no_two_parts_part_a_number(tmp_
     numbers = episode_numbers([first, second])
     assert [len(set(part)) for part in numbers] == [2, 2]
     assert not set(numbers[0]) & set(numbers[1])
-
-
-def test_given_numbers_are_kept_so_both_halves_of_an_episode_have_one(tmp_path: Path) -> None:
-    pq.write_table(log(8, episode=[5, 5, 5, 7, 7, 7, 9, 9]), tmp_path / "log.parquet")
-    assert episode_numbers(parts_of(tmp_path / "log.parquet", 2, **ROLES)) == [[5, 5], [7, 9]]
 
 
 def test_numbers_for_the_pieces_of_a_given_episode_are_used_by_no_other_part(tmp_path: Path) -> None:

@@ -147,11 +147,3 @@ def test_the_change_of_an_action_survives_a_file_and_declared_starts(tmp_path: P
     )
     assert read.rewards.tolist() == [-1.0, -2.0, -3.0]
     assert read.starts.shape == (1, 2)
-
-
-def test_the_change_of_an_action_is_exact_along_rollouts() -> None:
-    evaluator = OfflineEvaluator(moving_tank("-diff(valve) ** 2"), 0.9)
-    paths = evaluator.assess(lambda states: -0.5 * states[:, :1]).paths
-    part = paths.returns.shape[1]
-    lag, valve = paths.states[:, :part, 1], paths.actions[:, :part, 0]
-    assert torch.allclose(paths.rewards[:, :part], -((valve - lag) ** 2), rtol=0, atol=1e-12)

@@ -18,12 +18,6 @@ def test_an_angle_gives_two_features_and_another_column_one() -> None:
     assert ARM.feature_columns == (0, 1, 1, 2, 3, 3)
 
 
-def test_features_follow_the_order_of_the_columns() -> None:
-    states = torch.tensor([[4.0, 90.0, 5.0, math.pi]], dtype=torch.float64)
-    # Rounding of sines and cosines near multiples of π/2.
-    assert ARM.encode(states)[0].tolist() == pytest.approx([4.0, 0.0, 1.0, 5.0, -1.0, 0.0], abs=1e-15)
-
-
 @settings(deadline=None)  # the first call of a busy machine may take its time
 @given(
     angle=st.floats(-100.0, 100.0),
@@ -51,8 +45,3 @@ def test_features_of_an_angle_lie_on_the_unit_circle(angle: float) -> None:
 def test_an_angle_must_be_a_state_column() -> None:
     with pytest.raises(DataError, match=r"angle 'force' is not a state column; the columns are \['x'\]"):
         Schema(("x",), ("force",), {"force": 1.0})
-
-
-def test_default_names_count_from_zero() -> None:
-    assert Schema.default_names("s", 3) == ("s0", "s1", "s2")
-    assert Schema.default_names("a", 0) == ()

@@ -1,6 +1,5 @@
 """`describe`: each finding is raised by a dataset made for it, and by none that is clean."""
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -148,7 +147,7 @@ def test_a_clean_recording_has_nothing_to_correct_and_every_topic_is_judged_once
     assert [str(finding) for finding in clean.findings if finding.grade != OK] == []
     assert clean.grade == OK
     assert " ".join(sorted(finding.topic for finding in clean.findings)) == (
-        "angles constant columns coverage duplicates ends excitation order outliers reward rows saturation "
+        "angles constant columns duplicates ends excitation order outliers reward rows saturation "
         "stuck sensor"
     )
 
@@ -260,17 +259,6 @@ def test_a_run_does_not_reach_across_episodes_and_a_set_point_may_stay() -> None
     assert found_in("stuck sensor", replace(data, schema=schema)).grade == OK
 
 
-def test_rows_that_stand_alone_are_found_with_their_place() -> None:
-    assert found_in("coverage", tank()).grade == OK
-    states, arrived = arrays()["states"], arrays()["next_states"]
-    states[-LENGTH:, 0] += 40.0  # one episode at another operating point
-    arrived[-LENGTH:, 0] += 40.0
-    finding = found_in("coverage", tank(states=states, next_states=arrived))
-    assert finding.grade == WARNING
-    assert finding.what.startswith("12.8 % of the rows have no row of another part of the log")
-    assert "mostly where temperature is 10" in finding.what
-
-
 # What a reader found.
 
 
@@ -286,7 +274,7 @@ def described(frame: pd.DataFrame, time: str | None = "t") -> Description:
 
 def test_the_interval_and_the_length_of_episodes_are_in_units_of_time() -> None:
     facts = described(log()).facts
-    assert facts["Sampling"] == "every 1 min, 0 gaps"
+    assert facts["Sampling"] == "a row every 1 min"
     assert facts["Episodes"] == "1 of 79 rows (1.32 h); ends: 1 truncated"
     untimed = described(log(), time=None)
     assert untimed.facts["Episodes"].startswith("1 of 79 rows; ends")
@@ -320,7 +308,7 @@ def test_repaired_and_dropped_values_are_shown_with_their_numbers() -> None:
     assert dropped is not None
     assert (missing.grade, missing.what) == (OK, "repaired: x (4.23 %)")
     assert dropped.what.startswith("7 rows with NaN or infinities were dropped")
-    assert "   3  x: missing, held" in str(found)
+    assert "  x: missing, held: 3" in str(found)
     assert found.to_dict()["repairs"]["counts"]["x: missing, held"] == 3
     slow = np.where(np.arange(80) % 4 == 0, x, np.nan)
     mostly = described(log(x=slow)).finding("missing values")
@@ -337,7 +325,7 @@ def test_facts_are_stated_once_in_every_form(clean: Description) -> None:
     assert clean.to_dict()["starts"] == starts
     assert clean.to_text().count(starts) == 1
     assert clean.facts["Episodes"] == "8 of 50 rows; ends: 8 truncated"
-    assert repr(clean) == "Description(400 rows: 0 error, 0 warning, 12 ok)"
+    assert repr(clean) == "Description(400 rows: 0 error, 0 warning, 11 ok)"
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -375,17 +363,6 @@ def test_the_figure_shows_every_column_with_its_unit_and_the_findings() -> None:
     assert "error: stuck sensor" in figure.get_suptitle()
 
 
-def test_the_figure_of_many_columns_says_how_many_it_shows() -> None:
-    rng = np.random.default_rng(0)
-    states, arrived = rng.normal(size=(2, 60, 30))
-    figure = describe(
-        Transitions.from_arrays(states, rng.normal(size=60), rng.normal(size=60), arrived)
-    ).figure()
-    figure.canvas.draw()
-    assert "24 of 32 columns" in figure.get_suptitle()
-    assert figure.axes[23].get_title(loc="left") == "reward"
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -401,12 +378,7 @@ def test_odd_data_are_described_and_drawn_without_a_warning(data: Transitions) -
     describe(data).figure().canvas.draw()
 
 
-def test_matplotlib_is_imported_by_the_figure_alone_and_named_where_it_is_missing(
-    clean: Description, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = "import sys, nopg.inspect; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+def test_matplotlib_is_named_where_it_is_missing(clean: Description, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"nopg\[figures\]"):
         clean.figure()

@@ -172,7 +172,7 @@ def test_notes_on_the_log_come_back_though_its_repairs_do_not(tmp_path: Path) ->
     assert again.summary()["notes"] == list(again.evaluation.notes) == list(found.evaluation.notes)
     assert found.evaluation.notes == (
         "the task starts in the first rows of 4 episodes",
-        "starts: 4 of 4 are 1 row later, where derived columns are known",
+        "starts: 4 of 4 moved to later rows, where derived columns are known",
         "4 starts in the log, whose sampling error is in the interval",
     )
 

@@ -16,14 +16,9 @@ _ROUNDING, _SENSOR_NOISE = 1e-6, 0.05
 
 
 def check_bounds(data: Transitions, schema: Schema | None = None) -> None:
-    """Refuse bounds that logged actions or states do not keep.
+    """Refuse bounds, of the log or of another schema, that logged actions or states do not keep.
 
-    Actions are clipped to their bounds on the plant, and states of rollouts on the model. An angle has no
-    bounds there.
-
-    Args:
-        data: The log.
-        schema: With other bounds than those of the log.
+    Actions are clipped to their bounds on the plant, and states of rollouts on the model; angles have none.
     """
     schema = schema or data.schema
     columns = dict(zip(schema.states, data.states.T, strict=True))
@@ -36,23 +31,17 @@ def check_bounds(data: Transitions, schema: Schema | None = None) -> None:
         beyond = torch.maximum(low - column, column - high)
         if outside := int((beyond > (_ROUNDING if is_action else _SENSOR_NOISE) * width).sum()):
             row = int(beyond.argmax())
+            applied = "store the action as it was applied, after clipping"
+            advice = applied if is_action else "drop the rows if the sensor erred"
             raise DataError(
                 f"the declared bounds of {name!r} are [{low:g}, {high:g}], but {outside} of {len(column)} "
                 f"logged rows lie outside, by up to {float(beyond[row]):.4g} (row {row} has "
-                f"{float(column[row]):.6g}); correct the bounds, or "
-                + (
-                    "store the action as it was applied, after clipping"
-                    if is_action
-                    else "drop the rows if the sensor erred"
-                )
+                f"{float(column[row]):.6g}); correct the bounds, or {advice}"
             )
 
 
 def check_trainable(data: Transitions) -> None:
-    """Refuse a log too short to fit a linear model to either half of it, and an action that is constant.
-
-    An action with declared bounds may be constant.
-    """
+    """Refuse a log too short for a linear model of either half, and a constant action without bounds."""
     schema, rows = data.schema, len(data)
     if rows < (needed := 2 * (1 + len(schema.features) + len(schema.actions))):
         raise DataError(

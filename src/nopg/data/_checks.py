@@ -32,12 +32,6 @@ class Source:
     Attributes:
         name: A file, "the table".
         lines: File and lines of the rows, for each file of text; else rows are counted from 0.
-
-    Example:
-        >>> Source("log.csv", (("log.csv", np.array([2, 3, 5])),)).rows([0, 2])
-        'lines 2, 5'
-        >>> Source("the table").rows([7])
-        'row 7'
     """
 
     name: str = ""
@@ -105,14 +99,16 @@ def as_flags(name: str, array: ArrayLike | None, rows: int) -> torch.Tensor:
     """Return a boolean (n,) tensor from booleans or zeros and ones; None means no flag is set."""
     if array is None:
         return torch.zeros(rows, dtype=torch.bool)
-    values = as_vector(name, array)
-    if bool((wrong := ~((values == 0) | (values == 1))).any()):
-        row = int(wrong.nonzero()[0, 0])
-        raise DataError(
-            f"{name} must hold booleans or 0 and 1; row {row} has {values[row].item():g}. "
-            "Compare first, e.g. done > 0.5"
-        )
-    return values.bool()
+    values = as_vector(name, array).numpy()
+    return torch.from_numpy(flags_of(values, f"{name} must hold booleans or 0 and 1;"))
+
+
+def flags_of(values: npt.NDArray[Any], what: str, source: Source = _ARRAYS) -> BoolArray:
+    """Return booleans from zeros and ones; `what` begins the error about others."""
+    if bool((wrong := ~np.isin(values, [0.0, 1.0])).any()):
+        row = int(wrong.argmax())
+        raise DataError(f"{what} {source.rows([row])} has {values[row]:g}. Compare first, e.g. done > 0.5")
+    return np.asarray(values == 1.0)
 
 
 def as_episodes(episodes: ArrayLike) -> torch.Tensor:
@@ -168,10 +164,9 @@ def finite_rows(
 ) -> npt.NDArray[np.bool_]:
     """Return which of the m kept rows hold finite numbers only; refuse the others unless they may be dropped.
 
-    The arrays, by role, hold all n rows or the kept ones. `droppable` are the columns whose missing values
-    leave their row out, with `reward` for the rewards and "" for the weights. `kept` (n,) is all rows if
-    absent; `order` (n,) is the row of the log that each row was, if rows were moved. An error begins with
-    `source` and ends with advice.
+    The arrays, by role, hold all n rows or the kept ones; `kept` (n,) is all rows if absent. `droppable` are
+    the columns whose missing values leave their row out, with `reward` for the rewards and "" for the
+    weights. `order` (n,) is the row of the log that each row was, if rows were moved.
     """
     rows = np.arange(len(arrays["states"])) if order is None else order
     rows = rows if kept is None else rows[kept]
@@ -229,20 +224,19 @@ def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
 def check_magnitudes(schema: Schema, columns: Iterable[tuple[str, torch.Tensor]]) -> None:
     """Refuse numbers too large to compute with, columns that vary too little, and angles without a direction.
 
-    Args:
-        schema: Which columns are angles.
-        columns: Names and values; another name than that of a state or an action is written as it is.
+    `columns` are names and values; names of other than states and actions are written as they are.
     """
+    known = (*schema.states, *schema.actions)
     for name, column in columns:
         low, high = map(float, column.aminmax())
         largest = max(-low, high)
         if largest > _LARGEST:
-            label = repr(name) if name in (*schema.states, *schema.actions) else name
+            label = repr(name) if name in known else name
             raise DataError(
                 f"{label} reaches {largest:.3g}; numbers beyond {_LARGEST:g} cannot be squared. Use a larger "
                 "unit, or mark them as missing"
             )
-        if name in (*schema.states, *schema.actions) and 0.0 < high - low < _SMALLEST:
+        if name in known and 0.0 < high - low < _SMALLEST:
             raise DataError(
                 f"{name!r} varies by {high - low:.3g} only; squares of numbers below {_SMALLEST:g} vanish. "
                 "Use a smaller unit, or leave the column out"
@@ -254,23 +248,10 @@ def check_magnitudes(schema: Schema, columns: Iterable[tuple[str, torch.Tensor]]
             )
 
 
-Levels = Mapping[str, tuple[float, ...]]
-
-
-def as_levels(levels: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, ...]]:
-    """Return levels in rising order, by action."""
-    return {name: tuple(sorted(map(float, values))) for name, values in (levels or {}).items()}
-
-
-def check_levels(actions: torch.Tensor, names: tuple[str, ...], levels: Levels) -> None:
-    """Refuse levels that logged actions (n, d_a) are not among.
-
-    Example:
-        >>> check_levels(torch.tensor([[0.0], [0.5]]), ("pump",), {"pump": (0.0, 1.0)})
-        Traceback (most recent call last):
-        ...
-        nopg.errors.DataError: the levels of 'pump' are 0, 1, but 1 of 2 logged rows hold others (row 1 ...
-    """
+def check_levels(
+    actions: torch.Tensor, names: tuple[str, ...], levels: Mapping[str, tuple[float, ...]]
+) -> None:
+    """Refuse levels that logged actions (n, d_a) are not among."""
     for name, allowed in levels.items():
         column = actions[:, names.index(name)]
         known = torch.tensor(allowed, dtype=torch.float64)
@@ -289,23 +270,15 @@ def check_levels(actions: torch.Tensor, names: tuple[str, ...], levels: Levels) 
 def flagged_episodes(
     states: FloatArray, next_states: FloatArray, ends: BoolArray, same_run: BoolArray | None = None
 ) -> IntArray | None:
-    """Return the episode of each row, from 0, or None where nothing says that rows are in sequence.
+    """Return the episode (n,) of each row, from 0, or None where nothing says that rows are in sequence.
 
     A new episode begins after every end. Rows are in sequence if for 9 in 10 rows that do not end the next
-    state is the state of the next row.
-
-    Args:
-        states: Shape (n, d_s).
-        next_states: Shape (n, d_s).
-        ends: Rows that are terminated or truncated, shape (n,).
-        same_run: Whether row i+1 may follow row i, shape (n−1,); True if absent.
+    state is the state of the next row. `same_run` (n−1,) says whether row i+1 may follow row i.
 
     Example:
         >>> levels, after = np.array([[1.0], [2.0], [7.0]]), np.array([[2.0], [3.0], [8.0]])
         >>> flagged_episodes(levels, after, np.array([False, True, False])).tolist()
         [0, 0, 1]
-        >>> flagged_episodes(levels, after, np.array([True, False, False])) is None
-        True
     """
     goes_on = ~ends[:-1] if same_run is None else ~ends[:-1] & same_run
     if not bool(ends.any()) or not bool(goes_on.any()):

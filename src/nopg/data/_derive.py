@@ -34,15 +34,9 @@ def derived_schema(
     integrals: Mapping[str, str],
     formulas: Mapping[str, tuple[str, str]],
 ) -> Schema:
-    """Return the schema with further derived columns.
+    """Return the schema with further derived columns; see `Transitions.derive`.
 
-    Args:
-        schema: The columns so far.
-        rest: What an action counts as before the first row, by name.
-        lags: Number of earlier values of a state or action, by name.
-        differences: Measured states whose last change is a column.
-        integrals: Formulas of states, by the name of the column that sums them over time.
-        formulas: First value and next value of other columns, by name.
+    `rest` is what an action counts as before the first row, by name.
     """
     derived, angles, units = dict(schema.derived), dict(schema.angles), dict(schema.units)
     for name, count in lags.items():
@@ -81,24 +75,10 @@ def rows_before(follows: BoolArray) -> IntArray:
 
 
 def moved_starts(before: IntArray, after: IntArray) -> tuple[str, ...]:
-    """Return a note on starts that moved to later rows or were lost (−1), if any did.
-
-    Example:
-        >>> moved_starts(np.array([0, 5, 9]), np.array([3, 8, -1]))
-        ('starts: 2 of 3 are 3 rows later, where derived columns are known; 1 of 3 has no such row',)
-        >>> moved_starts(np.array([1]), np.array([1]))
-        ()
-    """
-    count, lost = len(before), int((after < 0).sum())
-    steps = (after - before)[after > before]
-    parts = []
-    if len(steps):
-        low, high = int(steps.min()), int(steps.max())
-        by = f"{high} row{'' if high == 1 else 's'}" if low == high else f"{low} to {high} rows"
-        known = "where derived columns are known"
-        parts.append(f"{len(steps)} of {count} {'is' if len(steps) == 1 else 'are'} {by} later, {known}")
-    if lost:
-        parts.append(f"{lost} of {count} {'has' if lost == 1 else 'have'} no such row")
+    """Return a note on starts that moved to later rows or were lost (−1), if any did."""
+    count, lost, moved = len(before), int((after < 0).sum()), int((after > before).sum())
+    parts = [f"{moved} of {count} moved to later rows, where derived columns are known"] if moved else []
+    parts += [f"{lost} of {count} have no such row"] if lost else []
     return (STARTS + "; ".join(parts),) if parts else ()
 
 
@@ -107,11 +87,7 @@ def derived_states(
 ) -> tuple[FloatArray, IntArray]:
     """Return the states (n, d_s) of rows, and the number of rows before each in its run, shape (n,).
 
-    Args:
-        derived: The derived columns.
-        measured: Measured columns of the rows, shape (n, d_x).
-        actions: Their actions, shape (n, d_a).
-        follows: Whether a row follows the one before it, shape (n,).
+    `measured` (n, d_x) and `actions` (n, d_a) are logged; `follows` (n,) says which rows follow another.
     """
     states, first, width = derived.first(measured), derived.first(measured), measured.shape[1]
     after = np.flatnonzero(follows)
@@ -142,16 +118,7 @@ def actions_before(formula: str, schema: Schema) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class RewardFormula:
-    """The reward of a step as a formula of its state and action.
-
-    Names are columns in the row of the action. `next(level)` is the state that the step led to, and
-    `diff(level)` its change in the step, an angle's the short way round. `diff(valve)` of an action is its
-    change since the step before, which needs its lag among the states; see `actions_before`. Quantities of
-    different declared units are not added or compared; see `check_units`.
-
-    Attributes:
-        text: The formula.
-        schema: Names and angles of the columns.
+    """The reward of a step as a formula `text` of the columns of a schema; see `Transitions.with_reward`.
 
     Example:
         >>> import torch

@@ -12,14 +12,7 @@ _MOVES = {"log": "moves as in the log", "hold": "is held within an episode"}
 
 
 def contiguous_runs(data: Transitions) -> list[slice]:
-    """Return the longest runs of rows each of which continues the one before.
-
-    Example:
-        >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [0.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0],
-        ...                                episodes=[0, 0, 0])
-        >>> contiguous_runs(data)
-        [slice(0, 2, None), slice(2, 3, None)]
-    """
+    """Return the longest runs of rows each of which continues the one before."""
     cuts = [*(~data.continues).nonzero()[:, 0].tolist(), len(data)]
     return [slice(start, stop) for start, stop in pairwise(cuts)]
 
@@ -62,8 +55,6 @@ def start_note(data: Transitions) -> str:
         ...                                state_names=["level", "goal"], exogenous={"goal": "hold"})
         >>> start_note(data)
         'the task starts in the first rows of 2 episodes; goal is held within an episode'
-        >>> start_note(data.starting_at([2.0, 5.0]))
-        'the task starts in 1 declared state; goal is held within an episode'
     """
     moves = [f"{name} {_MOVES[kind]}" for name, kind in data.schema.exogenous.items()]
     count = int(data.begins.sum()) if data.begins is not None else len(data.starts)

@@ -22,8 +22,7 @@ _ROUNDING = 1e-12
 def duplicate_groups(data: Transitions) -> torch.Tensor:
     """Return a group number per row; rows equal in (s, a, r, s′) up to rounding share one.
 
-    Columns are compared in units of their standard deviation, angles by their cosine and sine,
-    so neither the units nor the order of the rows matter.
+    Columns are compared in units of their standard deviation, angles by their cosine and sine.
 
     Example:
         >>> data = Transitions.from_arrays([0.0, 1.0, 0.0], [1.0, 1.0, 1.0], [2.0, 3.0, 2.0], [5.0, 6.0, 5.0])
@@ -51,11 +50,6 @@ def held_out_groups(data: Transitions, *, duplicates: torch.Tensor | None = None
     The groups are whole episodes where there is more than one, the consecutive tenths of a single episode,
     and duplicates where there are no episodes. A row and its duplicates are in one group: that of the
     smallest episode number, or of the first tenth. Known `duplicate_groups` need not be found again.
-
-    Example:
-        >>> data = Transitions.from_arrays([0.0, 1.0, 0.0, 2.0], [1.0] * 4, [0.0] * 4, [5.0, 6.0, 5.0, 7.0])
-        >>> held_out_groups(data).tolist()
-        [0, 1, 0, 2]
     """
     copies = duplicate_groups(data) if duplicates is None else duplicates
     if data.episodes is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,11 +21,6 @@ class Repairs:
     Attributes:
         counts: Number of values or rows of every repair, such as `{"level: missing word 'Bad'": 12}`.
         notes: What was found rather than changed, such as the encoding of a file.
-
-    Example:
-        >>> both = Repairs({"level: missing word 'Bad'": 2}) + Repairs({"level: missing word 'Bad'": 1})
-        >>> print(both)
-        level: missing word 'Bad': 3
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -32,10 +28,8 @@ class Repairs:
 
     def __add__(self, other: Repairs) -> Repairs:
         """Return the sums of equal counts, and the notes of both, each once."""
-        counts = dict(self.counts)
-        for what, number in other.counts.items():
-            counts[what] = counts.get(what, 0) + number
-        return Repairs(counts, tuple(dict.fromkeys((*self.notes, *other.notes))))
+        notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
+        return Repairs(dict(Counter(self.counts) + Counter(other.counts)), notes)
 
     def __bool__(self) -> bool:
         return bool(self.counts or self.notes)
@@ -45,15 +39,9 @@ class Repairs:
 
 
 def repaired_values(repairs: Repairs) -> dict[str, int]:
-    """Return the number of repaired values of every column that has some.
-
-    Example:
-        >>> repaired_values(Repairs({"level: missing, held": 3, "level: empty": 3}))
-        {'level': 3}
-    """
-    found: dict[str, int] = {}
+    """Return the number of repaired values of every column that has some."""
+    found = Counter[str]()
     for what, number in repairs.counts.items():
         name, _, how = what.rpartition(": ")
-        if how in REPAIRED.values():
-            found[name] = found.get(name, 0) + number
-    return found
+        found[name] += number if how in REPAIRED.values() else 0
+    return dict(+found)

@@ -6,34 +6,20 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from nopg._columns import Columns, Exogenous
 from nopg.errors import DataError
 
-_NAMES = ("state_names", "action_names")
-
 
 @dataclass(frozen=True, slots=True)
 class Schema(Columns):
-    """Names of the state and action columns, and which of them are angles.
+    """The columns of states and actions, as tensors need them; for the fields see `Columns`.
 
     A declared angle θ of period T enters every kernel and every policy as the pair
     (cos 2πθ/T, sin 2πθ/T), so that 0 and T are the same point.
-
-    Attributes:
-        states: Names of the state columns.
-        actions: Names of the action columns.
-        angles: Period of every angular state column, by name.
-        units: Declared units of columns, by name; "reward" may have one too.
-        bounds: Declared lowest and highest values of state and action columns, by name.
-        reward: The reward as a formula of the columns, where it is one.
-        derived: The columns that are computed from others, by name: the last of the states, in their order.
-        exogenous: The state columns that no action moves, by name: set-points, weather.
-        interval: Time between two rows in seconds, where it is known.
-        hold: Number of steps for which a missing value of a measured column is replaced by its last one.
-        levels: The only values of an action that is not continuous, in rising order, by its name.
 
     Example:
         >>> schema = Schema(("angle", "speed"), ("torque",), {"angle": 2 * math.pi})
@@ -52,7 +38,6 @@ class Schema(Columns):
         """Return the features (..., d_f) of raw states (..., d_s)."""
         if not self.angles:
             return states
-
         columns = []
         for k, name in enumerate(self.states):
             column = states[..., k]
@@ -73,16 +58,11 @@ class Schema(Columns):
         """
         if not self.angles:
             return features
-
-        columns, k = [], 0
-        for name in self.states:
+        columns, parts = [], iter(features.unbind(dim=-1))
+        for name, part in zip(self.states, parts, strict=False):
             if name in self.angles:
-                radians = torch.atan2(features[..., k + 1], features[..., k])
-                columns.append(radians * (self.angles[name] / (2 * math.pi)))
-                k += 2
-            else:
-                columns.append(features[..., k])
-                k += 1
+                part = torch.atan2(next(parts), part) * (self.angles[name] / (2 * math.pi))  # noqa: PLW2901
+            columns.append(part)
         return torch.stack(columns, dim=-1)
 
     def difference(self, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
@@ -94,10 +74,9 @@ class Schema(Columns):
             tensor([[20.,  2.]])
         """
         apart = end - start
-        for k, name in enumerate(self.states):
-            if name in self.angles:
-                period = self.angles[name]
-                apart[..., k] -= period * (apart[..., k] / period).round()
+        for name, period in self.angles.items():
+            k = self.states.index(name)
+            apart[..., k] -= period * (apart[..., k] / period).round()
         return apart
 
     def clip_actions(self, actions: torch.Tensor) -> torch.Tensor:
@@ -107,17 +86,36 @@ class Schema(Columns):
         return actions.clamp(low, high)
 
 
+def declared_schema(
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    *,
+    angles: Mapping[str, float] | Sequence[str | int] | None = None,
+    units: Mapping[str, str] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[float]] | None = None,
+    exogenous: Mapping[str, Exogenous] | Sequence[str] | None = None,
+    **rest: Any,
+) -> Schema:
+    """Return the schema of what a user declares; levels may be in any order."""
+    return Schema(
+        *names,
+        resolve_angles(angles, names[0]),
+        dict(units or {}),
+        dict(bounds or {}),
+        levels={name: tuple(sorted(map(float, values))) for name, values in (levels or {}).items()},
+        exogenous=exogenous_kinds(exogenous),
+        **rest,
+    )
+
+
 def resolve_angles(
     angles: Mapping[str, float] | Sequence[str | int] | None, names: tuple[str, ...]
 ) -> dict[str, float]:
     """Return name → period from names or column numbers (radians), or a mapping."""
-    if angles is None:
-        return {}
     if isinstance(angles, Mapping):
         return {str(name): float(period) for name, period in angles.items()}
-
     resolved = {}
-    for angle in angles:
+    for angle in angles or ():
         if isinstance(angle, int) and not -len(names) <= angle < len(names):
             raise DataError(f"angle column {angle} does not exist; states have {len(names)} columns")
         resolved[names[angle] if isinstance(angle, int) else angle] = 2 * math.pi
@@ -125,12 +123,7 @@ def resolve_angles(
 
 
 def exogenous_kinds(exogenous: Mapping[str, Exogenous] | Sequence[str] | None) -> dict[str, Exogenous]:
-    """Return name → what a rollout assumes; names alone move as in the log.
-
-    Example:
-        >>> exogenous_kinds(["setpoint"]), exogenous_kinds({"weather": "hold"})
-        ({'setpoint': 'log'}, {'weather': 'hold'})
-    """
+    """Return name → what a rollout assumes; names alone move as in the log."""
     if isinstance(exogenous, Mapping):
         return dict(exogenous)
     names = (exogenous,) if isinstance(exogenous, str) else exogenous or ()
@@ -138,19 +131,11 @@ def exogenous_kinds(exogenous: Mapping[str, Exogenous] | Sequence[str] | None) -
 
 
 def check_names(names: Iterable[str], source: str = "") -> None:
-    """Refuse names that no formula, file or page can hold.
-
-    Example:
-        >>> check_names(["TIC4711.PV [°C]", "m³/h"])
-        >>> check_names(["a`b"])
-        Traceback (most recent call last):
-        ...
-        nopg.errors.DataError: the column name 'a`b' holds a backquote, ...
-    """
+    """Refuse names that no formula, file or page can hold."""
     for name in names:
-        kinds = {unicodedata.category(letter) for letter in name} & {"Cc", "Cs", "Cn", "Zl", "Zp"}
         what = "a backquote, which stands around names in formulas" if "`" in name else ""
-        what = "characters that cannot be shown" if kinds else what
+        if {unicodedata.category(letter) for letter in name} & {"Cc", "Cs", "Cn", "Zl", "Zp"}:
+            what = "characters that cannot be shown"
         if what:
             raise DataError(
                 f"{source}the column name {name!r} holds {what}; rename it, or give the column of a table a "
@@ -166,16 +151,17 @@ def name_columns(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return distinct names of state and action columns; errors begin with the source."""
     named = []
-    for what, given, count in zip(_NAMES, (state_names, action_names), widths, strict=True):
+    for what, given, count in zip(("state", "action"), (state_names, action_names), widths, strict=True):
         names = Schema.default_names(what[0], count) if given is None else given
         if isinstance(names, str) or len(names) != count:
             raise DataError(
-                f"{source}{what} is {names!r}, but there are {count} columns; give one name per column"
+                f"{source}{what}_names is {names!r}, but there are {count} columns; give one name per column"
             )
-        check_names(map(str, names), source)
-        if len(set(map(str, names))) != count:
-            raise DataError(f"{source}{what} {list(names)} holds a name twice; make them distinct")
-        named.append(tuple(map(str, names)))
-    if shared := sorted(set(named[0]) & set(named[1])):
+        names = tuple(map(str, names))
+        check_names(names, source)
+        if len({*names}) != count:
+            raise DataError(f"{source}{what}_names {list(names)} holds a name twice; make them distinct")
+        named.append(names)
+    if shared := sorted({*named[0]} & {*named[1]}):
         raise DataError(f"{source}{shared} name both states and actions; make them distinct")
     return named[0], named[1]

@@ -66,10 +66,7 @@ class StartSet:
         return len(self.states)
 
     def few(self, most: int, *, purpose: str) -> StartSet:
-        """Return all starts, or `most` drawn ones of equal weight where there are more.
-
-        Each draw is random within its own share of the starts, so that none of their places is left out.
-        """
+        """Return all starts, or `most` of equal weight, each drawn from its own share."""
         if len(self) <= most:
             return self
         ends = self.weights.cumsum(dim=0)
@@ -110,8 +107,7 @@ class StartSet:
     def error(self, values: torch.Tensor) -> tuple[float, float]:
         """Return the standard error of a mean over the starts, for new ones, and its degrees of freedom.
 
-        Values (k,) that are drawn have a part of their own, by the differences of neighbours. Declared starts
-        have no other.
+        Of drawn values (k,) the differences of neighbours add to it.
         """
         drawn = self._drawing(values)
         if math.isinf(self.count):
@@ -167,10 +163,7 @@ def _number_of(copies: torch.Tensor, weights: torch.Tensor | None) -> float:
 
 
 def _order(states: torch.Tensor, schema: Schema) -> torch.Tensor:
-    """Return the places of states such that neighbours are near each other, whatever their order and units.
-
-    They are halved again and again at the median of the feature in which they differ most.
-    """
+    """Return an order of states in which neighbours are near, by halving again and again at medians."""
     features = schema.encode(states)
     spread = features.std(dim=0, correction=0)
     scaled = (features - features.mean(dim=0)) / torch.where(spread > 0, spread, 1.0)

@@ -15,7 +15,6 @@ from nopg._typing import ArrayLike, BoolArray
 from nopg.data._checks import (
     as_episodes,
     as_flags,
-    as_levels,
     as_matrix,
     as_starts,
     as_vector,
@@ -34,7 +33,7 @@ from nopg.data._derive import (
     moved_starts,
 )
 from nopg.data._repairs import Repairs
-from nopg.data._schema import Schema, exogenous_kinds, name_columns, resolve_angles
+from nopg.data._schema import Schema, declared_schema, name_columns
 from nopg.errors import ArgumentError, DataError
 
 StartKind = Literal["declared", "episodes", "rows"]
@@ -60,9 +59,9 @@ class Transitions:
         schema: Names of the columns and the declared angles, units and bounds.
         episodes: Episode number of every row, shape (n,), or None where rows are unconnected.
         initial_states: Declared states in which the task starts, shape (n₀, d_s), or None.
-        weights: Number of transitions that each row counts for, positive, shape (n,); None for one each.
+        weights: Number of transitions that each row counts for, shape (n,); None for one each.
         begins: True in rows in which the task starts, shape (n,), or None: then see `start_rows`.
-        repairs: What a reader repaired, in counts; neither saved nor part of what makes two datasets equal.
+        repairs: What a reader repaired; neither saved nor part of what makes two datasets equal.
 
     Example:
         >>> data = Transitions.from_arrays([[0.0], [1.0]], [[1.0], [-1.0]], [0.0, 1.0], [[1.0], [0.0]],
@@ -128,10 +127,9 @@ class Transitions:
             exogenous: States that no action moves, by name: "log" if they move in rollouts as in the log (a
                 list of names means that), "hold" if they stay.
             interval: Seconds between two rows.
-            initial_states: States in which the controller will start; rows of the log if absent, see
-                `start_rows`.
+            initial_states: States in which the controller will start; see `start_rows` if absent.
             weights: Number of transitions that each row counts for, positive; one if absent.
-            begins: Flags of the rows in which the task starts; see `start_rows` for what holds if absent.
+            begins: Flags of the rows in which the task starts; see `start_rows` if absent.
         """
         s, a = as_matrix("states", states), as_matrix("actions", actions)
         formula, rewards = (rewards, np.zeros(len(s))) if isinstance(rewards, str) else (None, rewards)
@@ -159,13 +157,13 @@ class Transitions:
             numbers = flagged_episodes(rows["states"], rows["next_states"], ended)
             rows |= {} if numbers is None else {"episodes": numbers}
         names = name_columns(state_names, action_names, (s.shape[1], a.shape[1]))
-        schema = Schema(
-            *names,
-            resolve_angles(angles, names[0]),
-            dict(units or {}),
-            dict(bounds or {}),
-            levels=as_levels(levels),
-            exogenous=exogenous_kinds(exogenous),
+        schema = declared_schema(
+            names,
+            angles=angles,
+            units=units,
+            bounds=bounds,
+            levels=levels,
+            exogenous=exogenous,
             interval=interval,
         )
         starts = None if initial_states is None else as_starts(initial_states, schema)
@@ -178,8 +176,7 @@ class Transitions:
 
     def __repr__(self) -> str:
         num_states, num_actions = self.states.shape[1], self.actions.shape[1]
-        numbers = self.episodes
-        episodes = "no episodes" if numbers is None else _count(len(numbers.unique()), "episode")
+        episodes = "no episodes" if self.episodes is None else _count(len(self.episodes.unique()), "episode")
         ranges = [
             f"{name} ∈ [{column.min():.4g}, {column.max():.4g}]"
             + (" (angle)" if name in self.schema.angles else "")
@@ -187,12 +184,10 @@ class Transitions:
             if name not in self.schema.derived
         ]
         counted = "" if self.weights is None else f" for {float(self.weights.sum()):.6g} transitions"
-        constant = "".join(f"\n  constant: {name}" for name in self.constant_columns)
-        derived = f"\n  derived: {', '.join(self.schema.derived)}" if self.schema.derived else ""
         return (
             f"Transitions({_count(len(self), 'row')}{counted}: {_count(num_states, 'state column')}, "
             f"{_count(num_actions, 'action column')}; {int(self.terminated.sum())} terminated, "
-            f"{int(self.truncated.sum())} truncated, {episodes};\n  {', '.join(ranges)}{derived}{constant})"
+            f"{int(self.truncated.sum())} truncated, {episodes};\n  {', '.join(ranges)})"
         )
 
     @property
@@ -212,15 +207,7 @@ class Transitions:
 
     @property
     def continues(self) -> torch.Tensor:
-        """Whether each row continues the row before it in its episode, shape (n,).
-
-        None does after a terminated or truncated row.
-
-        Example:
-            >>> data = Transitions.from_arrays([0.0, 1.0, 5.0], [1.0] * 3, [0.0] * 3, [1.0, 2.0, 6.0])
-            >>> data.continues.tolist()
-            [False, True, False]
-        """
+        """Whether each row continues the row before it in its episode, which has not ended; shape (n,)."""
         found = torch.zeros(len(self), dtype=torch.bool)
         found[1:] = (self.next_states[:-1] == self.states[1:]).all(dim=1)
         found[1:] &= ~(self.terminated | self.truncated)[:-1]
@@ -246,14 +233,6 @@ class Transitions:
 
         Those that `begins` marks, else the first row of every episode. Every row where there are no
         episodes, and in one recording: a single episode that does not terminate.
-
-        Example:
-            >>> data = Transitions.from_arrays([0.0, 1.0, 5.0, 6.0], [1.0] * 4, [0.0] * 4,
-            ...                                [1.0, 2.0, 6.0, 7.0], episodes=[0, 0, 1, 1])
-            >>> data.start_rows.tolist(), data.start_kind
-            ([0, 2], 'episodes')
-            >>> data.take(torch.tensor([2, 3])).start_rows.tolist()
-            [0, 1]
         """
         if self.initial_states is not None:
             return None
@@ -287,14 +266,15 @@ class Transitions:
         return None if self.schema.reward is None else RewardFormula(self.schema.reward, self.schema)
 
     def with_reward(self, formula: str) -> Transitions:
-        """Return the dataset with another reward, which models then compute and need not learn.
+        """Return the dataset with a reward that models compute and need not learn.
 
         Args:
             formula: Such as `"-(level - 1) ** 2 - 0.1 * valve ** 2"`: names of states and actions,
-                `next(level)` for the state that a step led to, `diff(level)` for its change in the step,
-                `diff(valve)` for the change of an action since the step before (its lag becomes a state; see
-                `derive`), numbers, `+ - * / **`, abs, min, max, sqrt, exp, log, sin, cos, tanh, and
-                conditions, which count as 1 or 0. A name that is no word stands between backquotes.
+                `next(level)` for the state that a step led to, `diff(level)` for its change in the step, an
+                angle's the short way round, `diff(valve)` for the change of an action since the step before
+                (its lag becomes a state; see `derive`), numbers, `+ - * / **`, abs, min, max, sqrt, exp, log,
+                sin, cos, tanh, and conditions, which count as 1 or 0. A name that is no word stands between
+                backquotes. Quantities of different declared units are not added or compared.
 
         Example:
             >>> data = Transitions.from_arrays([0.0, 1.0], [1.0, -1.0], [0.0, 0.0], [1.0, 0.5],
@@ -309,9 +289,7 @@ class Transitions:
         rewards = function(found.states, found.actions, found.next_states)
         if not bool((finite := rewards.isfinite()).all()):
             row = int((~finite).nonzero()[0])
-            raise DataError(
-                f"the reward {formula!r} is {float(rewards[row])} at row {row}; check its columns"
-            )
+            raise DataError(f"the reward {formula!r} is {rewards[row]:g} at row {row}; check its columns")
         found = replace(found, rewards=rewards.clone())
         check_numbers(found)
         return found
@@ -327,11 +305,9 @@ class Transitions:
         """Return the dataset with further state columns that are computed from others.
 
         They travel with a controller: models and rollouts compute them, as does the controller at runtime.
-        Rows without enough rows before them in their episode are dropped. The task then starts in the first
-        row of an episode that is left, with the values that were before it, and a marked row that is dropped
-        moves to the next one of its run; `repairs` says how many do. An integral begins with 0 in the first
-        row of the log's episode. Declared starts have no row before them: lags of their own value, the mean
-        logged action as the one before, and integrals of 0.
+        Rows without enough rows before them in their episode are dropped; a start in one of them moves to the
+        next row of its run, which `repairs` counts. An integral begins with 0 in the first row of an episode.
+        Declared starts have lags of their own value, the mean logged action before, and integrals of 0.
 
         Args:
             lags: Number of earlier values of a state or action, by name: `{"valve": 2}` adds `valve_lag1`
@@ -350,8 +326,6 @@ class Transitions:
             ('level', 'valve_lag1', 'total')
             >>> late.states.tolist()
             [[2.0, 0.5, 0.0], [4.0, 0.6, 1.0]]
-            >>> print(data.starting_at([3.0]).derive(lags={"valve": 1}).starts.tolist())
-            [[3.0, 0.6]]
         """
         names = self.schema.actions
         rest = dict(zip(names, self.actions.mean(dim=0).tolist(), strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -83,69 +83,25 @@ class Column:
         """Its declared bounds; otherwise its least and greatest value."""
         return (self.low, self.high) if self.declared is None else self.declared
 
-    @property
-    def at_bounds(self) -> tuple[float, float]:
-        """Shares of rows at its lower and at its upper bound."""
-        (low, high), rounding = self.bounds, self._rounding
-        return float((self.x <= low + rounding).mean()), float((self.x >= high - rounding).mean())
-
-    @property
-    def outside(self) -> list[int]:
-        """Row numbers outside its declared bounds; of an angle none."""
-        (low, high), rounding = self.bounds, self._rounding
-        out = (self.x < low - rounding) | (self.x > high + rounding)
-        rows: list[int] = np.flatnonzero(out & (self.period is None)).tolist()
-        return rows
-
-    @property
-    def far(self) -> dict[int, float]:
-        """Values too far out to be measurements, by row; of a reward or an angle none."""
-        low, middle, high = np.quantile(self.x, [0.01, 0.5, 0.99])
-        if self.role == "reward" or self.period is not None or high == low:
-            return {}
-        # The last reading of an episode is in the next states alone.
-        away, arrived = _FAR * (high - low), self.x if self.arrived is None else self.arrived
-        rows, last = (np.flatnonzero(np.abs(x - middle) > away) for x in (self.x, arrived))
-        found = {row: float(arrived[row]) for row in last[~np.isin(last + 1, rows)].tolist()}
-        return found | {row: float(self.x[row]) for row in rows.tolist()}
-
-    @property
-    def _rounding(self) -> float:
-        return _ROUNDING * (self.bounds[1] - self.bounds[0])
-
-    @property
-    def jumps(self) -> list[int]:
-        """Rows whose step crosses nearly its whole range, as an undeclared angle does."""
-        if self.arrived is None or self.period is not None:
-            return []
-        x, length, width = self.x, np.abs(self.arrived - self.x), self.high - self.low
-        ends = (x <= x.min() + _END * width).sum(), (x >= x.max() - _END * width).sum()
-        jumps: list[int] = np.flatnonzero(length >= _WRAP * width).tolist()
-        # A spike crosses the range twice for one value at its end; a switch has few levels.
-        rare = min(ends) < max(3.0, 0.6 * len(jumps)) or self.levels <= _FEW_LEVELS
-        return [] if rare or np.median(length) > _SHORT * width else jumps
-
 
 def measure_columns(data: Transitions) -> tuple[Column, ...]:
     """Return the columns of a dataset: measured states, actions, the reward if there is one."""
-    schema = data.schema
+    schema, found = data.schema, list[Column]()
 
-    def column(
-        name: str, role: Literal["state", "action", "reward"], x: Tensor, arrived: Tensor | None = None
-    ) -> Column:
-        period, values = schema.angles.get(name) if role == "state" else None, x.numpy()
+    def add(role: Literal["state", "action", "reward"], name: str, x: Tensor, after: Tensor | None) -> None:
+        values, arrived = x.numpy(), None if after is None else after.numpy()
         ends = float(x.min()), float(np.median(values)), float(x.max())
-        after = None if arrived is None else arrived.numpy()
-        declared = schema.bounds.get(name)
-        return Column(name, role, values, *ends, after, schema.units.get(name, ""), period, declared)
+        period = schema.angles.get(name) if role == "state" else None
+        unit, bounds = schema.units.get(name, ""), schema.bounds.get(name)
+        found.append(Column(name, role, values, *ends, arrived, unit, period, bounds))
 
-    steps = zip(schema.measured, data.states.T, data.next_states.T, strict=False)
-    actions = zip(schema.actions, data.actions.T, strict=True)
-    return (
-        *(column(name, "state", x, arrived) for name, x, arrived in steps),
-        *(column(name, "action", x) for name, x in actions),
-        *([] if schema.reward == NO_REWARD else [column("reward", "reward", data.rewards)]),
-    )
+    for name, x, after in zip(schema.measured, data.states.T, data.next_states.T, strict=False):
+        add("state", name, x, after)
+    for name, x in zip(schema.actions, data.actions.T, strict=True):
+        add("action", name, x, None)
+    if schema.reward != NO_REWARD:
+        add("reward", "reward", data.rewards, None)
+    return tuple(found)
 
 
 def with_counts(columns: Sequence[Column], counted: ColumnCounts, schema: Schema) -> tuple[Column, ...]:
@@ -218,35 +174,51 @@ def _constant(inputs: Sequence[Column]) -> Finding:
 
 
 def _outliers(columns: Sequence[Column]) -> Finding:
-    shown = "; ".join(
-        f"{column.name} has {count_of(len(far), 'value')} far from all others "
-        f"({listed([f'{value:.6g} in row {row}' for row, value in far.items()])})"
-        for column in columns
-        if (far := column.far)
-    )
+    """Return the finding about values too far out to be measurements; of rewards and angles none are."""
+    shown = []
+    for one in columns:
+        low, middle, high = np.quantile(one.x, [0.01, 0.5, 0.99])
+        if one.role == "reward" or one.period is not None or high == low:
+            continue
+        # The last reading of an episode is in the next states alone.
+        away, arrived = _FAR * (high - low), one.x if one.arrived is None else one.arrived
+        rows, last = (np.flatnonzero(np.abs(x - middle) > away) for x in (one.x, arrived))
+        last = last[~np.isin(last + 1, rows)]
+        if far := [*zip(last, arrived[last], strict=True), *zip(rows, one.x[rows], strict=True)]:
+            places = listed([f"{value:.6g} in row {row}" for row, value in dict(far).items()])
+            shown.append(f"{one.name} has {count_of(len(dict(far)), 'value')} far from all others ({places})")
     if not shown:
         return ok("outliers", "no value lies far from all others")
-    return error("outliers", shown, "Drop these rows if they are error codes or spikes: they widen the range")
+    advice = "Drop these rows if they are error codes or spikes: they widen the range"
+    return error("outliers", "; ".join(shown), advice)
 
 
 def _angles(columns: Sequence[Column], data: Transitions) -> Finding:
     topic = "angles"
-    wrapped = {
-        one.name: (rows, one.high - one.low)
-        for one in columns
-        if one.name not in data.schema.exogenous and (rows := one.jumps)
-    }
+    states = [one for one in columns if one.role == "state" and one.name not in data.schema.exogenous]
+    wrapped = {one: rows for one in states if (rows := _jumps(one))}
     if not wrapped:
         declared = [column.name for column in columns if column.period is not None]
         return ok(topic, f"declared: {listed(declared)}" if declared else "no column wraps like an angle")
     shown = "; ".join(
-        f"{name} crosses its whole range in one step {count_of(len(rows), 'time')} (row {listed(rows)})"
-        for name, (rows, _) in wrapped.items()
+        f"{one.name} crosses its whole range in one step {count_of(len(rows), 'time')} (row {listed(rows)})"
+        for one, rows in wrapped.items()
     )
-    name, (_, width) = next(iter(wrapped.items()))
-    return warning(
-        topic, shown, f"If it is an angle, declare it with its period: angles={{'{name}': {width:.3g}}}"
-    )
+    first = next(iter(wrapped))
+    declared_as = f"angles={{'{first.name}': {first.high - first.low:.3g}}}"
+    return warning(topic, shown, f"If it is an angle, declare it with its period: {declared_as}")
+
+
+def _jumps(column: Column) -> list[int]:
+    """Return the rows whose step crosses nearly the whole range, as an undeclared angle does."""
+    if column.arrived is None or column.period is not None:
+        return []
+    x, length, width = column.x, np.abs(column.arrived - column.x), column.high - column.low
+    ends = (x <= x.min() + _END * width).sum(), (x >= x.max() - _END * width).sum()
+    jumps: list[int] = np.flatnonzero(length >= _WRAP * width).tolist()
+    # A spike crosses the range twice for one value at its end; a switch has few levels.
+    rare = min(ends) < max(3.0, 0.6 * len(jumps)) or column.levels <= _FEW_LEVELS
+    return [] if rare or np.median(length) > _SHORT * width else jumps
 
 
 def _reward(columns: Sequence[Column], num_terminated: int) -> Finding:
@@ -267,59 +239,58 @@ def _reward(columns: Sequence[Column], num_terminated: int) -> Finding:
 
 
 def _saturation(actions: Sequence[Column]) -> Finding:
-    topic = "saturation"
-    shown = "; ".join(
-        f"{one.name} is at {one.bounds[0]:.4g} in {share_of(low)} "
-        f"and at {one.bounds[1]:.4g} in {share_of(high)} of the rows"
-        for one in actions
-        for low, high in [one.at_bounds]
-        if max(low, high) > max(_SATURATED, _FAIR_SHARES / one.levels)
-    )
+    shown = []
+    for one in actions:
+        (low, high), rounding = one.bounds, _ROUNDING * (one.bounds[1] - one.bounds[0])
+        below, above = float((one.x <= low + rounding).mean()), float((one.x >= high - rounding).mean())
+        if max(below, above) > max(_SATURATED, _FAIR_SHARES / one.levels):
+            ends = f"{low:.4g} in {share_of(below)} and at {high:.4g} in {share_of(above)}"
+            shown.append(f"{one.name} is at {ends} of the rows")
     if shown:
         advice = "Check that the action is stored as applied, after clipping; no policy exceeds these bounds"
-        return warning(topic, shown, advice)
+        return warning("saturation", "; ".join(shown), advice)
     few = [f"{one.name} has {one.levels} levels" for one in actions if 1 < one.levels <= _FEW_LEVELS]
-    return ok(topic, listed(few) if few else "no action is often at the ends of its range")
+    return ok("saturation", listed(few) if few else "no action is often at the ends of its range")
 
 
 def _levels(actions: Sequence[Column], declared: Mapping[str, tuple[float, ...]]) -> Finding | None:
     """Return the finding about actions that take few values; None where there are none."""
     topic = "levels of actions"
     found = {
-        one.name: one.distinct[0].tolist()
+        one.name: _spelled(one.distinct[0])
         for one in actions
         if 1 < one.levels <= _FEW_LEVELS and one.distinct[1].min() >= _RECURS and one.name not in declared
     }
     if not found:
         kept = [f"{name} takes {_spelled(levels)} only" for name, levels in declared.items()]
         return ok(topic, f"declared: {listed(kept)}") if kept else None
-    name, values = next((name, _spelled(values)) for name, values in found.items())
+    name, values = next(iter(found.items()))
     return warning(
         topic,
-        "; ".join(f"{name} takes {_spelled(values)} only" for name, values in found.items())
+        "; ".join(f"{name} takes {values} only" for name, values in found.items())
         + "; intermediate values are assumed to be possible",
         f"If they are not, declare levels={{'{name}': ({values})}} (in nopg.toml: levels = {{{name} = "
         f"[{values}]}}); a controller then takes these values alone",
     )
 
 
-def _spelled(levels: Sequence[float]) -> str:
+def _spelled(levels: Iterable[float]) -> str:
     return ", ".join(f"{level:.6g}" for level in levels)
 
 
 def _outside(declared: Sequence[Column]) -> Finding | None:
-    """Return the finding about declared bounds; None where there are none."""
-    topic, outside = "declared bounds", [column for column in declared if column.outside]
-    if not declared:
-        return None
-    if not outside:
-        return ok(topic, f"kept by {listed([column.name for column in declared])}")
-    shown = "; ".join(
-        f"{column.name} leaves [{column.bounds[0]:.4g}, {column.bounds[1]:.4g}] in "
-        f"{count_of(len(column.outside), 'row')} (row {listed(column.outside)})"
-        for column in outside
-    )
+    """Return the finding about declared bounds; None where there are none. An angle keeps any."""
+    topic, shown, grave = "declared bounds", list[str](), False
+    for one in declared:
+        (low, high), rounding = one.bounds, _ROUNDING * (one.bounds[1] - one.bounds[0])
+        rows = np.flatnonzero((one.x < low - rounding) | (one.x > high + rounding))
+        if len(rows) and one.period is None:
+            places = f"{count_of(len(rows), 'row')} (row {listed(rows.tolist())})"
+            shown.append(f"{one.name} leaves [{low:.4g}, {high:.4g}] in {places}")
+            grave |= one.role == "action"
+    if not shown:
+        return ok(topic, f"kept by {listed([one.name for one in declared])}") if declared else None
     advice = "Correct the bounds, or drop the rows if the sensor erred"
-    if actions := any(column.role == "action" for column in outside):
+    if grave:
         advice = "Store the action as applied, after clipping, or correct the bounds"
-    return graded(topic, shown, advice, grave=actions)
+    return graded(topic, "; ".join(shown), advice, grave=grave)

@@ -18,17 +18,11 @@ from nopg.inspect._episodes import (
     order_finding,
     repaired_finding,
     sampling_finding,
-    sampling_text,
 )
-from nopg.inspect._excitation import (
-    ActionExcitation,
-    coverage,
-    excitation_finding,
-    regression_rows,
-)
+from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._figure import draw
-from nopg.inspect._findings import Finding, Grade, graded, ordered, warning
-from nopg.inspect._stuck import find_runs, stuck_finding
+from nopg.inspect._findings import Finding, Grade, graded, warning
+from nopg.inspect._stuck import stuck_finding
 from nopg.inspect._wording import count_of, share_of, shortened
 from nopg.models._log_summary import LogSummary
 
@@ -77,7 +71,10 @@ class Description:
         """Return findings, columns, facts and repairs in at most `width` and 100 columns."""
         width = min(max(width, 40), 100)
         fine = [finding.topic for finding in self.findings if finding.grade == Grade.OK]
-        lines = [*_wrapped("", f"{self._contents()}; {self._grades()}", width), ""]
+        roles = [column.role for column in self.columns]
+        states, actions = (count_of(roles.count(role), f"{role} column") for role in ("state", "action"))
+        rows = count_of(self.num_rows, "transition")
+        lines = [*_wrapped("", f"{rows}: {states}, {actions}; {self._grades()}", width), ""]
         for finding in self.findings:
             if finding.grade != Grade.OK:
                 lines += _wrapped(f"{finding.grade:<9}", f"{finding.topic}: {finding.what}.", width)
@@ -86,13 +83,9 @@ class Description:
         for name, fact in self.facts.items():
             lines += _wrapped(f"{name:<12}", fact, width)
         if self.repairs:
-            counts = {what: f"{number:,}".replace(",", " ") for what, number in self.repairs.counts.items()}
-            widest = max(map(len, counts.values()), default=0)
             lines += ["", "Repairs"]
-            for what, number in counts.items():
-                lines += _wrapped(f"  {number:>{widest}}  ", what, width)
-            for note in self.repairs.notes:
-                lines += _wrapped("  ", note, width)
+            for line in str(self.repairs).splitlines():
+                lines += _wrapped("  ", line, width)
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,11 +107,6 @@ class Description:
     def __repr__(self) -> str:
         return f"Description({count_of(self.num_rows, 'row')}: {self._grades()})"
 
-    def _contents(self) -> str:
-        roles = [column.role for column in self.columns]
-        states, actions = (count_of(roles.count(role), f"{role} column") for role in ("state", "action"))
-        return f"{count_of(self.num_rows, 'transition')}: {states}, {actions}"
-
     def _grades(self) -> str:
         found = [finding.grade for finding in self.findings]
         return ", ".join(f"{found.count(grade)} {grade}" for grade in reversed(Grade))
@@ -128,8 +116,8 @@ def describe(data: Transitions | LogSummary) -> Description:
     """Check a dataset before training on it.
 
     Args:
-        data: The transitions; or the summary of a log, whose ranges, medians and repairs are those of all
-            rows, while everything else is read from its sample.
+        data: The transitions; or the summary of a log: ranges, medians and repairs are those of all rows,
+            everything else is read from its sample.
 
     Example:
         >>> from nopg.envs import Pendulum, collect_grid
@@ -149,9 +137,8 @@ def describe(data: Transitions | LogSummary) -> Description:
         if summary.columns is not None:
             columns = with_counts(columns, summary.columns, schema)
             sample = sample_finding(summary.columns, schema, total)
-    rows = regression_rows(data)
     copies = n - int(duplicate_groups(data).max()) - 1
-    excitation, near = ActionExcitation.of(data, rows), coverage(data, rows)
+    excitation, sampling = ActionExcitation.of(data), sampling_finding(repairs, schema.interval, total)
     findings = [
         _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
         _dropped(repairs.counts.get(LEFT_OUT, 0), total),
@@ -160,23 +147,22 @@ def describe(data: Transitions | LogSummary) -> Description:
         *column_findings(columns, data, episodes.num_terminated),
         ends_finding(episodes),
         order_finding(episodes),
-        stuck_finding(find_runs(data, episodes), n) if bool(episodes.connected.any()) else None,
-        sampling_finding(repairs, schema.interval, total),
+        stuck_finding(data, episodes),
+        sampling,
         repaired_finding(repairs, total),
         excitation_finding(excitation),
-        None if near is None else near[1],
         _starts(data),
     ]
     facts |= {
         "Episodes": episodes_text(episodes, schema.interval),
         "Starts": start_note(data),
-        "Sampling": sampling_text(repairs, schema.interval),
+        "Sampling": "not known; name the time column" if sampling is None else sampling.what,
         "Excitation": ", ".join(map(str, excitation)),
-        "Coverage": "" if near is None else near[0],
         "Derived": ", ".join(schema.derived),
     }
     facts = {name: fact for name, fact in facts.items() if fact}
-    return Description(total, None if summary is None else n, columns, facts, repairs, ordered(findings))
+    found = sorted(filter(None, findings), key=lambda one: [*Grade].index(one.grade), reverse=True)
+    return Description(total, None if summary is None else n, columns, facts, repairs, tuple(found))
 
 
 def _rows(distinct: int, num_inputs: int) -> Finding:
@@ -229,30 +215,16 @@ def _wrapped(head: str, text: str, width: int) -> list[str]:
 
 def _table(columns: Sequence[Column], width: int) -> Iterator[str]:
     """Yield the lines of a table of the columns; long names are cut to what the numbers leave."""
-    rows = [["column", "role", "unit", "min", "median", "max", "std", "distinct", "at bounds"]]
+    rows = [["column", "role", "unit", "min", "median", "max", "std", "distinct"]]
     for one in columns:
-        numbers = (one.low, one.median, one.high, one.spread)
-        rounding = 1e-12 * (one.high - one.low)
-        rows.append(
-            [
-                one.name,
-                "angle" if one.period is not None else one.role,
-                one.unit,
-                *(f"{0.0 if abs(value) < rounding else value:.4g}" for value in numbers),
-                str(one.levels),
-                share_of(min(1.0, sum(one.at_bounds))) if one.role == "action" else "",
-            ]
-        )
-    if not any(one.unit for one in columns):
-        rows = [[*row[:2], *row[3:]] for row in rows]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    gap = "  " if sum(widths) + 2 * (len(widths) - 1) <= width else " "
-    widths[0] = max(min(widths[0], width - sum(widths[1:]) - len(gap) * (len(widths) - 1)), 6)
-    for row in rows:
-        texts = [shortened(row[0], widths[0]), *row[1:]]
-        left = len(row) - 6  # names, roles, units
-        cells = [
-            f"{text:<{size}}" if k < left else f"{text:>{size}}"
-            for k, (text, size) in enumerate(zip(texts, widths, strict=True))
-        ]
-        yield gap.join(cells).rstrip()
+        least = 1e-12 * (one.high - one.low)  # less is rounding
+        ends = (one.low, one.median, one.high, one.spread)
+        numbers = [f"{0.0 if abs(value) < least else value:.4g}" for value in ends]
+        role = "angle" if one.period is not None else one.role
+        rows.append([one.name, role, one.unit, *numbers, str(one.levels)])
+    _, *widths = (max(map(len, cells)) for cells in zip(*rows, strict=True))
+    room = max(6, min(max(len(row[0]) for row in rows), width - sum(widths) - 2 * len(widths)))
+    for name, *cells in rows:
+        texts = [f"{text:<{size}}" for text, size in zip(cells[:2], widths, strict=False)]
+        texts += [f"{text:>{size}}" for text, size in zip(cells[2:], widths[2:], strict=True)]
+        yield "  ".join([f"{shortened(name, room):<{room}}", *texts])

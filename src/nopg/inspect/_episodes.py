@@ -51,8 +51,7 @@ class Episodes:
         numbers = torch.zeros(len(data)) if data.episodes is None else data.episodes
         order = torch.argsort(numbers, stable=True)
         linked = numbers[order[1:]] == numbers[order[:-1]]
-        arrived, departed = data.next_states[order[:-1]], data.states[order[1:]]
-        continued = linked & (arrived == departed).all(dim=1)
+        continued = linked & (data.next_states[order[:-1]] == data.states[order[1:]]).all(dim=1)
         terminated = int(data.terminated.sum())
         if data.episodes is None:
             return cls(order, linked, continued, (), (), (), terminated)
@@ -60,8 +59,9 @@ class Episodes:
         kinds = torch.where(data.terminated, 0, torch.where(data.truncated, 1, 2))[order]
         lengths = tuple(np.diff(last.nonzero()[:, 0].numpy(), prepend=-1).tolist())
         ends = tuple(_END_NAMES[kind] for kind in kinds[last].tolist())
-        early = tuple(order[~last & (kinds == 0)].tolist())
-        return cls(order, linked, continued, lengths, ends, early, terminated)
+        return cls(
+            order, linked, continued, lengths, ends, tuple(order[~last & (kinds == 0)].tolist()), terminated
+        )
 
     @property
     def connected(self) -> torch.Tensor:
@@ -139,32 +139,26 @@ def sampling_finding(repairs: Repairs, interval: float | None, num_rows: int) ->
     """Return the finding about the steps in time that a reader found, None where time is not known."""
     if interval is None:
         return None
-    topic, every = "sampling", f"a row every {duration(interval)}"
+    every, odd = f"a row every {duration(interval)}", repairs.counts.get(IRREGULAR, 0)
     advice = "resample='hold' (in nopg.toml: resample = \"hold\")"
-    if odd := repairs.counts.get(IRREGULAR, 0):
-        share = round(min(odd / num_rows, 1.0), 2)
+    if odd:
+        share = share_of(round(min(odd / num_rows, 1.0), 2))
         return warning(
-            topic,
-            f"{every}, but {share_of(share)} of the steps differ by more than 10 %",
+            "sampling",
+            f"{every}, but {share} of the steps differ by more than 10 %",
             f"Put the rows on a regular grid with {advice}: a longer step looks like a stronger action",
         )
     gaps = repairs.counts.get(GAPS, 0)
-    if gaps > max(_MANY_GAPS * num_rows, _FEW_GAPS):
-        return warning(
-            topic,
-            f"{every}, but {share_of(gaps / num_rows)} of the steps are longer and end a run of rows",
-            f"Find out why samples are missing, or hold values over short gaps with {advice}",
-        )
-    return ok(topic, every + (f"; {count_of(gaps, 'gap')} between runs of rows" if gaps else ""))
-
-
-def sampling_text(repairs: Repairs, interval: float | None) -> str:
-    """Return the interval, and how many steps differ from it."""
-    if interval is None:
-        return "not known; name the time column when reading the log"
-    odd = repairs.counts.get(IRREGULAR, 0)
-    text = f"every {duration(interval)}, {count_of(repairs.counts.get(GAPS, 0), 'gap')}"
-    return f"{text}, {count_of(odd, 'irregular step')}" if odd else text
+    many = gaps > max(_MANY_GAPS * num_rows, _FEW_GAPS)
+    between = f"; {count_of(gaps, 'gap')} between runs of rows" if gaps else ""
+    longer = f", but {share_of(gaps / num_rows)} of the steps are longer and end a run of rows"
+    return graded(
+        "sampling",
+        every + (longer if many else between),
+        f"Find out why samples are missing, or hold values over short gaps with {advice}",
+        grave=False,
+        minor=not many,
+    )
 
 
 def repaired_finding(repairs: Repairs, num_rows: int) -> Finding | None:

@@ -1,4 +1,4 @@
-"""What a log can tell: excitation of the actions at a given state, and coverage of states and actions."""
+"""What a log tells about the effect of each action: its excitation at a given state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from nopg.data import Transitions
 from nopg.data._held_out import spread_rows
-from nopg.inspect._findings import Finding, graded, ok, warning
+from nopg.inspect._findings import Finding, graded, ok
 from nopg.inspect._wording import count_of, listed, share_of
 from nopg.models._excitation import Excitation, noise_share
 from nopg.models._regression_rows import RegressionRows
@@ -29,8 +29,8 @@ _PLACES, _ROWS_PER_FEATURE = 200, 3
 _LEAST_SIZE = 0.1
 # A state whose usual change goes with less than this share of the action's is not named.
 _NAMED = 0.1
-# Share of rows that stand alone and are no concern; a smaller independent variation is rounding.
-_FEW_AWAY, _ROUNDING = 0.1, 1e-9
+# A smaller independent variation is rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,11 @@ class ActionExcitation:
             of all rows or, if that is less, of rows nearby.
         spread: Standard deviation of the action in the log.
         follows: State columns that the action goes with, the closest first.
-        doubt: Standard error of the effect of a change of the action by its spread while the state is the
-            same, in units of the spread of the state column's step; of the column where it is largest.
+        doubt: Standard error of the effect of a change of the action by its spread at a given state, in units
+            of the spread of a state column's step; of the column where it is largest.
         column: That column.
-        size: Largest step to either side of a test signal, added to the action, that would remove the doubt:
-            a new step in every row, uniform. Steps of two levels would not do: a quadratic effect looks like
-            a constant under them.
+        size: Largest step to either side of uniform random steps, added to the action in every row, that
+            would remove the doubt. Two levels would not do: a quadratic effect looks like a constant.
         num_rows: Number of rows that this takes.
     """
 
@@ -68,9 +67,11 @@ class ActionExcitation:
         return f"{self.name} {share_of(share if share > _ROUNDING else 0.0)} independent variation"
 
     @classmethod
-    def of(cls, data: Transitions, rows: RegressionRows | None = None) -> tuple[ActionExcitation, ...]:
-        """Return the excitation of every action that varies, by the `regression_rows` of the data."""
-        rows, d_s = regression_rows(data) if rows is None else rows, data.states.shape[1]
+    def of(cls, data: Transitions) -> tuple[ActionExcitation, ...]:
+        """Return the excitation of every action that varies, from a sample of a large log."""
+        if len(data) > _ROWS:
+            data = data.take(spread_rows(data, _ROWS, purpose="rows of excitation"))
+        rows, d_s = RegressionRows.of(data), data.states.shape[1]
         excitation = Excitation.of(rows)
         moving = [column for column in range(d_s) if rows.spread[column] > 0]
         actions = [column for column in excitation.varies.nonzero()[:, 0].tolist() if column >= d_s]
@@ -99,13 +100,6 @@ class ActionExcitation:
             where = data.schema.states[moving[worst]]
             found.append(cls(name, unit, own, spread, leaders, doubt, where, size, number))
         return tuple(found)
-
-
-def regression_rows(data: Transitions) -> RegressionRows:
-    """Return the distinct rows of a dataset, or of a sample of a large one."""
-    if len(data) > _ROWS:
-        data = data.take(spread_rows(data, _ROWS, purpose="rows of excitation"))
-    return RegressionRows.of(data)
 
 
 def _given_states(rows: RegressionRows, states: torch.Tensor, column: int) -> tuple[float, list[int]]:
@@ -156,35 +150,4 @@ def excitation_finding(actions: tuple[ActionExcitation, ...]) -> Finding | None:
         f"Add random steps of up to {size} to {worst.name}, a new one in every sample, for "
         f"{count_of(worst.num_rows, 'row')}; steps of half that size take four times as long",
         grave=grave,
-    )
-
-
-def coverage(data: Transitions, rows: RegressionRows) -> tuple[str, Finding] | None:
-    """Return how near rows of one half of a log are to those of the other, in words, and the finding.
-
-    Distances are the largest difference of any state or action, in units of the column's spread. None where
-    the log has a single episode or block.
-    """
-    half = (rows.groups % 2).bool()
-    if bool(half.all()) or not bool(half.any()):
-        return None
-    points = rows.space.embed(rows.inputs).numpy()
-    distance = torch.empty(len(points), dtype=torch.float64)
-    for own in (half, ~half):
-        nearest, _ = cKDTree(points[~own.numpy()]).query(points[own.numpy()], p=math.inf)
-        distance[own] = torch.as_tensor(nearest)
-    away = distance > 1.0
-    share, median = float(away.double().mean()), float(distance.median())
-    text = f"half of the rows have another within {median:.2g} standard deviations in every column"
-    text += f"; {share_of(share)} have none within 1" if share else ""
-    if share <= _FEW_AWAY:
-        return text, ok("coverage", text)
-    usual, there = (part.median(dim=0).values for part in (rows.inputs, rows.inputs[away]))
-    k = int(((there - usual) / rows.space.units).abs().argmax())
-    return text, warning(
-        "coverage",
-        f"{share_of(share)} of the rows have no row of another part of the log within one standard deviation "
-        f"in every state and action, mostly where {(*data.schema.states, *data.schema.actions)[k]} is "
-        f"{float(there[k]):.3g} (its median is {float(usual[k]):.3g})",
-        "Log these places again: what happens there was seen once",
     )

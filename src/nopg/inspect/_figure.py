@@ -16,29 +16,26 @@ from nopg.inspect._wording import count_of, shortened
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_ACROSS, _MOST, _BINS = 4, 24, 40
+_ACROSS, _BINS = 4, 40
 _COLORS = {"state": "#3b6ea5", "action": "#c8752d", "reward": "#5f7f4f"}
 
 
 def draw(num_rows: int, columns: Sequence[Column], findings: Sequence[Finding]) -> Figure:
-    """Return the figure of the first columns and the last, without global state of matplotlib."""
+    """Return the figure, without global state of matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("matplotlib", "figures") from error
 
-    shown = [*columns[: _MOST - 1], *columns[_MOST - 1 :][-1:]]
-    across = min(_ACROSS, len(shown))
-    down = math.ceil(len(shown) / across)
+    across = min(_ACROSS, len(columns))
+    down = math.ceil(len(columns) / across)
     figure = Figure(figsize=(3.1 * across, 2.3 * down + 0.8), layout="constrained")
     title = count_of(num_rows, "transition")
-    if len(shown) < len(columns):
-        title += f", {len(shown)} of {len(columns)} columns"
     for grade in (Grade.ERROR, Grade.WARNING):
         if topics := [finding.topic for finding in findings if finding.grade == grade]:
             title += f"\n{grade}: {', '.join(topics)}"
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
-    for axes, column in zip(figure.subplots(down, across, squeeze=False).flat, shown, strict=False):
+    for axes, column in zip(figure.subplots(down, across, squeeze=False).flat, columns, strict=False):
         x, half = column.x, (column.period or 0.0) / 2
         x = (x + half) % (2 * half) - half if half else x
         width = float(np.ptp(x)) > 1e-9 * float(np.abs(x).max())  # else too narrow to be divided
@@ -51,7 +48,7 @@ def draw(num_rows: int, columns: Sequence[Column], findings: Sequence[Finding]) 
         axes.tick_params(labelsize=8)
         axes.locator_params(axis="x", nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
-    for axes in figure.axes[len(shown) :]:
+    for axes in figure.axes[len(columns) :]:
         axes.set_axis_off()
     figure.supylabel("rows", fontsize=8)
     return figure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,13 +16,10 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One property of the data that matters for training.
+    """One property of the data that matters for training: what was found, and what to do about it.
 
-    Attributes:
-        topic: What it is about, such as `stuck sensor`; every topic has at most one finding.
-        grade: `ok`: nothing to do; `warning`: probably worth correcting; `error`: correct it before training.
-        what: What was found, with the names of the columns.
-        advice: What to do about it.
+    Every topic, such as `stuck sensor`, has at most one. `ok` is nothing to do, a `warning` probably worth
+    correcting, an `error` to be corrected before training.
     """
 
     topic: str
@@ -55,9 +51,3 @@ def graded(topic: str, what: str, advice: str, *, grave: bool, minor: bool = Fal
     if grave:
         return error(topic, what, advice)
     return ok(topic, what) if minor else warning(topic, what, advice)
-
-
-def ordered(findings: Iterable[Finding | None]) -> tuple[Finding, ...]:
-    """Return the findings that are not None, the most serious first."""
-    found = [finding for finding in findings if finding is not None]
-    return tuple(sorted(found, key=lambda finding: list(Grade).index(finding.grade), reverse=True))

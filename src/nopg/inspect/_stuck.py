@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -21,94 +19,57 @@ _SURPRISING = math.log(1e-3)
 _GRAVE_SHARE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The longest run of exactly equal values of one state column, where it is surprisingly long.
+def stuck_finding(data: Transitions, episodes: Episodes) -> Finding | None:
+    """Return the finding about measured states that repeat one value; None where no rows are connected.
 
-    Attributes:
-        column: Name of the column.
-        first: Row in which the run begins.
-        last: Row in which it ends.
-        length: Rows it holds.
-        value: The repeated value.
-        kind: `stuck`: other columns move; `limit`: other columns move, and the value is the column's least or
-            greatest; `rest`: nothing else moves.
-        total: Rows in all such runs of the column.
+    With p the share of rows that repeat the value before them outside the longest run, L repetitions in a row
+    are surprising where (number of rows)·p^L < 10⁻³: a set-point may stay for long, a pressure may not.
     """
-
-    column: str
-    first: int
-    last: int
-    length: int
-    value: float
-    kind: Literal["stuck", "limit", "rest"]
-    total: int
-
-    def __str__(self) -> str:
-        text = f"{self.column} reads exactly {self.value:.6g} in rows {self.first} to {self.last}"
-        return text + (f" ({self.total} rows in all such runs)" if self.total > self.length else "")
-
-
-def find_runs(data: Transitions, episodes: Episodes) -> tuple[Run, ...]:
-    """Return the surprising run of every measured state column that has one and is not exogenous.
-
-    With p the share of rows that repeat the value before them outside the run, L repetitions in a row are
-    surprising where (number of rows)·p^L < 10⁻³: a set-point may stay for long, a pressure may not.
-    """
-    links = episodes.connected.numpy()
+    topic, links = "stuck sensor", episodes.connected.numpy()
+    if not links.any():
+        return None
     states = data.states[episodes.order].numpy()
     moves = np.diff(states, axis=0) != 0  # (n−1, d_s)
     acted = (data.actions[episodes.order].diff(dim=0) != 0).any(dim=1).numpy()
-
-    runs = []
+    stuck, limits, rests, worst = list[str](), list[str](), dict[str, IntArray](), 0
     for k, name in enumerate(data.schema.measured):
         starts, lengths = _runs_of(links & ~moves[:, k])
         surprising = lengths >= _surprising_length(lengths, int(links.sum()))
         column = states[:, k]
         if name in data.schema.exogenous or not surprising.any() or bool((column == column[0]).all()):
             continue
-        place, length = int(starts[lengths.argmax()]), int(lengths.max())
-        during = slice(place, place + length)
-        others = np.delete(moves, k, axis=1)[during].any(axis=1) | acted[during]
-        at_end = column[place] in (column.min(), column.max())
-        runs.append(
-            Run(
-                column=name,
-                first=int(episodes.order[place]),
-                last=int(episodes.order[place + length]),
-                length=length + 1,
-                value=float(column[place]),
-                kind="rest" if others.mean() < 0.5 else "limit" if at_end else "stuck",
-                total=int((lengths[surprising] + 1).sum()),
-            )
-        )
-    return tuple(runs)
-
-
-def stuck_finding(runs: tuple[Run, ...], num_rows: int) -> Finding:
-    """Return the finding about the runs of a episodes."""
-    topic = "stuck sensor"
-    stuck, limits = ([run for run in runs if run.kind == kind] for kind in ("stuck", "limit"))
+        during = slice(starts[lengths.argmax()], starts[lengths.argmax()] + lengths.max())
+        total, rows = int((lengths[surprising] + 1).sum()), episodes.order.numpy()
+        run = rows[during.start : during.stop + 1]
+        text = f"{name} reads exactly {column[during.start]:.6g} in rows {run[0]} to {run[-1]}"
+        text += f" ({total} rows in all such runs)" if total > len(run) else ""
+        if (np.delete(moves, k, axis=1)[during].any(axis=1) | acted[during]).mean() < 0.5:
+            rests[name] = run
+        elif column[during.start] in (column.min(), column.max()):
+            limits.append(text)
+        else:
+            stuck.append(text)
+            worst = max(worst, total)
     if stuck:
-        worst = max(run.total for run in stuck) / num_rows
+        share = worst / len(data)
         return graded(
             topic,
-            f"{'; '.join(map(str, stuck))}, {share_of(worst)} of the data, while other columns move",
+            f"{'; '.join(stuck)}, {share_of(share)} of the data, while other columns move",
             "Drop these rows and end the episode before them: they teach that the value never changes",
-            grave=worst >= _GRAVE_SHARE,
+            grave=share >= _GRAVE_SHARE,
         )
     if limits:
         return warning(
             topic,
-            f"{'; '.join(map(str, limits))}, the end of its range",
+            f"{'; '.join(limits)}, the end of its range",
             "Keep them if a mechanical stop holds it there; drop them if the sensor is out of its range",
         )
-    if runs:
-        rows = max(runs, key=lambda run: run.length)
+    if rests:
+        longest = max(rests.values(), key=len)
         return warning(
             topic,
-            f"nothing moves in rows {rows.first} to {rows.last} ({listed([run.column for run in runs])})",
-            f"Cut the {count_of(rows.length, 'row')} if the plant was off or the recording was frozen",
+            f"nothing moves in rows {longest[0]} to {longest[-1]} ({listed([*rests])})",
+            f"Cut the {count_of(len(longest), 'row')} if the plant was off or the recording was frozen",
         )
     return ok(topic, "no state column repeats one value for long while others move")
 

@@ -9,23 +9,13 @@ _NEARLY = 1e-9
 
 
 def listed(items: Sequence[object]) -> str:
-    """Return the items in one line, at most the first four.
-
-    Example:
-        >>> listed([3, 5]), listed("abcdefg")
-        ('3, 5', 'a, b, c, d and 3 more')
-    """
+    """Return the items in one line, at most the first four."""
     shown = ", ".join(str(item) for item in items[:_SHOWN])
     return shown + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return the number with its noun.
-
-    Example:
-        >>> count_of(1, "row"), count_of(20000, "row")
-        ('1 row', '20 000 rows')
-    """
+    """Return the number with its noun."""
     return f"{number:,}".replace(",", " ") + f" {noun}" + ("" if number == 1 else "s")
 
 
@@ -57,22 +47,12 @@ def share_of(share: float) -> str:
 
 
 def chance(share: float) -> str:
-    """Return a probability in percent; an estimate never reads as 0 or 1.
-
-    Example:
-        >>> chance(0.0), chance(0.25), chance(1.0)
-        ('<0.1 %', '25 %', '>99.9 %')
-    """
+    """Return a probability in percent; an estimate never reads as 0 or 1."""
     return share_of(min(max(share, _NEARLY), 1 - _NEARLY))
 
 
 def shortened(name: str, width: int) -> str:
-    """Return a name cut in the middle to a width.
-
-    Example:
-        >>> shortened("reactor_temperature_outlet", 16)
-        'reactor_…_outlet'
-    """
+    """Return a name cut in the middle to a width."""
     if len(name) <= width:
         return name
     tail = (width - 1) // 2

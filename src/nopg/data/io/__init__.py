@@ -1,7 +1,7 @@
-"""Readers and writers of transitions: data frames, CSV, Parquet, Minari."""
+"""Readers of transitions, and Parquet files of them: data frames, CSV, Parquet, Minari."""
 
 from nopg.data.io._cells import MISSING_WORDS
-from nopg.data.io._csv import read_csv, write_csv
+from nopg.data.io._csv import read_csv
 from nopg.data.io._minari import read_minari
 from nopg.data.io._parquet import read_parquet, write_parquet
 from nopg.data.io._tables import from_dataframe, to_dataframe
@@ -13,6 +13,5 @@ __all__ = [
     "read_minari",
     "read_parquet",
     "to_dataframe",
-    "write_csv",
     "write_parquet",
 ]

@@ -1,19 +1,23 @@
-"""Cells of a table: numbers, flags and names of episodes from columns of any type."""
+"""Cells of a table: numbers, flags, episodes and time stamps from columns of any type."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nopg.data._checks import Source
+from nopg.data._checks import Source, flags_of
 from nopg.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = npt.NDArray[Any]
 MISSING_WORDS = (
@@ -26,6 +30,15 @@ MISSING_WORDS = (
 _SWITCH = {"true": 1.0, "on": 1.0, "false": 0.0, "off": 0.0}
 _FLAG = {**_SWITCH, "1": 1.0, "1.0": 1.0, "yes": 1.0, "0": 0.0, "0.0": 0.0, "no": 0.0}
 _GROUPED = re.compile(r"[+-]?\d{1,3}([.,' \u00a0\u202f]\d{3})+([.,]\d*)?")
+
+_DATE = re.compile(
+    r"(?P<one>\d{4}|\d{1,2})(?P<mark>[./ -])(?P<two>\d{1,2}|[A-Za-z]{3,9})(?P=mark)(?P<three>\d{4}|\d{1,2})"
+    r"(?:[ T,]+(?P<hour>\d{1,2})(?P<clock>:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)"
+    r"\s*(?:(?P<half>[AaPp])\.?[Mm]\.?)?)?\s*(?P<offset>Z|UTC|[+-]\d{2}:?\d{2})?"
+)
+_OFFSET = re.compile(r"[T ].*(Z|UTC|[+-]\d{2}(?::?\d{2})?)$")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_ASK = "say how to read it by a time format, e.g. '%d.%m.%Y %H:%M:%S'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +78,7 @@ class CellFormat:
         return bool(value != value)  # noqa: PLR0124  # NaN and NaT differ from themselves
 
     def number(self, value: Any) -> float:
-        """Return the number that a cell holds; ValueError or TypeError if it is none.
-
-        Example:
-            >>> CellFormat(decimal=",").number("1,5")
-            1.5
-        """
+        """Return the number that a cell holds; ValueError or TypeError if it is none."""
         if isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
         if not isinstance(value, str):
@@ -113,10 +121,6 @@ def number_column(
     Example:
         >>> number_column(np.array(["1.5", "Bad", "bad"]), "level", Source("plant.csv"), CellFormat())
         (array([1.5, nan, nan]), Counter({"missing word 'Bad'": 1, "missing word 'bad'": 1}))
-        >>> number_column(np.array(["1.5", "cold"]), "level", Source("the table"), CellFormat())
-        Traceback (most recent call last):
-        ...
-        nopg.errors.DataError: the table: column 'level' holds 'cold' at row 1; a number is needed there...
     """
     _check_vector(values, column, source)
     counts = Counter[str]()
@@ -155,20 +159,13 @@ def number_column(
 def flag_column(values: Array, column: str, source: Source) -> npt.NDArray[np.bool_]:
     """Return booleans from booleans, 0 and 1, or their words; a missing value is False."""
     _check_vector(values, column, source)
-    plain = CellFormat()
-    if values.dtype.kind in "OUST":
-        words = ["0" if plain.is_missing(value) else str(value).strip().lower() for value in values]
-        numbers = np.array([_FLAG.get(word, -1.0) for word in words])
-    else:
-        numbers = np.nan_to_num(number_column(values, column, source, plain)[0])
-    if bool((wrong := ~np.isin(numbers, [0.0, 1.0])).any()):
-        row = int(wrong.argmax())
-        found = shown(values[row]) if values.dtype.kind in "OUST" else f"{values[row]:g}"
-        raise DataError(
-            f"{source}: column {column!r} holds {found} at {source.rows([row])}; a flag is a boolean, 0 or "
-            "1. Compare first, e.g. done > 0.5"
-        )
-    return np.asarray(numbers == 1.0)
+    plain, what = CellFormat(), f"{source}: the flags of column {column!r} must be booleans or 0 and 1;"
+    if values.dtype.kind not in "OUST":
+        return flags_of(np.nan_to_num(number_column(values, column, source, plain)[0]), what, source)
+    words = ["0" if plain.is_missing(value) else str(value).strip().lower() for value in values]
+    if wrong := [row for row, word in enumerate(words) if word not in _FLAG]:
+        raise DataError(f"{what} {source.rows(wrong[:1])} has {shown(values[wrong[0]])}")
+    return np.array([_FLAG[word] == 1.0 for word in words])
 
 
 def episode_column(values: Array, column: str, source: Source) -> npt.NDArray[np.int64]:
@@ -195,6 +192,122 @@ def episode_column(values: Array, column: str, source: Source) -> npt.NDArray[np
         )
     _, first, group = np.unique(values.astype(str), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first)).astype(np.int64)[group.reshape(-1)]
+
+
+def time_column(
+    values: Array, column: str, source: Source, cells: CellFormat
+) -> tuple[npt.NDArray[np.float64], bool, tuple[str, ...]]:
+    """Return times, in seconds since the first row for dates, whether they are, and how they were read."""
+    notes: tuple[str, ...] = ()
+
+    def refuse(wrong: Any, what: str) -> None:
+        """Refuse the first of the rows that are wrong, if there are any."""
+        if (flags := np.asarray(wrong, dtype=bool)).any():
+            row = int(flags.argmax())
+            held = f"holds {shown(str(values[row]).strip())}" if what.startswith(", ") else "holds no time"
+            raise DataError(f"{source}: column {column!r} {held} at {source.rows([row])}{what}")
+
+    absent = "; leave that row out"
+    if values.dtype.kind in "OUST" or (cells.time_format is not None and values.dtype.kind in "iu"):
+        refuse([cells.is_missing(value) for value in values], absent)
+        values, notes = _parsed(values, f"{source}: column {column!r}", source, cells, refuse)
+    if has_dates := values.dtype.kind in "Mm":
+        refuse(np.isnat(values), absent)
+        values = (values - values[:1] if values.dtype.kind == "M" else values) / np.timedelta64(1, "s")
+    else:
+        values = number_column(values, column, source, cells)[0]
+        refuse(~np.isfinite(values), absent)
+    return values.astype(np.float64), has_dates, notes
+
+
+def _parsed(
+    values: Array, where: str, source: Source, cells: CellFormat, refuse: Callable[[Any, str], None]
+) -> tuple[Array, tuple[str, ...]]:
+    """Return dates as datetime64 in UTC, and how they were read; numbers as text as float64."""
+    import pandas as pd
+
+    texts, notes = [str(value).strip() for value in values], tuple[str, ...]()
+    series, offsets = pd.Series(texts, dtype=object), [_OFFSET.search(text) for text in texts]
+    written = ["" if one is None else one[1] for one in offsets]
+    if all(isinstance(value, datetime) for value in values):
+        dates = pd.to_datetime(pd.Series(values), utc=True)
+        written = ["" if one.tzinfo is None else str(one.utcoffset()) for one in values]
+    elif (form := cells.time_format) is not None:
+        try:
+            dates = pd.to_datetime(series, format=form, errors="coerce", utc=True)
+        except ValueError as error:
+            raise DataError(f"{where}: the time format {form!r} cannot be used ({error})") from error
+        refuse(dates.isna(), f", which is not written as {form!r}; repair one of them")
+        written = []
+    elif cells.is_number(texts[0]):
+        refuse(
+            [not cells.is_number(text) for text in texts],
+            f", which is no number like {texts[0]!r} in the first row; repair it, or leave that row out",
+        )
+        return np.array([cells.number(text) for text in texts]), ()
+    else:
+        dates = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601")
+        if dates.isna().any():
+            if _DATE.fullmatch(texts[0]) is None:
+                refuse(
+                    dates.isna(), f", which is neither a number nor a date such as 2024-03-31 12:00; {_ASK}"
+                )
+            dates, order = _dates(series, where, refuse)
+            notes = (f"dates such as {texts[0]!r} are read with the {order}",)
+    known = {*written}
+    if len(known) > 1 and "" in known:
+        row = next(k for k, one in enumerate(written) if bool(one) != bool(written[0]))
+        raise DataError(
+            f"{where} holds {shown(texts[0])} at {source.rows([0])} and {shown(texts[row])} at "
+            f"{source.rows([row])}: only one of them has an offset from UTC; write all with one, or none"
+        )
+    if len(known) > 1:
+        notes += (f"times with the offsets {', '.join(sorted(known))} are read in UTC",)
+    return np.asarray(dates.dt.tz_localize(None).to_numpy()), notes
+
+
+def _dates(
+    series: pd.Series[Any], where: str, refuse: Callable[[Any, str], None]
+) -> tuple[pd.Series[Any], str]:
+    """Return dates that are not written as in ISO 8601, and the order of their fields in words."""
+    import pandas as pd
+
+    fields = series.str.extract(f"^{_DATE.pattern}$")
+    one, two, three = fields["one"], fields["two"], fields["three"]
+    alike = (fields["mark"] == fields["mark"][0]) & one.str.len().gt(2).eq(len(one[0]) > 2)
+    alike &= two.str.isalpha().eq(two[0].isalpha())
+    refuse(~alike, f", which is no date like {series[0]!r} in the first row; {_ASK}")
+    if two[0].isalpha():
+        two = two.str[:3].str.lower().map(lambda name: [*_MONTHS, name].index(name) + 1)
+    year, month, day = three.astype(int), two.astype(int), one.astype(int)
+    order, dots = "day first", fields["mark"][0] == "."
+    if len(one[0]) > 2:
+        year, day, order = day, year, "year first"
+    elif not fields["two"][0].isalpha():
+        days_first, months_first = day.gt(12).to_numpy(), month.gt(12).to_numpy()
+        if days_first.any() and months_first.any():
+            raise DataError(
+                f"{where} holds both {series[days_first.argmax()]!r} (day first) and "
+                f"{series[months_first.argmax()]!r} (month first); write one form"
+            )
+        short = not dots and bool((three.str.len() < 4).any())
+        if short or not (days_first.any() or months_first.any() or dots):
+            raise DataError(f"{where} does not show which number of {series[0]!r} is the day; {_ASK}")
+        if months_first.any():
+            month, day, order = day, month, "month first"
+    hour, half = fields["hour"].fillna("0").astype(int), fields["half"].str.lower()
+    hour = hour.where(half.isna(), hour % 12 + 12 * (half == "p"))
+    text = (
+        (year + 2000 * (year < 100)).astype(str)
+        + month.map("-{:02d}".format)
+        + day.map("-{:02d}".format)
+        + hour.map("T{:02d}".format)
+        + fields["clock"].fillna(":00").str.replace(",", ".")
+        + fields["offset"].fillna("").str.replace("UTC", "Z")
+    )
+    dates = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
+    refuse(dates.isna(), f", which is no date ({order}); repair it")
+    return dates, order
 
 
 def shown(value: object) -> str:

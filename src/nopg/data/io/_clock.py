@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,8 +16,6 @@ from nopg.data._checks import Source, check_rows
 from nopg.data._repairs import FILLED, GAPS, IRREGULAR, REPEATED, Repairs
 from nopg.data.io._roles import Resample, Settings
 from nopg.errors import ArgumentError, DataError
-
-_log = logging.getLogger(__name__)
 
 TOLERANCE = 0.1
 """A step that differs by more than this share from the interval is irregular."""
@@ -37,16 +34,12 @@ class Recording:
     Attributes:
         source: The recording in errors.
         names: Names of the state columns, and of the action columns.
-        rows: Arrays by role with an entry per row: states (n, d_s), actions (n, d_a) and rewards (n,), NaN
-            where nothing was recorded; next_states, unless the next row of the episode holds them; flags
-            terminated and truncated, and those of starts (begins); whole numbers of episodes; times in
-            seconds for dates, else in the unit of their column; weights. `number` is the row of the log,
-            where rows were moved.
+        rows: Arrays with an entry per row by the fields of `Transitions`, NaN where nothing was recorded;
+            without next_states the next row of the episode holds them. `times` are in seconds; `number` is
+            the row of the log, where rows were moved.
         file_starts: Rows at which another file starts.
         new_episodes_from: The first number of an episode whose number is not in the log.
         formula: The reward as a formula of states and actions, or None.
-        time_name: Name of the column of the times.
-        has_dates: Whether the times were dates.
         reward_name: Name of the column of the rewards.
         repairs: What was repaired so far.
     """
@@ -57,8 +50,6 @@ class Recording:
     file_starts: tuple[int, ...] = ()
     new_episodes_from: int = 0
     formula: str | None = None
-    time_name: str | None = None
-    has_dates: bool = False
     reward_name: str = "reward"
     repairs: Repairs = field(default_factory=Repairs)
 
@@ -103,25 +94,6 @@ class Recording:
         return replace(self, repairs=self.repairs + repairs)
 
 
-def in_seconds(log: Recording, units: Mapping[str, str]) -> tuple[Recording, dict[str, str]]:
-    """Return the recording with times in seconds, and the units without that of the time.
-
-    The unit of the time stands under the name of its column or under "time". Dates are in seconds already,
-    and numbers without a unit count as seconds.
-    """
-    others, columns = dict(units), (*log.names[0], *log.names[1])
-    given = [name for name in (log.time_name, "time") if name is not None and name in others]
-    if "times" not in log.rows or not given:
-        return log, others
-    unit = others[given[0]]
-    others = {name: one for name, one in others.items() if name not in given or name in columns}
-    if unit not in TIME_UNITS:
-        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(TIME_UNITS)}")
-    if log.has_dates:
-        raise DataError(f"the time of {log.source} holds dates; they need no unit such as {unit!r}")
-    return replace(log, rows={**log.rows, "times": log.rows["times"] * TIME_UNITS[unit]}), others
-
-
 def on_clock(
     log: Recording, settings: Settings, periods: tuple[float | None, ...]
 ) -> tuple[Recording, BoolArray, BoolArray, float | None]:
@@ -155,11 +127,10 @@ def on_clock(
 def _steps(
     log: Recording, declared: float | None, gap_factor: float, *, resampled: bool
 ) -> tuple[float | None, BoolArray, Repairs]:
-    """Return the sampling interval in seconds, where the gaps are, and what was found about the steps.
+    """Return the sampling interval in seconds, where the gaps are (n−1,), and what was found about the steps.
 
-    The interval is as declared, else the median step, None without a time. A gap lies between row i and row
-    i+1, shape (n−1,), where the step is longer than `gap_factor` intervals. Time that runs backwards is
-    refused.
+    The interval is as declared, else the median step, None without a time. A gap is a step of more than
+    `gap_factor` intervals.
     """
     if declared is not None and not (math.isfinite(declared) and declared > 0):
         raise ArgumentError(f"interval is {declared}; give seconds, e.g. 60")
@@ -185,10 +156,7 @@ def _steps(
     median = _shortest(float(np.median(forward)), float(np.abs(log.rows["times"]).max()))
     interval = median if declared is None else declared
     gaps = np.asarray(same & (steps > gap_factor * max(interval, median)))
-    counts, notes = dict[str, int](), tuple[str, ...]()
-    if number := int(gaps.sum()):
-        counts[GAPS] = number
-        _log.info("%s: %d gaps in time end an episode", log.source, number)
+    counts = {GAPS: number} if (number := int(gaps.sum())) else {}
     within = steps[same & ~gaps & (steps > 0)]
     irregular = int((np.abs(within - interval) > TOLERANCE * interval).sum())
     if not resampled and irregular > _FEW_IRREGULAR * len(within):
@@ -198,12 +166,7 @@ def _steps(
                 "them by mean or hold, or leave the interval out"
             )
         counts[IRREGULAR] = irregular
-        notes = (
-            f"{100 * irregular / len(within):.3g} % of the steps in time differ from the interval of "
-            f"{interval:g} s by more than {100 * TOLERANCE:g} %; rows are used as they are",
-        )
-        _log.info("%s: %s; resampling by hold puts them on a regular grid", log.source, notes[0])
-    return interval, gaps, Repairs(counts, notes)
+    return interval, gaps, Repairs(counts)
 
 
 def _shortest(value: float, largest: float) -> float:
@@ -214,10 +177,7 @@ def _shortest(value: float, largest: float) -> float:
 
 
 def _merge_repeated(log: Recording) -> Recording:
-    """Return the recording with one row per time stamp.
-
-    Of rows with one time stamp in one episode the last value of every column counts that is not missing.
-    """
+    """Return the recording with one row per time stamp, of the last values that are not missing."""
     repeats = log.same_run & (np.diff(log.rows["times"]) == 0) & ~log.ends[:-1]
     if not bool(repeats.any()):
         return log
@@ -236,10 +196,8 @@ def _merge_repeated(log: Recording) -> Recording:
             f"{log.source}: {100 * share:.3g} % of the rows have the time stamp of another row but other "
             "values; log finer time stamps, or leave the time out and give the interval in seconds"
         )
-    number = int(repeats.sum())
-    _log.info("%s: %d rows repeat a time stamp; the last values count", log.source, number)
     files = tuple(np.searchsorted(last, log.file_starts).tolist())
-    return replace(merged, rows=parts, file_starts=files).noted(Repairs({REPEATED: number}))
+    return replace(merged, rows=parts, file_starts=files).noted(Repairs({REPEATED: int(repeats.sum())}))
 
 
 def _resample(
@@ -254,23 +212,11 @@ def _resample(
     """Return the recording with a row every `interval` seconds from the first row of every segment.
 
     A segment is a run of connected rows up to an end. A row within a tenth of an interval of a time of the
-    grid counts as at that time. For a time t of the grid
-
-    - "hold" takes the last value of every column in (t − interval, t],
-    - "mean" the means of states over (t − interval, t], and of actions and rewards over
-      [t, t + interval): the state of a step is what was known when it began, its action what was then done,
-    - "nearest" the row nearest to t, which may be up to half a step later.
-
-    An end belongs to the interval that it lies in. Where an interval has no row, the row of the grid before
-    it is repeated; where it has rows but no value of a column, that value is missing.
-
-    Args:
-        log: Rows with times in seconds, one per time stamp.
-        recorded: Whether row i+1 is of the same episode and file as row i, shape (n−1,).
-        connected: Whether, moreover, nothing is missing between them, shape (n−1,).
-        method: How values are taken.
-        interval: Seconds between two rows of the result.
-        periods: Period of every state column, None where it is no angle.
+    grid counts as at that time. For a time t of the grid "hold" takes the last value of every column in
+    (t − interval, t]; "mean" the means of states over (t − interval, t], and of actions and rewards over
+    [t, t + interval): the state of a step is what was known when it began, its action what was then done. An
+    end belongs to the interval that it lies in. Where an interval has no row, the row of the grid before it
+    is repeated; where it has rows but no value of a column, that value is missing.
     """
     if method not in get_args(Resample):
         raise ArgumentError(f"resample is {method!r}; give one of {', '.join(get_args(Resample))}")
@@ -287,20 +233,14 @@ def _resample(
     behind = np.floor(places + TOLERANCE).astype(np.int64)
     ahead = np.ceil(places - TOLERANCE).astype(np.int64)
     ahead[ahead >= offsets[1:][segment]] = -1  # rows after the last time are in no interval before one
-    at = np.arange(count)  # the row nearest to each time, the earlier one of two
-    later = np.searchsorted(places, at).clip(0, rows - 1)
-    earlier = (later - 1).clip(0)
-    nearest = np.where(at - places[earlier] <= np.abs(places[later] - at), earlier, later)
-    grid: dict[str, npt.NDArray[Any]] = {"times": times[first][own] + interval * (at - offsets[:-1][own])}
+    since_first = interval * (np.arange(count) - offsets[:-1][own])
+    grid: dict[str, npt.NDArray[Any]] = {"times": times[first][own] + since_first}
     for name, part in log.rows.items():
         if part.dtype == np.bool_:
             grid[name] = np.bincount(behind, part, count) > 0
         elif name == "episodes":
             grid[name] = part[first][own]
         elif name in ("states", "actions", "rewards"):
-            if method == "nearest":
-                grid[name] = part[nearest]
-                continue
             mean, turns = method == "mean", periods if name == "states" else ()
             cells = behind if mean and name != "states" else ahead
             grid[name] = _in_cells(part, cells, count, mean=mean, periods=turns)

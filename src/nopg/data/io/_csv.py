@@ -4,48 +4,46 @@ from __future__ import annotations
 
 import codecs
 import csv
-import logging
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import StringIO
-from itertools import chain, islice
+from itertools import dropwhile, islice
 from pathlib import Path
-from typing import NamedTuple, TextIO, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
-from nopg.data.io._cells import Array, CellFormat, listed, number_column
+from nopg.data.io._cells import Array, CellFormat, listed
 from nopg.data.io._clock import TIME_UNITS
 from nopg.data.io._files import Paths, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, named_in, resolve_columns, split_arguments
-from nopg.data.io._tables import Counts, Table, record, take_from, to_dataframe
+from nopg.data.io._tables import record, take_from
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import ArgumentError, DataError
-
-_log = logging.getLogger(__name__)
 
 CSV_SUFFIXES = (".csv", ".tsv")
 _SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # The header and what follows it is found in the first lines; a wide table needs few of them.
 _SAMPLE_LINES, _SAMPLE = 200, 1 << 22
-# Characters that are read at once.
-_BLOCK = 1 << 18
-# Left to `number_column`: words that pandas would read as numbers without a count.
-_SWITCHES = ("rue", "RUE", "alse", "ALSE")
+# Rows whose texts are in memory at once.
+_BLOCK = 1 << 14
 _LONGEST_UNIT = 20
 _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DOT = re.compile(r"[+-]?(\d*|\d{1,3}(,\d{3})+)\.\d+([eE][+-]?\d+)?")
 _MAYBE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 _DATE_OR_NUMBER = re.compile(r"\d{4}|\d:\d\d|\d[./-]\d")
+# What no plain number holds, by decimal mark.
+_NO_NUMBER = {mark: re.compile(rf"[^0-9eE+\-\s{mark}]") for mark in ".,"}
 _PLAIN = CellFormat()
+
+Row = tuple[int, list[str]]
+"""The cells of a row, and the line in which it ends."""
 
 
 def read_csv(
@@ -64,8 +62,8 @@ def read_csv(
     `Transitions.repairs`, next to the count of every word that was read as a missing value. Errors count the
     lines of the file.
 
-    Several files have the same columns, in any order. A new file starts a new episode, unless there is an
-    episode or time column.
+    Several files have one separator, one decimal mark and the same columns, in any order. A new file starts a
+    new episode, unless there is an episode or time column.
 
     Args:
         path: A text file, a glob such as `log-*.csv`, a folder of CSV files, or a list of them. A glob and a
@@ -78,36 +76,40 @@ def read_csv(
     if decimal not in (None, ".", ","):
         raise ArgumentError(f"the decimal mark is {decimal!r}; give '.' or ','")
     given, settings = split_arguments(columns, Columns)
-    files = find_files(path, CSV_SUFFIXES)
-    headers = [Header.of(file, named_in(given), separator, encoding) for file in files]
+    files, headers = find_files(path, CSV_SUFFIXES), list[Header]()
+    for file in files:
+        headers.append(Header.of(file, named_in(given), separator, encoding))
+        separator = headers[0].separator
     roles = resolve_columns([name for name in headers[0].names if name], str(files[0]), **given)
     _check_names(headers, roles)
-    parts = [header.read(roles, decimal) for header in headers]
-    units: dict[str, tuple[str, Path]] = {}
-    for part in parts:
-        for name, unit in part.units.items():
-            known, file = units.setdefault(name, (unit, part.header.file))
+    roles = replace(roles, cells=replace(roles.cells, decimal=decimal or _decimal(headers, roles)))
+    blocks: dict[str, list[Array]] = {name: [] for name in roles.needed}
+    lines, notes, units = list[tuple[str, Array]](), list[str](), dict[str, tuple[str, Path]]()
+    for header in headers:
+        own, numbers, noted = header.read(roles, blocks)
+        lines.append((str(header.file), numbers))
+        notes += noted
+        for name, unit in own.items():
+            known, where = units.setdefault(name, (unit, header.file))
             if known != unit:
-                where = f"{part.header.file} has {name!r} in {unit!r}, {file} in {known!r}"
-                raise DataError(f"{where}; convert it first")
-    found = {name: unit for name, (unit, _) in units.items()}
+                both = f"{header.file} has {name!r} in {unit!r}, {where} in {known!r}"
+                raise DataError(f"{both}; convert it first")
+    table = {name: np.concatenate(blocks.pop(name)) for name in roles.needed}
+    for name in {*roles.others} - {*roles.numbers}:
+        if name != roles.time or roles.cells.time_format is None:
+            table[name] = _plain(table[name])
+    dated = roles.time is None or table[roles.time].dtype.kind not in "iuf"
+    found = roles.units_of({name: unit for name, (unit, _) in units.items()}, () if dated else TIME_UNITS)
     settings["units"] = {**found, **(settings.get("units") or {})}
-    lines = tuple((str(part.header.file), part.lines) for part in parts)
-    table = {name: np.concatenate([part.table.pop(name) for part in parts]) for name in roles.needed}
     recording = record(
         take_from(table, roles),
         roles,
-        Source(source_name(path, files), lines),
+        Source(source_name(path, files), tuple(lines)),
+        settings,
         file_starts=tuple(np.cumsum([len(numbers) for _, numbers in lines])[:-1].tolist()),
-        counts=sum((part.counts for part in parts), Counter()),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        notes=tuple(dict.fromkeys(notes)),
     )
     return to_transitions(recording, **settings)
-
-
-def write_csv(data: Transitions, path: str | os.PathLike[str]) -> None:
-    """Write the columns of `to_dataframe` with 17 digits, so that every float is read back to the bit."""
-    to_dataframe(data).to_csv(path, index=False, float_format="%.17g")
 
 
 def first_rows(
@@ -119,12 +121,11 @@ def first_rows(
     """
     file = find_files(path, CSV_SUFFIXES)[0]
     header = Header.of(file, (), separator, encoding)
-    full = max(
-        ([name for cell in row if (name := _name(cell))] for row in header.sample), key=len, default=[]
-    )
+    named = ([name for cell in row if (name := _name(cell))] for _, row in header.sample)
+    full = max(named, key=len, default=[])
     if len(full) > sum(map(bool, header.names)) and not any(map(_PLAIN.is_number, full)):
         header = Header.of(file, [(name,) for name in full], separator, encoding)
-    return header.names, header.sample
+    return header.names, tuple(row for _, row in header.sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class Header:
     separator: str
     names: tuple[str, ...]
     line: int
-    sample: tuple[Sequence[str], ...]
+    sample: tuple[Row, ...]
     notes: tuple[str, ...]
 
     @classmethod
@@ -187,136 +188,42 @@ class Header:
             notes += (f"{best.place} line{s} before the names of the columns skipped",)
         if unnamed := [str(k + 1) for k, name in enumerate(names) if not name]:
             notes += (f"columns without a name are not read: number {listed(unnamed)}",)
-        after = tuple(row for _, row in best.rows[best.place + 1 :])
-        return cls(file, code, best.mark, names, line, after, notes)
+        return cls(file, code, best.mark, names, line, tuple(best.rows[best.place + 1 :]), notes)
 
-    def read(self, roles: Roles, decimal: str | None) -> _Part:
-        """Return the needed columns."""
-        cells = replace(
-            roles.cells,
-            decimal=decimal or self._decimal([self.names.index(name) for name in roles.numbers]),
-        )
-        units, notes, trailing = self._units(roles, cells), self.notes, False
-        blocks: dict[str, list[Array]] = {name: [] for name in roles.needed}
-        lines: list[Array] = []
+    def read(
+        self, roles: Roles, blocks: Mapping[str, list[Array]]
+    ) -> tuple[dict[str, str], Array, list[str]]:
+        """Append the needed columns to blocks; return their units, the lines of the rows, and notes."""
+        places, count = {name: self.names.index(name) for name in roles.needed}, len(self.names)
+        units, notes, lines, trailing = self._units(roles), [*self.notes], list[int](), False
+        last = self.line if units is None else self.sample[0][0]
         with self.file.open(encoding=self.encoding, newline="") as stream:
-            line = sum(1 for _ in islice(stream, self.line))
-            if units is not None:
-                line += next(_rows(stream, self.separator))[0]
-            for table, numbers, ended in self._blocks(stream, line, roles, cells):
-                lines.append(numbers)
-                trailing |= ended
-                for name, column in table.items():
-                    blocks[name].append(column)
-        if (self.separator, cells.decimal) != (",", "."):
-            notes += (f"separator {self.separator!r}, decimal mark {cells.decimal!r}",)
-        if trailing:
-            notes += ("the separator at the end of every row is skipped",)
-        if units is not None:
-            shown = ", ".join(f"{name} in {unit}" for name, unit in units.items())
-            notes += (f"the line after the names is taken as units: {shown or 'none'}",)
-        for note in notes:
-            _log.info("%s: %s", self.file, note)
+            rows = dropwhile(lambda row: row[0] <= last, _rows(stream, self.separator, self.file))
+            while block := list(islice(rows, _BLOCK)):
+                odd = [(line, row) for line, row in block if len(row) != count]
+                trailing |= bool(odd)
+                for line, row in odd:
+                    if len(row) != count + 1 or row[-1].strip():
+                        raise DataError(
+                            f"{self.file}: the header has {count} fields, line {line} has {len(row)}; repair "
+                            f"it (is {self.separator!r} the separator?)"
+                        )
+                lines += [line for line, _ in block]
+                for name, place in places.items():
+                    texts, kind = [row[place] for _, row in block], roles.cells.decimal
+                    blocks[name].append(_block(texts, kind if name in roles.numbers else None))
         if not lines:
             raise DataError(f"{self.file}: there are no rows after the header; write at least two")
-        source = Source(str(self.file), ((str(self.file), np.concatenate(lines)),))
-        counts, found = Counter[tuple[str, str]](), Table()
-        for name in roles.needed:
-            found[name] = np.concatenate(blocks.pop(name))
-            if name in roles.numbers:
-                found[name], words = number_column(found[name], name, source, cells)
-                counts.update({(name, what): count for what, count in words.items()})
-            elif name != roles.time or cells.time_format is None:
-                found[name] = _plain(found[name])
-        dated = roles.time is None or found[roles.time].dtype.kind not in "iuf"
-        own = roles.units_of(units or {}, () if dated else TIME_UNITS)
-        return _Part(self, found, source.lines[0][1], counts, own, notes)
+        if (self.separator, roles.cells.decimal) != (",", "."):
+            notes.append(f"separator {self.separator!r}, decimal mark {roles.cells.decimal!r}")
+        if trailing:
+            notes.append("the separator at the end of every row is skipped")
+        if units is not None:
+            shown = ", ".join(f"{name} in {unit}" for name, unit in units.items())
+            notes.append(f"the line after the names is taken as units: {shown or 'none'}")
+        return units or {}, np.array(lines), notes
 
-    def _blocks(
-        self, stream: TextIO, line: int, roles: Roles, cells: CellFormat
-    ) -> Iterator[tuple[Table, Array, bool]]:
-        """Yield the needed columns of some rows, the lines of these, and whether a separator ends any."""
-        places, fields = {name: self.names.index(name) for name in roles.needed}, len(self.names)
-        while block := stream.readlines(_BLOCK):
-            text, rows = "".join(block), list[tuple[int, list[str]]]()
-            if '"' in text:
-                rows = self._split(block, stream)
-                plain = len(rows) == len(block) == rows[-1][0] and {len(row) for _, row in rows} == {fields}
-            else:
-                plain = {one.count(self.separator) for one in block} == {fields - 1}
-            table = self._parsed(text, places, roles, cells) if plain else None
-            if table is not None:
-                yield table, np.arange(line + 1, line + len(block) + 1), False
-                line += len(block)
-            elif rows := rows or self._split(block, stream):
-                trailing = [self._check(row, line + end) for end, row in rows]
-                table = {
-                    name: np.array([row[k] for _, row in rows], dtype=object) for name, k in places.items()
-                }
-                for name in roles.numbers:  # numbers take less memory than their texts
-                    with suppress(ValueError):
-                        table[name] = np.array([cells.number(text) for text in table[name]])
-                yield table, np.array([line + end for end, _ in rows]), any(trailing)
-                line += max(len(block), rows[-1][0])
-            else:
-                line += len(block)
-
-    def _split(self, block: Sequence[str], stream: TextIO) -> list[tuple[int, list[str]]]:
-        """Return the rows of lines, each with the line in which it ends; the last may go on in the stream."""
-        found = []
-        for end, row in _rows(chain(block, stream), self.separator, self.file):
-            found.append((end, row))
-            if end >= len(block):
-                break
-        return found
-
-    def _parsed(self, text: str, places: Mapping[str, int], roles: Roles, cells: CellFormat) -> Table | None:
-        """Return the needed columns of rows of one line each, if the cells of numbers hold nothing else."""
-        import pandas as pd
-
-        if any(one in text for one in _SWITCHES):
-            return None
-        kinds = dict.fromkeys(places.values(), object) | {places[name]: np.float64 for name in roles.numbers}
-        try:
-            frame = pd.read_csv(
-                StringIO(text),
-                sep=self.separator,
-                decimal=cells.decimal,
-                header=None,
-                usecols=list(kinds),
-                dtype=kinds,
-                na_filter=False,
-                skip_blank_lines=False,
-                float_precision=None if pd.__version__ >= "3.1" else "round_trip",
-            )
-        except ValueError:
-            return None
-        return {name: frame[place].to_numpy() for name, place in places.items()}
-
-    def _check(self, row: Sequence[str], line: int) -> bool:
-        """Refuse a row with another number of fields; say whether a separator ends it."""
-        count = len(self.names)
-        if len(row) != count and (len(row) != count + 1 or row[-1].strip()):
-            raise DataError(
-                f"{self.file}: the header has {count} fields, line {line} has {len(row)}; repair it (is "
-                f"{self.separator!r} the separator?)"
-            )
-        return len(row) > count
-
-    def _decimal(self, places: Sequence[int]) -> str:
-        """Return the decimal mark of columns of numbers, or refuse a file that does not show it."""
-        found = [row[k].strip() for row in self.sample for k in places if k < len(row)]
-        commas = [one for one in found if _COMMA.fullmatch(one)]
-        dots = [one for one in found if _DOT.fullmatch(one)]
-        if commas and dots:
-            both = f"',' as in {commas[0]!r} or '.' as in {dots[0]!r}"
-            raise DataError(f"{self.file}: the decimal mark may be {both}; name the decimal mark")
-        if commas and all(_MAYBE_THOUSANDS.fullmatch(one) for one in commas):
-            either = "may have a decimal or a thousands comma"
-            raise DataError(f"{self.file}: {commas[0]!r} {either}; name the decimal mark")
-        return "," if commas else "."
-
-    def _units(self, roles: Roles, cells: CellFormat) -> dict[str, str] | None:
+    def _units(self, roles: Roles) -> dict[str, str] | None:
         """Return the units of needed columns if the line after the names holds units, else None.
 
         In a line of units no cell is a number, a date or a word for a missing value other than a dash, each
@@ -324,7 +231,8 @@ class Header:
         """
         if len(self.sample) < 2:
             return None
-        units, below = [cell.strip() for cell in self.sample[0]], self.sample[1:]
+        cells, below = roles.cells, [row for _, row in self.sample[1:]]
+        units = [cell.strip() for cell in self.sample[0][1]]
         named = [unit for unit in units if unit.strip("-")]
         if not named or any(
             cells.is_missing(unit)
@@ -343,16 +251,24 @@ class Header:
         return {name: found[name] for name in roles.needed if found.get(name, "").strip("-")}
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The needed columns of one file, numbers as float64, with the lines of the rows and what was found."""
-
-    header: Header
-    table: Table
-    lines: npt.NDArray[np.int64]
-    counts: Counts
-    units: Mapping[str, str]
-    notes: tuple[str, ...]
+def _decimal(headers: Sequence[Header], roles: Roles) -> str:
+    """Return the decimal mark of columns of numbers, or refuse files that do not show it."""
+    found = [
+        (header.file, row[k].strip())
+        for header in headers
+        for k in map(header.names.index, roles.numbers)
+        for _, row in header.sample
+        if k < len(row)
+    ]
+    commas = [(file, one) for file, one in found if _COMMA.fullmatch(one)]
+    dots = [(file, one) for file, one in found if _DOT.fullmatch(one)]
+    if commas and dots:
+        both = f"',' as in {commas[0][1]!r} or '.' as in {dots[0][1]!r}"
+        raise DataError(f"{commas[0][0]}: the decimal mark may be {both}; name the decimal mark")
+    if commas and all(_MAYBE_THOUSANDS.fullmatch(one) for _, one in commas):
+        file, either = commas[0][0], "may have a decimal or a thousands comma"
+        raise DataError(f"{file}: {commas[0][1]!r} {either}; name the decimal mark")
+    return "," if commas else "."
 
 
 def _find_encoding(file: Path, encoding: str | None) -> tuple[str, tuple[str, ...]]:
@@ -390,8 +306,8 @@ def _fault(file: Path, code: str) -> str:
     return ""
 
 
-def _rows(lines: Iterable[str], separator: str, file: Path | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that are not blank, each with the line in which it ends."""
+def _rows(lines: Iterable[str], separator: str, file: Path | None = None) -> Iterator[Row]:
+    """Yield the rows that are not blank."""
     reader = csv.reader(lines, delimiter=separator)
     try:
         for row in reader:
@@ -409,17 +325,13 @@ class _Shape(NamedTuple):
     before: int
     mark: str
     place: int
-    rows: list[tuple[int, list[str]]]
+    rows: list[Row]
 
 
 def _shape(sample: str, mark: str, options: set[str]) -> _Shape | None:
     """Return the rows of a sample and their header; None where a separator gives none."""
     try:
-        rows = [
-            (line, row)
-            for line, row in _rows(StringIO(sample, newline=""), mark)
-            if any(cell.strip() for cell in row)
-        ]
+        rows = [one for one in _rows(StringIO(sample, newline=""), mark) if any(map(str.strip, one[1]))]
     except DataError:
         return None
     widths = Counter(len(row) for _, row in rows)
@@ -439,6 +351,16 @@ def _shape(sample: str, mark: str, options: set[str]) -> _Shape | None:
 def _name(cell: str) -> str:
     """Return a name in one line: spreadsheets break those of columns."""
     return re.sub(r"\s*[\r\n]+\s*", " ", cell.strip())
+
+
+def _block(texts: list[str], decimal: str | None) -> Array:
+    """Return numbers where all cells hold plain ones and a decimal mark is given, else the texts."""
+    if decimal is not None and not _NO_NUMBER[decimal].search("".join(texts)):
+        with suppress(ValueError):
+            return np.array(
+                [*map(float, texts if decimal == "." else (one.replace(",", ".") for one in texts))]
+            )
+    return np.array(texts, dtype=object)
 
 
 def _plain(texts: Array) -> Array:

@@ -29,9 +29,7 @@ def read_minari(
     action_names: Sequence[str] | None = None,
     **settings: Unpack[Settings],
 ) -> Transitions:
-    """Read a Minari dataset: every step is a transition, with its flags and the number of its episode.
-
-    Whether the environment can be recovered does not matter: it is never built.
+    """Read a Minari dataset: every step is a transition. The environment that it names is never built.
 
     Args:
         dataset: A `minari.MinariDataset`, the id of one on this machine, or its folder.
@@ -61,41 +59,28 @@ def read_minari(
 def _open(dataset: Any) -> tuple[Any, str]:
     """Return the dataset of an id, a folder or an object, and its name in errors."""
     minari = extra("minari")
-    if isinstance(dataset, minari.MinariDataset):
-        _check_spaces(Path(dataset.storage.data_path), dataset.id)
-        return dataset, f"Minari dataset {dataset.id!r}"
-    if not isinstance(dataset, str | os.PathLike):
+    from minari.dataset.minari_storage import MinariStorage
+    from minari.storage.datasets_root_dir import get_dataset_path
+
+    is_open = isinstance(dataset, minari.MinariDataset)
+    if not is_open and not isinstance(dataset, str | os.PathLike):
         raise DataError(f"dataset is a {type(dataset).__name__}; give a Minari dataset, its id or its folder")
-
-    source = f"Minari dataset {str(dataset)!r}"
-    folder = Path(dataset)
-    if not folder.is_dir():
-        from minari.storage.datasets_root_dir import get_dataset_path
-
-        folder = get_dataset_path(str(dataset))
+    source = f"Minari dataset {(dataset.id if is_open else str(dataset))!r}"
+    folder = Path(dataset.storage.data_path if is_open else dataset)
+    folder = folder if folder.is_dir() else get_dataset_path(str(dataset))
     folder = folder / "data" if (folder / "data").is_dir() else folder
     if not folder.is_dir():
         raise DataError(f"{source} is not on this machine; get it with: minari download {dataset}")
     try:
-        _check_spaces(folder, source)
-        return minari.MinariDataset(folder), source
-    except DataError:
-        raise
+        if {"observation_space", "action_space"} <= MinariStorage.read_raw_metadata(folder).keys():
+            return dataset if is_open else minari.MinariDataset(folder), source
     except Exception as error:  # of any kind: Minari asserts, indexes and parses JSON
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"{source} cannot be opened ({reason}); write it again") from error
-
-
-def _check_spaces(folder: Path, source: str) -> None:
-    """Refuse metadata that would make Minari build an environment."""
-    from minari.dataset.minari_storage import MinariStorage
-
-    metadata = MinariStorage.read_raw_metadata(folder)
-    if not {"observation_space", "action_space"} <= metadata.keys():
-        raise DataError(
-            f"{source} does not describe its spaces, and the environment it names is not built; "
-            "write it with Minari 0.5 or later"
-        )
+    raise DataError(
+        f"{source} does not describe its spaces, and the environment it names is not built; write it with "
+        "Minari 0.5 or later"
+    )
 
 
 def _episodes(opened: Any, source: str, keys: Sequence[str] | None) -> Iterator[dict[str, npt.NDArray[Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,10 +12,7 @@ import numpy as np
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.data._repairs import LEFT_OUT, REPAIRED, Repairs
 from nopg.data.io._clock import Recording
-from nopg.data.io._roles import Missing
 from nopg.errors import ArgumentError, DataError
-
-_log = logging.getLogger(__name__)
 
 _RULE = re.compile(r"(refuse|drop)|(hold|interpolate)(?:[ :]+(\d+))?")
 
@@ -35,7 +31,7 @@ class Rule(NamedTuple):
     declared: bool = False
 
 
-def rules_of(missing: Missing | None, recording: Recording) -> dict[str, Rule]:
+def rules_of(missing: str | Mapping[str, str] | None, recording: Recording) -> dict[str, Rule]:
     """Return the rule of every column, "" for the weight.
 
     By default values of a log with times are held, others refused.
@@ -44,13 +40,8 @@ def rules_of(missing: Missing | None, recording: Recording) -> dict[str, Rule]:
     in_sequence = "next_states" not in recording.rows
     usual = Rule("hold" if "times" in recording.rows and in_sequence else "refuse")
     rules = dict.fromkeys(columns, usual) | {"": Rule("drop" if missing == "drop" else "refuse")}
-    given = (
-        missing
-        if isinstance(missing, Mapping)
-        else {}
-        if missing is None
-        else dict.fromkeys(columns, missing)
-    )
+    every = {} if missing is None else dict.fromkeys(columns, missing)
+    given = missing if isinstance(missing, Mapping) else every
     for key, text in given.items():
         name = recording.reward_name if key == "reward" else key
         if name not in columns:
@@ -83,16 +74,9 @@ def repair_missing(
     """Repair missing and infinite values column by column, in place.
 
     A stretch of missing values is repaired if it has at most as many rows as the rule says and a value of
-    the same run before it; for interpolation, and for actions and rewards, also one after it. Others stay
-    missing: rows without an action at the end of a run hold only a state. A rule without a number repairs as
-    many rows as `gap_factor` times the usual distance of the column's values.
-
-    Args:
-        log: The rows, in order of time in every run.
-        rules: The rule of every column.
-        runs: True where row i+1 continues the run of row i, shape (n−1,).
-        gap_factor: Greatest distance of two values in usual ones.
-        periods: Period of every state column, None where it is no angle.
+    the same run before it; for interpolation, and for actions and rewards, also one after it. A rule without
+    a number repairs as many rows as `gap_factor` times the usual distance of the column's values. `runs`
+    (n−1,) is True where row i+1 continues the run of row i.
 
     Returns:
         The repaired recording; whether a step may lead to a row, and whether one may begin at it, shape (n,);
@@ -106,7 +90,7 @@ def repair_missing(
     names = (*states, *actions, log.reward_name)
     arrives, departs = np.full((2, len(run)), True)
     leads, lost = np.append(runs, False) | log.rows["terminated"], np.zeros(len(run), dtype=np.bool_)
-    hold, counts, notes = dict[str, int](), dict[str, int](), list[str]()
+    hold, counts = dict[str, int](), dict[str, int]()
     for number, (name, values, period) in enumerate(
         zip(names, values_of, (*periods, *unturned), strict=True)
     ):
@@ -114,7 +98,7 @@ def repair_missing(
         if rule.kind == "refuse" or (known.all() and not rule.declared):
             continue
         if rule.kind in REPAIRED:
-            most, every = rule.rows, 1
+            most = rule.rows
             if most is None:  # as many as `gap_factor` times the usual distance of two values
                 places = np.flatnonzero(known)
                 apart = np.diff(places)[run[places][1:] == run[places][:-1]]
@@ -126,17 +110,13 @@ def repair_missing(
                 counts[f"{name}: {REPAIRED[rule.kind]}"] = fixed
             if is_state and (rule.declared or fixed):
                 hold[name] = most
-            if every > 1:
-                notes.append(f"{name} has a value in every {every} rows; it is repaired over up to {most}")
             known = np.isfinite(values)
         departs &= known
         arrives &= known | (not is_state)
         lost |= ~known if is_state else ~known & leads
     if found := int(lost.sum()):
         counts[LEFT_OUT] = found
-    if counts:
-        _log.info("%s: %s", log.source, "; ".join(f"{what}: {found}" for what, found in counts.items()))
-    log = replace(log, rows={**log.rows, **parts}).noted(Repairs(counts, tuple(notes)))
+    log = replace(log, rows={**log.rows, **parts}).noted(Repairs(counts))
     return log, arrives, departs, hold
 
 

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from nopg._typing import IntArray
 from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
 from nopg.data.io._files import Paths, extra, find_files, source_name
@@ -27,24 +28,21 @@ def read_parquet(
 ) -> Transitions:
     """Read a Parquet file, several, or every file in a folder in the order of their names.
 
-    Only the needed columns are read, so the others may exceed the memory. A new file starts a new episode,
-    unless there is an episode or time column.
+    Only the needed columns are read. A new file starts a new episode, unless there is an episode or time
+    column.
 
     A part is a run of consecutive rows; all parts together are the whole, and no two differ by more than
     one row. Row groups that hold none of its rows are not read. An episode that is cut in two is an
-    episode in either part, so declare the starts if those of the episodes should count: the second half
-    seems to start where it was cut. Without next-state columns the row before a cut has no next state
-    and is no transition. Episodes keep the numbers that the file gives them; those that have none get
-    numbers which no other part uses.
+    episode in either part, so declare the starts; without next-state columns the row before a cut is no
+    transition. Episodes keep the numbers that the file gives them; others get numbers of no other part.
 
     Args:
-        path: A file, a folder, a glob such as `log-*.parquet`, or a list of files. The files of a glob are
-            read in natural order of their names.
+        path: A file, a folder, a glob such as `log-*.parquet` in natural order of names, or a list of files.
         part: Read one part only: its number, from 0, and the number of parts.
         columns: As in `from_dataframe`; none is needed for a file of `write_parquet`.
     """
     found = _load(path, part, columns)
-    return found.transitions(found.table, found.part.file_starts, found.source)
+    return found.transitions(found.table, found.file_starts, found.source)
 
 
 def read_parquet_by(
@@ -68,9 +66,9 @@ def read_parquet_by(
         if own.sum() == 1 and found.roles.next_states is None:
             continue
         table = {name: values[own] for name, values in found.table.items()}
-        starts = {int(own[:row].sum()) for row in found.part.file_starts} - {0, int(own.sum())}
+        starts = {int(own[:row].sum()) for row in found.file_starts} - {0, int(own.sum())}
         source = f"{found.source}, {by} {names[k]}"
-        result[str(names[k])] = found.transitions(table, tuple(sorted(starts)), source)
+        result[str(names[k])] = found.transitions(table, sorted(starts), source)
     return result
 
 
@@ -90,20 +88,21 @@ def write_parquet(data: Transitions, path: str | os.PathLike[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """Columns of files by name, their roles, the settings of the reader, and which rows they are."""
+    """Columns by name, their roles, the reader's settings, and which rows they are of which files."""
 
     table: Table
     roles: Roles
     settings: Settings
-    part: Part
     source: str
-    start: int | None
+    file_starts: Sequence[int]
+    part_start: int | None
 
-    def transitions(self, table: Table, file_starts: tuple[int, ...], source: str) -> Transitions:
+    def transitions(self, table: Table, file_starts: Sequence[int], source: str) -> Transitions:
         """Return the transitions of a table, which is empty then."""
-        read, start = take_from(table, self.roles), self.start
-        log = record(read, self.roles, Source(source), file_starts=file_starts, part_start=start)
-        return to_transitions(log, **self.settings)
+        read, starts = take_from(table, self.roles), tuple(file_starts)
+        settings, first = self.settings.copy(), self.part_start
+        log = record(read, self.roles, Source(source), settings, file_starts=starts, part_start=first)
+        return to_transitions(log, **settings)
 
 
 def _load(
@@ -121,89 +120,58 @@ def _load(
         dataset = ds.dataset(place, format="parquet", partitioning="hive")
         given, settings = split_arguments(completed(columns, dataset.schema.metadata, source), Columns)
         roles = resolve_columns(dataset.schema.names, source, **given)
-        fragments = list(dataset.get_fragments())
-        sizes = []
-        for fragment in fragments:
-            footer = fragment.metadata
+        groups, lengths = list[Any](), list[int]()
+        for fragment in dataset.get_fragments():
             known = {*fragment.physical_schema.names, *ds.get_partition_keys(fragment.partition_expression)}
             if missing := [name for name in roles.needed if name not in known]:
                 raise DataError(f"{fragment.path}: there is no column {missing[0]!r}, which other files have")
-            sizes.append([footer.row_group(k).num_rows for k in range(footer.num_row_groups)])
-        chosen = Part.of(sizes, part, source)
+            groups += fragment.split_by_row_group()
+            lengths.append(fragment.metadata.num_rows)
+        sizes = np.array([group.row_groups[0].num_rows for group in groups], dtype=np.int64)
+        first, end = share_of_rows(int(sizes.sum()), part, source)
+        used = groups_of(sizes, first, end)
         source = source if part is None else f"{source}, part {part[0]} of {part[1]}"
-        subset = [fragments[file].subset(row_group_ids=groups) for file, groups in chosen.groups]
-        selection = ds.FileSystemDataset(subset, dataset.schema, dataset.format, dataset.filesystem)
+        chosen = ds.FileSystemDataset(groups[used], dataset.schema, dataset.format, dataset.filesystem)
         names = roles.needed if more is None else tuple(dict.fromkeys((*roles.needed, more)))
         # Read-ahead would hold the file in memory beside the numbers.
-        table = selection.to_table(
+        table = chosen.to_table(
             columns=list(names),
             batch_readahead=1,
             fragment_readahead=1,
             use_threads=False,
             fragment_scan_options=ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
         )
-        if len(table) != chosen.declared:
-            raise DataError(f"{source} declares {chosen.declared} rows, holds {len(table)}; write it again")
-        read: Table = {}
+        if len(table) != (declared := int(sizes[used].sum())):
+            raise DataError(f"{source} declares {declared} rows, holds {len(table)}; write it again")
+        read, skipped = Table(), first - int(sizes[: used.start].sum())
         for name in names:
-            read[name] = plain_column(table.column(name).slice(chosen.skipped, chosen.rows), name, source)
+            read[name] = plain_column(table.column(name).slice(skipped, end - first), name, source)
             table = table.drop_columns([name])
         pa.default_memory_pool().release_unused()
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{source} cannot be read as Parquet ({error}); write it again") from error
-    return _Loaded(read, roles, settings, chosen, source, None if part is None else chosen.first)
+    starts = [row - first for row in np.unique(np.cumsum(lengths)).tolist() if first < row < end]
+    return _Loaded(read, roles, settings, source, starts, None if part is None else first)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Consecutive rows of files that are stored in row groups.
+def share_of_rows(total: int, part: tuple[int, int] | None, source: str) -> tuple[int, int]:
+    """Return the first row of a part, and the row after its last one."""
+    number, count = part or (0, 1)
+    if not 0 <= number < count:
+        raise ArgumentError(f"part is {part}; give (number, count) with number from 0, e.g. (0, 4) to (3, 4)")
+    if total == 0:
+        raise DataError(f"{source}: there are no rows; give at least one transition")
+    if count > total:
+        raise DataError(f"{source} has {total} rows, too few for {count} parts; use at most {total}")
+    return total * number // count, total * (number + 1) // count
 
-    Attributes:
-        first: Number of its first row among the rows of all files.
-        rows: Number of its rows.
-        groups: The row groups that hold them: number of the file, numbers of the groups in it.
-        declared: Number of rows of these groups.
-        skipped: Number of those before the first row.
-        file_starts: Rows of the part, from 0, at which another file starts.
+
+def groups_of(sizes: IntArray, first: int, end: int) -> slice:
+    """Return the row groups that hold the rows from first to before end, given the rows of all.
+
+    Example:
+        >>> groups_of(np.array([4, 4, 2]), 5, 10)
+        slice(1, 3, None)
     """
-
-    first: int
-    rows: int
-    groups: tuple[tuple[int, tuple[int, ...]], ...]
-    declared: int
-    skipped: int
-    file_starts: tuple[int, ...]
-
-    @classmethod
-    def of(cls, sizes: Sequence[Sequence[int]], part: tuple[int, int] | None, source: str) -> Part:
-        """Return a part of all rows, given the rows of every row group, file by file.
-
-        Example:
-            >>> Part.of([[4, 4], [2]], (1, 2), "log")
-            Part(first=5, rows=5, groups=((0, (1,)), (1, (0,))), declared=6, skipped=1, file_starts=(3,))
-        """
-        files = np.repeat(np.arange(len(sizes)), [len(lengths) for lengths in sizes])
-        lengths = np.array([length for of_file in sizes for length in of_file], dtype=np.int64)
-        ends, total = lengths.cumsum(), int(lengths.sum())
-        begins = ends - lengths
-        number, count = part or (0, 1)
-        if not 0 <= number < count:
-            raise ArgumentError(
-                f"part is {part}; give (number, count) with number from 0, e.g. (0, 4) to (3, 4)"
-            )
-        if total == 0:
-            raise DataError(f"{source}: there are no rows; give at least one transition")
-        if count > total:
-            raise DataError(f"{source} has {total} rows, too few for {count} parts; use at most {total}")
-        first, end = total * number // count, total * (number + 1) // count
-        used = (lengths > 0) & (ends > first) & (begins < end)
-        groups = {int(file): np.flatnonzero(used[files == file]) for file in np.unique(files[used])}
-        heads = np.unique(begins[1:][files[1:] != files[:-1]])
-        return cls(
-            first,
-            end - first,
-            tuple((file, tuple(numbers.tolist())) for file, numbers in groups.items()),
-            int(lengths[used].sum()),
-            int(first - begins[used][0]),
-            tuple((heads[(first < heads) & (heads < end)] - first).tolist()),
-        )
+    ends = sizes.cumsum()
+    return slice(int(np.searchsorted(ends, first, side="right")), int(np.searchsorted(ends, end)) + 1)

@@ -16,28 +16,16 @@ from nopg.errors import DataError
 
 _log = logging.getLogger(__name__)
 
-Starts = Literal["episodes", "rows"]
-"""Which rows are starts of the task: the first of every episode, or all of them."""
-
-Resample = Literal["hold", "mean", "nearest"]
+Resample = Literal["hold", "mean"]
 """How rows are put on a regular grid of time."""
 
-Missing = str | Mapping[str, str]
-"""What is done about missing values: one rule for all columns, or one by name."""
-
-# Minari's names, D4RL's, and those of common loggers.
+# Names of Minari, of D4RL and of common loggers.
 _USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
-    "states": ("observations", "states"),
-    "actions": ("actions",),
-    "reward": ("rewards", "reward"),
-    "next_states": ("next_observations", "next_states"),
     "terminated": ("terminated", "terminations", "terminals", "terminal"),
     "truncated": ("truncated", "truncations", "timeouts", "timeout"),
     "episode": ("episode", "episodes", "episode_id"),
     "done": ("done", "dones"),
 }
-
-
 _SINGLE = ("terminated", "truncated", "episode", "time", "weight", "begins")
 
 
@@ -51,11 +39,11 @@ class Settings(TypedDict, total=False):
     exogenous: Mapping[str, Exogenous] | Sequence[str] | None
     interval: float | None
     resample: Resample | None
-    missing: Missing | None
+    missing: str | Mapping[str, str] | None
     hold: Mapping[str, int] | None
     levels: Mapping[str, Sequence[float]] | None
     initial_states: ArrayLike | None
-    starts: Starts | None
+    starts: Literal["episodes", "rows"] | None
     gap_factor: float
 
 
@@ -78,11 +66,9 @@ class Columns(Settings, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The columns (or keys) of every role; None where a role is not filled.
+    """The columns of every role, None where a role is not filled, and what they are called from then on.
 
-    `done` is a column that says "ended" without saying how. A reward that is no column is a formula. Without
-    next states, rows are shifted. `state_names` and `action_names` are what the columns are called from then
-    on. `cells` is how their cells are written.
+    `done` is a column that says "ended" without saying how. A reward that is no column is a formula.
     """
 
     states: tuple[str, ...]
@@ -128,10 +114,7 @@ class Roles:
 
 
 def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, Any], Settings]:
-    """Return the roles and the settings apart; an argument that is neither is refused.
-
-    Exogenous columns that are not among listed states are appended to them.
-    """
+    """Return the roles, with exogenous columns among the states, and the settings apart."""
     names = known.__annotations__
     if unknown := [name for name in given if name not in names]:
         raise TypeError(f"unknown argument {unknown[0]!r}; known are {sorted(names)}")
@@ -145,12 +128,7 @@ def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, An
 
 
 def named_in(given: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return the columns that the arguments of a reader name, each with what it may be called in a table.
-
-    Example:
-        >>> named_in({"states": ["T=TIC4711.PV"], "next_states": "shift", "time": "t"})
-        [('T=TIC4711.PV', 'TIC4711.PV'), ('t',)]
-    """
+    """Return the columns that the arguments of a reader name, each with what it may be called in a table."""
     found: list[tuple[str, ...]] = []
     for role in ("states", "actions", "next_states", *_SINGLE):
         value = given.get(role)
@@ -163,13 +141,7 @@ def named_in(given: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Columns]) -> Roles:
-    """Return the roles of the columns of a table, all of which exist.
-
-    States and actions may be called otherwise than their columns: `T=TIC4711.PV [°C]`. Roles that are not
-    given are looked up: `next_<column>` for every state, and the usual names of the flags and the episode. A
-    lone `done` does not say how an episode ended; it counts as terminated, with a warning. Next to a
-    truncated flag, `done` is terminated where that flag is not set.
-    """
+    """Return the roles of the columns of a table, all of which exist; see `from_dataframe`."""
     known = set(available)
     state_names, states = _aliases(_listed("states", columns.get("states"), source), known)
     action_names, actions = _aliases(_listed("actions", columns.get("actions"), source), known)

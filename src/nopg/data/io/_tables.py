@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
@@ -15,22 +14,17 @@ from nopg.data._checks import Source, columns_of
 from nopg.data._repairs import Repairs
 from nopg.data._schema import name_columns
 from nopg.data._transitions import Transitions
-from nopg.data.io._cells import Array, CellFormat, episode_column, flag_column, number_column
-from nopg.data.io._clock import Recording
+from nopg.data.io._cells import Array, episode_column, flag_column, number_column, time_column
+from nopg.data.io._clock import TIME_UNITS, Recording
 from nopg.data.io._files import extra
-from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments
-from nopg.data.io._time_stamps import time_column
+from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
 from nopg.data.io._transitions import to_transitions
 from nopg.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_log = logging.getLogger(__name__)
-
 Table = dict[str, Array]
-# How often which word of a column was read as what: (column, what).
-Counts = Counter[tuple[str, str]]
 # Other parts may hold any number that a file gives; new numbers beside them begin here.
 _BEYOND_GIVEN_NUMBERS = 1 << 62
 KEY = "nopg"
@@ -45,58 +39,45 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
     lone `done` counts as terminated, with a logged warning; next to a truncated flag it counts where that
     flag is not set. Rows with both flags are terminated.
 
-    Without next-state columns a row's next state is the state of the next row of its episode. An episode
-    ends where the episode column changes, at a flag, and at a gap in time. A terminated row is a transition
-    even if its final state was not recorded (its own state is used in its place; nothing depends on it). The
-    last row of any other episode holds only the final state; the row before it is truncated.
+    Without next-state columns a row's next state is that of the next row of its episode, which ends where the
+    episode column changes, at a flag, and at a gap in time. A terminated row is a transition even if its
+    final state was not recorded. The last row of any other episode holds only the final state; the row before
+    it is truncated. `Transitions.repairs` counts all that was repaired.
 
     Args:
         frame: One row per step, in order of time inside every episode.
         columns: The roles:
 
-            - `states`, `actions`: names of the columns, as lists; `T=TIC4711.PV [°C]` gives a column the
-              name T, by which formulas and settings know it.
-            - `reward`: name of the column, or a formula of states and actions; see
-              `Transitions.with_reward`.
-            - `next_states`: names in the order of `states`, or "shift" to use the next row in any case.
-            - `terminated`, `truncated`: names of the flags: the task ended, only the recording ended.
-            - `episode`: the column with the number or the name of the episode.
-            - `time`: dates, text such as `31.03.2024 12:00`, or numbers that never decrease inside an
-              episode. Numbers count as seconds unless `units` say otherwise: `{"time": "ms"}`, "s", "min" or
-              "h". Of rows with one time stamp the last value of every column counts.
+            - `states`, `actions`: lists of columns; `T=TIC4711.PV [°C]` gives a column the name T.
+            - `reward`: a column, or a formula as in `Transitions.with_reward`.
+            - `next_states`: columns in the order of `states`, or "shift" to use the next row in any case.
+            - `terminated`, `truncated`: flags: the task ended, only the recording ended.
+            - `episode`: numbers or names of the episodes.
+            - `time`: dates, text such as `31.03.2024 12:00`, or numbers, in seconds unless
+              `units` has `{"time": "ms"}`, "s", "min" or "h". The last of equal ones counts.
             - `weight`: number of transitions that a row counts for; never looked up by name.
             - `begins`: flags of the rows in which the task starts; never looked up by name.
 
             And the settings:
 
-            - `na`: further words for a missing value besides `nopg.data.io.MISSING_WORDS`, such as "Out of
-              Serv", or numbers such as "-9999". `Transitions.repairs` counts every one.
-            - `time_format`: how time stamps are written, such as `%d/%m/%Y %H:%M`, if the column does not
-              show it.
-            - `angles`, `units`, `bounds`, `levels`, `initial_states`: as in `Transitions.from_arrays`.
-            - `exogenous`: states that no action moves, by name: "log" if they move in rollouts as in the log
-              (a list of names means that), "hold" if they stay. Other names are added to the states.
+            - `na`: further words or numbers for a missing value besides `nopg.data.io.MISSING_WORDS`.
+            - `time_format`: such as `%d/%m/%Y %H:%M`, if the column does not show it.
+            - `angles`, `units`, `bounds`, `levels`, `exogenous`, `initial_states`: as in
+              `Transitions.from_arrays`; exogenous names that are no states yet are added to them.
             - `interval`: seconds between two rows; by default the median step in time.
-            - `resample`: None to use the rows as they are, else how they are put on a regular grid of that
-              interval: "hold" (the last value), "mean" (of states over the interval before, of actions and
-              rewards over the one after), "nearest" (the nearest row).
-            - `gap_factor`: a step longer than this many intervals ends the run of rows, and no transition
-              goes across it; 1.5 by default, so that a dropped sample is no transition, and 5 with
-              `resample`.
-            - `missing`: what to do about missing and infinite values, one rule for all columns or a rule by
-              name: "refuse"; "drop" their rows; "hold 5", the last value over up to five successive rows;
-              "interpolate 3" between the values around up to three. Without a number as many rows as
-              `gap_factor`, here 5 by default, times the usual distance of the column's values. Longer
-              stretches end the episode.
-              By default "hold" with a time column, else "refuse". A controller holds a state for as many
-              steps where its rule was declared or used; interpolation needs a later value, so it becomes a
-              hold at runtime.
-            - `starts`: the rows in which the task starts: "episodes", the first row of every episode of the
-              log (not those after gaps), or "rows", every row. By default the former, but "rows" for one
-              long recording: a single beginning, and no terminated row at the end.
-
-            All that was repaired is counted in `Transitions.repairs`. Columns whose labels are no text are
-            named by them as text: "0".
+            - `resample`: None to use the rows as they are; "hold" (the last value) or "mean" (of states over
+              the interval before, of actions and rewards over the one after) for a regular grid.
+            - `gap_factor`: a step longer than this many intervals is no transition and ends the run of rows;
+              1.5 by default, and 5 with `resample`.
+            - `missing`: a rule for missing and infinite values, for all columns or by name: "refuse"; "drop"
+              their rows; "hold 5", the last value over up to five successive rows; "interpolate 3". Without a
+              number as many rows as `gap_factor`, here 5 by default, times the usual distance of the column's
+              values. Longer stretches end the episode. By default "hold" with a time column, else "refuse". A
+              controller holds a state for as many steps where its rule was declared or used, also instead of
+              an interpolation.
+            - `starts`: "episodes", the first row of every episode of the log (not those after gaps), or
+              "rows", every row: the default for one long recording, with a single beginning and no terminated
+              row at the end.
 
     Example:
         >>> import pandas as pd
@@ -128,7 +109,7 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
     given, settings = split_arguments(columns, Columns)
     roles = resolve_columns(names, str(source), **given)
-    return to_transitions(record(read, roles, source), **settings)
+    return to_transitions(record(read, roles, source, settings), **settings)
 
 
 def to_dataframe(data: Transitions) -> pd.DataFrame:
@@ -154,19 +135,19 @@ def record(
     read: Callable[[str], Array],
     roles: Roles,
     source: Source,
+    settings: Settings,
     *,
     file_starts: tuple[int, ...] = (),
     part_start: int | None = None,
-    counts: Counts | None = None,
     notes: tuple[str, ...] = (),
 ) -> Recording:
     """Return the recording that columns of known roles hold.
 
-    `read` returns a column by name; columns of numbers are read after all others. `file_starts` are rows at
+    `read` returns a column by name; columns of numbers are read after all others. The unit of the time is
+    taken out of the settings. `file_starts` are rows at
     which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
-    `counts` are words that were read already, `notes` what else was found and logged.
     """
-    counts = Counter(counts or {})
+    words = dict[str, int]()
     flags = {
         role: flag_column(read(name), name, source)
         for role in ("terminated", "truncated", "done", "begins")
@@ -181,13 +162,21 @@ def record(
             rows["episodes"] += new_episodes_from  # names are numbered in order of appearance
         elif part_start is not None:
             new_episodes_from += _BEYOND_GIVEN_NUMBERS
-    has_dates, found = False, Repairs(notes=notes)
     if roles.time is not None:
-        rows["times"], has_dates, said = time_column(read(roles.time), roles.time, source, roles.cells)
-        found += Repairs(notes=tuple(f"{roles.time}: {note}" for note in said))
+        times, dated, said = time_column(read(roles.time), roles.time, source, roles.cells)
+        rows["times"] = times * _unit_of_time(roles, settings, source, dated=dated)
+        notes += tuple(f"{roles.time}: {note}" for note in said)
 
     def numbers(name: str) -> Array:
-        return _counted(read(name), name, source, roles.cells, counts, whole=part_start is None)
+        values, found = number_column(read(name), name, source, roles.cells)
+        missing = int(np.isnan(values).sum())
+        if empty := missing - sum(count for what, count in found.items() if what.startswith("missing")):
+            found["empty"] = empty
+        if missing == len(values) > 0 and part_start is None:
+            what = ", ".join(f"{count} × {what}" for what, count in found.items())
+            raise DataError(f"{source}: column {name!r} holds no number at all ({what}); leave it out")
+        words.update({f"{name}: {what}": count for what, count in found.items()})
+        return values
 
     def matrix(names: tuple[str, ...]) -> Array:
         block = np.empty((0, len(names)))
@@ -210,9 +199,6 @@ def record(
         ends = flags["done"] if cut is None else flags["done"] & ~cut
     rows |= {"terminated": ends, "truncated": none if cut is None else cut}
     rows |= {name: part for name, part in flags.items() if name == "begins"}
-    words = Repairs({f"{name}: {what}": number for (name, what), number in counts.items() if number})
-    for line in str(words + Repairs(notes=found.notes[len(notes) :])).splitlines():
-        _log.info("%s: %s", source, line)
     return Recording(
         source,
         name_columns(roles.state_names, roles.action_names, (len(roles.states), len(roles.actions))),
@@ -220,28 +206,23 @@ def record(
         file_starts=file_starts,
         new_episodes_from=new_episodes_from,
         formula=roles.formula,
-        time_name=roles.time,
-        has_dates=has_dates,
         reward_name=roles.reward or "reward",
-        repairs=found + words,
+        repairs=Repairs(words, notes),
     )
 
 
-def _counted(
-    values: Array, name: str, source: Source, cells: CellFormat, counts: Counts, *, whole: bool
-) -> Array:
-    """Return numbers, after every missing one is counted."""
-    numbers, words = number_column(values, name, source, cells)
-    counts.update({(name, what): number for what, number in words.items()})
-    own = {what: number for (one, what), number in counts.items() if one == name and number}
-    missing = int(np.isnan(numbers).sum())
-    empty = missing - sum(number for what, number in own.items() if what.startswith("missing"))
-    if empty:
-        counts[name, "empty"] = own["empty"] = empty
-    if missing == len(numbers) > 0 and whole:
-        found = ", ".join(f"{number} × {what}" for what, number in own.items())
-        raise DataError(f"{source}: column {name!r} holds no number at all ({found}); leave it out")
-    return numbers
+def _unit_of_time(roles: Roles, settings: Settings, source: Source, *, dated: bool) -> float:
+    """Return the seconds in the unit of the time, which stands under its name or "time" in the settings."""
+    units, columns = dict(settings.get("units") or {}), {*roles.state_names, *roles.action_names}
+    given = [name for name in (roles.time, "time") if name in units]
+    if not given:
+        return 1.0
+    settings["units"] = {name: one for name, one in units.items() if name not in given or name in columns}
+    if (unit := units[given[0]]) not in TIME_UNITS:
+        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(TIME_UNITS)}")
+    if dated:
+        raise DataError(f"the time of {source} holds dates; they need no unit such as {unit!r}")
+    return TIME_UNITS[unit]
 
 
 def take_from(table: Table, roles: Roles) -> Callable[[str], Array]:

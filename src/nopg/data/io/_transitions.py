@@ -12,11 +12,11 @@ import torch
 
 from nopg._columns import GAP_FACTOR
 from nopg._typing import BoolArray, IntArray
-from nopg.data._checks import as_levels, finite_rows, flagged_episodes
+from nopg.data._checks import finite_rows, flagged_episodes
 from nopg.data._repairs import LEFT_OUT, Repairs
-from nopg.data._schema import Schema, exogenous_kinds, resolve_angles
+from nopg.data._schema import declared_schema, resolve_angles
 from nopg.data._transitions import Transitions, assemble
-from nopg.data.io._clock import Recording, in_seconds, on_clock
+from nopg.data.io._clock import Recording, on_clock
 from nopg.data.io._missing import repair_missing, rules_of
 from nopg.data.io._roles import Settings
 from nopg.errors import ArgumentError, DataError
@@ -28,7 +28,7 @@ _TAKEN_OVER = "one long recording: the task may start in any row, unless its sta
 
 @dataclass(frozen=True, slots=True)
 class Shifted:
-    """The transitions of n rows whose next states are the states of next rows.
+    """Which of n rows are transitions to their next rows.
 
     Attributes:
         kept: True for the m rows that are transitions, shape (n,).
@@ -36,7 +36,7 @@ class Shifted:
             a terminal state that was not recorded.
         terminated: True at terminal transitions, shape (m,).
         truncated: True where the recording ended, shape (m,).
-        segments: Number of the unbroken segment of the recording of each transition, from 0, shape (m,).
+        segments: Number of the unbroken segment of each transition, from 0, shape (m,).
     """
 
     kept: BoolArray
@@ -56,24 +56,19 @@ def shift(
 ) -> Shifted:
     """Find the transitions of n rows of a recording.
 
-    A row is a transition if the next row continues its recording: that row's state is its next state. A
-    terminated row is one even if no row follows, because nothing depends on its next state. Any other last
-    row holds only the state in which the recording ended, and the row before it is truncated.
+    A row is a transition if the next row continues its recording, or if it is terminated. Any other last row
+    holds only the state in which the recording ended, and the row before it is truncated.
 
     `connected` (n−1,) is True where row i+1 was recorded right after row i. An `idle` row has no action: it
     can only be the final state of an episode. With `whole_episodes`, `connected` respects the logged
     episodes; then a single row after an end is its final state.
 
     Example:
-        Three steps, the last one terminal; and three rows without an end, which are two steps:
-
         >>> ends = np.array([False, False, True, False, False, False])
         >>> found = shift(np.full(5, True), ends, np.zeros(6, bool), idle=np.zeros(6, bool),
         ...               whole_episodes=False)
         >>> np.flatnonzero(found.kept).tolist(), np.flatnonzero(found.linked).tolist()
         ([0, 1, 2, 3, 4], [0, 1, 3, 4])
-        >>> found.truncated.tolist(), found.segments.tolist()
-        ([False, False, False, False, True], [0, 0, 0, 1, 1])
     """
     follows = np.append(connected, False)  # row i+1 continues row i
     preceded = np.insert(connected, 0, False)
@@ -107,14 +102,6 @@ def start_rows(rows: IntArray, continues: BoolArray, linked: BoolArray, most_los
         continues: True where row i+1 of the log belongs to the episode of row i, shape (n−1,).
         linked: True where, moreover, a transition leads from row i to row i+1, shape (n−1,).
         most_lost: Number of rows.
-
-    Example:
-        Rows 0 to 7 of one episode with a gap after row 3, then another episode:
-
-        >>> continues = np.array([True] * 7 + [False, True, True])
-        >>> linked = continues & (np.arange(10) != 3)
-        >>> start_rows(np.array([0, 1, 2, 4, 5, 6, 8, 9]), continues, linked, 5.0).tolist()
-        [0, 6]
     """
     beginnings = np.flatnonzero(np.insert(~continues, 0, True))
     episode = np.searchsorted(beginnings, rows, side="right") - 1
@@ -126,13 +113,12 @@ def start_rows(rows: IntArray, continues: BoolArray, linked: BoolArray, most_los
     return first[near] if bool(near.any()) else None
 
 
-def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transitions:
+def to_transitions(log: Recording, **settings: Unpack[Settings]) -> Transitions:
     """Return the transitions of a recording, whose arrays the caller must not use afterwards."""
     if settings.get("starts") not in (None, "episodes", "rows"):
         raise ArgumentError(f"starts is {settings['starts']!r}; give 'episodes' or 'rows'")
     if settings.get("starts") is not None and settings.get("initial_states") is not None:
         raise ArgumentError("starts and initial_states are given; give one of them")
-    log, units = in_seconds(recording, settings.get("units") or {})
     angles = resolve_angles(settings.get("angles"), log.names[0])
     periods = tuple(angles.get(name) for name in log.names[0])
     in_sequence, gap_factor = "next_states" not in log.rows, settings.get("gap_factor", GAP_FACTOR)
@@ -152,8 +138,6 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
                 f"{log.source}: no row has a next state: {len(idle)} row{s} unconnected. Name the columns "
                 "of the next states, or the column of the episode"
             )
-        if unused := int((~found.kept).sum()):
-            _log.info("%s: %d of %d rows have no next row", log.source, unused, len(idle))
         following = np.flatnonzero(found.kept)
         following += found.linked[following]
     else:
@@ -179,26 +163,26 @@ def to_transitions(recording: Recording, **settings: Unpack[Settings]) -> Transi
     if not in_sequence and (lost := int((~usable).sum())):
         log = log.noted(Repairs({LEFT_OUT: lost}))
     kept = {name: _compact(part, found.kept) for name, part in parts.items() if name != "next_states"}
-    kept |= {
-        "terminated": found.terminated,
-        "truncated": found.truncated,
-        "next_states": parts["next_states"],
-    }
+    kept |= {"terminated": found.terminated, "truncated": found.truncated}
+    kept["next_states"] = parts["next_states"]
     if (numbers := _episodes(log, found, in_sequence=in_sequence)) is not None:
         kept["episodes"] = numbers
     derived = dict(settings.get("derived") or {})
-    schema = Schema(
-        *log.names,
-        angles,
-        units,
-        dict(settings.get("bounds") or {}),
+    held = {name: rows for name, rows in hold.items() if name not in derived}
+    schema = declared_schema(
+        log.names,
+        angles=angles,
+        units=settings.get("units"),
+        bounds=settings.get("bounds"),
+        levels=settings.get("levels"),
+        exogenous=settings.get("exogenous"),
         derived=derived,
-        exogenous=exogenous_kinds(settings.get("exogenous")),
         interval=interval,
-        hold={**(settings.get("hold") or {}), **{name: n for name, n in hold.items() if name not in derived}},
-        levels=as_levels(settings.get("levels")),
+        hold={**(settings.get("hold") or {}), **held},
     )
     data = _with_starts(assemble(kept, schema, usable, repairs=log.repairs), starts, settings, log)
+    for line in str(data.repairs).splitlines():
+        _log.info("%s: %s", log.source, line)
     return data if log.formula is None else data.with_reward(log.formula)
 
 
@@ -240,16 +224,10 @@ def _episodes(log: Recording, found: Shifted, *, in_sequence: bool) -> IntArray 
 def _with_starts(
     data: Transitions, starts: IntArray | None, settings: Settings, log: Recording
 ) -> Transitions:
-    """Return the dataset with the declared starts, else with those that were found.
+    """Return the dataset with declared starts, else those in rows, None for the first of every episode.
 
     The single beginning of a log without episodes is an accident of the export: a controller may take over in
     any row.
-
-    Args:
-        data: The dataset, with the marks of a column if there is one.
-        starts: Rows that start the task; None for the first of every episode.
-        settings: Of the reader.
-        log: The rows as they were logged.
     """
     if (declared := settings.get("initial_states")) is not None:
         return data.starting_at(declared)
@@ -269,6 +247,5 @@ def _with_starts(
         begins[torch.from_numpy(starts)] = True
         data = replace(data, begins=begins)
     if choice is None and unnamed and (cut or single) and "times" in log.rows:
-        _log.info("%s", _TAKEN_OVER)
         data = replace(data, repairs=data.repairs + Repairs(notes=(_TAKEN_OVER,)))
     return data
