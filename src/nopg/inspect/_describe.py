@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from nopg.data import Repairs, Transitions, start_note
+from nopg.data._bounds import action_ranges
 from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
 from nopg.inspect._columns import Column, column_findings, measure_columns, sample_finding, with_counts
@@ -22,6 +23,7 @@ from nopg.inspect._episodes import (
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._figure import draw
 from nopg.inspect._findings import Finding, Grade, graded, warning
+from nopg.inspect._stated_cost import stated_cost
 from nopg.inspect._stuck import stuck_finding
 from nopg.inspect._wording import count_of, share_of, shortened
 from nopg.models._log_summary import LogSummary
@@ -152,17 +154,36 @@ def describe(data: Transitions | LogSummary) -> Description:
         repaired_finding(repairs, total),
         excitation_finding(excitation),
         _starts(data),
+        _cost(data),
     ]
     facts |= {
         "Episodes": episodes_text(episodes, schema.interval),
         "Starts": start_note(data),
         "Sampling": "not known; name the time column" if sampling is None else sampling.what,
         "Excitation": ", ".join(map(str, excitation)),
+        "Limits": _limits(data),
         "Derived": ", ".join(schema.derived),
     }
     facts = {name: fact for name, fact in facts.items() if fact}
     found = sorted(filter(None, findings), key=lambda one: [*Grade].index(one.grade), reverse=True)
     return Description(total, None if summary is None else n, columns, facts, repairs, tuple(found))
+
+
+def _cost(data: Transitions) -> Finding | None:
+    cost = stated_cost(data)
+    if cost is None:
+        return None
+    return warning(
+        "cost",
+        f"the reward is -({cost}) in every row, to rounding",
+        f"State it, so that it need not be learned: --cost '{cost}', or data.with_reward('-({cost})')",
+    )
+
+
+def _limits(data: Transitions) -> str:
+    logged = (one for one in action_ranges(data).items() if one[0] not in data.schema.bounds)
+    limits = ", ".join(f"{name} in [{low:.4g}, {high:.4g}]" for name, (low, high) in logged)
+    return limits and f"controllers keep {limits}, as logged; with declared bounds they may go further"
 
 
 def _rows(distinct: int, num_inputs: int) -> Finding:

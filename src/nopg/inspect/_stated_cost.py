@@ -1,4 +1,4 @@
-"""A reward column that is a formula of the logged columns to rounding: the formula, to be stated."""
+"""The cost of which a reward column is the negative to rounding, to be stated instead of learned."""
 
 from __future__ import annotations
 
@@ -48,9 +48,12 @@ def stated_cost(data: Transitions) -> str | None:
     costs, schema = -few.rewards.numpy(), data.schema
     if schema.reward is not None or not np.ptp(costs) > 0:
         return None
-    units = [schema.units.get(name, "") for name in (*schema.states, *schema.actions)]
+    # A formula of an angle is none of the same place a turn later.
+    kept = [k for k, name in enumerate(schema.states) if name not in schema.angles]
+    names = [schema.states[k] for k in kept]
+    units = [schema.units.get(name, "") for name in (*names, *schema.actions)]
     for states, place in ((few.states, "{}"), (few.next_states, "next({})")):
-        columns = dict(zip((place.format(quoted(name)) for name in schema.states), states.T, strict=True))
+        columns = dict(zip((place.format(quoted(name)) for name in names), states.T[kept], strict=True))
         columns |= dict(zip(map(quoted, schema.actions), few.actions.T, strict=True))
         cost = _formula({name: column.numpy() for name, column in columns.items()}, units, costs)
         if cost is not None:
