@@ -300,6 +300,11 @@ def _combined(one: _Affine | None, other: _Affine | None, factor: float) -> _Aff
     return constant + factor * other[0], by_name
 
 
+def column_of(name: str) -> str:
+    """Return the column that a name in a formula is of: `level` of `next(level)`."""
+    return name[5:-1] if name.startswith("next(") and name.endswith(")") else name
+
+
 def quoted(name: str) -> str:
     """Return the name of a column as it stands in a formula, in backquotes where it is no word."""
     return name if name.isidentifier() and not iskeyword(name) else f"`{name}`"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy import linalg, optimize
 
-from nopg._expressions import Expression
+from nopg._expressions import Expression, column_of
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
 from nopg.data._bounds import action_limits
@@ -220,7 +219,7 @@ def _stated_cost(
     names, errors = [*data.schema.states, *data.schema.actions], list[FloatArray]()
     formula = data.schema.reward
     for constant, factors in [] if formula is None else Expression(formula, "the reward").affine_parts():
-        now = {re.sub(r"^next\((.*)\)$", r"\1", name): factor for name, factor in factors.items()}
+        now = {column_of(name): factor for name, factor in factors.items()}
         if {*now} <= {*names}:
             row = np.array([now.get(name, 0.0) for name in names])
             errors.append(np.concatenate([[constant + row @ center], row * unit]))
