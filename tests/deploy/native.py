@@ -130,6 +130,7 @@ class InNumpy(GuardedController):
     def __init__(self, guard: GuardedController) -> None:
         self.given: Numbers | None = None
         self.unknown = 0.0
+        self.reasons = set[str]()
         super().__init__(guard.controller, fallback=self._given, rules=guard.rules)
 
     def _given(self, observation: Numbers) -> Numbers:
@@ -150,8 +151,10 @@ class InNumpy(GuardedController):
             self.reset()
         try:
             decision = self.act(inputs.measured, inputs.applied, inputs.time, inputs.now)
-        except NoActionError:
+        except NoActionError as error:
+            self.reasons.add(str(error))
             return Outcome(NO_ACTION, np.full(len(self.low), np.nan), self.unknown)
+        self.reasons.add(decision.reason)
         status = {"learned": LEARNED, "fallback": FALLBACK, "last resort": LAST_RESORT}[decision.source]
         return Outcome(status, decision.action, decision.unknown)
 
@@ -164,7 +167,7 @@ def with_memory(units: int = 50) -> RuntimeController:
     network = MLPPolicy.from_data(data.features, data.actions, rng=rng, hidden=units)
     parameters = {name: value.numpy() for name, value in network.state_dict().items()}
     support = LocalModel(data).support
-    return RuntimeController(SavedController(data.schema, {"kind": "mlp"}, parameters, support, "here"))
+    return RuntimeController(SavedController(data.schema, {"kind": "mlp"}, parameters, support))
 
 
 ALL_RULES = GuardRules(

@@ -253,7 +253,7 @@ def agree_in_a_stream(robot: RuntimeController, path: Path, count: int) -> tuple
         wanted.append(np.concatenate([action, memory["state"], memory["age"]]))
         action = theirs.act(measured, override, time, last)
         found.append(np.concatenate([action, theirs.state[0], theirs.age[0]]))
-        started += bool(ours.states.started)
+        started += bool(ours.started)
         last = time
     one, two = np.array(found), np.array(wanted)
     assert np.array_equal(np.isnan(one), np.isnan(two))

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from nopg._derived import StateStep
+from nopg._expressions import KINDS, Operation
 from nopg._files import write_files
 from nopg._support import BLENDED, TINY, ChartSupport, FirstFeatures, FitVariance
 from nopg._version import __version__
 from nopg.deploy._embedding import Embedding
-from nopg.deploy._formulas import KINDS, Operation, operations
 from nopg.deploy._guard import GuardedController
 from nopg.deploy._policies import Formulas, Linear, Part, policy_of
 from nopg.errors import ArgumentError
@@ -219,7 +219,7 @@ def _law(law: Part, guard: GuardedController) -> Table:
         parts["output"] = law.gain
     elif isinstance(law, Formulas):
         kind, (parts["low"], parts["high"]) = 2, law.action_range
-        found, results = operations(law, columns)
+        found, results = law.operations()
     else:
         kind, units, (W_1, b_1), (W_2, b_2) = 1, len(law.hidden[1]), law.hidden, law.output
         parts |= {"mean": law.mean, "std": law.std, "hidden": W_1.T, "hidden_bias": b_1, "output": W_2.T}

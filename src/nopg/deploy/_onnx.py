@@ -19,7 +19,6 @@ from nopg._support import BLENDED, TINY, ChartSupport, FitVariance, Support
 from nopg._version import __version__
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import COSINE, PLAIN, Embedding, Numbers
-from nopg.deploy._formulas import operations
 from nopg.deploy._policies import Formulas, Linear, Part, Policy, policy_of
 from nopg.errors import ArgumentError, ExportError, MissingExtraError
 
@@ -266,7 +265,7 @@ class _Graph:
     def formulas(self, law: Formulas, state: str, columns: Columns) -> str:
         """Return the actions of formulas; an angle is wrapped, since runtimes lack Atan in float64."""
         places = list[str]()
-        listed, results = operations(law, columns)
+        listed, results = law.operations()
         row = self.add("Mul", self.gather(state, [0]), self.const(0.0))  # a constant has a row per state too
         for one in listed:
             left, right = (places[k] if k < len(places) else "" for k in (one.left, one.right))

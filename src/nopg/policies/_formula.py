@@ -11,7 +11,7 @@ from nopg._columns import Columns
 from nopg._formula_law import FormulaLaw
 from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
-from nopg.policies._deterministic import Deterministic
+from nopg.policies._policy import Deterministic
 
 
 class FormulaPolicy(Deterministic):
@@ -64,10 +64,8 @@ class FormulaPolicy(Deterministic):
             )
         values = torch.tensor(list(gains.values()), dtype=torch.float64)
         scale = torch.ones_like(values) if scales is None else as_tensor(scales).clone()
-        if scale.shape != values.shape or not bool((scale > 0).all()) or not bool(values.isfinite().all()):
-            raise ArgumentError(
-                f"the gains are {dict(gains)}; give finite numbers, with a positive scale each"
-            )
+        if not bool(values.isfinite().all()):
+            raise ArgumentError(f"the gains are {dict(gains)}; give finite numbers")
         self.register_buffer("scales", scale)
         self.register_buffer("low", low)
         self.register_buffer("high", high)
@@ -119,35 +117,27 @@ class FormulaPolicy(Deterministic):
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return the actions (m, d_a)."""
-        return self.at_states(self.law.states(features, torch.atan2))
-
-    def at_states(self, states: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Return the actions (m, d_a) at raw state columns (m,) by name, angles within half a period of 0."""
-        return torch.minimum(torch.maximum(self._asked(states, self.raw), self.low), self.high)
+        return torch.minimum(torch.maximum(self.asked(features, self.raw), self.low), self.high)
 
     def asked(self, features: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
-        """Return the actions (m, d_a) before they are clipped, with other parameters (P,)."""
-        return self._asked(self.law.states(features, torch.atan2), raw)
+        """Return actions (m, d_a) before they are clipped, with parameters (P,), or (m, P) of every row."""
+        states, values = self.law.states(features, torch.atan2), raw * self.scales
+        one = next(iter(states.values()))
+        # Expanded, since a formula takes a number alone for one of its constants.
+        gains = {name: values[..., k].expand_as(one) for k, name in enumerate(self.law.gains)}
+        return torch.stack(self.law.actions(states, gains), dim=1)
 
     def slopes(self, features: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
         """Return the derivatives (m, d_a, P) of the actions before they are clipped by parameters (P,)."""
         with torch.enable_grad():
             rows = raw.detach().expand(len(features), -1).clone().requires_grad_()  # each row has its own
-            asked = self._asked(self.law.states(features, torch.atan2), rows)
             parts = [
                 torch.autograd.grad(one.sum(), rows, retain_graph=True, materialize_grads=True)[0]
                 if one.requires_grad
                 else torch.zeros_like(rows)
-                for one in asked.unbind(dim=1)
+                for one in self.asked(features, rows).unbind(dim=1)
             ]
         return torch.stack(parts, dim=1)
-
-    def _asked(self, states: Mapping[str, torch.Tensor], raw: torch.Tensor) -> torch.Tensor:
-        """Return actions (m, d_a) before they are clipped, with parameters (P,), or (m, P) of every row."""
-        one, values = next(iter(states.values())), raw * self.scales
-        # Expanded, since a formula takes a number alone for one of its constants.
-        gains = {name: values[..., k].expand_as(one) for k, name in enumerate(self.law.gains)}
-        return torch.stack(self.law.actions(states, gains), dim=1)
 
     def __repr__(self) -> str:
         laws = ", ".join(f"{name} = {text}" for name, text in self.law.to_dict()["formulas"].items())

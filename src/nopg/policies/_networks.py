@@ -120,6 +120,22 @@ class MLP(torch.nn.Module):
         return outputs
 
 
+def new_network(
+    features: torch.Tensor,
+    actions: torch.Tensor,
+    *,
+    rng: torch.Generator,
+    hidden: int,
+    weights: torch.Tensor | None,
+    linear: bool = False,
+    outputs_per_action: int = 1,
+) -> tuple[MLP, ActionRange]:
+    """Return an untrained network with inputs standardised as in the data, and the range of their actions."""
+    standardizer, count = Standardizer.from_data(features, weights), outputs_per_action * actions.shape[1]
+    network = MLP(standardizer, count, hidden=hidden, rng=rng, linear=linear)
+    return network, ActionRange(actions.amin(dim=0), actions.amax(dim=0))
+
+
 def _linear(num_inputs: int, num_outputs: int, rng: torch.Generator) -> torch.nn.Linear:
     layer: torch.nn.Linear = torch.nn.utils.skip_init(
         torch.nn.Linear, num_inputs, num_outputs, dtype=torch.float64
