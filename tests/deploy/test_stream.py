@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deploy.stream_cases import INTERVAL, derived_log, faulty_stream, log, with_derived
-from nopg import deploy as runtime
+from deploy.native import with_memory
+from deploy.stream_cases import INTERVAL, derived_log, faulty_stream, log
 from nopg._columns import Columns, Derived
-from nopg._derived import DerivedColumns
+from nopg._derived import DerivedColumns, StateStep
 from nopg.deploy import GuardedController, GuardRules, RuntimeController, StateStream
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
@@ -25,9 +25,9 @@ def columns(**settings: object) -> Columns:
     return Columns(("level", *derived), ("valve",), derived=derived, interval=2.0, **settings)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def robot(tmp_path_factory: pytest.TempPathFactory) -> RuntimeController:
-    return runtime.load(with_derived().save(tmp_path_factory.mktemp("stream") / "one", data=False))
+@pytest.fixture
+def robot() -> RuntimeController:
+    return with_memory()
 
 
 def test_replaying_a_log_gives_the_states_of_its_derived_columns() -> None:
@@ -135,7 +135,7 @@ def test_an_action_that_is_needed_and_not_known_is_asked_for() -> None:
 
 
 def test_a_memory_that_is_saved_and_loaded_continues_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    feed = faulty_stream(400)
+    feed = faulty_stream(120)
     schema = derived_log().schema
     one, other = StateStream(schema), StateStream(schema)
     for t, measured in enumerate(feed.measured):
@@ -247,8 +247,6 @@ def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: Runtim
 
 
 def test_the_lags_that_begin_with_a_known_action_are_chains_of_it_alone() -> None:
-    from nopg._derived import StateStep
-
     derived = {
         "one": Derived("0", "valve"),
         "two": Derived("0", "one"),

@@ -113,14 +113,9 @@ def write_bundle(
     about: Mapping[str, Any],
     overwrite: bool = False,
 ) -> Path:
-    """Write a controller to a file, and return its path; it is never incomplete under its name.
+    """Write JSON documents and arrays by the name of their group to a file that is never incomplete.
 
-    Args:
-        path: Must not exist, unless it may be overwritten.
-        documents: JSON documents by the name of their group.
-        arrays: Arrays by name, by the name of their group.
-        about: Further fields of the manifest.
-        overwrite: Whether an existing file is replaced.
+    `about` has further fields of the manifest. Return the path.
     """
     from safetensors.numpy import save
 

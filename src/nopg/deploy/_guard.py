@@ -236,12 +236,10 @@ class GuardedController:
             applied: The current action (d_a,) of the plant, with which lags of actions begin. Without it,
                 max_change does not limit the first.
         """
-        last, d_x = np.full(len(self.low), np.nan), len(self.limits.largest)
-        if applied is not None:
-            given = self._finite(applied)
-            if given is None:
-                raise ArgumentError(f"the action applied is {applied!r}; give {len(last)} finite numbers")
-            last = given.copy()
+        d_a, d_x = len(self.low), len(self.limits.largest)
+        last = np.full(d_a, np.nan) if applied is None else self._action(applied)
+        if last is None or (applied is not None and np.isnan(last).any()):
+            raise ArgumentError(f"the action applied is {applied!r}; give {d_a} finite numbers")
         self.states.reset(None if applied is None else last)
         self._memory = _Memory(last, np.full(d_x, np.nan), np.zeros(d_x))
 
@@ -275,17 +273,19 @@ class GuardedController:
         time: float | None,
         now: float | None,
     ) -> Decision:
-        received = None if applied is None else self._received(applied)
+        received = None if applied is None else self._action(applied)
+        if applied is not None and received is None:
+            raise ArgumentError(f"the action applied is {applied!r}; give {len(self.low)} numbers")
         measured = self.states.measured(observation)
         measured = np.where(np.abs(measured) <= self.limits.largest, measured, np.nan)  # false for NaN
         state = self.states.update(measured, received, time)
         self.states.record(None)  # if there is no action
-        faults = [self._clock_fault(time, now), self._frozen_fault(measured)]
-        if received is not None and np.isfinite(received).all():
-            self._memory.last_action = received
+        clock, frozen = self._clock_fault(time, now), self._frozen_fault(measured)
+        fault = clock or frozen
+        if received is not None and np.isnan(received).any():
+            fault = "the action applied is not finite"
         elif received is not None:
-            faults = ["the action applied is not finite"]
-        fault = next(filter(None, faults), None)
+            self._memory.last_action = received
         unknown, action = self._learned(state, allowed=fault is None)
         source: Source = "learned"
         reason = "inside the data"
@@ -367,10 +367,10 @@ class GuardedController:
         action, failure = None, "no fallback"
         if self.fallback is not None:
             try:
-                action, failure = self._finite(self.fallback(measured)), "the fallback gave no finite action"
+                action, failure = self._action(self.fallback(measured)), "the fallback gave no finite action"
             except Exception as error:  # whatever it raises, the plant needs an action
                 failure = f"the fallback raised {type(error).__name__}"
-        if action is not None:
+        if action is not None and np.isfinite(action).all():
             return "fallback", why, action
         resort = self.limits.last_resort
         return "last resort", f"{why}; {failure}", self.applied if resort is None else resort
@@ -391,18 +391,12 @@ class GuardedController:
         self.states.record(memory.last_action)
         return memory.last_action.copy()
 
-    def _received(self, applied: npt.ArrayLike) -> Numbers:
-        """Return the action of the plant (d_a,), all NaN if a number in it is not finite."""
-        action = as_numbers(applied)
+    def _action(self, given: npt.ArrayLike) -> Numbers | None:
+        """Return an action (d_a,), all NaN if a number in it is not finite; None for other values."""
+        action = as_numbers(given)
         if action is None or action.shape != self.low.shape:
-            raise ArgumentError(f"the action applied is {applied!r}; give {len(self.low)} numbers")
+            return None
         return action.copy() if np.isfinite(action).all() else np.full(len(action), np.nan)
-
-    def _finite(self, values: npt.ArrayLike) -> Numbers | None:
-        """Return finite numbers (d_a,), or None for other values."""
-        action = as_numbers(values)
-        fits = action is not None and action.shape == self.low.shape and np.isfinite(action).all()
-        return action if fits else None
 
 
 def _finite_time(time: float | None) -> float | None:

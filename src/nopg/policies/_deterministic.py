@@ -74,13 +74,8 @@ class MLPPolicy(Deterministic):
     ) -> Self:
         """Return an untrained policy with inputs standardised and outputs bounded as in the data.
 
-        Args:
-            features: Features of the states, (n, d_f).
-            actions: Logged actions, (n, d_a).
-            rng: Random generator of the weights.
-            hidden: Number of units.
-            linear: See `MLP`.
-            weights: Of the rows, (n,); one each by default.
+        Features of the states are (n, d_f), logged actions (n, d_a), weights of the rows (n,), one each by
+        default; see `MLP` for the others.
         """
         return cls(*new_network(features, actions, rng=rng, hidden=hidden, linear=linear, weights=weights))
 

@@ -81,14 +81,9 @@ class FormulaPolicy(Deterministic):
         features: torch.Tensor,
         actions: torch.Tensor,
     ) -> Self:
-        """Return the policy within the logged range of the actions, as networks are, with scaled gains.
+        """Return the policy within the range of logged actions (n, d_a), as networks are, with scaled gains.
 
-        Args:
-            columns: Of the data.
-            formulas: One for each action, by name.
-            gains: First values of the gains, by name.
-            features: Features of the logged states, (n, d_f).
-            actions: Logged actions, (n, d_a).
+        Features of the logged states are (n, d_f); the gains are their first values.
         """
         limits = actions.amin(dim=0), actions.amax(dim=0)
         policy = cls(columns, formulas, gains, limits)

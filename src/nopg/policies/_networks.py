@@ -15,12 +15,7 @@ _BEND = 5.0
 
 
 class Standardizer(torch.nn.Module):
-    """x ↦ (x − mean)/std per feature, from the data, so that features of different units have the same scale.
-
-    Args:
-        mean: Shape (d_f,).
-        std: Shape (d_f,); a constant feature is only centred.
-    """
+    """x ↦ (x − mean)/std per feature, both of shape (d_f,); a constant feature is only centred."""
 
     mean: torch.Tensor
     std: torch.Tensor
@@ -49,12 +44,7 @@ class Standardizer(torch.nn.Module):
 
 
 class ActionRange(torch.nn.Module):
-    """u ↦ centre + radius·tanh(u): the paper's a_max·tanh, for any interval.
-
-    Args:
-        low: Smallest action, shape (d_a,).
-        high: Largest action, shape (d_a,).
-    """
+    """u ↦ centre + radius·tanh(u): the paper's a_max·tanh, between lowest and highest actions (d_a,)."""
 
     center: torch.Tensor
     radius: torch.Tensor

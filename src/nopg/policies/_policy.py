@@ -73,11 +73,7 @@ def policy_gradient(
 ) -> list[torch.Tensor]:
     """Return Σ cotangent · ∂actions/∂θ, one tensor per trainable parameter, in the memory of one chunk.
 
-    Args:
-        policy: The policy.
-        features: States, shape (m, d_f).
-        noise: The noise of the actions, shape (L, m, d_a).
-        cotangent: The derivative of the objective by every action, shape (L, m, d_a).
+    States are (m, d_f); their noise and the derivative of the objective by every action are (L, m, d_a).
     """
     parameters = trainable(policy)
     totals = [torch.zeros_like(parameter) for parameter in parameters]

@@ -86,12 +86,7 @@ class ControlStructure:
             raise ArgumentError(f"there is no structure {self.kind!r}; choose one of {list(get_args(Kind))}")
 
     def formulas(self, columns: Columns, means: Mapping[str, float]) -> Formulas:
-        """Return the controller as formulas, with all gains 0.
-
-        Args:
-            columns: Of the log.
-            means: Of the measured columns, by name; for "linear".
-        """
+        """Return the controller as formulas, with all gains 0; "linear" needs the means of the columns."""
         gains: dict[str, float] = {}
 
         def gain(name: str, action: str) -> str:
