@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 import numpy as np
@@ -11,7 +12,7 @@ from nopg._columns import Columns
 from nopg._stream import Streaming, as_numbers, check_states, wrong_shape
 from nopg.bundles import SavedController, open_bundle, read_controller
 from nopg.deploy._embedding import Embedding, Numbers
-from nopg.deploy._policies import clipped, policy_of
+from nopg.deploy._policies import clipped, policy_of, read_only
 from nopg.errors import ObservationError
 
 
@@ -43,12 +44,19 @@ class RuntimeController(Streaming):
         low: The lowest value of every action, shape (d_a,): its declared bound, else the end of the policy's
             range, else −∞.
         high: The highest value of every action.
+        largest: The largest absolute value of every state column at which an angle has a direction; ∞ of
+            other columns.
     """
 
     def __init__(self, saved: SavedController) -> None:
         self.saved, self.columns = saved, saved.columns
         self._features, self._policy = Embedding.of_columns(saved.columns), policy_of(saved)
         self.low, self.high = self._policy.limits(saved.columns)
+        largest = [
+            self.columns.largest_angle(name) if name in self.columns.angles else math.inf
+            for name in self.columns.states
+        ]
+        self.largest = read_only(np.array(largest))
 
     def _observed(self) -> Columns:
         return self.columns

@@ -84,7 +84,6 @@ class Limits(NamedTuple):
     return_unknown: float
     max_change: Numbers  # (d_a,), ∞ where there is no limit
     frozen: Numbers  # number of steps (d_x,), ∞ where nothing is checked
-    largest: Numbers  # largest usable absolute values (d_x,)
     last_resort: Numbers | None  # (d_a,)
 
     @classmethod
@@ -113,13 +112,10 @@ class Limits(NamedTuple):
                 f"last_resort is {rules.last_resort!r}; give {len(low)} numbers within {low.tolist()} and "
                 f"{high.tolist()}"
             )
-        most = sys.float_info.max
-        largest = [columns.largest_angle(name) if name in columns.angles else most for name in names]
         return cls(
             rules.most_unknown / 2 if rules.return_unknown is None else float(rules.return_unknown),
             read_only(change),
             read_only(np.array([float(frozen.get(name, math.inf)) for name in names])),
-            read_only(np.array(largest)),
             None if resort is None else read_only(resort),
         )
 
@@ -168,18 +164,14 @@ class GuardedController:
     guard hands over to the fallback at once, and back only after `dwell` steps and below a lower unknown
     share, so that noise at the edge of the data does not switch it in every step. A measurement that is
     masked, not finite, or an angle so large that it has no direction counts as missing and never reaches the
-    policy. Where the fallback raises, gives no finite action, or does not exist, the last resort acts:
-    `last_resort`, or the last action. `docs/guides/deploying.md` has the table of states.
+    policy. Where the fallback fails, the last resort acts: `last_resort`, or the last action.
+    `docs/guides/deploying.md` has the table of states.
 
     Whatever is measured, `act` raises nothing once there is an action to hold; before that it raises
-    `NoActionError` if neither fallback nor last resort has an action. An argument of another shape is a
-    programming error and always raises.
+    `NoActionError` if neither fallback nor last resort has an action. An argument of another shape always
+    raises, as does a call of `act` during another one: a guard belongs to one control loop.
 
-    An observation has the measured columns; the guard keeps the memory that derived columns and held values
-    need, with the actions after fallback and limits. `states` holds it: see `StateStream` for start-ups.
-
-    A guard belongs to one control loop and is not thread-safe: a call of `act` during another one raises
-    `ArgumentError` and changes nothing.
+    The guard keeps the memory that derived columns and held values need in `states`; see `StateStream`.
 
     Args:
         controller: From `nopg.deploy.load`.
@@ -236,7 +228,7 @@ class GuardedController:
             applied: The current action (d_a,) of the plant, with which lags of actions begin. Without it,
                 max_change does not limit the first.
         """
-        d_a, d_x = len(self.low), len(self.limits.largest)
+        d_a, d_x = len(self.low), len(self.limits.frozen)
         last = np.full(d_a, np.nan) if applied is None else self._action(applied)
         if last is None or (applied is not None and np.isnan(last).any()):
             raise ArgumentError(f"the action applied is {applied!r}; give {d_a} finite numbers")
@@ -277,7 +269,8 @@ class GuardedController:
         if applied is not None and received is None:
             raise ArgumentError(f"the action applied is {applied!r}; give {len(self.low)} numbers")
         measured = self.states.measured(observation)
-        measured = np.where(np.abs(measured) <= self.limits.largest, measured, np.nan)  # false for NaN
+        usable = np.isfinite(measured) & (np.abs(measured) <= self.controller.largest[: len(measured)])
+        measured = np.where(usable, measured, np.nan)
         state = self.states.update(measured, received, time)
         self.states.record(None)  # if there is no action
         clock, frozen = self._clock_fault(time, now), self._frozen_fault(measured)

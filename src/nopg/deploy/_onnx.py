@@ -70,8 +70,7 @@ def to_onnx(
             import_module(package)
         except ImportError:
             raise MissingExtraError(package, "onnx") from None
-    graph = _Graph(dtype)
-    model = graph.of(controller)
+    model = _Graph(dtype).of(controller)
     found = _difference(model.SerializeToString(), controller, dtype)
     if not found <= _TOLERANCE[dtype]:  # NaN included
         raise ExportError(
@@ -166,10 +165,7 @@ class _Graph:
             inputs |= {"state": len(columns.states), "applied": d_a, "age": len(columns.measured)}
             outputs |= {"next_state": len(columns.states), "next_age": len(columns.measured)}
             state = self.next_state(columns)
-        largest = [
-            columns.largest_angle(name) if name in columns.angles else math.inf for name in columns.states
-        ]
-        fits = self.add("LessOrEqual", self.add("Abs", state), self.const(largest))
+        fits = self.add("LessOrEqual", self.add("Abs", state), self.const(controller.largest))
         usable = self.add("Where", fits, state, self.const(math.nan))
         known, zero = self.finite(usable), self.const(0.0)
         states = self.add("Where", known, usable, zero)

@@ -37,8 +37,6 @@ class FormulaPolicy(Deterministic):
         >>> policy.mode(torch.tensor([[1.0, 1.1], [1.0, 2.0]]).double()).detach().round(decimals=6)
         tensor([[0.7000],
                 [1.0000]], dtype=torch.float64)
-        >>> policy
-        FormulaPolicy(valve = bias + kp * (setpoint - level); bias = 0.5, kp = 2)
     """
 
     scales: torch.Tensor
@@ -133,8 +131,3 @@ class FormulaPolicy(Deterministic):
                 for one in self.asked(features, rows).unbind(dim=1)
             ]
         return torch.stack(parts, dim=1)
-
-    def __repr__(self) -> str:
-        laws = ", ".join(f"{name} = {text}" for name, text in self.law.to_dict()["formulas"].items())
-        values = ", ".join(f"{name} = {value:.4g}" for name, value in self.gains.items())
-        return f"FormulaPolicy({laws}; {values})"
