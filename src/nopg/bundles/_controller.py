@@ -143,7 +143,10 @@ def _law_shapes(
             is_diagonal = d_a == d_f and parameters.get(f"{prefix}gain", np.zeros((0, 0))).ndim == 1
             found = {"gain": (d_a,) if is_diagonal else (d_a, d_f)}
         case {"kind": "formula"}:
-            count = len(FormulaLaw.read(columns, described).gains)
+            law = Fields(described, "the policy")
+            gains = law.texts("gains")
+            FormulaLaw.of(columns, law.each("formulas", Fields.text), gains)
+            count = len(gains)
             found = {"low": (d_a,), "high": (d_a,), "scales": (count,), "raw": (count,)}
         case {"kind": "mlp"}:
             h, out = size_of("network.hidden.bias"), outputs * d_a

@@ -59,24 +59,6 @@ class GuardRules:
     frozen: int | Mapping[str, int] | None = None
     last_resort: float | Sequence[float] | None = None
 
-    def __post_init__(self) -> None:
-        counts = {"dwell": self.dwell, "transfer": self.transfer}
-        if isinstance(self.frozen, Mapping):
-            counts |= {f"frozen of {name}": steps for name, steps in self.frozen.items()}
-        elif self.frozen is not None:
-            counts["frozen"] = self.frozen
-        for name, value in counts.items():
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ArgumentError(f"{name} is {value!r}; give a whole number of at least 1")
-        for name, number, low, high in (
-            ("most_unknown", self.most_unknown, 0.0, 1.0),
-            ("return_unknown", self.return_unknown, 0.0, self.most_unknown),
-            ("deadline", self.deadline, sys.float_info.min, sys.float_info.max),
-        ):
-            given = number is not None or name == "most_unknown"
-            if given and not (is_number(number) and low <= number <= high):  # NaN included
-                raise ArgumentError(f"{name} is {number!r}; give a number from {low:g} to {high:g}")
-
 
 class Limits(NamedTuple):
     """The rules of a guard for the columns of its controller."""
@@ -89,42 +71,48 @@ class Limits(NamedTuple):
     @classmethod
     def of(cls, rules: GuardRules, controller: RuntimeController) -> Limits:
         """Return the limits; rules that do not fit the controller are refused."""
-        columns, low, high = controller.columns, controller.low, controller.high
-        names, frozen = columns.measured, rules.frozen
+        columns, names, count = controller.columns, controller.columns.measured, len(controller.low)
+        tiny, huge = sys.float_info.min, sys.float_info.max
+        _numbers("most_unknown", rules.most_unknown, 0.0, 1.0)
+        back = rules.most_unknown / 2 if rules.return_unknown is None else rules.return_unknown
+        _numbers("return_unknown", back, 0.0, rules.most_unknown)
+        _numbers("deadline", 1.0 if rules.deadline is None else rules.deadline, tiny, huge)
         if columns.levels and (rules.max_change is not None or rules.transfer > 1):
             raise ArgumentError(
                 f"max_change is {rules.max_change!r} and transfer {rules.transfer}, but "
                 f"{list(columns.levels)} have levels and cannot change by less; leave both out"
             )
+        frozen = {} if rules.frozen is None else rules.frozen
         if not isinstance(frozen, Mapping):
-            checked = [] if frozen is None else [name for name in names if name not in columns.exogenous]
-            frozen = dict.fromkeys(checked, frozen or 1)
+            frozen = dict.fromkeys([name for name in names if name not in columns.exogenous], frozen)
         if unknown := sorted({*frozen} - {*names}):
             raise ArgumentError(f"frozen names {unknown}, but measured columns are {list(names)}")
-        change = _per_action(math.inf if rules.max_change is None else rules.max_change, len(low))
-        if not (change > 0).all():  # NaN included
-            raise ArgumentError(
-                f"max_change is {rules.max_change!r}; give a positive number, or {len(low)}, one per action"
-            )
-        resort = None if rules.last_resort is None else _per_action(rules.last_resort, len(low))
-        if resort is not None and not ((low <= resort) & (resort <= high) & np.isfinite(resort)).all():
-            raise ArgumentError(
-                f"last_resort is {rules.last_resort!r}; give {len(low)} numbers within {low.tolist()} and "
-                f"{high.tolist()}"
-            )
+        steps = {f"frozen of {name}": value for name, value in frozen.items()}
+        for name, value in {"dwell": rules.dwell, "transfer": rules.transfer, **steps}.items():
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ArgumentError(f"{name} is {value!r}; give a whole number of at least 1")
+        change, resort = math.inf if rules.max_change is None else rules.max_change, rules.last_resort
+        ends = np.maximum(controller.low, -huge), np.minimum(controller.high, huge)
         return cls(
-            rules.most_unknown / 2 if rules.return_unknown is None else float(rules.return_unknown),
-            read_only(change),
+            float(back),
+            _numbers("max_change", change, tiny, math.inf, count=count),
             read_only(np.array([float(frozen.get(name, math.inf)) for name in names])),
-            None if resort is None else read_only(resort),
+            None if resort is None else _numbers("last_resort", resort, *ends, count=count),
         )
 
 
-def _per_action(given: object, count: int) -> Numbers:
-    """Return numbers (d_a,) of a setting, one for all or one per action; NaN for other values."""
+def _numbers(
+    name: str, given: object, low: float | Numbers, high: float | Numbers, *, count: int = 1
+) -> Numbers:
+    """Return the numbers of a setting, shape (count,), one for all or one each; others are refused."""
     numbers = [given] * count if is_number(given) else [*given] if isinstance(given, Iterable) else []
-    fits = len(numbers) == count and all(map(is_number, numbers))
-    return np.array(numbers if fits else [np.nan] * count, dtype=np.float64)
+    if len(numbers) == count and all(map(is_number, numbers)):
+        found = np.array(numbers, dtype=np.float64)
+        if ((low <= found) & (found <= high)).all():  # false for NaN
+            return read_only(found)
+    what = "a number" if count == 1 else f"a number, or {count}, one per action,"
+    span = "above 0" if np.all(low == sys.float_info.min) else f"from {low} to {high}"
+    raise ArgumentError(f"{name} is {given!r}; give {what} {span}")
 
 
 @dataclass(frozen=True, slots=True)

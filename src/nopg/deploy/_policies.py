@@ -177,7 +177,7 @@ def _part(saved: SavedController, described: Mapping[str, Any], prefix: str) -> 
         return Linear(np.diag(gain) if gain.ndim == 1 else gain)
     if kind != "formula":
         return _network(parameters, prefix)
-    law = FormulaLaw.read(saved.columns, described)
+    law = FormulaLaw.of(saved.columns, described["formulas"], described["gains"])
     low, high, scales, raw = (parameters[f"{prefix}{name}"] for name in ("low", "high", "scales", "raw"))
     return Formulas(law, dict(zip(law.gains, (scales * raw).tolist(), strict=True)), (low, high))
 
