@@ -130,7 +130,7 @@ class Expression:
             raise ArgumentError(f"{self.what} is too long an expression; give a function instead")
         object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "_quoted", tuple(quoted))
-        object.__setattr__(self, "names", tuple(dict.fromkeys(self._columns(tree))))
+        object.__setattr__(self, "names", tuple(dict.fromkeys(self.columns_of(tree))))
         reader = _Reader(self)
         (reader.margin if _is_condition(tree) else reader.number)(tree)
         object.__setattr__(self, "operations", tuple(reader.found))
@@ -211,7 +211,7 @@ class Expression:
                     found = _combined(None, one, by)
         return found
 
-    def _columns(self, node: ast.AST) -> Iterator[str]:
+    def columns_of(self, node: ast.AST) -> Iterator[str]:
         """Yield the columns in a part, in the order of their appearance."""
         match node:
             case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
@@ -219,7 +219,7 @@ class Expression:
             case _:
                 parts = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
                 for part in parts:
-                    yield from self._columns(part)
+                    yield from self.columns_of(part)
 
     def column(self, node: ast.AST) -> str:
         """Return the name of a column as it is in the data, `next(level)` for such a part."""
@@ -302,7 +302,7 @@ class _Reader:
 
     def is_constant(self, node: ast.AST) -> bool:
         """Return whether there is no column in a part."""
-        return not any(True for _ in self.formula._columns(node))  # noqa: SLF001
+        return not any(True for _ in self.formula.columns_of(node))
 
 
 def _combined(one: _Affine | None, other: _Affine | None, factor: float) -> _Affine | None:

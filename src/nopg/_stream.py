@@ -80,8 +80,7 @@ class StateStream:
 
         Args:
             measured: The measured columns, NaN where a value is missing.
-            applied: The action that the plant received since the last step, NaN where it is not known; by
-                default the recorded one.
+            applied: The action received since the last step, NaN where not known; else the recorded one.
             time: When the values were measured, in seconds on any clock.
         """
         values, memory = self.measured(measured), self._memory
@@ -109,22 +108,16 @@ class StateStream:
         return state.copy()
 
     def record(self, action: npt.ArrayLike | None) -> None:
-        """Store the action that follows the last state, the default of `applied` in the next step.
-
-        Args:
-            action: Shape (d_a,) or (batch, d_a); None or NaN if it is not known.
-        """
+        """Store the action (d_a,) or (batch, d_a) that follows the last state; None or NaN if not known."""
         if not self._keeps:
             return
         given = np.full_like(self._memory.applied, np.nan) if action is None else self._action(action)
         self._memory, self._recorded = self._memory._replace(applied=given), True
 
     def reset(self, applied: npt.ArrayLike | None = None, *, rows: npt.ArrayLike | None = None) -> None:
-        """Start anew at the next step.
+        """Start anew at the next step, at numbers or flags of plants, else at all.
 
-        Args:
-            applied: The present action of the plant, with which lags of actions then begin.
-            rows: Which plants start anew, numbers or flags; all if absent.
+        Lags of actions then begin with the present action of the plant, `applied`.
         """
         chosen = np.full(self._shape, rows is None)
         if rows is not None:

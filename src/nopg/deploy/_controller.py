@@ -30,16 +30,11 @@ class RuntimeController(Streaming):
 
     Observations and actions are raw, in the units of the data. Every method takes one observation (d_s,) or
     several (m, d_s). An observation of another shape, or with a number that is not finite, raises
-    `ObservationError`.
-
-    Where the columns have a memory (derived columns, or missing values that are held), `stream` acts on
-    measurements, and the other methods take whole states, such as `controller.stream().states` gives them.
-
-    Args:
-        saved: The controller as it was read.
+    `ObservationError`. Where the columns have a memory (derived columns, or missing values that are held),
+    `stream` acts on measurements, and the other methods take whole states.
 
     Attributes:
-        saved: As given.
+        saved: The controller as it was read.
         columns: Names, angles, units and bounds.
         low: The lowest value of every action, shape (d_a,): its declared bound, else the end of the policy's
             range, else −∞.

@@ -65,10 +65,7 @@ class _Gaussian(Policy):
 class GaussianPolicy(_Gaussian):
     """A deterministic mean with a fixed standard deviation (`eq:lqr_diagonal_policy_stochastic`).
 
-    Args:
-        mean: μ.
-        std: σ, one number per action, or one for all.
-        num_action_samples: L, actions drawn per state; None for sigma points.
+    The deviation is one number per action, or one for all; without a number of samples, sigma points.
     """
 
     std: torch.Tensor
@@ -92,7 +89,7 @@ class GaussianMLPPolicy(_Gaussian):
         action_range: The interval of the mean.
         largest_std: u, in the unit of the actions, one number or one each; 1 in the supplement, where
             actions lie within ±1, ±2 or ±5.
-        num_action_samples: L, actions drawn per state, 15 in the supplement; None for sigma points.
+        num_action_samples: L, 15 in the supplement; None for sigma points.
     """
 
     largest_std: torch.Tensor

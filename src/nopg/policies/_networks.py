@@ -74,10 +74,9 @@ class MLP(torch.nn.Module):
     Args:
         standardizer: From the data.
         num_outputs: Number of outputs.
-        hidden: Number of units, 50 in the supplement.
-        rng: Random generator of the weights, uniform in ±1/√fan-in.
-        linear: Whether the first units are initialised as the inputs, far from their kinks, so that a linear
-            law is near.
+        hidden: Number of units.
+        rng: Of the weights, uniform in ±1/√fan-in.
+        linear: Whether the first units begin as the inputs, far from their kinks: linear laws are near.
     """
 
     def __init__(
