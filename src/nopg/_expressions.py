@@ -7,12 +7,12 @@ import math
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from keyword import iskeyword
-from types import MappingProxyType, ModuleType
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,29 +22,28 @@ Array = Any
 """A numpy array or a torch tensor; a formula is computed by the library of its columns."""
 _Affine = tuple[float, dict[str, float]]
 
-_BINARY: Mapping[type[ast.AST], Callable[[Array, Array], Array]] = MappingProxyType(
-    {
-        ast.Add: operator.add,
-        ast.Sub: operator.sub,
-        ast.Mult: operator.mul,
-        ast.Div: operator.truediv,
-        ast.Pow: operator.pow,
-    }
-)
-# Number of arguments, and the name that numpy and torch both have.
-_FUNCTIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
-    {
-        "abs": (1, "abs"),
-        "min": (2, "minimum"),
-        "max": (2, "maximum"),
-        "sqrt": (1, "sqrt"),
-        "exp": (1, "exp"),
-        "log": (1, "log"),
-        "sin": (1, "sin"),
-        "cos": (1, "cos"),
-        "tanh": (1, "tanh"),
-    }
-)
+KINDS = (
+    "number", "column", "add", "subtract", "multiply", "divide", "power", "negative", "abs", "min", "max",
+    "sqrt", "exp", "log", "sin", "cos", "tanh", "edge", "holds",
+)  # fmt: skip
+"""All operations, in the order of `deploy/core.c`: `edge` is a margin on whose 0 a condition holds, `holds`
+is 1 where a margin is positive, else 0."""
+
+_BINARY: Mapping[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.Pow: "power",
+}
+_OPERATORS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "power": operator.pow,
+}
+_FUNCTIONS = {"min": 2, "max": 2, **dict.fromkeys(("abs", "sqrt", "exp", "log", "sin", "cos", "tanh"), 1)}
 _COMPARED = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE})
 # A margin of 0 that counts as inside.
 _AT_EDGE = 1e-30
@@ -55,6 +54,24 @@ _PLACE = re.compile(r"\b__(\d+)\b")
 _UNDERSTOOD = "numbers, + - * / **, abs, min, max, sqrt, exp, log, sin, cos, tanh, comparisons, and, or, not"
 
 
+class Operation(NamedTuple):
+    """One number computed from earlier ones.
+
+    Attributes:
+        kind: One of `KINDS`.
+        left: Place of the first operand in the list.
+        right: Place of the second operand.
+        number: The value of `number`.
+        name: The name of `column`.
+    """
+
+    kind: str
+    left: int = 0
+    right: int = 0
+    number: float = 0.0
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """How far a condition is met: a comparison is the difference of its sides, positive where it holds.
@@ -63,22 +80,6 @@ class Condition:
     """
 
     margin: Array
-
-    @classmethod
-    def compared(cls, op: ast.AST, left: Array, right: Array) -> Condition:
-        """Return a comparison; on its edge ≤ and ≥ hold."""
-        apart = right - left if isinstance(op, (ast.Lt, ast.LtE)) else left - right
-        equal_holds = isinstance(op, (ast.LtE, ast.GtE))
-        return cls(_library(apart).where(apart == 0, _AT_EDGE, apart) if equal_holds else apart)
-
-    def __and__(self, other: Condition) -> Condition:
-        return Condition(_library(self.margin).minimum(self.margin, other.margin))
-
-    def __or__(self, other: Condition) -> Condition:
-        return Condition(_library(self.margin).maximum(self.margin, other.margin))
-
-    def __invert__(self) -> Condition:
-        return Condition(_library(self.margin).where(self.margin == 0, _AT_EDGE, -self.margin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class Expression:
         text: The formula.
         what: What it is, for errors: "the region", "the reward".
         names: The columns in it, in the order of their appearance.
+        operations: The formula as a list of operations, the last of which is its value.
+        tree: The formula as Python's parser reads it; `column` and `part` name what is in it.
 
     Example:
         >>> cost = Expression("(level - 1) ** 2 + 10 * (`flow [l/s]` > 2)", "the cost")
@@ -104,7 +107,8 @@ class Expression:
     text: str
     what: str = "the expression"
     names: tuple[str, ...] = field(init=False)
-    _tree: ast.AST = field(init=False, repr=False, compare=False)
+    operations: tuple[Operation, ...] = field(init=False, repr=False, compare=False)
+    tree: ast.AST = field(init=False, repr=False, compare=False)
     _quoted: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -124,9 +128,12 @@ class Expression:
             raise ArgumentError(f"{self.what} {self.text!r} cannot be read: {reason}") from None
         if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
             raise ArgumentError(f"{self.what} is too long an expression; give a function instead")
-        object.__setattr__(self, "_tree", tree)
+        object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "_quoted", tuple(quoted))
-        object.__setattr__(self, "names", tuple(dict.fromkeys(self._columns(tree))))
+        object.__setattr__(self, "names", tuple(dict.fromkeys(self.columns_of(tree))))
+        reader = _Reader(self)
+        (reader.margin if _is_condition(tree) else reader.number)(tree)
+        object.__setattr__(self, "operations", tuple(reader.found))
 
     def value(self, columns: Mapping[str, Array]) -> Array | Condition:
         """Return the value of the formula for columns by name, all of one shape."""
@@ -134,21 +141,18 @@ class Expression:
             raise ArgumentError(
                 f"{missing[0]!r} in {self.what} {self.text!r} is not known; there are {sorted(columns)}"
             )
-        with np.errstate(all="ignore"):
-            return self._value(self._tree, columns)
+        found = _computed(self.operations, _library(*columns.values()), columns)
+        return Condition(found) if _is_condition(self.tree) else found
 
     def __call__(self, columns: Mapping[str, Array]) -> Array:
         """Return the numbers of the formula, in the shape of the columns."""
-        found = _as_number(self.value(columns))
+        found = self.value(columns)
+        if isinstance(found, Condition):
+            found = _holds(found.margin, _library(found.margin))
         if not columns:
             return found
         one = next(iter(columns.values()))
         return _library(one).broadcast_to(found, one.shape)
-
-    @property
-    def tree(self) -> ast.AST:
-        """The formula as Python's parser reads it; `column` and `part` name what is in it."""
-        return self._tree
 
     def part(self, node: ast.AST) -> str:
         """Return the text of a part of the tree."""
@@ -181,7 +185,7 @@ class Expression:
             for child in node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node):
                 look(child, inside=further)
 
-        look(self._tree, inside=False)
+        look(self.tree, inside=False)
         return found
 
     def _affine(self, node: ast.AST) -> _Affine | None:
@@ -207,7 +211,7 @@ class Expression:
                     found = _combined(None, one, by)
         return found
 
-    def _columns(self, node: ast.AST) -> Iterator[str]:
+    def columns_of(self, node: ast.AST) -> Iterator[str]:
         """Yield the columns in a part, in the order of their appearance."""
         match node:
             case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
@@ -215,7 +219,7 @@ class Expression:
             case _:
                 parts = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
                 for part in parts:
-                    yield from self._columns(part)
+                    yield from self.columns_of(part)
 
     def column(self, node: ast.AST) -> str:
         """Return the name of a column as it is in the data, `next(level)` for such a part."""
@@ -227,68 +231,78 @@ class Expression:
                 return self._quoted[int(number)] if name != number and number.isdigit() else name
         raise AssertionError(node)
 
-    def _value(self, node: ast.AST, columns: Mapping[str, Array]) -> Array | Condition:
-        """Return the value of a part: a condition or a number."""
-        match node:
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return ~self._condition(operand, columns)
-            case ast.BoolOp(op=op, values=values):
-                parts = [self._condition(part, columns) for part in values]
-                return reduce(operator.and_ if isinstance(op, ast.And) else operator.or_, parts)
-            case ast.Compare(left=left, ops=ops, comparators=others) if {type(op) for op in ops} <= _COMPARED:
-                terms = [self._number(part, columns) for part in (left, *others)]
-                if all(term.ndim == 0 for term in terms):
-                    raise ArgumentError(f"{self.part(node)!r} compares numbers alone")
-                pairs = zip(ops, terms, terms[1:], strict=False)
-                return reduce(operator.and_, [Condition.compared(op, one, other) for op, one, other in pairs])
-        return self._computed(node, columns)
 
-    def _computed(self, node: ast.AST, columns: Mapping[str, Array]) -> Array:
-        """Return the number that a part is; no other kinds of parts are understood."""
+@dataclass(slots=True)
+class _Reader:
+    """The parts of a formula as operations, each once; what is not understood is refused."""
+
+    formula: Expression
+    found: dict[Operation, int] = field(default_factory=dict)
+
+    def add(self, kind: str, left: int = 0, right: int = 0, number: float = 0.0, name: str = "") -> int:
+        """Return the place of an operation."""
+        return self.found.setdefault(Operation(kind, left, right, number, name), len(self.found))
+
+    def number(self, node: ast.AST) -> int:
+        """Return the place of a part as a number; a condition counts as 1 or 0."""
+        if _is_condition(node):
+            return self.add("holds", self.margin(node))
         match node:
             case ast.Constant(value=int() | float() as given) if not isinstance(given, bool):
-                return self._constant(given, columns)
+                if abs(given) > sys.float_info.max:
+                    raise ArgumentError(
+                        f"a number in {self.formula.what} is too large; the largest is about 1e308"
+                    )
+                return self.add("number", number=float(given))
             case ast.Name() | ast.Call(func=ast.Name(id="next" | "diff"), args=[ast.Name()], keywords=[]):
-                return columns[self.column(node)]
+                return self.add("column", name=self.formula.column(node))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                one, other = self._number(left, columns), self._number(right, columns)
-                if isinstance(op, ast.Div) and other.ndim == 0 and other == 0:
-                    raise ArgumentError(f"{self.what} {self.text!r} divides by zero")
-                return _BINARY[type(op)](one, other)
+                if isinstance(op, ast.Div) and self.is_constant(right):
+                    (alone := _Reader(self.formula)).number(right)
+                    if _computed(alone.found, np, {}) == 0.0:
+                        raise ArgumentError(f"{self.formula.what} {self.formula.text!r} divides by zero")
+                return self.add(_BINARY[type(op)], self.number(left), self.number(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self._number(operand, columns)
+                return self.add("negative", self.number(operand))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
-                return self._call(name, [self._number(part, columns) for part in arguments])
+                if len(arguments) != (count := _FUNCTIONS[name]):
+                    s = "s" if count > 1 else ""
+                    raise ArgumentError(
+                        f"{name} in {self.formula.what} takes {count} argument{s}, not {len(arguments)}"
+                    )
+                places = [*map(self.number, arguments)]
+                return self.add(name, places[0], places[-1])
         raise ArgumentError(
-            f"{self.part(node)!r} is not understood in {self.what}; use names of columns, {_UNDERSTOOD}; "
-            "or give a function"
+            f"{self.formula.part(node)!r} is not understood in {self.formula.what}; use names of columns, "
+            f"{_UNDERSTOOD}; or give a function"
         )
 
-    def _number(self, node: ast.AST, columns: Mapping[str, Array]) -> Array:
-        return _as_number(self._value(node, columns))
+    def margin(self, node: ast.AST) -> int:
+        """Return the place of the margin of a condition."""
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self.add("edge", self.add("negative", self.margin(operand)))
+            case ast.BoolOp(op=op, values=values):
+                kind = "min" if isinstance(op, ast.And) else "max"
+                return reduce(lambda one, other: self.add(kind, one, other), map(self.margin, values))
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                parts = (left, *others)
+                if all(map(self.is_constant, parts)):
+                    raise ArgumentError(f"{self.formula.part(node)!r} compares numbers alone")
+                terms = [self.number(one) for one in parts]
+                margins = [self.compared(*one) for one in zip(ops, terms, terms[1:], strict=False)]
+                return reduce(lambda one, other: self.add("min", one, other), margins)
+        raise ArgumentError(f"{self.formula.part(node)!r} is no condition; compare it with something")
 
-    def _condition(self, node: ast.AST, columns: Mapping[str, Array]) -> Condition:
-        found = self._value(node, columns)
-        if not isinstance(found, Condition):
-            raise ArgumentError(f"{self.part(node)!r} is no condition; compare it with something")
-        return found
+    def compared(self, op: ast.AST, left: int, right: int) -> int:
+        """Return the place of the margin of a comparison; on its edge ≤ and ≥ hold."""
+        pair = (right, left) if isinstance(op, (ast.Lt, ast.LtE)) else (left, right)
+        apart = self.add("subtract", *pair)
+        return self.add("edge", apart) if isinstance(op, (ast.LtE, ast.GtE)) else apart
 
-    def _constant(self, given: float, columns: Mapping[str, Array]) -> Array:
-        try:
-            value = float(given)
-        except OverflowError:
-            value = math.inf
-        if not math.isfinite(value):
-            raise ArgumentError(f"a number in {self.what} is too large; the largest is about 1e308")
-        library = _library(*columns.values())
-        return library.asarray(value, dtype=library.float64)
-
-    def _call(self, name: str, arguments: list[Array]) -> Array:
-        count, function = _FUNCTIONS[name]
-        if len(arguments) != count:
-            plural = "s" if count > 1 else ""
-            raise ArgumentError(f"{name} in {self.what} takes {count} argument{plural}, not {len(arguments)}")
-        return getattr(_library(*arguments), function)(*arguments)
+    def is_constant(self, node: ast.AST) -> bool:
+        """Return whether there is no column in a part."""
+        return not any(True for _ in self.formula.columns_of(node))
 
 
 def _combined(one: _Affine | None, other: _Affine | None, factor: float) -> _Affine | None:
@@ -310,11 +324,40 @@ def quoted(name: str) -> str:
     return name if name.isidentifier() and not iskeyword(name) else f"`{name}`"
 
 
-def _as_number(value: Array | Condition) -> Array:
-    """Return a condition as 1 or 0, anything else as it is."""
-    if not isinstance(value, Condition):
-        return value
-    return (value.margin > 0) * _library(value.margin).ones_like(value.margin)
+def _is_condition(node: ast.AST) -> bool:
+    """Return whether a part of a formula holds or does not, instead of being a number."""
+    match node:
+        case ast.UnaryOp(op=ast.Not()) | ast.BoolOp():
+            return True
+        case ast.Compare(ops=ops):
+            return {type(op) for op in ops} <= _COMPARED
+    return False
+
+
+def _computed(operations: Iterable[Operation], library: ModuleType, columns: Mapping[str, Array]) -> Array:
+    """Return the result of the last operation."""
+    found: list[Array] = []
+    with np.errstate(all="ignore"):
+        for kind, left, right, number, name in operations:
+            if kind == "number":
+                found.append(library.asarray(number, dtype=library.float64))
+            elif kind == "column":
+                found.append(columns[name])
+            elif kind in _OPERATORS:
+                found.append(_OPERATORS[kind](found[left], found[right]))
+            elif kind in {"min", "max"}:
+                found.append(getattr(library, f"{kind}imum")(found[left], found[right]))
+            elif kind == "edge":
+                found.append(library.where(found[left] == 0, _AT_EDGE, found[left]))
+            elif kind == "holds":
+                found.append(_holds(found[left], library))
+            else:
+                found.append(getattr(library, kind)(found[left]))
+    return found[-1]
+
+
+def _holds(margin: Array, library: ModuleType) -> Array:
+    return (margin > 0) * library.ones_like(margin)
 
 
 def _library(*values: Array) -> ModuleType:

@@ -1,7 +1,6 @@
 """Files that are whole under their names, whatever kills the process or fills the disk, and what is in them.
 
-Everything is written under a random name beside its target, flushed to the disk, and renamed. In files are
-plain values as JSON, tensors of several owners, and the code and the data that they were made from.
+Everything is written under a random name beside its target, flushed to the disk, and renamed.
 """
 
 from __future__ import annotations
@@ -89,36 +88,18 @@ def json_content(value: Mapping[str, Any]) -> bytes:
 
 
 def nested(**owners: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the tensors of all owners in one mapping.
-
-    Example:
-        >>> import torch
-        >>> sorted(nested(solver={"a": torch.zeros(1)}, model={"a": torch.ones(1)}))
-        ['model.a', 'solver.a']
-    """
+    """Return the tensors of all owners in one mapping, such as `model.a` of the owner `model`."""
     return {f"{owner}.{name}": part for owner, parts in owners.items() for name, part in parts.items()}
 
 
 def part_of(owner: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the tensors of one owner under their own names.
-
-    Example:
-        >>> import torch
-        >>> part_of("model", {"model.a": torch.ones(1), "solver.a": torch.zeros(1)})
-        {'a': tensor([1.])}
-    """
+    """Return the tensors of one owner under their own names."""
     prefix = f"{owner}."
     return {name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)}
 
 
 def fingerprint(arrays: Iterable[torch.Tensor | None]) -> str:
-    """Return the SHA-256 of arrays in their order: shapes, types and numbers; None counts too.
-
-    Example:
-        >>> import torch
-        >>> fingerprint([torch.zeros(3)]) == fingerprint([torch.zeros(3, 1)])
-        False
-    """
+    """Return the SHA-256 of arrays in their order: shapes, types and numbers; None counts too."""
     digest = hashlib.sha256()
     for array in arrays:
         if array is None:
@@ -131,14 +112,10 @@ def fingerprint(arrays: Iterable[torch.Tensor | None]) -> str:
 
 def provenance(packages: Sequence[str] = ()) -> dict[str, object]:
     """Return the commit and the versions: of nopg, Python, torch and other packages, if installed."""
-    import torch  # what only writes files needs none
-
-    versions = {"nopg": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    for package in ("numpy", "scipy", *packages):
-        try:
+    versions = {"nopg": __version__, "python": platform.python_version()}
+    for package in ("torch", "numpy", "scipy", *packages):
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return {"commit": _commit(), "versions": versions}
 
 

@@ -40,6 +40,8 @@ class FormulaLaw:
             raise ArgumentError(
                 f"the formulas are of {list(formulas)}; give one for each of {list(columns.actions)}"
             )
+        if len({*names}) < len(names):
+            raise ArgumentError(f"two gains have one name: {list(names)}")
         if taken := [name for name in names if name in (*columns.states, *columns.actions)]:
             raise ArgumentError(f"the gain {taken[0]!r} has the name of a column; use another name")
         found = tuple(Expression(formulas[name], f"the formula of {name!r}") for name in columns.actions)
@@ -54,18 +56,6 @@ class FormulaLaw:
         if unused := [name for name in names if name not in used]:
             raise ArgumentError(f"the gain {unused[0]!r} is in no formula; leave it out")
         return cls(columns, found, names)
-
-    @classmethod
-    def read(cls, columns: Columns, description: Mapping[str, Any]) -> FormulaLaw:
-        """Return the law of a description, such as `to_dict` returns, that is not trusted."""
-        formulas, gains = description.get("formulas"), description.get("gains")
-        if not isinstance(formulas, Mapping) or not isinstance(gains, list):
-            raise ArgumentError("the formulas of the policy or the names of its gains are missing")
-        if not all(isinstance(text, str) for text in (*formulas, *formulas.values(), *gains)):
-            raise ArgumentError("a formula of the policy, or the name of a gain, is no text")
-        if len({*gains}) < len(gains):
-            raise ArgumentError("two gains of the policy have one name")
-        return cls.of(columns, formulas, gains)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

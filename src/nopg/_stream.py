@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nopg._checks import is_number
 from nopg._columns import GAP_FACTOR, Columns
 from nopg._derived import Memory, StateStep, has_memory
 from nopg.errors import ArgumentError, ObservationError
@@ -26,17 +26,18 @@ class StateStream:
     its column declares (`hold`); after that it stays NaN, on which no controller may act.
 
     The memory starts anew at the first step, after `reset`, after a measurement was missing for longer than
-    its hold, and after a time of more than `gap_factor` sampling intervals (or when a clock goes back). Lags
-    of measured columns then have the present value and integrals 0. Lags of actions have the action applied
-    last where it is known: given to `update` or `reset`, or recorded before a measurement failed. Elsewhere
-    they have the constant of their formula, the mean logged action.
+    its hold, and after a time of more than five sampling intervals (or when a clock goes back). Lags of
+    measured columns then have the present value and integrals 0. Lags of actions have the action applied last
+    where it is known: given to `update` or `reset`, or recorded before a measurement failed. Elsewhere they
+    have the constant of their formula, the mean logged action.
 
     Args:
         columns: Of the controller.
         batch: Number of plants that run side by side; measurements and states are then rows.
-        gap_factor: Number of sampling intervals that are a gap; `math.inf` for none.
 
     Attributes:
+        columns: As given.
+        gap: The time in seconds after which the memory starts anew; infinite without a sampling interval.
         started: Where the last step started anew, shape () or (batch,); False for columns without a memory.
 
     Example:
@@ -55,13 +56,11 @@ class StateStream:
         ([5.0, 5.0, 0.6], True)
     """
 
-    def __init__(self, columns: Columns, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> None:
-        if not (is_number(gap_factor) and gap_factor >= 1.0):  # NaN included
-            raise ArgumentError(f"gap_factor is {gap_factor!r}; give 1 or more, such as {GAP_FACTOR:g}")
+    def __init__(self, columns: Columns, *, batch: int | None = None) -> None:
         if batch is not None and batch < 1:
             raise ArgumentError(f"batch is {batch}; give the number of plants, or nothing for one")
         self.columns, self._step, self._keeps = columns, StateStep.of(columns), has_memory(columns)
-        self._gap = np.inf if columns.interval is None else gap_factor * columns.interval
+        self.gap = math.inf if columns.interval is None else GAP_FACTOR * columns.interval
         self._shape: tuple[int, ...] = () if batch is None else (batch,)
         self._memory, self._times = self._step.start(self._shape), np.full(self._shape, np.nan)
         self._recorded, self.started = True, np.full(self._shape, self._keeps)
@@ -70,16 +69,6 @@ class StateStream:
     def state(self) -> Numbers:
         """The last state, (d_s,) or (batch, d_s); NaN before the first step."""
         return self._memory.state.copy()
-
-    @property
-    def gap(self) -> float:
-        """The time in seconds after which the memory starts anew; infinite without a sampling interval."""
-        return float(self._gap)
-
-    @property
-    def applied(self) -> Numbers:
-        """The action applied since the last state, (d_a,) or (batch, d_a); NaN if not known or not needed."""
-        return self._memory.applied.copy()
 
     def update(
         self,
@@ -91,16 +80,17 @@ class StateStream:
 
         Args:
             measured: The measured columns, NaN where a value is missing.
-            applied: The action that the plant received since the last step, NaN where it is not known; by
-                default the recorded one.
+            applied: The action received since the last step, NaN where not known; else the recorded one.
             time: When the values were measured, in seconds on any clock.
         """
-        values, memory = self._measured(measured), self._memory
+        values, memory = self.measured(measured), self._memory
         if not self._keeps:
             self._memory = memory._replace(state=values.copy())
             return values.copy()
         times = np.full(self._shape, np.nan) if time is None else self._numbers(time, (), "the time")
-        memory = self._cleared(memory, self._after_gap(times))
+        with np.errstate(over="ignore", invalid="ignore"):
+            passed = times - self._times
+        memory = self._cleared(memory, np.asarray((passed > self.gap) | (passed < 0)))
         if applied is not None:
             memory = memory._replace(applied=self._action(applied))
         elif (
@@ -118,38 +108,21 @@ class StateStream:
         return state.copy()
 
     def record(self, action: npt.ArrayLike | None) -> None:
-        """Store the action that follows the last state, the default of `applied` in the next step.
-
-        Args:
-            action: Shape (d_a,) or (batch, d_a); None or NaN if it is not known.
-        """
+        """Store the action (d_a,) or (batch, d_a) that follows the last state; None or NaN if not known."""
         if not self._keeps:
             return
         given = np.full_like(self._memory.applied, np.nan) if action is None else self._action(action)
         self._memory, self._recorded = self._memory._replace(applied=given), True
 
     def reset(self, applied: npt.ArrayLike | None = None, *, rows: npt.ArrayLike | None = None) -> None:
-        """Start anew at the next step.
+        """Start anew at the next step, at numbers or flags of plants, else at all.
 
-        Args:
-            applied: The present action of the plant, with which lags of actions then begin.
-            rows: Which plants start anew, numbers or flags; all if absent.
+        Lags of actions then begin with the present action of the plant, `applied`.
         """
-        chosen = np.ones(self._shape, dtype=np.bool_)
-        if rows is not None and self._shape:
-            chosen[...] = False
+        chosen = np.full(self._shape, rows is None)
+        if rows is not None:
             chosen[np.asarray(rows)] = True
-        elif rows is not None:
-            raise ArgumentError(f"rows is {rows!r}, but there is one plant; leave rows out")
-        start = self._step.start(self._shape)
-        if applied is not None:
-            start = start._replace(applied=self._action(applied))
-        if rows is None:
-            self._memory, self._times = start, np.full(self._shape, np.nan)
-            self._recorded, self.started = True, chosen & self._keeps
-            return
-        kept = zip(start, self._memory, strict=True)
-        self._memory = Memory(*(np.where(chosen[..., None], new, old) for new, old in kept))
+        self._memory = self._cleared(self._memory, chosen, applied)
         self._times = np.where(chosen, np.nan, self._times)
 
     def state_dict(self) -> dict[str, Numbers]:
@@ -158,32 +131,14 @@ class StateStream:
 
     def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
         """Continue from the memory of another stream of the same columns."""
-        own = self.state_dict()
-        if {*values} != {*own}:
-            raise ArgumentError(f"the memory of a stream has {sorted(own)}, this one has {sorted(values)}")
-        found = {name: as_numbers(value) for name, value in values.items()}
-        for name, part in found.items():
-            if part is None or part.shape != own[name].shape:
-                got = "no numbers" if part is None else f"shape {part.shape}"
-                raise ArgumentError(f"{name} of a memory has {got}; this stream needs {own[name].shape}")
-        parts = {name: np.array(part) for name, part in found.items()}
-        if not ((parts["age"] >= 0) & np.isfinite(parts["age"])).all():  # NaN included
+        found = checked_memory(values, self.state_dict())
+        if not (found["age"] >= 0).all():  # NaN included
             raise ArgumentError(f"age of a memory is {values['age']!r}; give numbers of steps")
-        self._times = parts.pop("time")
-        self._memory, self._recorded = Memory(**parts), True
+        self._times = found.pop("time")
+        self._memory, self._recorded = Memory(**found), True
 
-    def _after_gap(self, times: Numbers) -> Flags:
-        with np.errstate(over="ignore", invalid="ignore"):
-            step = times - self._times
-            return np.asarray((step > self._gap) | (step < 0))
-
-    def _cleared(self, memory: Memory, where: Flags) -> Memory:
-        if not where.any():
-            return memory
-        parts = zip(self._step.start(self._shape), memory, strict=True)
-        return Memory(*(np.where(where[..., None], new, old) for new, old in parts))
-
-    def _measured(self, measured: npt.ArrayLike) -> Numbers:
+    def measured(self, measured: npt.ArrayLike) -> Numbers:
+        """Return measurements (d_x,) or (batch, d_x) as numbers, NaN where one is masked."""
         names, values = self.columns.measured, as_numbers(measured)
         if values is None:
             raise ObservationError(f"an observation is made of numbers, and {measured!r} is not")
@@ -195,6 +150,16 @@ class StateStream:
             )
         return values
 
+    def _cleared(self, memory: Memory, where: Flags, applied: npt.ArrayLike | None = None) -> Memory:
+        """Return a memory that starts anew in some places, with the action applied last if it is known."""
+        if not where.any():
+            return memory
+        start = self._step.start(self._shape)
+        if applied is not None:
+            start = start._replace(applied=self._action(applied))
+        parts = zip(start, memory, strict=True)
+        return Memory(*(np.where(where[..., None], new, old) for new, old in parts))
+
     def _action(self, action: npt.ArrayLike) -> Numbers:
         return self._numbers(action, (len(self.columns.actions),), "the action applied")
 
@@ -204,6 +169,38 @@ class StateStream:
         if values is None or values.shape not in {size, shape} or np.isinf(values).any():
             raise ArgumentError(f"{what} is {given!r}; give finite numbers of shape {shape}")
         return np.array(np.broadcast_to(values, shape))
+
+
+class ControllerStream(StateStream):
+    """A controller that acts on measurements, step by step; from `controller.stream()`.
+
+    Args:
+        controller: From states (d_s,) or (m, d_s) to actions, numpy in and out.
+        columns: Of the controller.
+        batch: Number of plants that run side by side; one without rows if absent.
+    """
+
+    def __init__(
+        self, controller: Callable[[Numbers], Any], columns: Columns, *, batch: int | None = None
+    ) -> None:
+        super().__init__(columns, batch=batch)
+        self._controller = controller
+
+    def act(
+        self,
+        measured: npt.ArrayLike,
+        applied: npt.ArrayLike | None = None,
+        time: npt.ArrayLike | None = None,
+    ) -> Numbers:
+        """Return the action at measurements; the arguments are those of `update`.
+
+        `applied` is needed only where the plant received another action than the last one returned.
+        """
+        state = self.update(measured, applied, time)
+        self.record(None)  # if the controller refuses the state
+        action: Numbers = np.asarray(self._controller(state), dtype=np.float64)
+        self.record(action)
+        return action
 
 
 class Streaming(ABC):
@@ -222,57 +219,22 @@ class Streaming(ABC):
         """Whether a state depends on more than the present measurements; `stream` keeps the rest."""
         return has_memory(self._observed())
 
-    def stream(self, *, batch: int | None = None, gap_factor: float = GAP_FACTOR) -> ControllerStream:
-        """Return the controller with a memory of its own, which acts on measurements step by step.
-
-        Args:
-            batch: Number of plants that run side by side; one without rows if absent.
-            gap_factor: Number of sampling intervals after which the memory starts anew.
-        """
-        return ControllerStream(self, StateStream(self._observed(), batch=batch, gap_factor=gap_factor))
+    def stream(self, *, batch: int | None = None) -> ControllerStream:
+        """Return the controller with a memory of its own, for one plant or for several side by side."""
+        return ControllerStream(self, self._observed(), batch=batch)
 
 
-class ControllerStream:
-    """A controller that acts on measurements, step by step; from `controller.stream()`.
-
-    Args:
-        controller: From states (d_s,) or (m, d_s) to actions, numpy in and out.
-        states: The stream of its columns.
-
-    Attributes:
-        states: The memory, with `state`, `started` and `applied`.
-    """
-
-    def __init__(self, controller: Callable[[Numbers], Any], states: StateStream) -> None:
-        self._controller, self.states = controller, states
-
-    def act(
-        self,
-        measured: npt.ArrayLike,
-        applied: npt.ArrayLike | None = None,
-        time: npt.ArrayLike | None = None,
-    ) -> Numbers:
-        """Return the action at measurements; the arguments are those of `StateStream.update`.
-
-        `applied` is needed only where the plant received another action than the last one returned.
-        """
-        state = self.states.update(measured, applied, time)
-        self.states.record(None)  # if the controller refuses the state
-        action: Numbers = np.asarray(self._controller(state), dtype=np.float64)
-        self.states.record(action)
-        return action
-
-    def reset(self, applied: npt.ArrayLike | None = None, *, rows: npt.ArrayLike | None = None) -> None:
-        """Start anew at the next step; see `StateStream.reset`."""
-        self.states.reset(applied, rows=rows)
-
-    def state_dict(self) -> dict[str, Numbers]:
-        """Return the memory as arrays."""
-        return self.states.state_dict()
-
-    def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
-        """Continue from the memory of another stream of the same controller."""
-        self.states.load_state_dict(values)
+def checked_memory(values: Mapping[str, npt.ArrayLike], own: Mapping[str, Numbers]) -> dict[str, Numbers]:
+    """Return copies of the arrays of a memory with the names and the shapes of one's own, no infinities."""
+    if {*values} != {*own}:
+        raise ArgumentError(f"a memory has {sorted(own)}, this one has {sorted(values)}")
+    found = {name: as_numbers(value) for name, value in values.items()}
+    for name, part in found.items():
+        if part is None or part.shape != own[name].shape or (name != "state" and np.isinf(part).any()):
+            raise ArgumentError(
+                f"{name} of a memory is {values[name]!r}; give numbers of shape {own[name].shape}"
+            )
+    return {name: np.array(part) for name, part in found.items()}
 
 
 def wrong_shape(columns: Columns, shape: tuple[int, ...]) -> str:

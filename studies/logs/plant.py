@@ -13,7 +13,7 @@ import torch
 
 import nopg
 from nopg._columns import Columns, Exogenous
-from nopg._stream import ControllerStream, StateStream
+from nopg._stream import ControllerStream
 from nopg.data import Schema
 from nopg.data._derive import RewardFormula
 from studies.calibration.plants.laws import Array, Behaviour, Law
@@ -223,6 +223,6 @@ def streamed(policy: Callable[[Any], Any], columns: Columns, bounds: tuple[Array
         def within(states: Array) -> Array:
             return np.clip(np.asarray(policy(states), dtype=np.float64), *bounds)
 
-        return ControllerStream(within, StateStream(columns, batch=episodes)).act
+        return ControllerStream(within, columns, batch=episodes).act
 
     return make

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nopg._stream import ControllerStream, StateStream
+from nopg._stream import ControllerStream
 from nopg._typing import FloatArray
 from nopg.baselines import Regulator, baseline
 from nopg.data import Transitions
@@ -74,8 +74,8 @@ def test_lags_stand_for_a_velocity_that_is_not_measured() -> None:
     found = [true_return(act(known), of_state=True), true_return(act(blind))]
     for count in (2, 4, 8, 12):
         data = log(positions, forces).derive(lags={"y": count, "u": count})
-        stream = StateStream(data.schema, batch=200)
-        found.append(true_return(ControllerStream(act(baseline("lqr", data, GAMMA)), stream).act))
+        stream = ControllerStream(act(baseline("lqr", data, GAMMA)), data.schema, batch=200)
+        found.append(true_return(stream.act))
     # With the state, with the position alone, with more and more lags.
     assert found == pytest.approx([-2.1, -5.6, -5.4, -2.7, -2.3, -2.2], abs=0.06)
 

@@ -229,13 +229,6 @@ def test_a_discount_that_cannot_be_is_refused_though_hashes_fit(
         nopg.load(forge(saved, tmp_path / "forged", documents=change))
 
 
-def test_arrays_of_types_that_are_never_saved_are_refused(tmp_path: Path) -> None:
-    odd = {"good": np.zeros(2), "odd": np.zeros(2, dtype=np.uint64)}
-    path = write_bundle(tmp_path / "odd", documents={}, arrays={"a": odd}, about={})
-    with pytest.raises(BundleError, match="holds odd of a type that no controller has"):
-        open_bundle(path).arrays("a")
-
-
 def test_a_newer_format_asks_for_a_newer_nopg(tmp_path: Path) -> None:
     manifest = json.dumps({"format": FORMAT + 1, "kind": KIND, "sha256": {}})
     (tmp_path / "new").write_bytes(save({}, metadata={MANIFEST: manifest}))
@@ -250,12 +243,15 @@ def fifo(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (Path.mkdir, "is a folder, as controllers were before format 3; train again"),
-        (lambda path: path.write_bytes(b"PK\x03\x04 a zip"), "a zip of an earlier version has to be trained"),
-        (lambda path: None, "there is no saved controller"),
-        (fifo, "is not a regular file"),
+        (Path.mkdir, "no regular file; give a file that save"),
+        (
+            lambda path: path.write_bytes(b"PK\x03\x04 a zip"),
+            "is no saved controller .* give a file that save",
+        ),
+        (lambda path: None, "there is no saved controller at .*: it does not exist"),
+        (fifo, "no regular file"),
         (lambda path: path.write_bytes(save({"a": np.zeros(1)})), "is a safetensors file, but no nopg"),
-        (lambda path: path.write_bytes(save({}, metadata={MANIFEST: "{}"})), "kind"),
+        (lambda path: path.write_bytes(save({}, metadata={MANIFEST: "{}"})), "no nopg controller"),
         (lambda path: path.write_bytes(save({}, metadata={MANIFEST: '{"a":' * 100_000})), "manifest"),
     ],
 )

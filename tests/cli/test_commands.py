@@ -159,7 +159,7 @@ def test_an_error_is_one_line_with_a_hint(arguments: list[str], words: str, tank
         (["-g", "0.9", "-o", "TANK/run"], "cannot be written: "),
         (["-g", "0.9", "-o", "x", "--resume"], "no training was stopped at x.unfinished; leave --resume out"),
         (["-g", "0.9", "-o", "stopped"], "was stopped at stopped.unfinished; use --resume, or delete it"),
-        (["-g", "0.9", "-o", "x", "--follows", "level=1"], "follows needs --policy pi or another structure"),
+        (["-g", "0.9", "-o", "x", "--follows", "level=1"], "follows needs --policy pi"),
     ],
 )
 @pytest.mark.usefixtures("_elsewhere")

@@ -15,10 +15,12 @@ import torch
 
 from deploy.stream_cases import derived_log, faulty_stream
 from nopg.bundles import SavedController
+from nopg.data import Transitions
 from nopg.deploy import GuardedController, GuardRules, RuntimeController, to_c
 from nopg.errors import NoActionError
 from nopg.models import LocalModel
-from nopg.policies import MLPPolicy
+from nopg.policies import MLPPolicy, Policy
+from nopg.policies._description import describe_policy
 
 Numbers = npt.NDArray[np.float64]
 
@@ -130,6 +132,7 @@ class InNumpy(GuardedController):
     def __init__(self, guard: GuardedController) -> None:
         self.given: Numbers | None = None
         self.unknown = 0.0
+        self.reasons = set[str]()
         super().__init__(guard.controller, fallback=self._given, rules=guard.rules)
 
     def _given(self, observation: Numbers) -> Numbers:
@@ -150,21 +153,26 @@ class InNumpy(GuardedController):
             self.reset()
         try:
             decision = self.act(inputs.measured, inputs.applied, inputs.time, inputs.now)
-        except NoActionError:
+        except NoActionError as error:
+            self.reasons.add(str(error))
             return Outcome(NO_ACTION, np.full(len(self.low), np.nan), self.unknown)
+        self.reasons.add(decision.reason)
         status = {"learned": LEARNED, "fallback": FALLBACK, "last resort": LAST_RESORT}[decision.source]
         return Outcome(status, decision.action, decision.unknown)
 
 
-@cache
-def with_memory(units: int = 50) -> RuntimeController:
-    """Return an untrained network with the columns of a log with derived columns, and where its data are."""
-    data = derived_log()
-    rng = torch.Generator().manual_seed(7)
-    network = MLPPolicy.from_data(data.features, data.actions, rng=rng, hidden=units)
-    parameters = {name: value.numpy() for name, value in network.state_dict().items()}
+def runtime_of(policy: Policy, data: Transitions) -> RuntimeController:
+    """Return a policy with the columns of a log, and where its data are."""
+    parameters = {name: value.numpy() for name, value in policy.state_dict().items()}
     support = LocalModel(data).support
-    return RuntimeController(SavedController(data.schema, {"kind": "mlp"}, parameters, support, "here"))
+    return RuntimeController(SavedController(data.schema, describe_policy(policy), parameters, support))
+
+
+@cache
+def with_memory() -> RuntimeController:
+    """Return an untrained network on the columns of a log with derived columns."""
+    data, rng = derived_log(), torch.Generator().manual_seed(7)
+    return runtime_of(MLPPolicy.from_data(data.features, data.actions, rng=rng), data)
 
 
 ALL_RULES = GuardRules(

@@ -8,9 +8,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from nopg import TrainingConfig
 from nopg.data import Transitions
-from nopg.training import TrainingResult, optimize
 
 Numbers = npt.NDArray[np.float64]
 
@@ -50,14 +48,6 @@ def derived_log() -> Transitions:
         lags={"level": 2, "valve": 3, "angle": 1},
         differences=["level"],
         integrals={"total": "level - 0.1 + 0.2 * level_lag1"},
-    )
-
-
-@cache
-def with_derived() -> TrainingResult:
-    """Return a controller trained for one step on that log."""
-    return optimize(
-        derived_log(), 0.9, model="paper", config=TrainingConfig(updates=1, seed=1, progress=False)
     )
 
 

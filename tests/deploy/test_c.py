@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import strategies as st
 
-from deploy.controller_cases import cases, controller, many_states, trained
+from deploy.controller_cases import CASES, controller, many_states, trained
 from deploy.known_places import AWKWARD_NAMES, known_around
 from deploy.native import (
     ALL_RULES,
@@ -43,7 +43,6 @@ from nopg.training import Controller
 pytestmark = pytest.mark.skipif(not COMPILERS, reason=NEEDS_COMPILER)
 
 Numbers = npt.NDArray[np.float64]
-CASES = [one for one in cases() if one[1:] == (True, True) or one[0] in {"linear", "formula", "diagonal"}]
 TOLERANCE = 1e-12
 """Sums in another order, and functions of the C library that differ in the last bit."""
 TRUSTING = GuardRules(most_unknown=1.0)
@@ -53,7 +52,7 @@ def saved(columns: Columns, policy: dict[str, object], **parameters: object) -> 
     """Return a controller known around 0 with a radius of 1."""
     support = known_around(columns, np.zeros(len(columns.states)), 1.0)
     arrays = {name: np.array(values, dtype=np.float64) for name, values in parameters.items()}
-    return RuntimeController(SavedController(columns, policy, arrays, support, "here"))
+    return RuntimeController(SavedController(columns, policy, arrays, support))
 
 
 def linear() -> GuardedController:
@@ -68,10 +67,7 @@ def quantized() -> RuntimeController:
     parameters = {
         f"policy.{name}": value.numpy() for name, value in result.policy.policy.state_dict().items()
     }
-    parameters |= {"discrete": np.array([1.0, 0.0]), "levels": np.array([[-1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])}
-    return RuntimeController(
-        SavedController(columns, {"kind": "quantized"}, parameters, result.support, "here")
-    )
+    return RuntimeController(SavedController(columns, {"kind": "quantized"}, parameters, result.support))
 
 
 def deviating(folder: Path) -> RuntimeController:
@@ -98,7 +94,7 @@ def agree_at_states(runtime: RuntimeController, states: Numbers, folder: Path) -
 
 
 @pytest.mark.parametrize(("kind", "angles", "bounds"), CASES)
-def test_every_policy_acts_as_in_numpy_at_ten_thousand_states(
+def test_every_policy_acts_as_in_numpy_at_thousands_of_states(
     kind: str, angles: bool, bounds: bool, tmp_path: Path
 ) -> None:
     result = controller(kind, angles=angles, bounds=bounds)
@@ -133,7 +129,7 @@ def keep_what_a_guard_promises(guard: GuardedController, steps: list[Inputs], fo
 
 
 @pytest.mark.parametrize("rules", [GuardRules(max_change=0.4, most_unknown=0.6), ALL_RULES])
-@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [3_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_c_and_numpy_agree_on_so_many_steps_with_every_fault(
     count: int, rules: GuardRules, tmp_path: Path
 ) -> None:
@@ -149,7 +145,7 @@ def test_c_and_numpy_agree_on_so_many_steps_with_every_fault(
         # All of it happens: the policy, the fallback, and neither.
         assert min(found.counts[status] for status in (LEARNED, FALLBACK, LAST_RESORT)) > count / 100
     if rules is ALL_RULES:
-        reasons = " ".join(reference.counts.by_reason)
+        reasons = " ".join(reference.reasons)
         parts = ("frozen: level", "frozen: angle", "missing: angle", "back", "advance", "deadline", "waiting")
         assert [
             part for part in (*parts, "no time stamp", "applied is not finite") if part not in reasons

@@ -36,7 +36,7 @@ from nopg.errors import ArgumentError, ExportError
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is missing")
 
 TOLERANCE = 1e-12
-STEPS = 10_000
+STEPS = 3_000
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_the_unit_and_numpy_agree_on_a_stream_with_every_fault_of_a_simulator(
     assert found.same_decisions
     assert found.worst <= TOLERANCE
     assert min(found.counts[:3]) > 20
-    assert {"frozen: level", "later than the deadline"} <= {*reference.counts.by_reason}
+    assert {"frozen: level", "later than the deadline"} <= reference.reasons
 
 
 def test_the_controller_acts_once_per_sampling_interval_however_short_the_steps(unit: InFmu) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deploy.stream_cases import INTERVAL, derived_log, faulty_stream, log, with_derived
-from nopg import deploy as runtime
+from deploy.native import with_memory
+from deploy.stream_cases import INTERVAL, derived_log, faulty_stream, log
 from nopg._columns import Columns, Derived
-from nopg._derived import DerivedColumns
+from nopg._derived import DerivedColumns, StateStep
 from nopg.deploy import GuardedController, GuardRules, RuntimeController, StateStream
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
@@ -25,9 +25,9 @@ def columns(**settings: object) -> Columns:
     return Columns(("level", *derived), ("valve",), derived=derived, interval=2.0, **settings)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def robot(tmp_path_factory: pytest.TempPathFactory) -> RuntimeController:
-    return runtime.load(with_derived().save(tmp_path_factory.mktemp("stream") / "one", data=False))
+@pytest.fixture
+def robot() -> RuntimeController:
+    return with_memory()
 
 
 def test_replaying_a_log_gives_the_states_of_its_derived_columns() -> None:
@@ -106,10 +106,6 @@ def test_a_gap_is_more_than_five_intervals_or_a_clock_that_goes_back() -> None:
         stream.update([1.0], [0.1], time)
         started.append(bool(stream.started))
     assert started == [True, False, False, True, False, True, False, False, False]
-    wide = StateStream(columns(), gap_factor=np.inf)
-    wide.update([1.0], time=0.0)
-    wide.update([1.0], [0.1], time=1e9)
-    assert not wide.started
 
 
 def test_at_a_start_lags_of_actions_have_the_known_action_else_the_constant_of_their_formula() -> None:
@@ -139,7 +135,7 @@ def test_an_action_that_is_needed_and_not_known_is_asked_for() -> None:
 
 
 def test_a_memory_that_is_saved_and_loaded_continues_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    feed = faulty_stream(400)
+    feed = faulty_stream(120)
     schema = derived_log().schema
     one, other = StateStream(schema), StateStream(schema)
     for t, measured in enumerate(feed.measured):
@@ -201,7 +197,7 @@ def test_a_stream_acts_on_its_state_and_keeps_the_action_it_gave(robot: RuntimeC
         action = stream.act(measured)
         assert action.tolist() == robot(state).tolist()
         states.record(action)
-    assert stream.states.state.tolist() == states.state.tolist()
+    assert stream.state.tolist() == states.state.tolist()
     with pytest.raises(ObservationError, match="level is nan"):
         robot.stream().act([NAN, 0.0])
 
@@ -251,8 +247,6 @@ def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: Runtim
 
 
 def test_the_lags_that_begin_with_a_known_action_are_chains_of_it_alone() -> None:
-    from nopg._derived import StateStep
-
     derived = {
         "one": Derived("0", "valve"),
         "two": Derived("0", "one"),
@@ -267,10 +261,9 @@ def test_the_lags_that_begin_with_a_known_action_are_chains_of_it_alone() -> Non
     assert DerivedColumns.of(one).depth == 2
 
 
-@pytest.mark.parametrize("settings", [{"gap_factor": 0.5}, {"gap_factor": NAN}, {"batch": 0}])
-def test_settings_of_a_stream_outside_their_range_are_refused(settings: dict[str, float]) -> None:
-    with pytest.raises(ArgumentError):
-        StateStream(columns(), **settings)  # type: ignore[arg-type]
+def test_a_batch_of_no_plants_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="batch is 0"):
+        StateStream(columns(), batch=0)
 
 
 def test_columns_without_a_memory_pass_as_they_are() -> None:

@@ -201,23 +201,11 @@ def test_structures_write_these_formulas() -> None:
     pi = f"valve_lag1 + kp * ({error} - ({before})) + ki * 2.0 * ({error})"
     assert unit("pi").actions == {"valve": pi}
     assert unit("pi").columns == {"level_target_lag1": ("level", "setpoint")}
-    assert unit("pi", bumpless=True).columns == {"level_target_lag1": ("setpoint", "setpoint")}
     columns = Columns(("level", "setpoint"), ("valve",))
     assert unit("pi").lags(columns) == {"valve": 1, "level": 1}
     assert unit("pid").lags(columns) == {"valve": 1, "level": 2}
     assert unit("linear").actions["valve"] == "offset + k_level * (level - 3) + k_setpoint * (setpoint - 1)"
     assert unit("p", follows={"level": 1.5}).actions["valve"] == "bias + kp * (1.5 - level)"
-    scheduled = unit("p", schedule=["level"])
-    assert scheduled.actions["valve"].endswith("(kp + kp_level * (level - 3)) * (setpoint - level)")
-    assert list(scheduled.gains) == ["bias", "bias_level", "kp", "kp_level"]
-
-
-def test_a_cascade_is_an_outer_pi_and_an_inner_p_controller_in_steps() -> None:
-    columns = Columns(("temperature", "jacket", "setpoint"), ("heater",), exogenous={"setpoint": "log"})
-    found = ControlStructure("cascade", inner="jacket").formulas(columns, {})
-    before = "temperature_target_lag1 - temperature_lag1"
-    outer = f"kp * (setpoint - temperature - ({before})) + ki * 1.0 * (setpoint - temperature)"
-    assert found.actions == {"heater": f"heater_lag1 + k * ({outer} - (jacket - jacket_lag1))"}
 
 
 def test_several_loops_take_the_actions_in_their_order() -> None:
@@ -230,8 +218,6 @@ def test_several_loops_take_the_actions_in_their_order() -> None:
     ("kind", "more", "words"),
     [
         ("pix", {}, "no structure 'pix'"),
-        ("cascade", {}, "inner"),
-        ("pi", {"inner": "level"}, "inner"),
         ("pi", {"follows": {"lvl": "setpoint"}}, "names 'lvl'"),
         ("pi", {"follows": {"level": "goal"}}, "names 'goal'"),
         ("pi", {"follows": {"level": 1.0, "setpoint": 2.0}}, "one column for each action"),

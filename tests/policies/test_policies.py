@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +22,7 @@ from nopg.policies import (
     Policy,
     Standardizer,
     _policy,
+    check_policy,
 )
 from nopg.policies._imitation import imitate
 from nopg.policies._networks import MLP
@@ -69,42 +70,10 @@ every_policy = pytest.mark.parametrize("build", EVERY_POLICY)
 
 
 @every_policy
-def test_every_policy_gives_its_samples_of_actions_at_every_state(build: Callable[[], Policy]) -> None:
-    policy, features = build(), rows(7)
-    noise = policy.noise(7, generator(1))
-    shape = (policy.num_action_samples, 7, policy.num_actions)
-    actions = policy.actions(features, noise)
-    assert actions.shape == shape
-    assert actions.dtype == torch.float64
-    assert policy.mode(features).shape == shape[1:]
-
-
-@every_policy
-def test_states_do_not_see_each_other(build: Callable[[], Policy]) -> None:
-    policy, features = build(), rows(7)
-    noise = policy.noise(7, generator(1))
-    actions = policy.actions(features, noise)
-    for i in range(7):
-        alone = policy.actions(features[i : i + 1], noise[:, i : i + 1])
-        # Matrix products of one row may round differently.
-        torch.testing.assert_close(alone[:, 0], actions[:, i], rtol=1e-13, atol=1e-13)
-
-
-@every_policy
-def test_noise_repeats_with_its_generator(build: Callable[[], Policy]) -> None:
+def test_every_policy_keeps_the_contract_and_repeats_its_noise(build: Callable[[], Policy]) -> None:
     policy = build()
+    check_policy(policy, NUM_FEATURES)
     assert torch.equal(policy.noise(5, generator(1)), policy.noise(5, generator(1)))
-
-
-@pytest.mark.parametrize("build", [linear, diagonal, network])
-def test_a_deterministic_policy_has_one_action_per_state_and_takes_no_noise(
-    build: Callable[[], Policy],
-) -> None:
-    policy, features = build(), rows(7)
-    noise = policy.noise(7, generator(1))
-    assert policy.num_action_samples == 1
-    assert noise.shape == (1, 7, 0)
-    assert torch.equal(policy.actions(features, noise)[0], policy.mode(features))
 
 
 @pytest.mark.parametrize("build", [gaussian_linear, gaussian_network])
@@ -119,11 +88,6 @@ def test_a_gaussian_policy_of_no_variance_is_deterministic() -> None:
     policy, features = GaussianPolicy(linear(), 0.0), rows(7)
     actions = policy.actions(features, policy.noise(7, generator(1)))
     assert torch.equal(actions, linear().mode(features).expand_as(actions))
-
-
-def test_the_interface_is_abstract() -> None:
-    with pytest.raises(TypeError, match="abstract"):
-        cast(Any, Policy)()
 
 
 # Linear gains.
@@ -274,18 +238,37 @@ def test_impossible_deviations_are_refused(std: Any) -> None:
         GaussianPolicy(linear(), std)
 
 
-def test_at_least_one_action_is_drawn() -> None:
-    with pytest.raises(ArgumentError, match="num_action_samples is 0"):
-        GaussianPolicy(linear(), 1.0, num_action_samples=0)
-    with pytest.raises(ArgumentError, match="num_action_samples is 0"):
-        GaussianMLPPolicy.from_data(rows(9), bounded_actions(), rng=generator(0), num_action_samples=0)
+@pytest.mark.parametrize("count", [0, 4, 15, None])
+def test_so_many_actions_are_drawn_or_sigma_points(count: int | None) -> None:
+    def gaussian() -> GaussianMLPPolicy:
+        rng = generator(0)
+        return GaussianMLPPolicy.from_data(rows(9), bounded_actions(), rng=rng, num_action_samples=count)
 
-
-def test_gaussian_policies_draw_the_papers_number_of_actions() -> None:
+    if count == 0:
+        with pytest.raises(ArgumentError, match="num_action_samples is 0"):
+            gaussian()
+        return
+    noise, other = (gaussian().noise(3, generator(seed)) for seed in (0, 1))
+    assert noise.shape == (count or 2 * NUM_ACTIONS, 3, NUM_ACTIONS)
+    assert torch.equal(noise, other) == (count is None)
     assert GaussianPolicy(linear(), 1.0).num_action_samples == 15
-    policy = GaussianMLPPolicy.from_data(rows(9), bounded_actions(), rng=generator(0))
-    assert policy.num_action_samples == 15
-    assert policy.noise(3, generator(0)).shape == (15, 3, NUM_ACTIONS)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_sigma_points_have_the_moments_of_a_normal_up_to_the_third(d: int) -> None:
+    policy = GaussianPolicy(LinearPolicy(torch.ones(d, d).double()), 0.5, num_action_samples=None)
+    noise = policy.noise(3, generator(0))
+    z = noise[:, 0]
+    assert torch.equal(noise, noise[:, :1].expand_as(noise))
+    torch.testing.assert_close(z.mean(dim=0), torch.zeros(d, dtype=torch.float64))
+    torch.testing.assert_close(z.T @ z / len(z), torch.eye(d, dtype=torch.float64))
+    third = torch.einsum("li,lj,lk->ijk", z, z, z) / len(z)
+    torch.testing.assert_close(third, torch.zeros(d, d, d, dtype=torch.float64))
+    states = torch.randn(2, d, generator=generator(1), dtype=torch.float64)
+    mu, sigma = policy.moments(states)
+    if d == 1:  # E[(μ + σz)³] = μ³ + 3μσ²
+        cubes = policy.actions(states, policy.noise(2, generator(0))) ** 3
+        torch.testing.assert_close(cubes.mean(dim=0), mu**3 + 3 * mu * sigma**2)
 
 
 # Weights.

@@ -85,8 +85,6 @@ def test_a_saved_controller_keeps_the_limit(
     states = np.stack([np.linspace(-1, 1, 50), np.linspace(0.5, -0.5, 50)], axis=1)
     assert np.abs(runtime(states) - limited.policy(states)).max() <= 1e-12
     assert np.abs(runtime(states)[:, 0] - states[:, 1]).max() == pytest.approx(RATE)
-    slower = runtime.within([RATE / 3])(states)
-    assert np.abs(slower[:, 0] - states[:, 1]).max() == pytest.approx(RATE / 3)
 
 
 @pytest.mark.slow

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from nopg.errors import BundleError
 
 _WANTED = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
-T = TypeVar("T")
 _NOT_FINITE = ("inf", "-inf", "nan")
+T = TypeVar("T")
 
 
 class Fields:
@@ -23,20 +23,18 @@ class Fields:
 
     Example:
         >>> fields = Fields({"discount": 0.97, "units": {"level": "m"}}, "result.json")
-        >>> fields.number("discount")
-        0.97
-        >>> fields.object("units").text("level")
-        'm'
+        >>> fields.number("discount"), fields.object("units").text("level")
+        (0.97, 'm')
         >>> fields.text("discount")
         Traceback (most recent call last):
         nopg.errors.BundleError: result.json: 'discount' is 0.97, not text
     """
 
     def __init__(self, values: Mapping[str, Any], place: str) -> None:
-        self._values, self.place = values, place
+        self.values, self.place = dict(values), place
 
     @classmethod
-    def parse(cls, content: bytes, place: str) -> Fields:
+    def parse(cls, content: str, place: str) -> Fields:
         """Parse a JSON object."""
         try:
             values = json.loads(content, parse_constant=_refuse)
@@ -49,16 +47,11 @@ class Fields:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all fields."""
-        return tuple(self._values)
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """A copy of all fields."""
-        return dict(self._values)
+        return tuple(self.values)
 
     def has(self, name: str) -> bool:
         """Return whether a field is present and not null."""
-        return self._values.get(name) is not None
+        return self.values.get(name) is not None
 
     def text(self, name: str) -> str:
         """Return a text."""
@@ -77,17 +70,15 @@ class Fields:
 
     def number(self, name: str, *, finite: bool = True) -> float:
         """Return a number; one that is not finite is stored as text, and refused unless finite is False."""
-        value = self._values.get(name)
+        value = self.values.get(name)
         if not finite and value in _NOT_FINITE:
             return float(value)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self._wrong(name, "a number")
         try:
-            number = float(value)
+            number = float(value) if type(value) in {int, float} else math.nan  # type: ignore[arg-type]
         except OverflowError:
-            raise self._wrong(name, "a number") from None
+            number = math.inf
         if not math.isfinite(number):
-            raise self._wrong(name, "a finite number")
+            raise self._wrong(name, "a number")
         return number
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -101,37 +92,34 @@ class Fields:
         """Return an object within this one."""
         return Fields(self._typed(name, dict), f"{self.place}: {name}")
 
-    def numbers(self, name: str, *, finite: bool = True) -> dict[str, float]:
-        """Return an object of numbers by name."""
-        inner = self.object(name)
-        return {key: inner.number(key, finite=finite) for key in inner.names}
+    def each(self, name: str, read: Callable[[Fields, str], T]) -> dict[str, T]:
+        """Return an object of values of one type by name; empty if there is none."""
+        inner = self.object(name) if self.has(name) else Fields({}, self.place)
+        return {key: read(inner, key) for key in inner.names}
 
-    def sequence(self, name: str) -> tuple[float, ...]:
-        """Return a list of finite numbers."""
+    def sequence(self, name: str, *, finite: bool = True) -> tuple[float, ...]:
+        """Return a list of numbers."""
         values = {str(k): value for k, value in enumerate(self._typed(name, list))}
         inner = Fields(values, f"{self.place}: {name}")
-        return tuple(inner.number(key) for key in inner.names)
+        return tuple(inner.number(key, finite=finite) for key in inner.names)
 
     def interval(self, name: str) -> tuple[float, float]:
         """Return a list of two numbers, which need not be finite."""
-        values = self._typed(name, list)
-        if len(values) != 2:
+        ends = self.sequence(name, finite=False)
+        if len(ends) != 2:
             raise self._wrong(name, "two numbers")
-        ends = Fields(dict(zip(("low", "high"), values, strict=True)), f"{self.place}: {name}")
-        return ends.number("low", finite=False), ends.number("high", finite=False)
+        return ends[0], ends[1]
 
     def _typed(self, name: str, kind: type[T]) -> T:
-        value = self._values.get(name)
+        value = self.values.get(name)
         if not isinstance(value, kind):
             raise self._wrong(name, _WANTED[kind])
         return value
 
     def _wrong(self, name: str, wanted: str) -> BundleError:
-        if name not in self._values:
+        if name not in self.values:
             return BundleError(f"{self.place}: {name!r} is missing")
-        text = repr(self._values[name])
-        shortened = text if len(text) <= 60 else text[:57] + "…"
-        return BundleError(f"{self.place}: {name!r} is {shortened}, not {wanted}")
+        return BundleError(f"{self.place}: {name!r} is {self.values[name]!r:.60}, not {wanted}")
 
 
 def _refuse(constant: str) -> float:

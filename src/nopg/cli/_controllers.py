@@ -289,7 +289,7 @@ def _guarded(run: Path, file: Path | None) -> GuardedController:
     from nopg.deploy import GuardedController, GuardRules, load
 
     given = {} if file is None else read_toml(file)
-    check_keys(given, {one.name for one in fields(GuardRules)} - {"log_size"}, str(file))
+    check_keys(given, {one.name for one in fields(GuardRules)}, str(file))
     try:
         return GuardedController(load(run), rules=GuardRules(**given))
     except ArgumentError as error:

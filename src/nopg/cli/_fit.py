@@ -117,9 +117,9 @@ def fit(
     discount: Annotated[float | None, option("Discount factor γ.", "--discount", "-g")] = None,
     horizon: Annotated[str | None, option("In place of γ: how far ahead to look, e.g. `3min`.")] = None,
     policy: Annotated[
-        Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear", "cascade"] | None,
+        Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear"] | None,
         option(
-            "A network, `deterministic` or `gaussian`, or `p`, `pi`, `pid`, `linear`, `cascade`.",
+            "A network, `deterministic` or `gaussian`, or `p`, `pi`, `pid`, `linear`.",
             default="auto: a network or LQR",
             metavar="KIND",
         ),
@@ -210,12 +210,9 @@ def _new_policy(settings: Mapping[str, Any]) -> Any:
     if "gains" in given:
         raise ArgumentError("gains are given without formulas, whose first values they are")
     if kind not in {"auto", "deterministic", "gaussian"}:
-        schedule, inner = tuple(settings.get("schedule", ())), settings.get("inner")
-        return ControlStructure(kind, settings.get("follows", {}), schedule=schedule, inner=inner)
-    if wrong := sorted(given & {"follows", "schedule", "inner"}):
-        raise ArgumentError(
-            f"--policy {kind} is a network or LQR; {wrong[0]} needs --policy pi or another structure"
-        )
+        return ControlStructure(kind, settings.get("follows", {}))
+    if "follows" in given:
+        raise ArgumentError(f"--policy {kind} is a network or LQR; follows needs --policy pi or the like")
     return kind
 
 

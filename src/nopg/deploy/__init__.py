@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from nopg._stream import StateStream
 from nopg.deploy._controller import RuntimeController, load
-from nopg.deploy._guard import Decision, GuardedController
-from nopg.deploy._rules import GuardRules
+from nopg.deploy._guard import Decision, GuardedController, GuardRules
 
 if TYPE_CHECKING:
     from nopg.deploy._c import to_c

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from nopg._derived import StateStep
+from nopg._expressions import KINDS, Operation
 from nopg._files import write_files
 from nopg._support import BLENDED, TINY, ChartSupport, FirstFeatures, FitVariance
 from nopg._version import __version__
-from nopg.deploy._embedding import Embedding
-from nopg.deploy._formulas import KINDS, Operation, operations
+from nopg.deploy._embedding import Embedding, Numbers
 from nopg.deploy._guard import GuardedController
-from nopg.deploy._policies import Formulas, Linear, Part, policy_of
+from nopg.deploy._policies import Formulas, Linear, Part, Policy, policy_of
 from nopg.errors import ArgumentError
 
 CORE = "nopg_core.c"
@@ -134,26 +134,24 @@ def _numbers(guard: GuardedController) -> str:
     """Return the numbers of a controller as definitions and arrays of C."""
     saved, columns, rules = guard.controller.saved, guard.controller.columns, guard.rules
     step, support, policy = StateStep.of(columns), saved.support, policy_of(saved)
-    derived, d_a, limits = step.derived, len(columns.actions), guard.limits
+    limits = guard.limits
     names = (*columns.states, *columns.actions)
     periods = np.array([columns.angles.get(name, 0.0) for name in names])
-    largest = [columns.largest_angle(name) if name in columns.angles else math.inf for name in columns.states]
     nothing = ChartSupport(periods[None], np.ones(1), np.zeros((1, 1, 1)), 0 * periods, periods)
     laws = [_law(one, guard) for one in (policy.law, *(() if policy.base is None else policy.base[:1]))]
     charts, fits = [_charts(one) for one in support.charts], [_fit(one) for one in support.fits]
     maps = [Embedding.of_columns(columns), *map(Embedding.of_charts, support.charts)]
     maps += [Embedding.of_fit(one.first) for one in support.fits]
-    levels, discrete = policy.levels or (np.zeros((d_a, 0)), np.zeros(d_a))
     definitions: dict[str, float] = {
         "MEASURED": len(columns.measured),
         "STATES": len(columns.states),
-        "ACTIONS": d_a,
+        "ACTIONS": len(columns.actions),
         "FEATURES": len(columns.features),
         "DERIVED": len(columns.derived),
         "CHARTS": len(charts),
         "FITS": len(fits),
         "LAWS": len(laws),
-        "LEVELS": levels.shape[1],
+        "LEVELS": 0 if policy.levels is None else policy.levels[0].shape[1],
         "NEAREST": BLENDED + 1,
         "POINTS": max(1, *(len(one.columns) for one in maps)),
         "FITTED": max((one["size"] for one in fits), default=1),
@@ -174,8 +172,20 @@ def _numbers(guard: GuardedController) -> str:
         "ODDS_SLOPE": support.slope,
         "TINY": TINY,
     }
-    arrays: Table = {
-        "largest": np.minimum(largest, sys.float_info.max),
+    lines = [f"#define {name} {_text(value)}" for name, value in definitions.items()]
+    lines += [_array(name, values) for name, values in _arrays(guard, policy, periods).items()]
+    lines += _table("maps", [{"size": len(one.columns), **one._asdict()} for one in maps])
+    lines += [*_table("laws", laws), *_table("charts", charts or [_charts(nothing)])]
+    return "\n".join([*lines, *_table("fits", fits or [_fit(_NO_FIT)])])
+
+
+def _arrays(guard: GuardedController, policy: Policy, periods: Numbers) -> Table:
+    """Return the arrays of sizes that follow from the columns."""
+    controller, limits, step = guard.controller, guard.limits, StateStep.of(guard.controller.columns)
+    support, derived, zeros = controller.saved.support, step.derived, np.zeros(len(guard.low))
+    levels, discrete = policy.levels or (np.zeros((len(zeros), 0)), zeros)
+    return {
+        "largest": np.minimum(controller.largest, sys.float_info.max),
         "frozen": limits.frozen,
         "hold": step.hold,
         "first_constant": derived.constants[0],
@@ -192,17 +202,12 @@ def _numbers(guard: GuardedController) -> str:
         "margin": support.margin,
         "discrete": discrete.astype(np.int64),
         "levels": levels,
-        "deviation": np.zeros(d_a) if policy.base is None else policy.base[1],
+        "deviation": zeros if policy.base is None else policy.base[1],
         "low": guard.low,
         "high": guard.high,
         "max_change": limits.max_change,
-        "last_resort": np.zeros(d_a) if limits.last_resort is None else limits.last_resort,
+        "last_resort": zeros if limits.last_resort is None else limits.last_resort,
     }
-    lines = [f"#define {name} {_text(value)}" for name, value in definitions.items()]
-    lines += [_array(name, values) for name, values in arrays.items()]
-    lines += _table("maps", [{"size": len(one.columns), **one._asdict()} for one in maps])
-    lines += [*_table("laws", laws), *_table("charts", charts or [_charts(nothing)])]
-    return "\n".join([*lines, *_table("fits", fits or [_fit(_NO_FIT)])])
 
 
 def _law(law: Part, guard: GuardedController) -> Table:
@@ -219,7 +224,7 @@ def _law(law: Part, guard: GuardedController) -> Table:
         parts["output"] = law.gain
     elif isinstance(law, Formulas):
         kind, (parts["low"], parts["high"]) = 2, law.action_range
-        found, results = operations(law, columns)
+        found, results = law.operations()
     else:
         kind, units, (W_1, b_1), (W_2, b_2) = 1, len(law.hidden[1]), law.hidden, law.output
         parts |= {"mean": law.mean, "std": law.std, "hidden": W_1.T, "hidden_bias": b_1, "output": W_2.T}

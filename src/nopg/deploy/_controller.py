@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +12,15 @@ from nopg._columns import Columns
 from nopg._stream import Streaming, as_numbers, check_states, wrong_shape
 from nopg.bundles import SavedController, open_bundle, read_controller
 from nopg.deploy._embedding import Embedding, Numbers
-from nopg.deploy._policies import action_limits, clipped, policy_of
-from nopg.errors import ArgumentError, ObservationError
+from nopg.deploy._policies import clipped, policy_of, read_only
+from nopg.errors import ObservationError
 
 
 def load(path: str | os.PathLike[str]) -> RuntimeController:
     """Return the controller in the file that `TrainingResult.save` wrote.
 
     It needs numpy and safetensors only; data and solution are not read. An incomplete, changed or
-    inconsistent file raises `BundleError`, as do declared bounds that exclude logged actions.
-
-    Args:
-        path: The file.
+    inconsistent file raises `BundleError`.
     """
     return RuntimeController(read_controller(open_bundle(path)))
 
@@ -33,26 +30,28 @@ class RuntimeController(Streaming):
 
     Observations and actions are raw, in the units of the data. Every method takes one observation (d_s,) or
     several (m, d_s). An observation of another shape, or with a number that is not finite, raises
-    `ObservationError`.
-
-    Where the columns have a memory (derived columns, or missing values that are held), `stream` acts on
-    measurements, and the other methods take whole states, such as `controller.stream().states` gives them.
-
-    Args:
-        saved: The controller as it was read.
+    `ObservationError`. Where the columns have a memory (derived columns, or missing values that are held),
+    `stream` acts on measurements, and the other methods take whole states.
 
     Attributes:
-        saved: As given.
+        saved: The controller as it was read.
         columns: Names, angles, units and bounds.
         low: The lowest value of every action, shape (d_a,): its declared bound, else the end of the policy's
-            range; −∞ where there is neither.
+            range, else −∞.
         high: The highest value of every action.
+        largest: The largest absolute value of every state column at which an angle has a direction; ∞ of
+            other columns.
     """
 
     def __init__(self, saved: SavedController) -> None:
         self.saved, self.columns = saved, saved.columns
         self._features, self._policy = Embedding.of_columns(saved.columns), policy_of(saved)
-        self.low, self.high = action_limits(saved.columns, self._policy)
+        self.low, self.high = self._policy.limits(saved.columns)
+        largest = [
+            self.columns.largest_angle(name) if name in self.columns.angles else math.inf
+            for name in self.columns.states
+        ]
+        self.largest = read_only(np.array(largest))
 
     def _observed(self) -> Columns:
         return self.columns
@@ -66,24 +65,6 @@ class RuntimeController(Streaming):
         if not np.isfinite(actions).all():
             raise ObservationError("the observation is so large that the action of the policy is not finite")
         return actions.reshape(*np.shape(observation)[:-1], len(self.low))
-
-    def within(self, limit: npt.ArrayLike) -> RuntimeController:
-        """Return the same controller with a smaller limit of its deviation from the base.
-
-        Args:
-            limit: Largest deviation of each action in its unit, shape (d_a,); at most the saved one, which is
-                as far as the prediction goes.
-        """
-        base, given = self._policy.base, np.asarray(limit, dtype=np.float64)
-        if base is None:
-            raise ArgumentError("this controller has no limit of a deviation; save result.within(…) instead")
-        largest = base[1]
-        if given.shape != largest.shape or not ((given >= 0) & (given <= largest)).all():
-            raise ArgumentError(
-                f"the limit is {limit!r}; give {len(largest)} numbers from 0 to {largest.tolist()}"
-            )
-        parameters = {**self.saved.parameters, "limit": given}
-        return RuntimeController(replace(self.saved, parameters=parameters, file=None))
 
     def unknown(self, observation: npt.ArrayLike) -> Numbers:
         """Return the unknown share of the state and its action at an observation, (), or at several, (m,)."""

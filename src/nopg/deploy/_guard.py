@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nopg._checks import is_number
-from nopg._stream import StateStream, as_numbers
+from nopg._stream import StateStream, as_numbers, checked_memory
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import Numbers
-from nopg.deploy._policies import clipped
-from nopg.deploy._rules import GuardRules, Limits, read_only
+from nopg.deploy._policies import clipped, read_only
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
 Fallback = Callable[[Numbers], npt.ArrayLike]
@@ -27,6 +26,93 @@ Source = Literal["learned", "fallback", "last resort"]
 """Who gave an action."""
 
 _SOURCES: tuple[Source, ...] = ("learned", "fallback", "last resort")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardRules:
+    """Limits of a guard, how it returns to the policy, and what counts as a fault.
+
+    Attributes:
+        most_unknown: The largest unknown share of a state and its action at which the policy acts.
+        return_unknown: The largest one at which it acts again after the fallback; half of `most_unknown` if
+            None.
+        max_change: The largest change of an action per step, one number or one per action; it also holds for
+            fallback and last resort, to protect the actuator. None limits nothing.
+        dwell: The least number of steps without the policy after it handed over. A loop is usually sampled 4
+            to 10 times per rise time, so the fallback has moved the plant before the guard judges it anew.
+        transfer: Number of steps in which the action moves from the last one to that of the other controller
+            after a handover, in equal parts. 1 changes over at once.
+        deadline: The largest age of a measurement in seconds: `now` − `time`, or the time since the
+            measurement before it where `now` is not given. Also refuses time stamps that are missing, go
+            back or do not advance. None checks no time.
+        frozen: Number of steps without any change after which a measured column counts as failed: by name,
+            or one number for all but exogenous columns, since set-points are constant. None checks nothing.
+        last_resort: The action to apply when the fallback fails; the last action if None.
+    """
+
+    most_unknown: float = 0.5
+    return_unknown: float | None = None
+    max_change: float | Sequence[float] | None = None
+    dwell: int = 10
+    transfer: int = 1
+    deadline: float | None = None
+    frozen: int | Mapping[str, int] | None = None
+    last_resort: float | Sequence[float] | None = None
+
+
+class Limits(NamedTuple):
+    """The rules of a guard for the columns of its controller."""
+
+    return_unknown: float
+    max_change: Numbers  # (d_a,), ∞ where there is no limit
+    frozen: Numbers  # number of steps (d_x,), ∞ where nothing is checked
+    last_resort: Numbers | None  # (d_a,)
+
+    @classmethod
+    def of(cls, rules: GuardRules, controller: RuntimeController) -> Limits:
+        """Return the limits; rules that do not fit the controller are refused."""
+        columns, names, count = controller.columns, controller.columns.measured, len(controller.low)
+        tiny, huge = sys.float_info.min, sys.float_info.max
+        _numbers("most_unknown", rules.most_unknown, 0.0, 1.0)
+        back = rules.most_unknown / 2 if rules.return_unknown is None else rules.return_unknown
+        _numbers("return_unknown", back, 0.0, rules.most_unknown)
+        _numbers("deadline", 1.0 if rules.deadline is None else rules.deadline, tiny, huge)
+        if columns.levels and (rules.max_change is not None or rules.transfer > 1):
+            raise ArgumentError(
+                f"max_change is {rules.max_change!r} and transfer {rules.transfer}, but "
+                f"{list(columns.levels)} have levels and cannot change by less; leave both out"
+            )
+        frozen = {} if rules.frozen is None else rules.frozen
+        if not isinstance(frozen, Mapping):
+            frozen = dict.fromkeys([name for name in names if name not in columns.exogenous], frozen)
+        if unknown := sorted({*frozen} - {*names}):
+            raise ArgumentError(f"frozen names {unknown}, but measured columns are {list(names)}")
+        steps = {f"frozen of {name}": value for name, value in frozen.items()}
+        for name, value in {"dwell": rules.dwell, "transfer": rules.transfer, **steps}.items():
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ArgumentError(f"{name} is {value!r}; give a whole number of at least 1")
+        change, resort = math.inf if rules.max_change is None else rules.max_change, rules.last_resort
+        ends = np.maximum(controller.low, -huge), np.minimum(controller.high, huge)
+        return cls(
+            float(back),
+            _numbers("max_change", change, tiny, math.inf, count=count),
+            read_only(np.array([float(frozen.get(name, math.inf)) for name in names])),
+            None if resort is None else _numbers("last_resort", resort, *ends, count=count),
+        )
+
+
+def _numbers(
+    name: str, given: object, low: float | Numbers, high: float | Numbers, *, count: int = 1
+) -> Numbers:
+    """Return the numbers of a setting, shape (count,), one for all or one each; others are refused."""
+    numbers = [given] * count if is_number(given) else [*given] if isinstance(given, Iterable) else []
+    if len(numbers) == count and all(map(is_number, numbers)):
+        found = np.array(numbers, dtype=np.float64)
+        if ((low <= found) & (found <= high)).all():  # false for NaN
+            return read_only(found)
+    what = "a number" if count == 1 else f"a number, or {count}, one per action,"
+    span = "above 0" if np.all(low == sys.float_info.min) else f"from {low} to {high}"
+    raise ArgumentError(f"{name} is {given!r}; give {what} {span}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +132,17 @@ class Decision:
     reason: str
 
 
-class Handover(NamedTuple):
-    """A step at which another controller began to act; `time` is that of the measurement, if given."""
-
-    step: int  # from 0 since the guard was made
-    time: float | None
-    before: Source | Literal["start"]
-    after: Source
-    reason: str
-    unknown: float
-
-
-class StepCounts(NamedTuple):
-    """Numbers of steps since a guard was made: by who acted, and by why the policy did not."""
-
-    by_source: dict[Source, int]
-    by_reason: dict[str, int]
-
-
 @dataclass(slots=True)
 class _Memory:
-    """What a guard remembers besides the state, all as arrays."""
+    """What a guard remembers besides the state."""
 
     last_action: Numbers  # (d_a,), NaN before the first
-    acted: Numbers  # who acted last: 0 at a start, else 1 + the place in _SOURCES
-    waited: Numbers  # number of steps without the policy
-    left: Numbers  # number of steps that are left of a transfer
     last_measured: Numbers  # the last usable values (d_x,), NaN before the first
     repeats: Numbers  # number of steps (d_x,) without a change
-    last_time: Numbers  # NaN without one
+    last_time: float = math.nan  # NaN without one
+    acted: float = 0.0  # who acted last: 0 at a start, else 1 + the place in _SOURCES
+    waited: float = 0.0  # number of steps without the policy
+    left: float = 0.0  # number of steps that are left of a transfer
 
 
 class GuardedController:
@@ -84,18 +152,14 @@ class GuardedController:
     guard hands over to the fallback at once, and back only after `dwell` steps and below a lower unknown
     share, so that noise at the edge of the data does not switch it in every step. A measurement that is
     masked, not finite, or an angle so large that it has no direction counts as missing and never reaches the
-    policy. Where the fallback raises, gives no finite action, or does not exist, the last resort acts:
-    `last_resort`, or the last action. `docs/guides/deploying.md` has the table of states.
+    policy. Where the fallback fails, the last resort acts: `last_resort`, or the last action.
+    `docs/guides/deploying.md` has the table of states.
 
     Whatever is measured, `act` raises nothing once there is an action to hold; before that it raises
-    `NoActionError` if neither fallback nor last resort has an action. An argument of another shape is a
-    programming error and always raises.
+    `NoActionError` if neither fallback nor last resort has an action. An argument of another shape always
+    raises, as does a call of `act` during another one: a guard belongs to one control loop.
 
-    An observation has the measured columns; the guard keeps the memory that derived columns and held values
-    need, with the actions after fallback and limits. `states` holds it: see `StateStream` for start-ups.
-
-    A guard belongs to one control loop and is not thread-safe: a call of `act` during another one raises
-    `ArgumentError` and changes nothing. Its limits do not change after it was made.
+    The guard keeps the memory that derived columns and held values need in `states`; see `StateStream`.
 
     Args:
         controller: From `nopg.deploy.load`.
@@ -109,7 +173,7 @@ class GuardedController:
         >>> saved = SavedController(
         ...     Columns(("level",), ("valve",), bounds={"valve": (0.0, 1.0)}), {"kind": "linear"},
         ...     {"gain": np.array([[2.0]])},
-        ...     Support(np.array([0.2, 0.0]), np.array([0.4, 1.0]), np.array([0.1, 0.1]), (), ()), "here")
+        ...     Support(np.array([0.2, 0.0]), np.array([0.4, 1.0]), np.array([0.1, 0.1]), (), ()))
         >>> guard = GuardedController(RuntimeController(saved), fallback=lambda level: [0.5],
         ...                           rules=GuardRules(max_change=0.2, dwell=2))
         >>> guard.act([0.3]).action
@@ -120,8 +184,6 @@ class GuardedController:
         'waiting to return'
         >>> guard.act([0.4]).action    # 0.8 requested, but at most 0.2 more than before
         array([0.7])
-        >>> [(one.step, one.before, one.after) for one in guard.log]
-        [(0, 'start', 'learned'), (1, 'learned', 'fallback'), (3, 'fallback', 'learned')]
     """
 
     def __init__(
@@ -133,56 +195,19 @@ class GuardedController:
     ) -> None:
         if fallback is not None and not callable(fallback):  # checked before it is needed
             raise ArgumentError(f"the fallback is {fallback!r}; give a function from observation to action")
-        self._rules = GuardRules() if rules is None else rules
-        self._controller, self._fallback = controller, fallback
-        self._limits = Limits.of(self._rules, controller)
-        self._low, self._high = read_only(controller.low), read_only(controller.high)
-        self.states = StateStream(controller.columns, gap_factor=self._rules.gap_factor)
-        self._log, self._steps = deque[Handover](maxlen=self._rules.log_size), 0
-        self._sources, self._reasons = Counter[Source](dict.fromkeys(_SOURCES, 0)), Counter[str]()
+        self.rules = GuardRules() if rules is None else rules
+        self.controller, self.fallback = controller, fallback
+        self.limits = Limits.of(self.rules, controller)
+        self.low, self.high = controller.low, controller.high
+        self.states = StateStream(controller.columns)
         self._lock = threading.Lock()
         self.reset()
-
-    @property
-    def controller(self) -> RuntimeController:
-        """The learned controller."""
-        return self._controller
-
-    @property
-    def rules(self) -> GuardRules:
-        """As given."""
-        return self._rules
-
-    @property
-    def limits(self) -> Limits:
-        """The rules for the columns of the controller, read-only."""
-        return self._limits
-
-    @property
-    def low(self) -> Numbers:
-        """The lowest actions (d_a,), read-only."""
-        return self._low
-
-    @property
-    def high(self) -> Numbers:
-        """The highest actions (d_a,), read-only."""
-        return self._high
 
     @property
     def applied(self) -> Numbers | None:
         """The last action (d_a,), the reference of max_change; None before the first."""
         last = self._memory.last_action
         return None if np.isnan(last).any() else last.copy()
-
-    @property
-    def log(self) -> tuple[Handover, ...]:
-        """The last handovers, oldest first; a reset keeps them."""
-        return tuple(self._log)
-
-    @property
-    def counts(self) -> StepCounts:
-        """Numbers of steps by who acted, and by why the policy did not; a reset keeps them."""
-        return StepCounts(dict(self._sources), dict(self._reasons.most_common()))
 
     def reset(self, applied: npt.ArrayLike | None = None) -> None:
         """Clear the last action and the memory before a new run.
@@ -191,16 +216,12 @@ class GuardedController:
             applied: The current action (d_a,) of the plant, with which lags of actions begin. Without it,
                 max_change does not limit the first.
         """
-        last = np.full(len(self._low), np.nan)
-        if applied is not None:
-            given = self._finite(applied)
-            if given is None:
-                raise ArgumentError(f"the action applied is {applied!r}; give {len(last)} finite numbers")
-            last = given.copy()
+        d_a, d_x = len(self.low), len(self.limits.frozen)
+        last = np.full(d_a, np.nan) if applied is None else self._action(applied)
+        if last is None or (applied is not None and np.isnan(last).any()):
+            raise ArgumentError(f"the action applied is {applied!r}; give {d_a} finite numbers")
         self.states.reset(None if applied is None else last)
-        d_x, zero = len(self._limits.largest), np.zeros(())
-        unknown, never = np.full(d_x, np.nan), np.array(np.nan)
-        self._memory = _Memory(last, zero, zero, zero, unknown, np.zeros(d_x), never)
+        self._memory = _Memory(last, np.full(d_x, np.nan), np.zeros(d_x))
 
     def act(
         self,
@@ -232,23 +253,25 @@ class GuardedController:
         time: float | None,
         now: float | None,
     ) -> Decision:
-        received = None if applied is None else self._received(applied)
-        usable = self._usable(observation)
-        state = self.states.update(usable, received, time)
+        received = None if applied is None else self._action(applied)
+        if applied is not None and received is None:
+            raise ArgumentError(f"the action applied is {applied!r}; give {len(self.low)} numbers")
+        measured = self.states.measured(observation)
+        usable = np.isfinite(measured) & (np.abs(measured) <= self.controller.largest[: len(measured)])
+        measured = np.where(usable, measured, np.nan)
+        state = self.states.update(measured, received, time)
         self.states.record(None)  # if there is no action
-        measured = np.array(usable, dtype=np.float64)
-        faults = [self._clock_fault(time, now), self._frozen_fault(measured)]
-        if received is not None and np.isfinite(received).all():
-            self._memory.last_action = received
+        clock, frozen = self._clock_fault(time, now), self._frozen_fault(measured)
+        fault = clock or frozen
+        if received is not None and np.isnan(received).any():
+            fault = "the action applied is not finite"
         elif received is not None:
-            faults = ["the action applied is not finite"]
-        fault = next(filter(None, faults), None)
+            self._memory.last_action = received
         unknown, action = self._learned(state, allowed=fault is None)
         source: Source = "learned"
         reason = "inside the data"
         if action is None:
             source, reason, action = self._without_policy(measured, self._why(fault, state, unknown))
-        self._count(None if action is None else source, reason, unknown, time)
         if action is None:
             raise NoActionError(
                 f"nobody acts at {state.tolist()} (unknown share {unknown:.3g}): {reason}. Give a fallback, "
@@ -257,56 +280,36 @@ class GuardedController:
         return Decision(self._apply(action, source), unknown, source, reason)
 
     def state_dict(self) -> dict[str, Numbers]:
-        """Return the memory as arrays; the last action is NaN before the first. The log is not part of it."""
-        own = {one.name: getattr(self._memory, one.name).copy() for one in fields(_Memory)}
+        """Return the memory as arrays; the last action is NaN before the first."""
+        own = {name: np.array(value, dtype=np.float64) for name, value in asdict(self._memory).items()}
         return {**self.states.state_dict(), **own}
 
     def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
         """Continue from the memory of another guard of the same controller; all of it, or nothing."""
-        wanted, of_states = self.state_dict(), self.states.state_dict()
-        if {*values} != {*wanted}:
-            raise ArgumentError(f"the memory of a guard has {sorted(wanted)}, this one has {sorted(values)}")
-        found = dict[str, Numbers]()
-        for name in wanted.keys() - of_states.keys():
-            part = as_numbers(values[name])
-            if part is None or part.shape != wanted[name].shape or np.isinf(part).any():
-                raise ArgumentError(f"{name} is {values[name]!r}; give numbers of shape {wanted[name].shape}")
-            found[name] = part.copy()
-        for name, most in (("acted", len(_SOURCES)), ("waited", None), ("left", None), ("repeats", None)):
-            part = found[name]
-            if not ((part >= 0) & (part % 1 == 0) & (part <= (math.inf if most is None else most))).all():
-                raise ArgumentError(f"{name} is {values[name]!r}; give whole numbers from 0 to {most or '…'}")
+        found = checked_memory(values, self.state_dict())
+        for name, most in (("acted", len(_SOURCES)), ("waited", math.inf), ("left", math.inf)):
+            if not (found[name] % 1 == 0 and 0 <= found[name] <= most):  # NaN included
+                raise ArgumentError(f"{name} is {values[name]!r}; give a whole number of at least 0")
+        if not (found["repeats"] >= 0).all():
+            raise ArgumentError(f"repeats is {values['repeats']!r}; give numbers of steps")
         if np.isnan(last := found["last_action"]).any() and not (np.isnan(last).all() and not found["acted"]):
             raise ArgumentError(f"last_action is {values['last_action']!r}; give finite numbers after a step")
-        self.states.load_state_dict({name: values[name] for name in of_states})
-        self._memory = _Memory(**found)
-
-    def _usable(self, observation: npt.ArrayLike) -> npt.ArrayLike:
-        """Return measurements (d_x,) with NaN for what is masked, not finite, or too large for an angle.
-
-        What has another shape or type is returned as it is.
-        """
-        if isinstance(observation, np.ma.MaskedArray) and observation.dtype.kind in "fiu":
-            observation = np.where(np.ma.getmaskarray(observation), np.nan, observation.data)
-        values = as_numbers(observation)
-        if values is None or values.shape != self._limits.largest.shape:
-            return observation
-        return np.where(np.abs(values) <= self._limits.largest, values, np.nan)  # false for NaN
+        self.states.load_state_dict({name: found.pop(name) for name in self.states.state_dict()})
+        own: dict[str, Any] = {name: part if part.ndim else float(part) for name, part in found.items()}
+        self._memory = _Memory(**own)
 
     def _clock_fault(self, time: float | None, now: float | None) -> str | None:
         """Return what is wrong with the time of a measurement, and remember it."""
-        memory, deadline = self._memory, self._rules.deadline
-        before = None if np.isnan(memory.last_time) else float(memory.last_time)
-        memory.last_time = np.array(np.nan if time is None else time)
+        before, deadline = self._memory.last_time, self.rules.deadline
+        self._memory.last_time = math.nan if time is None else time
         if deadline is None:
             return None
         if time is None:
             return "no time stamp"
-        if before is not None and time <= before:
+        if time <= before:
             return "the clock went back" if time < before else "the time does not advance"
-        since = before if now is None else time
-        until = time if now is None else now
-        return "later than the deadline" if since is not None and until - since > deadline else None
+        age = time - before if now is None else now - time
+        return "later than the deadline" if age > deadline else None
 
     def _frozen_fault(self, measured: Numbers) -> str | None:
         """Return which measurement has not changed for too long, and remember all of them."""
@@ -314,21 +317,16 @@ class GuardedController:
         repeats = np.where(measured == memory.last_measured, memory.repeats + 1.0, 0.0)
         memory.repeats = np.where(given, repeats, memory.repeats)
         memory.last_measured = np.where(given, measured, memory.last_measured)
-        stuck = np.flatnonzero(memory.repeats >= self._limits.frozen)
-        return f"frozen: {self._controller.columns.measured[stuck[0]]}" if len(stuck) else None
-
-    @property
-    def _away(self) -> bool:
-        """Whether another than the policy acted last."""
-        return bool(self._memory.acted > 1)
+        stuck = np.flatnonzero(memory.repeats >= self.limits.frozen)
+        return f"frozen: {self.controller.columns.measured[stuck[0]]}" if len(stuck) else None
 
     def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, Numbers | None]:
         """Return the unknown share and the action of the policy, None where it may not act."""
-        rules, away = self._rules, self._away
-        limit = self._limits.return_unknown if away else rules.most_unknown
-        allowed = allowed and (not away or bool(self._memory.waited >= rules.dwell))
+        away = self._memory.acted > 1
+        limit = self.limits.return_unknown if away else self.rules.most_unknown
+        allowed = allowed and (not away or self._memory.waited >= self.rules.dwell)
         try:
-            action, share = self._controller.action_and_unknown(state)
+            action, share = self.controller.action_and_unknown(state)
         except ObservationError:  # the shape was checked, so a number is not finite
             return 1.0, None
         unknown = float(share)
@@ -340,65 +338,46 @@ class GuardedController:
         if fault is not None:
             return fault
         if len(missing := np.flatnonzero(~np.isfinite(state))):
-            return f"missing: {self._controller.columns.states[missing[0]]}"
-        if unknown > self._rules.most_unknown:
+            return f"missing: {self.controller.columns.states[missing[0]]}"
+        if unknown > self.rules.most_unknown:
             return "outside the data"
-        return "waiting to return" if self._away else "the action of the policy is not finite"
+        return "waiting to return" if self._memory.acted > 1 else "the action of the policy is not finite"
 
     def _without_policy(self, measured: Numbers, why: str) -> tuple[Source, str, Numbers | None]:
         """Return who acts instead of the policy, why, and its action if there is one."""
         action, failure = None, "no fallback"
-        if self._fallback is not None:
+        if self.fallback is not None:
             try:
-                action, failure = self._finite(self._fallback(measured)), "the fallback gave no finite action"
+                action, failure = self._action(self.fallback(measured)), "the fallback gave no finite action"
             except Exception as error:  # whatever it raises, the plant needs an action
                 failure = f"the fallback raised {type(error).__name__}"
-        if action is not None:
+        if action is not None and np.isfinite(action).all():
             return "fallback", why, action
-        resort = self._limits.last_resort
+        resort = self.limits.last_resort
         return "last resort", f"{why}; {failure}", self.applied if resort is None else resort
-
-    def _count(self, after: Source | None, reason: str, unknown: float, time: float | None) -> None:
-        """Count a step, and log it if another controller begins to act; `after` is None if nobody acts."""
-        acted = int(self._memory.acted)
-        before = _SOURCES[acted - 1] if acted else None
-        if after is not None:
-            self._sources[after] += 1
-            if after != before:
-                self._log.append(Handover(self._steps, time, before or "start", after, reason, unknown))
-        if after != "learned":
-            self._reasons[reason] += 1
-        self._steps += 1
 
     def _apply(self, action: Numbers, source: Source) -> Numbers:
         """Return the action within limits, and remember it and who gave it."""
-        memory, last, acted = self._memory, self.applied, 1 + _SOURCES.index(source)
-        left = float(memory.left)
+        memory, last, acted = self._memory, self.applied, 1.0 + _SOURCES.index(source)
         if acted != memory.acted:
-            left = float(self._rules.transfer if memory.acted else 1)
+            memory.left = float(self.rules.transfer if memory.acted else 1)
         if last is not None:
-            if left > 1:  # an equal part of the way
-                share = 1.0 / left
+            if memory.left > 1:  # an equal part of the way
+                share = 1.0 / memory.left
                 action = last * (1.0 - share) + action * share
-            action = clipped(action, last - self._limits.max_change, last + self._limits.max_change)
-        memory.last_action = clipped(action, self._low, self._high)
-        memory.acted, memory.left = np.array(float(acted)), np.array(max(left - 1.0, 0.0))
-        memory.waited = np.zeros(()) if source == "learned" else memory.waited + 1.0
+            action = clipped(action, last - self.limits.max_change, last + self.limits.max_change)
+        memory.last_action = clipped(action, self.low, self.high)
+        memory.acted, memory.left = acted, max(memory.left - 1.0, 0.0)
+        memory.waited = 0.0 if source == "learned" else memory.waited + 1.0
         self.states.record(memory.last_action)
         return memory.last_action.copy()
 
-    def _received(self, applied: npt.ArrayLike) -> Numbers:
-        """Return the action of the plant (d_a,), all NaN if a number in it is not finite."""
-        action = as_numbers(applied)
-        if action is None or action.shape != self._low.shape:
-            raise ArgumentError(f"the action applied is {applied!r}; give {len(self._low)} numbers")
+    def _action(self, given: npt.ArrayLike) -> Numbers | None:
+        """Return an action (d_a,), all NaN if a number in it is not finite; None for other values."""
+        action = as_numbers(given)
+        if action is None or action.shape != self.low.shape:
+            return None
         return action.copy() if np.isfinite(action).all() else np.full(len(action), np.nan)
-
-    def _finite(self, values: npt.ArrayLike) -> Numbers | None:
-        """Return finite numbers (d_a,), or None for other values."""
-        action = as_numbers(values)
-        fits = action is not None and action.shape == self._low.shape and np.isfinite(action).all()
-        return action if fits else None
 
 
 def _finite_time(time: float | None) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +15,11 @@ import numpy.typing as npt
 
 from nopg._columns import Columns
 from nopg._derived import Memory, StateStep, has_memory
-from nopg._files import write_files
+from nopg._files import plain_values, write_files
 from nopg._support import BLENDED, TINY, ChartSupport, FitVariance, Support
 from nopg._version import __version__
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import COSINE, PLAIN, Embedding, Numbers
-from nopg.deploy._formulas import operations
 from nopg.deploy._policies import Formulas, Linear, Part, Policy, policy_of
 from nopg.errors import ArgumentError, ExportError, MissingExtraError
 
@@ -28,11 +28,9 @@ Dtype = Literal["float64", "float32"]
 _OPSET, _IR = 18, 9
 _TOLERANCE = {"float64": 1e-6, "float32": 1e-3}
 _CHECKED = 1_000
-_NODES = {
-    "add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "power": "Pow", "negative": "Neg",
-    "abs": "Abs", "min": "Min", "max": "Max", "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin",
-    "cos": "Cos", "tanh": "Tanh",
-}  # fmt: skip
+# Nodes of operations; those of others are their names, capitalized.
+_NODES = {"subtract": "Sub", "multiply": "Mul", "divide": "Div", "power": "Pow", "negative": "Neg"}
+_OF_TWO = {"add", "subtract", "multiply", "divide", "power", "min", "max"}
 
 
 def to_onnx(
@@ -72,8 +70,7 @@ def to_onnx(
             import_module(package)
         except ImportError:
             raise MissingExtraError(package, "onnx") from None
-    graph = _Graph(dtype)
-    model = graph.of(controller)
+    model = _Graph(dtype).of(controller)
     found = _difference(model.SerializeToString(), controller, dtype)
     if not found <= _TOLERANCE[dtype]:  # NaN included
         raise ExportError(
@@ -89,6 +86,7 @@ def to_onnx(
 def _about(controller: RuntimeController) -> dict[str, Any]:
     """Return what a program needs to know of the tensors, as plain values."""
     columns = controller.columns
+    ends = zip(controller.low.tolist(), controller.high.tolist(), strict=True)
     about: dict[str, Any] = {
         "nopg": __version__,
         "saved controller": controller.saved.sha256,
@@ -96,15 +94,11 @@ def _about(controller: RuntimeController) -> dict[str, Any]:
         "action": list(columns.actions),
         "units": dict(columns.units),
         "periods": dict(columns.angles),
-        "limits": [
-            [float(end) if math.isfinite(end) else None for end in ends]
-            for ends in zip(controller.low, controller.high, strict=True)
-        ],
+        "limits": plain_values([*ends]),
         "use": "apply the action where unknown is at most 0.5; elsewhere it is NaN or outside the data",
     }
     if has_memory(columns):
-        about["state"] = list(columns.states)
-        about["interval"] = columns.interval
+        about |= {"state": list(columns.states), "interval": columns.interval}
         about["memory"] = (
             "feed next_state and next_age back as state and age; a start is state NaN and age 0, also "
             "after more than 5 intervals. applied is the action that the plant received since the last "
@@ -171,10 +165,7 @@ class _Graph:
             inputs |= {"state": len(columns.states), "applied": d_a, "age": len(columns.measured)}
             outputs |= {"next_state": len(columns.states), "next_age": len(columns.measured)}
             state = self.next_state(columns)
-        largest = [
-            columns.largest_angle(name) if name in columns.angles else math.inf for name in columns.states
-        ]
-        fits = self.add("LessOrEqual", self.add("Abs", state), self.const(largest))
+        fits = self.add("LessOrEqual", self.add("Abs", state), self.const(controller.largest))
         usable = self.add("Where", fits, state, self.const(math.nan))
         known, zero = self.finite(usable), self.const(0.0)
         states = self.add("Where", known, usable, zero)
@@ -187,14 +178,14 @@ class _Graph:
         share = self.unknown(controller.saved.support, both)
         self.add("Where", self.add("Squeeze", known, self.index([1])), share, self.const(1.0), name="unknown")
         kind = self._helper.np_dtype_to_tensor_dtype(self.dtype)
-        taken, given = (
-            [
-                self._helper.make_tensor_value_info(name, kind, ["batch", size] if size else ["batch"])
-                for name, size in side.items()
-            ]
-            for side in (inputs, outputs)
+
+        def tensors(sizes: Mapping[str, int]) -> list[Any]:
+            shapes = {name: ["batch", size] if size else ["batch"] for name, size in sizes.items()}
+            return [self._helper.make_tensor_value_info(name, kind, one) for name, one in shapes.items()]
+
+        graph = self._helper.make_graph(
+            self.nodes, "controller", tensors(inputs), tensors(outputs), self.constants
         )
-        graph = self._helper.make_graph(self.nodes, "controller", taken, given, self.constants)
         opset = self._helper.make_opsetid("", _OPSET)
         model = self._helper.make_model(
             graph, opset_imports=[opset], ir_version=_IR, producer_name="nopg", producer_version=__version__
@@ -266,26 +257,24 @@ class _Graph:
     def formulas(self, law: Formulas, state: str, columns: Columns) -> str:
         """Return the actions of formulas; an angle is wrapped, since runtimes lack Atan in float64."""
         places = list[str]()
-        listed, results = operations(law, columns)
+        listed, results = law.operations()
         row = self.add("Mul", self.gather(state, [0]), self.const(0.0))  # a constant has a row per state too
-        for one in listed:
-            left, right = (places[k] if k < len(places) else "" for k in (one.left, one.right))
-            match one.kind:
-                case "number":
-                    places.append(self.plus(row, self.const([[one.number]])))
-                case "column":
-                    raw = self.gather(state, [one.left])
-                    places.append(self.wrapped(raw, columns.angles.get(columns.states[one.left])))
-                case "edge":
-                    equal, small = self.add("Equal", left, self.const(0.0)), self.const(1e-30)
-                    places.append(self.add("Where", equal, small, left))
-                case "holds":
-                    positive = self.add("Greater", left, self.const(0.0))
-                    places.append(self.add("Where", positive, self.const(1.0), self.const(0.0)))
-                case kind if kind in {"add", "subtract", "multiply", "divide", "power", "min", "max"}:
-                    places.append(self.add(_NODES[kind], left, right))
-                case kind:
-                    places.append(self.add(_NODES[kind], left))
+        for kind, left, right, number, _ in listed:
+            if kind == "number":
+                found = self.plus(row, self.const([[number]]))
+            elif kind == "column":
+                period = columns.angles.get(columns.states[left])
+                found = self.wrapped(self.gather(state, [left]), period)
+            elif kind == "edge":
+                equal = self.add("Equal", places[left], self.const(0.0))
+                found = self.add("Where", equal, self.const(1e-30), places[left])
+            elif kind == "holds":
+                positive = self.add("Greater", places[left], self.const(0.0))
+                found = self.add("Where", positive, self.const(1.0), self.const(0.0))
+            else:
+                operands = (left, right) if kind in _OF_TWO else (left,)
+                found = self.add(_NODES.get(kind, kind.capitalize()), *(places[k] for k in operands))
+            places.append(found)
         return self.clip(self.add("Concat", *(places[k] for k in results), axis=1), *law.action_range)
 
     def wrapped(self, x: str, period: npt.ArrayLike | None) -> str:
@@ -317,13 +306,9 @@ class _Graph:
         points = self.embed(Embedding.of_charts(charts), inputs)
         apart = self.add("Sub", self.add("Unsqueeze", points, self.index([2])), self.const(charts.places))
         squared = self.total(self.squares(apart), 1)
-        self.nodes.append(
-            self._helper.make_node(
-                "TopK", [squared, self.index([K])], [f"near{len(self.nodes)}", f"at{len(self.nodes)}"],
-                axis=1, largest=0, sorted=1,
-            )
-        )  # fmt: skip
-        near, at = self.nodes[-1].output
+        near, at = f"near{len(self.nodes)}", f"at{len(self.nodes)}"
+        inputs_of = [squared, self.index([K])]
+        self.nodes.append(self._helper.make_node("TopK", inputs_of, [near, at], axis=1, largest=0, sorted=1))
         used = np.arange(min(BLENDED, max(K - 1, 1)))
         own, D = self.gather(at, used), self.gather(near, used)
         center, covariance, radii = (
@@ -380,17 +365,14 @@ def _difference(model: bytes, controller: RuntimeController, dtype: str) -> floa
     given = {"observation": measured, **memory._asdict()}
     found = session.run(None, {one.name: given[one.name].astype(dtype) for one in session.get_inputs()})
     wanted = [*_answers(controller, states), *([states, age] if has_memory(columns) else [])]
-    if any(
-        not np.array_equal(np.isnan(one), np.isnan(other)) for one, other in zip(found, wanted, strict=True)
-    ):
-        return math.inf
-    spans = np.nanmax(wanted[0], axis=0) - np.nanmin(wanted[0], axis=0)
-    units = [
-        np.where(spans > 0, spans, 1.0),
-        *(np.fmax(np.nanmax(np.abs(one), axis=0), 1.0) for one in wanted[1:]),
-    ]
-    parts = zip(found, wanted, units, strict=True)
-    return max(float(np.nanmax(np.abs(one - other) / unit)) for one, other, unit in parts)
+    worst = 0.0
+    for k, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        if not np.array_equal(np.isnan(one), np.isnan(other)):
+            return math.inf
+        span = np.nanmax(other, axis=0) - np.nanmin(other, axis=0)
+        unit = np.fmax(np.nanmax(np.abs(other), axis=0), 1.0) if k else np.where(span > 0, span, 1.0)
+        worst = max(worst, float(np.nanmax(np.abs(one - other) / unit)))
+    return worst
 
 
 def _answers(controller: RuntimeController, states: Numbers) -> tuple[Numbers, Numbers]:

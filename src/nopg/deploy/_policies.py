@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._columns import Columns
+from nopg._expressions import Operation
 from nopg._formula_law import FormulaLaw
 from nopg.bundles import SavedController
 from nopg.deploy._embedding import Numbers
@@ -72,6 +73,23 @@ class Formulas:
         actions = np.stack(self.law.actions(self.law.states(features, np.arctan2), gains), axis=1)
         return clipped(actions, *self.action_range)
 
+    def operations(self) -> tuple[list[Operation], list[int]]:
+        """Return all formulas as one list, `left` the place of a column, and the places of the actions."""
+        found, results, states = dict[Operation, int](), list[int](), self.law.columns.states
+        for formula in self.law.formulas:
+            places = list[int]()
+            for one in formula.operations:
+                step = Operation(one.kind, number=one.number)
+                if one.name in self.gains:
+                    step = Operation("number", number=self.gains[one.name])
+                elif one.kind == "column":
+                    step = Operation("column", states.index(one.name))
+                elif one.kind != "number":
+                    step = Operation(one.kind, places[one.left], places[one.right])
+                places.append(found.setdefault(step, len(found)))
+            results.append(places[-1])
+        return [*found], results
+
 
 Part = Formulas | Linear | Network
 
@@ -91,17 +109,21 @@ class Policy:
     levels: tuple[Numbers, npt.NDArray[np.bool_]] | None = None
     base: tuple[Part, Numbers] | None = None
 
-    @property
-    def action_range(self) -> Range | None:
-        """The lowest and the highest action; None if they have no limits."""
-        own = self.law.action_range
-        if self.levels is not None and own is not None:
+    def limits(self, columns: Columns) -> Range:
+        """Return the lowest and highest actions: declared bounds, else the range of the policy, else ∓∞."""
+        parts = [self.law] if self.base is None else [self.law, self.base[0]]
+        ranges = [part.action_range or (-math.inf, math.inf) for part in parts]
+        low = np.full(len(columns.actions), math.inf)
+        high = -low
+        for one in ranges:
+            low, high = np.minimum(low, one[0]), np.maximum(high, one[1])
+        if self.levels is not None:
             levels, discrete = self.levels
-            return np.where(discrete, levels[:, 0], own[0]), np.where(discrete, levels[:, -1], own[1])
-        if self.base is None or own is None:
-            return own
-        other = self.base[0].action_range
-        return None if other is None else (np.minimum(own[0], other[0]), np.maximum(own[1], other[1]))
+            low, high = np.where(discrete, levels[:, 0], low), np.where(discrete, levels[:, -1], high)
+        for k, name in enumerate(columns.actions):
+            if name in columns.bounds:
+                low[k], high[k] = columns.bounds[name]
+        return read_only(low), read_only(high)
 
     def __call__(self, features: Numbers) -> Numbers:
         """Return actions (m, d_a) at features (m, d_f)."""
@@ -123,26 +145,26 @@ def clipped(values: Numbers, low: Numbers, high: Numbers) -> Numbers:
     return found
 
 
-def action_limits(columns: Columns, policy: Policy) -> Range:
-    """Return the lowest and highest actions: declared bounds, else the range of the policy, else ∓∞."""
-    free = np.full((2, len(columns.actions)), [[-math.inf], [math.inf]])
-    low, high = (np.array(end) for end in policy.action_range or free)
-    for k, name in enumerate(columns.actions):
-        if name in columns.bounds:
-            low[k], high[k] = columns.bounds[name]
-    return low, high
+def read_only(values: Numbers) -> Numbers:
+    """Return a copy that cannot be written to."""
+    found = values.copy()
+    found.setflags(write=False)
+    return found
 
 
 def policy_of(saved: SavedController) -> Policy:
     """Return the policy of a saved controller."""
-    described, parameters = saved.policy, saved.parameters
+    described, parameters, columns = saved.policy, saved.parameters, saved.columns
     match described["kind"]:
         case "quantized":
-            levels = (parameters["levels"], parameters["discrete"] != 0)
-            return Policy(_network(parameters, "policy."), levels)
+            own = [columns.levels.get(name, (0.0,)) for name in columns.actions]
+            width = max(map(len, own))
+            levels = np.array([(*one, *one[-1:] * (width - len(one))) for one in own])
+            discrete = np.array([name in columns.levels for name in columns.actions])
+            return Policy(_network(parameters, "policy."), (levels, discrete))
         case "deviation":
-            base, own = (_part(saved, described[one], f"{one}.") for one in ("base", "policy"))
-            return Policy(own, base=(base, parameters["limit"]))
+            base, law = (_part(saved, described[one], f"{one}.") for one in ("base", "policy"))
+            return Policy(law, base=(base, parameters["limit"]))
         case "gaussian":
             return Policy(_part(saved, {"kind": described["mean"]}, "mean."))
     return Policy(_part(saved, described, ""))
@@ -155,7 +177,7 @@ def _part(saved: SavedController, described: Mapping[str, Any], prefix: str) -> 
         return Linear(np.diag(gain) if gain.ndim == 1 else gain)
     if kind != "formula":
         return _network(parameters, prefix)
-    law = FormulaLaw.read(saved.columns, described)
+    law = FormulaLaw.of(saved.columns, described["formulas"], described["gains"])
     low, high, scales, raw = (parameters[f"{prefix}{name}"] for name in ("low", "high", "scales", "raw"))
     return Formulas(law, dict(zip(law.gains, (scales * raw).tolist(), strict=True)), (low, high))
 

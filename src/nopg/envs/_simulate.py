@@ -29,7 +29,7 @@ class ClosedLoop:
         self._columns: list[int] | slice = slice(None)
         if isinstance(given, Streaming) and given.has_memory:
             self._stream = given.stream(batch=episodes)
-            measured = self._stream.states.columns.measured
+            measured = self._stream.columns.measured
             if set(measured) <= set(state_names):
                 self._columns = [list(state_names).index(name) for name in measured]
 

@@ -10,13 +10,12 @@ import torch
 from nopg._columns import Columns
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
-from nopg.policies._deterministic import LinearPolicy, MLPPolicy
-from nopg.policies._deviation import DeviationPolicy
+from nopg.policies._deterministic import DeviationPolicy, LinearPolicy, MLPPolicy
 from nopg.policies._formula import FormulaPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy
 from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
-from nopg.policies._quantized import QuantizedPolicy
+from nopg.policies._quantized import QuantizedPolicy, padded_levels
 
 Parameters = Mapping[str, torch.Tensor]
 
@@ -34,8 +33,8 @@ def describe_policy(policy: Policy) -> dict[str, Any]:
     if (kind := _PLAIN.get(type(policy))) is not None:
         return {"kind": kind}
     if type(policy) is DeviationPolicy:
-        parts = {"base": policy.base, "policy": policy.policy}
-        return {"kind": "deviation", **{name: describe_policy(part) for name, part in parts.items()}}
+        base, own = describe_policy(policy.base), describe_policy(policy.policy)
+        return {"kind": "deviation", "base": base, "policy": own}
     if type(policy) is FormulaPolicy:
         return {"kind": "formula", **policy.law.to_dict()}
     if isinstance(policy, (GaussianMLPPolicy, GaussianPolicy)):
@@ -57,44 +56,37 @@ def policy_from(description: Mapping[str, Any], parameters: Parameters, columns:
     return policy
 
 
-def _build(description: Mapping[str, Any], parameters: Parameters, columns: Columns) -> Policy:
+def _build(description: Mapping[str, Any], parameters: Parameters, columns: Columns) -> Policy:  # noqa: PLR0911  one for each kind
     def part(name: str, described: Mapping[str, Any]) -> Any:
         start = f"{name}."
         inner = {key.removeprefix(start): one for key, one in parameters.items() if key.startswith(start)}
         return _build(described, inner, columns)
 
-    sampling = {"num_action_samples": description.get("num_action_samples")}
-    found: Policy
+    samples = description.get("num_action_samples")
     match description["kind"]:
         case "linear":
-            found = LinearPolicy(parameters["gain"])
+            return LinearPolicy(parameters["gain"])
         case "mlp":
-            found = MLPPolicy(_network(parameters), _action_range(parameters))
+            return MLPPolicy(*_network(parameters))
         case "formula":
             limits, gains = (parameters["low"], parameters["high"]), dict.fromkeys(description["gains"], 0.0)
-            formulas, scales = description["formulas"], parameters["scales"]
-            found = FormulaPolicy(columns, formulas, gains, limits, scales=scales)
+            return FormulaPolicy(columns, description["formulas"], gains, limits, scales=parameters["scales"])
         case "quantized":
-            continuous = parameters["discrete"][:, None] == 0
-            levels = parameters["levels"].masked_fill(continuous, torch.nan)
-            found = QuantizedPolicy(part("policy", {"kind": "mlp"}), levels)
+            levels = padded_levels(columns.actions, columns.levels)
+            return QuantizedPolicy(part("policy", {"kind": "mlp"}), levels)
         case "deviation":
-            base, policy = (part(name, description[name]) for name in ("base", "policy"))
-            found = DeviationPolicy(base, policy, parameters["limit"])
+            base, own = (part(name, description[name]) for name in ("base", "policy"))
+            return DeviationPolicy(base, own, parameters["limit"])
         case "gaussian":
-            found = GaussianPolicy(part("mean", {"kind": description["mean"]}), parameters["std"], **sampling)
-        case _:
-            largest, network = parameters["largest_std"], _network(parameters)
-            found = GaussianMLPPolicy(network, _action_range(parameters), largest_std=largest, **sampling)
-    return found
+            mean = part("mean", {"kind": description["mean"]})
+            return GaussianPolicy(mean, parameters["std"], num_action_samples=samples)
+    largest = parameters["largest_std"]
+    return GaussianMLPPolicy(*_network(parameters), largest_std=largest, num_action_samples=samples)
 
 
-def _network(parameters: Parameters) -> MLP:
+def _network(parameters: Parameters) -> tuple[MLP, ActionRange]:
     standardizer = Standardizer(*(parameters[f"network.standardizer.{name}"] for name in ("mean", "std")))
     outputs, hidden = parameters["network.output.weight"].shape
-    return MLP(standardizer, outputs, hidden=hidden, rng=generator(0, "read"))
-
-
-def _action_range(parameters: Parameters) -> ActionRange:
     center, radius = (parameters[f"action_range.{name}"] for name in ("center", "radius"))
-    return ActionRange(center - radius, center + radius)
+    network = MLP(standardizer, outputs, hidden=hidden, rng=generator(0, "read"))
+    return network, ActionRange(center - radius, center + radius)

@@ -8,23 +8,8 @@ import torch
 
 from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
-from nopg.policies._networks import MLP, ActionRange, Standardizer
-from nopg.policies._policy import Policy
-
-
-class Deterministic(Policy):
-    """A policy with one action per state and no noise."""
-
-    num_action_samples = 1
-
-    def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
-        """Return an empty noise, shape (1, m, 0)."""
-        return torch.zeros(1, num_states, 0, dtype=torch.float64, device=rng.device)
-
-    def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """Return the one action per state, shape (1, m, d_a)."""
-        del noise
-        return self.mode(features)[None]
+from nopg.policies._networks import MLP, ActionRange, new_network
+from nopg.policies._policy import Deterministic, Policy
 
 
 class Mode(Deterministic):
@@ -89,19 +74,56 @@ class MLPPolicy(Deterministic):
     ) -> Self:
         """Return an untrained policy with inputs standardised and outputs bounded as in the data.
 
-        Args:
-            features: Features of the states, (n, d_f).
-            actions: Logged actions, (n, d_a).
-            rng: Random generator of the weights.
-            hidden: Number of units.
-            linear: See `MLP`.
-            weights: Of the rows, (n,); one each by default.
+        Features of the states are (n, d_f), logged actions (n, d_a), weights of the rows (n,), one each by
+        default; see `MLP` for the others.
         """
-        standardizer = Standardizer.from_data(features, weights)
-        network = MLP(standardizer, actions.shape[1], hidden=hidden, rng=rng, linear=linear)
-        return cls(network, ActionRange(actions.amin(dim=0), actions.amax(dim=0)))
+        return cls(*new_network(features, actions, rng=rng, hidden=hidden, linear=linear, weights=weights))
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return the action (m, d_a)."""
         actions: torch.Tensor = self.action_range(self.network(features))
         return actions
+
+
+class DeviationPolicy(Deterministic):
+    """The action of a policy, but no farther from that of another one than a limit.
+
+    One training gives a family: with limit 0 the base acts, with a large one the policy.
+
+    Args:
+        base: What runs today, or imitates it.
+        policy: What was trained.
+        limit: Largest deviation of each action in its unit, shape (d_a,).
+
+    Example:
+        >>> near = DeviationPolicy(LinearPolicy([[-1.0]]), LinearPolicy([[-3.0]]), [0.5])
+        >>> near.mode(torch.tensor([[0.125], [1.0]]).double()).tolist()
+        [[-0.375], [-1.5]]
+    """
+
+    limit: torch.Tensor
+
+    def __init__(self, base: Deterministic, policy: Deterministic, limit: ArrayLike) -> None:
+        super().__init__()
+        if base.num_actions != policy.num_actions:
+            raise ArgumentError(
+                f"the base has {base.num_actions} actions, the policy {policy.num_actions}; they must agree"
+            )
+        self.base, self.policy, self.num_actions = base, policy, policy.num_actions
+        self.register_buffer("limit", torch.zeros(policy.num_actions, dtype=torch.float64))
+        self.set_limit(limit)
+
+    def set_limit(self, limit: ArrayLike) -> None:
+        """Change the largest deviations, shape (d_a,)."""
+        found = as_tensor(limit).reshape(-1)
+        if len(found) != self.num_actions or not bool((found.isfinite() & (found >= 0)).all()):
+            raise ArgumentError(
+                f"the limit of the deviation is {limit}; give {self.num_actions} finite numbers, at least 0"
+            )
+        self.limit.copy_(found)
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the actions (m, d_a)."""
+        base = self.base.mode(features)
+        wanted = self.policy.mode(features) - base
+        return base + torch.minimum(torch.maximum(wanted, -self.limit), self.limit)

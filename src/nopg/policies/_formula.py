@@ -11,7 +11,7 @@ from nopg._columns import Columns
 from nopg._formula_law import FormulaLaw
 from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
-from nopg.policies._deterministic import Deterministic
+from nopg.policies._policy import Deterministic
 
 
 class FormulaPolicy(Deterministic):
@@ -37,8 +37,6 @@ class FormulaPolicy(Deterministic):
         >>> policy.mode(torch.tensor([[1.0, 1.1], [1.0, 2.0]]).double()).detach().round(decimals=6)
         tensor([[0.7000],
                 [1.0000]], dtype=torch.float64)
-        >>> policy
-        FormulaPolicy(valve = bias + kp * (setpoint - level); bias = 0.5, kp = 2)
     """
 
     scales: torch.Tensor
@@ -64,10 +62,8 @@ class FormulaPolicy(Deterministic):
             )
         values = torch.tensor(list(gains.values()), dtype=torch.float64)
         scale = torch.ones_like(values) if scales is None else as_tensor(scales).clone()
-        if scale.shape != values.shape or not bool((scale > 0).all()) or not bool(values.isfinite().all()):
-            raise ArgumentError(
-                f"the gains are {dict(gains)}; give finite numbers, with a positive scale each"
-            )
+        if not bool(values.isfinite().all()):
+            raise ArgumentError(f"the gains are {dict(gains)}; give finite numbers")
         self.register_buffer("scales", scale)
         self.register_buffer("low", low)
         self.register_buffer("high", high)
@@ -83,14 +79,9 @@ class FormulaPolicy(Deterministic):
         features: torch.Tensor,
         actions: torch.Tensor,
     ) -> Self:
-        """Return the policy within the logged range of the actions, as networks are, with scaled gains.
+        """Return the policy within the range of logged actions (n, d_a), as networks are, with scaled gains.
 
-        Args:
-            columns: Of the data.
-            formulas: One for each action, by name.
-            gains: First values of the gains, by name.
-            features: Features of the logged states, (n, d_f).
-            actions: Logged actions, (n, d_a).
+        Features of the logged states are (n, d_f); the gains are their first values.
         """
         limits = actions.amin(dim=0), actions.amax(dim=0)
         policy = cls(columns, formulas, gains, limits)
@@ -119,37 +110,24 @@ class FormulaPolicy(Deterministic):
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return the actions (m, d_a)."""
-        return self.at_states(self.law.states(features, torch.atan2))
-
-    def at_states(self, states: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Return the actions (m, d_a) at raw state columns (m,) by name, angles within half a period of 0."""
-        return torch.minimum(torch.maximum(self._asked(states, self.raw), self.low), self.high)
+        return torch.minimum(torch.maximum(self.asked(features, self.raw), self.low), self.high)
 
     def asked(self, features: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
-        """Return the actions (m, d_a) before they are clipped, with other parameters (P,)."""
-        return self._asked(self.law.states(features, torch.atan2), raw)
+        """Return actions (m, d_a) before they are clipped, with parameters (P,), or (m, P) of every row."""
+        states, values = self.law.states(features, torch.atan2), raw * self.scales
+        one = next(iter(states.values()))
+        # Expanded, since a formula takes a number alone for one of its constants.
+        gains = {name: values[..., k].expand_as(one) for k, name in enumerate(self.law.gains)}
+        return torch.stack(self.law.actions(states, gains), dim=1)
 
     def slopes(self, features: torch.Tensor, raw: torch.Tensor) -> torch.Tensor:
         """Return the derivatives (m, d_a, P) of the actions before they are clipped by parameters (P,)."""
         with torch.enable_grad():
             rows = raw.detach().expand(len(features), -1).clone().requires_grad_()  # each row has its own
-            asked = self._asked(self.law.states(features, torch.atan2), rows)
             parts = [
                 torch.autograd.grad(one.sum(), rows, retain_graph=True, materialize_grads=True)[0]
                 if one.requires_grad
                 else torch.zeros_like(rows)
-                for one in asked.unbind(dim=1)
+                for one in self.asked(features, rows).unbind(dim=1)
             ]
         return torch.stack(parts, dim=1)
-
-    def _asked(self, states: Mapping[str, torch.Tensor], raw: torch.Tensor) -> torch.Tensor:
-        """Return actions (m, d_a) before they are clipped, with parameters (P,), or (m, P) of every row."""
-        one, values = next(iter(states.values())), raw * self.scales
-        # Expanded, since a formula takes a number alone for one of its constants.
-        gains = {name: values[..., k].expand_as(one) for k, name in enumerate(self.law.gains)}
-        return torch.stack(self.law.actions(states, gains), dim=1)
-
-    def __repr__(self) -> str:
-        laws = ", ".join(f"{name} = {text}" for name, text in self.law.to_dict()["formulas"].items())
-        values = ", ".join(f"{name} = {value:.4g}" for name, value in self.gains.items())
-        return f"FormulaPolicy({laws}; {values})"

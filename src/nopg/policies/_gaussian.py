@@ -10,23 +10,19 @@ import torch
 
 from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
-from nopg.policies._deterministic import Deterministic
-from nopg.policies._networks import MLP, ActionRange, Standardizer
-from nopg.policies._policy import Policy
+from nopg.policies._networks import MLP, ActionRange, new_network
+from nopg.policies._policy import Deterministic, Policy
 
 
 class _Gaussian(Policy):
-    """The common part of Gaussian policies: a = μ(s) + σ(s)·noise.
+    """a = μ(s) + σ(s)·noise, with L draws or, where `num_action_samples` is None, with sigma points.
 
-    Attributes:
-        sigma_points: Whether the noise is the 2·d_a points ±√d_a along the axes instead of random draws.
-            Mean, covariance and third moments are those of the normal distribution (the unscented
-            transform, which the paper names beside Monte Carlo).
+    Sigma points are the 2·d_a noises ±√d_a along the axes: mean, covariance and third moments are those of
+    the normal distribution (the unscented transform, which the paper names beside Monte Carlo).
     """
 
-    sigma_points: bool
-
-    def _configure(self, num_actions: int, num_action_samples: int | None) -> None:
+    def __init__(self, num_actions: int, num_action_samples: int | None) -> None:
+        super().__init__()
         if num_action_samples is not None and num_action_samples < 1:
             raise ArgumentError(
                 f"num_action_samples is {num_action_samples}; draw at least one action per state"
@@ -42,8 +38,7 @@ class _Gaussian(Policy):
         """Return the noise (L, m, d_a) of `actions`."""
         if not self.sigma_points:
             return super().noise(num_states, rng)
-        d_a = self.num_actions
-        axes = math.sqrt(d_a) * torch.eye(d_a, dtype=torch.float64, device=rng.device)
+        axes = math.sqrt(self.num_actions) * torch.eye(self.num_actions, dtype=torch.float64)
         return torch.cat([axes, -axes])[:, None].expand(-1, num_states, -1)
 
     def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
@@ -51,50 +46,39 @@ class _Gaussian(Policy):
         mu, sigma = self.moments(features)
         return mu[None] + sigma[None] * noise
 
-    def _per_action(self, name: str, values: ArrayLike) -> torch.Tensor:
-        """Return one number per action, (d_a,)."""
-        numbers = as_tensor(values)
-        if numbers.shape not in {(), (1,), (self.num_actions,)}:
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        """Return μ(s)."""
+        return self.moments(features)[0]
+
+    def _deviations(self, name: str, values: ArrayLike) -> torch.Tensor:
+        """Return a deviation for each action, (d_a,)."""
+        found = as_tensor(values)
+        if found.shape not in {(), (1,), (self.num_actions,)} or not bool(
+            (found.isfinite() & (found >= 0)).all()
+        ):
             raise ArgumentError(
-                f"{name} has shape {tuple(numbers.shape)}; give one number, or {self.num_actions}"
+                f"{name} is {found.tolist()}; give one finite number of at least 0, or {self.num_actions}"
             )
-        return numbers.expand(self.num_actions).clone()
+        return found.expand(self.num_actions).clone()
 
 
 class GaussianPolicy(_Gaussian):
     """A deterministic mean with a fixed standard deviation (`eq:lqr_diagonal_policy_stochastic`).
 
-    Args:
-        mean: μ.
-        std: σ, one number per action, or one for all.
-        num_action_samples: L, actions drawn per state; None for sigma points.
+    The deviation is one number per action, or one for all; without a number of samples, sigma points.
     """
 
     std: torch.Tensor
 
-    def __init__(
-        self,
-        mean: Deterministic,
-        std: ArrayLike,
-        *,
-        num_action_samples: int | None = 15,
-    ) -> None:
-        super().__init__()
+    def __init__(self, mean: Deterministic, std: ArrayLike, *, num_action_samples: int | None = 15) -> None:
+        super().__init__(mean.num_actions, num_action_samples)
         self.mean = mean
-        self._configure(mean.num_actions, num_action_samples)
-        sigma = self._per_action("std", std)
-        if not bool((sigma.isfinite() & (sigma >= 0)).all()):
-            raise ArgumentError(f"std is {sigma.tolist()}; give finite numbers of at least 0")
-        self.register_buffer("std", sigma)
+        self.register_buffer("std", self._deviations("std", std))
 
     def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return μ(s) and σ, both (m, d_a)."""
         mu = self.mean.mode(features)
         return mu, self.std.expand_as(mu)
-
-    def mode(self, features: torch.Tensor) -> torch.Tensor:
-        """Return μ(s)."""
-        return self.mean.mode(features)
 
 
 class GaussianMLPPolicy(_Gaussian):
@@ -105,7 +89,7 @@ class GaussianMLPPolicy(_Gaussian):
         action_range: The interval of the mean.
         largest_std: u, in the unit of the actions, one number or one each; 1 in the supplement, where
             actions lie within ±1, ±2 or ±5.
-        num_action_samples: L, actions drawn per state, 15 in the supplement; None for sigma points.
+        num_action_samples: L, 15 in the supplement; None for sigma points.
     """
 
     largest_std: torch.Tensor
@@ -118,10 +102,9 @@ class GaussianMLPPolicy(_Gaussian):
         largest_std: ArrayLike = 1.0,
         num_action_samples: int | None = 15,
     ) -> None:
-        super().__init__()
+        super().__init__(len(action_range.center), num_action_samples)
         self.network, self.action_range = network, action_range
-        self._configure(len(action_range.center), num_action_samples)
-        self.register_buffer("largest_std", self._per_action("largest_std", largest_std))
+        self.register_buffer("largest_std", self._deviations("largest_std", largest_std))
 
     @classmethod
     def from_data(
@@ -134,20 +117,15 @@ class GaussianMLPPolicy(_Gaussian):
         num_action_samples: int | None = 15,
         weights: torch.Tensor | None = None,
     ) -> Self:
-        """Return an untrained policy with inputs standardised and the mean bounded as in the data.
+        """Return an untrained policy as `MLPPolicy.from_data` does, bounded in its mean.
 
-        σ is at most half the radius of the actions, as in the supplement's pendulum, in any unit. Rows have
-        weights (n,), one each by default.
+        σ is at most half the radius of the actions, as in the supplement's pendulum, in any unit.
         """
-        standardizer = Standardizer.from_data(features, weights)
-        network = MLP(standardizer, 2 * actions.shape[1], hidden=hidden, rng=rng)
-        action_range = ActionRange(actions.amin(dim=0), actions.amax(dim=0))
-        return cls(
-            network,
-            action_range,
-            largest_std=action_range.radius / 2,
-            num_action_samples=num_action_samples,
+        network, action_range = new_network(
+            features, actions, rng=rng, hidden=hidden, weights=weights, outputs_per_action=2
         )
+        largest = action_range.radius / 2
+        return cls(network, action_range, largest_std=largest, num_action_samples=num_action_samples)
 
     def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return μ(s) and σ(s), both (m, d_a)."""
@@ -155,8 +133,3 @@ class GaussianMLPPolicy(_Gaussian):
         mu: torch.Tensor = self.action_range(f)
         sigma: torch.Tensor = self.largest_std * g.sigmoid()
         return mu, sigma
-
-    def mode(self, features: torch.Tensor) -> torch.Tensor:
-        """Return μ(s)."""
-        mean: torch.Tensor = self.action_range(self.network(features)[:, : self.num_actions])
-        return mean

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from scipy.optimize import minimize
@@ -45,9 +45,9 @@ def imitate(
         actions: Target actions, (m, d_a).
         weights: Weights of the states, (m,).
         steps: Largest number of iterations.
-        runs: For formulas, of states in the order of the log: number of the run of successive rows that each
-            is of, (m,). A controller that adds to the action before, as incremental PI does, meets the noise
-            of two rows in every error; errors are then summed up along runs, where the noise of one is left.
+        runs: For formulas, number of the run of successive logged rows that each state is of, (m,). A
+            controller that adds to the action before, as incremental PI does, meets the noise of two rows in
+            every error; errors are then summed up along runs, where the noise of one is left.
     """
     if isinstance(policy, FormulaPolicy):
         found = _least_squares(policy, features, actions, weights, steps=steps)
@@ -58,14 +58,8 @@ def imitate(
     scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12) / 2
     share = (weights / weights.sum())[:, None] / actions.shape[1]
 
-    def put(values: FloatArray) -> None:
-        sizes = [one.numel() for one in parameters]
-        with torch.no_grad():
-            for one, part in zip(parameters, torch.as_tensor(values).split(sizes), strict=True):
-                one.copy_(part.view_as(one))
-
     def error(values: FloatArray) -> tuple[float, FloatArray]:
-        put(values)
+        _put(parameters, values)
         total = (share * ((mode(features) - actions) / scale).square()).sum()
         gradients = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
         return float(total.detach()), parameters_to_vector(gradients).double().numpy()
@@ -77,8 +71,15 @@ def imitate(
         method="L-BFGS-B",
         options={"maxiter": steps, "maxcor": _HISTORY, "ftol": _LEAST_GAIN, "gtol": _LEAST_SLOPE},
     )
-    put(found.x)
+    _put(parameters, found.x)
     return float(found.fun)
+
+
+@torch.no_grad()
+def _put(parameters: Sequence[torch.Tensor], values: FloatArray) -> None:
+    sizes = [one.numel() for one in parameters]
+    for one, part in zip(parameters, torch.as_tensor(values).split(sizes), strict=True):
+        one.copy_(part.view_as(one))
 
 
 def _without_units(

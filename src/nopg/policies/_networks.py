@@ -15,12 +15,7 @@ _BEND = 5.0
 
 
 class Standardizer(torch.nn.Module):
-    """x ↦ (x − mean)/std per feature, from the data, so that features of different units have the same scale.
-
-    Args:
-        mean: Shape (d_f,).
-        std: Shape (d_f,); a constant feature is only centred.
-    """
+    """x ↦ (x − mean)/std per feature, both of shape (d_f,); a constant feature is only centred."""
 
     mean: torch.Tensor
     std: torch.Tensor
@@ -49,12 +44,7 @@ class Standardizer(torch.nn.Module):
 
 
 class ActionRange(torch.nn.Module):
-    """u ↦ centre + radius·tanh(u): the paper's a_max·tanh, for any interval.
-
-    Args:
-        low: Smallest action, shape (d_a,).
-        high: Largest action, shape (d_a,).
-    """
+    """u ↦ centre + radius·tanh(u): the paper's a_max·tanh, between lowest and highest actions (d_a,)."""
 
     center: torch.Tensor
     radius: torch.Tensor
@@ -84,10 +74,9 @@ class MLP(torch.nn.Module):
     Args:
         standardizer: From the data.
         num_outputs: Number of outputs.
-        hidden: Number of units, 50 in the supplement.
-        rng: Random generator of the weights, uniform in ±1/√fan-in.
-        linear: Whether the first units are initialised as the inputs, far from their kinks, so that a linear
-            law is near.
+        hidden: Number of units.
+        rng: Of the weights, uniform in ±1/√fan-in.
+        linear: Whether the first units begin as the inputs, far from their kinks: linear laws are near.
     """
 
     def __init__(
@@ -118,6 +107,22 @@ class MLP(torch.nn.Module):
         """Return outputs (m, num_outputs) at standardised features (m, d_f)."""
         outputs: torch.Tensor = self.output(torch.relu(self.hidden(standardized)))
         return outputs
+
+
+def new_network(
+    features: torch.Tensor,
+    actions: torch.Tensor,
+    *,
+    rng: torch.Generator,
+    hidden: int,
+    weights: torch.Tensor | None,
+    linear: bool = False,
+    outputs_per_action: int = 1,
+) -> tuple[MLP, ActionRange]:
+    """Return an untrained network with inputs standardised as in the data, and the range of their actions."""
+    standardizer, count = Standardizer.from_data(features, weights), outputs_per_action * actions.shape[1]
+    network = MLP(standardizer, count, hidden=hidden, rng=rng, linear=linear)
+    return network, ActionRange(actions.amin(dim=0), actions.amax(dim=0))
 
 
 def _linear(num_inputs: int, num_outputs: int, rng: torch.Generator) -> torch.nn.Linear:

@@ -1,4 +1,4 @@
-"""The interface of policies, and their actions and gradients at many states."""
+"""The interface of policies, what every one of them keeps, and their actions and gradients at many states."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Iterator
 
 import torch
 
+from nopg._checks import require
+from nopg._seeding import generator
+
 # The activations of a chunk of this size fit into the cache.
 _CHUNK = 8_192
+_ROWS = 7
 
 
 class Policy(torch.nn.Module, ABC):
@@ -31,9 +35,25 @@ class Policy(torch.nn.Module, ABC):
         """Return the action (m, d_a) to apply on the plant: the mean."""
 
     def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
-        """Draw the standard normal noise (L, m, d_a) of `actions`, on the device of the generator."""
+        """Draw the standard normal noise (L, m, d_a) of `actions`."""
         shape = (self.num_action_samples, num_states, self.num_actions)
-        return torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
+        return torch.randn(shape, generator=rng, dtype=torch.float64)
+
+
+class Deterministic(Policy):
+    """A policy with one action per state and no noise."""
+
+    num_action_samples = 1
+
+    def noise(self, num_states: int, rng: torch.Generator) -> torch.Tensor:
+        """Return an empty noise, shape (1, m, 0)."""
+        del rng
+        return torch.zeros(1, num_states, 0, dtype=torch.float64)
+
+    def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """Return the one action per state, shape (1, m, d_a)."""
+        del noise
+        return self.mode(features)[None]
 
 
 def trainable(policy: Policy) -> list[torch.nn.Parameter]:
@@ -53,11 +73,7 @@ def policy_gradient(
 ) -> list[torch.Tensor]:
     """Return Σ cotangent · ∂actions/∂θ, one tensor per trainable parameter, in the memory of one chunk.
 
-    Args:
-        policy: The policy.
-        features: States, shape (m, d_f).
-        noise: The noise of the actions, shape (L, m, d_a).
-        cotangent: The derivative of the objective by every action, shape (L, m, d_a).
+    States are (m, d_f); their noise and the derivative of the objective by every action are (L, m, d_a).
     """
     parameters = trainable(policy)
     totals = [torch.zeros_like(parameter) for parameter in parameters]
@@ -73,5 +89,33 @@ def policy_gradient(
 
 
 def _chunks(count: int) -> Iterator[slice]:
-    for start in range(0, max(count, 1), _CHUNK):
-        yield slice(start, min(start + _CHUNK, count))
+    return (slice(start, min(start + _CHUNK, count)) for start in range(0, max(count, 1), _CHUNK))
+
+
+def check_policy(policy: Policy, num_features: int) -> None:
+    """Raise an `ArgumentError` unless a policy can be trained and run; call it in the test of your class.
+
+    Example:
+        >>> from nopg.policies import LinearPolicy
+        >>> check_policy(LinearPolicy([[-0.4, -0.1]]), num_features=2)
+    """
+    rng = generator(0, "contract of a policy")
+    features = torch.randn(_ROWS, num_features, generator=rng, dtype=torch.float64)
+    given, noise = features.clone(), policy.noise(_ROWS, rng)
+    actions, drawn = policy.mode(features), policy.actions(features, noise)
+    shape = (_ROWS, policy.num_actions)
+    require(tuple(actions.shape) == shape, f"mode returns shape {tuple(actions.shape)} instead of {shape}")
+    whole = (policy.num_action_samples, *shape)
+    require(tuple(drawn.shape) == whole, f"actions returns shape {tuple(drawn.shape)} instead of {whole}")
+    require(bool(actions.isfinite().all() and drawn.isfinite().all()), "an action is not finite")
+    require(torch.equal(features, given), "mode or actions changes its inputs")
+    require(torch.equal(policy.mode(features), actions), "mode returns something else in the second call")
+    alone = torch.cat([policy.mode(row[None]) for row in features])
+    require(torch.allclose(alone, actions, rtol=1e-9, atol=1e-12), "an action depends on the other rows")
+    if isinstance(policy, Deterministic):
+        require(torch.equal(drawn[0], actions), "the policy is deterministic, but actions is not mode")
+    parameters = trainable(policy)
+    require(bool(parameters), "no parameter is trainable")
+    gradients = torch.autograd.grad(drawn.sum(), parameters, allow_unused=True)
+    moved = any(one is not None and bool(one.isfinite().all() and one.any()) for one in gradients)
+    require(moved, "the actions have no gradient by the parameters")

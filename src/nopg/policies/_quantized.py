@@ -8,7 +8,8 @@ import torch
 
 from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
-from nopg.policies._deterministic import Deterministic, MLPPolicy
+from nopg.policies._deterministic import MLPPolicy
+from nopg.policies._policy import Deterministic
 
 
 class QuantizedPolicy(Deterministic):
@@ -42,17 +43,15 @@ class QuantizedPolicy(Deterministic):
         if not bool((known.diff(dim=1).nan_to_num() >= 0).all()):
             raise ArgumentError(f"levels are {known.tolist()}; give them in rising order")
         self.policy, self.num_actions = policy, policy.num_actions
-        # Saved parameters are finite numbers.
-        self.register_buffer("discrete", (~known[:, 0].isnan()).to(torch.float64))
-        self.register_buffer("levels", known.nan_to_num())
+        # Not saved: they are declared with the columns.
+        self.register_buffer("discrete", ~known[:, :1].isnan(), persistent=False)
+        self.register_buffer("levels", known.nan_to_num(), persistent=False)
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return the nearest levels (m, d_a), with the gradient of the network."""
         actions = self.policy.mode(features)
-        rounded = nearest_levels(
-            actions.detach(), self.levels.masked_fill(self.discrete[:, None] == 0, torch.nan)
-        )
-        return rounded + (actions - actions.detach())
+        levels = self.levels.masked_fill(~self.discrete, torch.nan)
+        return nearest_levels(actions.detach(), levels) + (actions - actions.detach())
 
 
 def padded_levels(names: tuple[str, ...], levels: Mapping[str, tuple[float, ...]]) -> torch.Tensor:
