@@ -271,14 +271,6 @@ def test_a_controller_goes_on_from_its_last_plan_until_it_is_reset(pendulum: Mul
         controller.act(np.stack([state, state]))
 
 
-def test_a_planner_slower_than_the_plant_is_refused(pendulum: MultistepSolution) -> None:
-    planner = Planner(pendulum, PlannerConfig(horizon=5, candidates=0, first_iterations=0, iterations=0))
-    assert planner.seconds_per_action() > 0
-    with pytest.raises(ArgumentError, match=r"takes .* s here, longer than the sampling interval of 1e-07 s"):
-        planner.controller(interval=1e-7)
-    planner.controller(interval=60.0)
-
-
 def test_a_planner_is_evaluated_like_any_controller_and_beats_its_policy(
     regulator: MultistepSolution,
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from nopg._typing import BoolArray, FloatArray, IntArray, RewardFunction
+from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg.bellman import MultistepProblem
 from nopg.models import LocalModel
 from nopg.models._rollout import Rollout, rollout, with_slopes
@@ -54,34 +54,25 @@ class Plans:
         """Return some of the plans, by number."""
         return Plans(self.actions[:, plans], self.states[:, plans], self.gains[:, plans], self.values[plans])
 
-    def where(self, chosen: BoolArray, other: Plans) -> Plans:
-        """Return these plans where `chosen` (m,) is true, elsewhere the others."""
-        m = len(chosen)
-        return self.beside(other).take(np.where(chosen, 0, m) + np.arange(m))
-
     def beside(self, other: Plans) -> Plans:
         """Return these plans, then the others."""
-        return Plans(
-            np.concatenate([self.actions, other.actions], axis=1),
-            np.concatenate([self.states, other.states], axis=1),
-            np.concatenate([self.gains, other.gains], axis=1),
-            np.concatenate([self.values, other.values]),
+        actions, states, gains = (
+            np.concatenate([getattr(self, name), getattr(other, name)], axis=1)
+            for name in ("actions", "states", "gains")
         )
+        return Plans(actions, states, gains, np.concatenate([self.values, other.values]))
 
     def after_a_step(self) -> Plans:
         """Return what is left of the plans, its last step twice."""
-        return Plans(_later(self.actions), _later(self.states), _later(self.gains), self.values)
+        actions, states, gains = (
+            np.concatenate([one[1:], one[-1:]]) for one in (self.actions, self.states, self.gains)
+        )
+        return Plans(actions, states, gains, self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """Plans as they went, with all that a search needs.
-
-    Attributes:
-        plans: With their values.
-        path: Their paths, with slopes; shorter than the plans if all have ended.
-        G: Return from each step on, shape (T + 1, m).
-    """
+    """Plans as they went, their paths (shorter if all have ended), and G (T + 1, m) from each step on."""
 
     plans: Plans
     path: Rollout
@@ -113,10 +104,7 @@ class PlanSearch:
         return self.problem.model
 
     def evaluate(self, states: torch.Tensor, plans: Plans) -> Plans:
-        """Return plans as they go from raw states (m, d_s), with their feedback, and their values.
-
-        A path's share that leaves the data has the value of the unknown, as in the equation.
-        """
+        """Return plans as they go from raw states (m, d_s), with their feedback, and their values."""
         return self._follow(states, plans, slopes=False).plans
 
     def improved(self, states: torch.Tensor, plans: Plans, iterations: int) -> Plans:
@@ -229,19 +217,13 @@ class PlanSearch:
             after = path.states[1:].reshape(T * m, d_s)
 
             def slopes(at: FloatArray) -> FloatArray:
-                return _function_slopes(function, at, after + _times(moves, at - x), moves)
+                """Return the derivative by (s, a), s′ moving with them."""
+                later = after + _times(moves, at - x)
+                _, (s, a, by_later) = with_slopes(function, at[:, :d_s], at[:, d_s:], later)
+                return np.concatenate([s, a], axis=1) + _times(_T(moves), by_later)
 
             found = _concave(slopes, x, self._units)
         return found.reshape(T, m, d_s + d_a, -1)
-
-
-def _function_slopes(
-    function: RewardFunction, x: FloatArray, after: FloatArray, moves: FloatArray
-) -> FloatArray:
-    """Return the derivative (n, d) of a reward by (s, a), s′ moving with them."""
-    d_s = after.shape[1]
-    _, (s, a, later) = with_slopes(function, x[:, :d_s], x[:, d_s:], after)
-    return np.concatenate([s, a], axis=1) + _times(_T(moves), later)
 
 
 def _concave(slopes: Callable[[FloatArray], FloatArray], x: FloatArray, units: FloatArray) -> FloatArray:
@@ -249,8 +231,7 @@ def _concave(slopes: Callable[[FloatArray], FloatArray], x: FloatArray, units: F
     at, steps = slopes(x), np.diag(_APART * units)
     H = np.stack([(slopes(x + step) - at) * units / _APART for step in steps], axis=2)
     curved, along = np.linalg.eigh((H + _T(H)) / 2)
-    found: FloatArray = (along * np.minimum(curved, 0.0)[:, None]) @ _T(along)
-    return found / units / units[:, None]
+    return np.asarray((along * np.minimum(curved, 0.0)[:, None]) @ _T(along) / units / units[:, None])
 
 
 def _within(
@@ -286,14 +267,9 @@ def _among(free: BoolArray, Q: FloatArray) -> FloatArray:
     return kept - np.eye(free.shape[1]) * ~free[:, :, None]
 
 
-def _later(x: FloatArray) -> FloatArray:
-    return np.concatenate([x[1:], x[-1:]])
-
-
 def _T(A: FloatArray) -> FloatArray:
     return A.swapaxes(-1, -2)
 
 
 def _times(A: FloatArray, x: FloatArray) -> FloatArray:
-    found: FloatArray = (A @ x[:, :, None])[:, :, 0]
-    return found
+    return np.asarray((A @ x[:, :, None])[:, :, 0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,7 +16,6 @@ from nopg.errors import ArgumentError
 from nopg.models._rollout import rollout
 from nopg.planning._plan import Plans, PlanSearch
 
-_TIMED_CALLS = 5
 # Random plans: decisions in each, their spread in half ranges of an action, and how many of the best of them
 # are improved.
 _DECISIONS, _SPREAD, _IMPROVED = 12, 0.5, 3
@@ -97,7 +95,8 @@ class Planner:
         own = search.evaluate(states, self._by_policy(states))
         if last is not None:
             left = search.evaluate(states, last.after_a_step())
-            return search.improved(states, left.where(left.values >= own.values, own), config.iterations)
+            better = np.where(left.values >= own.values, 0, m) + np.arange(m)
+            return search.improved(states, left.beside(own).take(better), config.iterations)
         begun, few = own, min(_IMPROVED, config.candidates)
         if few:
             many = search.evaluate(states.repeat(config.candidates, 1), self._drawn(m))
@@ -133,27 +132,8 @@ class Planner:
         found = found[0] if given.ndim == 1 else found
         return torch.as_tensor(found) if isinstance(states, torch.Tensor) else found
 
-    def seconds_per_action(self) -> float:
-        """Return the measured wall time of one action at one state, the longest of a few."""
-        controller, times = PlanningController(self), []
-        states = self.problem.data.states[: _TIMED_CALLS + 1]
-        for state in states:
-            began = time.perf_counter()
-            controller.act(state.numpy())
-            times.append(time.perf_counter() - began)
-        return max(times[1:], default=times[0])
-
-    def controller(self, *, interval: float | None = None) -> PlanningController:
-        """Return a controller that goes on from its last plan.
-
-        Args:
-            interval: Sampling interval in s; a planner that takes longer for one action is refused.
-        """
-        if interval is not None and (taken := self.seconds_per_action()) > interval:
-            raise ArgumentError(
-                f"one action takes {taken:.3g} s here, longer than the sampling interval of {interval:g} s; "
-                "lower horizon or iterations, or use the trained policy"
-            )
+    def controller(self) -> PlanningController:
+        """Return a controller that goes on from its last plan."""
         return PlanningController(self)
 
 
