@@ -10,6 +10,7 @@ import numpy as np
 
 import nopg
 from nopg.envs import Pendulum, collect_grid, simulate
+from nopg.models._rollout import rollout
 from nopg.report._style import new_figure, save
 from studies.paper_data import PENDULUM_GRIDS
 from studies.records import ROOT, Record
@@ -27,7 +28,8 @@ def measure() -> Iterator[dict[str, Any]]:
     result = nopg.optimize(
         collect_grid(plant, PENDULUM_GRIDS[_ROWS]), _DISCOUNT, config=nopg.TrainingConfig(progress=False)
     )
-    paths = result.predicted_paths(_STEPS)
+    problem, policy = result.problem.multistep, result.policy.policy
+    paths = rollout(problem.model, lambda features, _: policy.mode(features), problem.starts, _STEPS)
     run = simulate(plant, result.policy, steps=_STEPS)
     shares = _DISCOUNT ** np.arange(_STEPS)
     true_angle = np.remainder(run.states[:_SHOWN, 0, 0].numpy() + math.pi, 2 * math.pi) - math.pi

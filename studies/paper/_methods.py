@@ -84,7 +84,6 @@ def _nopg(task: Task, data: Transitions, seed: int, mode: Mode, *, gaussian: boo
                 updates=recipe.updates,
                 learning_rate=recipe.learning_rate,
                 seed=seed,
-                stop=lambda _: False,
                 progress=False,
             ),
         )

@@ -108,9 +108,7 @@ def measure_portrait(
     first = MLPPolicy.from_data(data.features, data.actions, rng=generator(seed, "policy"))
     if mode == "faithful":
         h = released_bandwidths(data, action_factor=50.0)
-        config = config or TrainingConfig(
-            updates=_FAITHFUL_UPDATES, seed=seed, start="given", stop=lambda _: False, progress=False
-        )
+        config = config or TrainingConfig(updates=_FAITHFUL_UPDATES, seed=seed, start="given", progress=False)
         model = PaperModel.Config(bandwidths=h, prior_mass=0.0)
         result = optimize(data, _DISCOUNT, model=model, config=config)
     else:

@@ -42,7 +42,6 @@ def test_every_baseline_is_judged_as_any_controller(name: str, evaluator: Offlin
     low, high = found.evaluations[name].interval
     assert low < found.evaluations[name].expected_return < high
     assert found.gains[name].mean != 0.0
-    assert found.legend == f"{name}: {BASELINES[name].summary}"
 
 
 @pytest.mark.parametrize("name", SEEDED)

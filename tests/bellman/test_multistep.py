@@ -16,7 +16,6 @@ from nopg.bellman._held_actions import action_candidates, best_held_actions
 from nopg.bellman._multistep import Charge
 from nopg.bellman._nodes import Nodes
 from nopg.data import Transitions
-from nopg.errors import ArgumentError
 from nopg.models import LocalModel
 from nopg.models._coordinates import StateCoordinates
 from nopg.models._regression_rows import InputSpace
@@ -219,22 +218,13 @@ def test_values_at_any_state_are_those_of_the_starts(linear: MultistepProblem) -
     values = found.value(linear.starts)
     assert float(values.mean()) == pytest.approx(found.expected_return, rel=1e-9)
     first = GAIN.mode(linear.starts).detach()
-    assert torch.allclose(found.action_value(linear.starts, first), values, atol=1e-9)
-    with pytest.raises(ArgumentError, match="give one action of 1 numbers"):
-        found.action_value(linear.starts, first[:2])
+    assert torch.allclose(found.value_after(linear.starts, first), values, atol=1e-9)
 
 
 def test_visits_follow_the_rollouts(linear: MultistepProblem) -> None:
     states, weights = linear.solve(GAIN).visited()
     assert float(weights.sum()) == pytest.approx(1.0)
     assert torch.equal(states[:5], linear.starts)
-    near, far = linear.solve(GAIN).visitation(torch.tensor([[0.0, 0.0], [9.0, 9.0]], dtype=torch.float64))
-    assert float(near) > 1e3 * float(far)
-
-
-def test_a_policy_of_another_width_is_refused(linear: MultistepProblem) -> None:
-    with pytest.raises(ArgumentError, match="the policy has 2 actions, the data have 1"):
-        linear.solve(LinearPolicy(torch.zeros(2, 2)))
 
 
 def test_the_cost_of_an_update_does_not_depend_on_the_number_of_rows() -> None:

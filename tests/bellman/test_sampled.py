@@ -39,7 +39,7 @@ def test_from_starts_and_nodes_by_their_visits_it_is_the_exact_gradient_in_the_m
     whole = torch.zeros(1, 2, dtype=torch.float64)
     for pool, weight in ((one.starts, 1.0), (one.nodes.states[drawn], mass)):
         estimator = SampledGradient(one, pool)
-        estimator._pools = [sampled._Pool(pool)]
+        estimator._pools = [(pool, torch.ones(len(pool)).double().cumsum(dim=0))]
         whole += weight * estimator.estimate(policy, rng=torch.Generator()).direction[0]
     (exact,) = exact_gradient(one, policy)
     assert float((whole - exact).norm()) < 0.03 * float(exact.norm())

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
 import torch
-from stable_baselines3.common.evaluation import evaluate_policy
 
 from nopg._columns import Derived
-from nopg._stream import StateStream
 from nopg.data import Schema
 from nopg.envs import LQR, Pendulum, collect, simulate
 from nopg.envs.gymnasium import GymnasiumEnvironment
@@ -82,31 +79,6 @@ def test_ours_and_gymnasium_give_the_same_returns_by_the_same_controller() -> No
 
     theirs = evaluate(controller, Wrapped(GymnasiumEnvironment(plant)), episodes=2, steps=50, seed=0)
     assert theirs.returns.tolist() == pytest.approx([ours.mean] * 2, abs=1e-9)
-
-
-def test_predict_carries_the_memory_as_stable_baselines_does() -> None:
-    controller = late()
-    stream = StateStream(controller.schema, batch=2)
-    memory, rng = None, np.random.default_rng(0)
-    for t in range(12):
-        seen, begins = rng.normal(size=(2, 2)), np.array([t == 0, t in (0, 5)])
-        stream.reset(rows=begins)
-        states = stream.update(seen)
-        actions, memory = controller.predict(seen, memory, begins)
-        np.testing.assert_allclose(actions, np.asarray(controller(states)), rtol=0, atol=1e-12)
-        stream.record(actions)
-    one, memory = controller.predict(np.array([0.1, 0.2]))
-    two, _ = controller.predict(np.array([0.1, 0.2]), memory)
-    assert one.shape == two.shape == (1,)
-    assert one != two
-
-
-def test_stable_baselines_evaluates_a_controller_with_a_memory() -> None:
-    plant = Pendulum(start="upright")
-    env = gymnasium.wrappers.TimeLimit(GymnasiumEnvironment(plant), 30)
-    returns, _ = evaluate_policy(late(gain=0.1), env, n_eval_episodes=2, warn=False)  # type: ignore[arg-type]
-    # The actions stay within their limits, so that what is given is what is applied.
-    assert returns == pytest.approx(evaluate(late(gain=0.1), plant, episodes=1, steps=30, seed=0).mean)
 
 
 def test_measured_columns_alone_are_no_state_and_the_error_says_what_to_do() -> None:

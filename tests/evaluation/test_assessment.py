@@ -74,7 +74,6 @@ def paths_of(
         rewards=0 * ones,
         end_rewards=torch.full((P, m), end_reward, dtype=torch.float64),
         costs=torch.zeros(0, P, m),
-        left=stays * ones,
         going=ones,
         stays=torch.cat([ones[:1], stays * ones]),
         last=places[-1, :, None],
@@ -189,14 +188,14 @@ def test_the_error_of_a_gain_counts_what_held_out_rows_say_of_the_difference() -
 def test_leaving_the_data_counts_against_a_controller() -> None:
     one, other = assessed([[5.0], [5.0]], pessimistic=3.0), assessed([[4.0], [4.0]])
     assert one.gain_over(other).interval == (-1.0, 1.0)
-    assert choose([other, one], [0, 1]) == 0
-    assert choose([one, other], [0, 1]) == 0  # as if the data went on, the other is worse
+    assert choose([other, one], other, [0, 1]) == 0
+    assert choose([one, other], other, [0, 1]) == 0  # as if the data went on, the other is worse
 
 
 def test_errors_that_two_controllers_share_cancel_in_the_gain() -> None:
     one, other = assessed([[5.0], [3.0], [7.0]]), assessed([[4.9], [2.9], [6.9]])
     assert one.gain_over(other).interval == pytest.approx((0.1, 0.1))
-    assert choose([other, one], [0, 1]) == 1
+    assert choose([other, one], other, [0, 1]) == 1
 
 
 def test_a_cautious_return_counts_no_bias_that_chance_explains_or_that_is_a_gain() -> None:
@@ -224,13 +223,33 @@ def test_a_cautious_return_counts_no_bias_that_chance_explains_or_that_is_a_gain
 )
 def test_the_choice(found: list[tuple[Verdict, float, float]], order: tuple[int, ...], best: int) -> None:
     every = [assessed([[mean], [mean - apart], [mean + apart]], verdict) for verdict, mean, apart in found]
-    assert choose(every, order) == best
+    assert choose(every, assessed([[-9.0]] * 3), order) == best
+
+
+@pytest.mark.parametrize(
+    ("simple", "other", "taken"),
+    [
+        (("weak", -20.0), ("not identifiable", 50.0), 1),  # surely worse than the log
+        (("weak", -0.5), ("not identifiable", 50.0), 0),  # the verdict first
+        (("weak", -20.0), ("not identifiable", -30.0), 0),  # all are worse
+        (("weak", 5.0), ("weak", 5.5), 0),  # the simpler of equals
+        (("weak", 5.0), ("weak", 9.0), 1),
+    ],
+)
+def test_what_is_surely_worse_than_the_log_gives_way_to_what_may_be_better(
+    simple: tuple[Verdict, float], other: tuple[Verdict, float], taken: int
+) -> None:
+    found = [
+        assessed([[mean], [mean - apart], [mean + apart]], verdict)
+        for (verdict, mean), apart in ((simple, 0.5), (other, 0.8))
+    ]
+    assert choose(found, assessed([[0.0]] * 3), [0, 1]) == taken
 
 
 def test_a_gain_that_nobody_would_see_is_none() -> None:
     one, other = assessed([[1.001]] * 3), assessed([[1.0]] * 3)
-    assert choose([other, one], [0, 1]) == 1
-    assert choose([replace(other, least_gain=0.01), one], [0, 1]) == 0
+    assert choose([other, one], other, [0, 1]) == 1
+    assert choose([replace(other, least_gain=0.01), one], other, [0, 1]) == 0
 
 
 def test_the_log_is_the_simplest_then_comes_lqr() -> None:
@@ -262,7 +281,7 @@ def test_the_verdict_by_unknown_mass_and_error(unknown: float, error: float, ver
 
 
 def test_a_single_row_gives_no_verdict() -> None:
-    assert verdict_of(0.0, 0.0, 1.0, without_error="a single row") == ("not identifiable", ("a single row",))
+    assert verdict_of(0.0, 0.0, 1.0, one_group=True)[0] == "not identifiable"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import stable_baselines3
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from stable_baselines3.common.evaluation import evaluate_policy
 
 import nopg
 from nopg.baselines._d3rlpy import to_d3rlpy
@@ -125,14 +124,6 @@ def test_what_cannot_act_is_refused() -> None:
     unbuilt: Any = type("Model", (), {"observation_shape": (7,), "predict": None})()
     with pytest.raises(ArgumentError, match=r"observations of shape \(7,\)"):
         control_law(unbuilt, PENDULUM)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning:stable_baselines3")
-def test_ours_goes_into_evaluate_policy(result: nopg.TrainingResult) -> None:
-    env = gymnasium.wrappers.TimeLimit(GymnasiumEnvironment(Pendulum()), 100)
-    mean, _ = evaluate_policy(result.policy, env, n_eval_episodes=1, warn=False)  # type: ignore[arg-type]
-    ours = evaluate(result.policy, Pendulum(), episodes=1, steps=100, seed=0)
-    assert mean == pytest.approx(ours.mean, rel=1e-6)  # its vectors of rewards are float32
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=2))

@@ -97,8 +97,8 @@ def test_a_log_under_the_controller_shows_what_its_runs_earned(result: TrainingR
     assert found.realised.returns[0] == pytest.approx(expected, rel=1e-12)
     assert found.realised.mean == pytest.approx(np.mean(found.realised.returns), rel=1e-12)
     assert found.realised.against_promise == "as promised"
-    assert "recorded under    this controller: 100 % of the actions are its own" in str(found)
-    assert f"realised return   {found.realised.mean:.5g} over 8 episodes, as promised (" in str(found)
+    assert found.rows()["recorded under"] == "this controller: 100 % of the actions are its own"
+    assert f"{found.realised.mean:.5g} over 8 episodes, as promised (" in found.rows()["realised return"]
 
 
 def test_a_plant_that_has_worn_earns_less_than_promised(result: TrainingResult, own: Law) -> None:

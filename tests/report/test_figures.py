@@ -27,7 +27,7 @@ from nopg.report._figures import (
     set_points,
 )
 from nopg.report._style import csv_table
-from nopg.training import GainCurve, GainTable
+from nopg.training import GainCurve
 from report.reported_log import tank_log
 
 
@@ -206,7 +206,7 @@ def test_every_gain_has_an_axis_of_its_own() -> None:
         )
         for name, size in (("kp", 1.0), ("ki", 1e4), ("kd", -5.0))
     )
-    picture = gains_picture(GainTable({"valve": "kp * level"}, curves))
+    picture = gains_picture(curves)
     assert [axes.get_xlabel() for axes in picture.figure.axes] == ["kp", "ki", "kd"]  # none is empty
     assert len({axes.get_ylim() for axes in picture.figure.axes}) == 3
     assert picture.table["gain"].tolist() == [0.0] * 3 + [1.0] * 3 + [2.0] * 3

@@ -7,12 +7,13 @@ import torch
 import nopg
 from flat_settings import configured
 from nopg.bellman import MultistepProblem
+from nopg.bellman._sampled import SampledGradient
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.models import LocalModel
 from nopg.policies import LinearPolicy
 from nopg.training import Constraint, ConstraintResult, TrainingResult
-from nopg.training._constraints import _charged, _PriceSearch, cost_columns
+from nopg.training._constraints import DualAscent, cost_columns
 
 # Small trainings are rarely beyond doubt.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
@@ -109,9 +110,10 @@ def test_the_priced_return_falls_in_proportion_to_the_price(tank: Transitions, c
     model = LocalModel(tank, costs=cost_columns([constraint], tank))
     problem = MultistepProblem.build(model, tank.starts, GAMMA)
 
+    dual = DualAscent([constraint], SampledGradient(problem, tank.starts))
+
     def priced(price: float) -> float:
-        charged = _charged(problem, [constraint], [constraint.costs(tank)], [price])
-        return charged.solve(LinearPolicy([[0.3]])).expected_return
+        return dual.charged([price]).solve(LinearPolicy([[0.3]])).expected_return
 
     lost = priced(0.0) - priced(0.01)
     assert lost > 0
@@ -148,16 +150,19 @@ def test_what_came_of_a_limit_is_saved_with_the_result(tank: Transitions, tmp_pa
     assert nopg.load(result.save(tmp_path / "run")).constraints == result.constraints
 
 
-def test_prices_rise_tenfold_and_are_halved_in_on_once_the_limit_is_kept() -> None:
-    search = _PriceSearch([0.1])
-
-    def after(*, kept: bool) -> float:
-        prices = search.next([ConstraintResult("", 0.0, 0.0, None, 0.0, kept)])
-        assert prices is not None
-        return prices[0]
-
-    found = [after(kept=kept) for kept in (False, False, True, False)]
-    assert found == pytest.approx([0.1, 1.0, 1.0 / 10**0.5, 10**-0.25])
+def test_a_price_doubles_while_its_limit_is_exceeded_and_falls_by_the_root_once_it_is_kept(
+    tank: Transitions,
+) -> None:
+    problem = MultistepProblem.build(LocalModel(tank), tank.starts, GAMMA)
+    dual, found = DualAscent([Constraint("level > 1", 0.1)], SampledGradient(problem, tank.starts)), []
+    for kept in (True, False, False, True, False, *[False] * 20):
+        dual._change_prices([ConstraintResult("", 0.0, 0.0, None, 0.0, kept)])
+        found.append(dual._prices[0] / dual._units[0])
+    assert found[:5] == pytest.approx([0.0, 1.0, 2.0, 2.0 / 2**0.5, 2.0 / 2**0.5 * 2**0.25])
+    assert found[-1] == pytest.approx(found[4] * 2**5)  # by 2^¼ each
+    for _ in range(50):
+        dual._change_prices([ConstraintResult("", 0.0, 0.0, None, 0.0, False)])
+    assert dual._prices[0] == pytest.approx(1e3 * dual._units[0])
 
 
 @pytest.mark.parametrize(

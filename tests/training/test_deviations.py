@@ -62,7 +62,7 @@ def test_the_gradient_is_that_of_the_policy_inside_and_of_the_base_at_the_limit(
 
 
 def test_the_table_goes_from_the_logged_controller_to_the_trained_one(result: TrainingResult) -> None:
-    first, *_, last = steps = tuple(result.deviations)
+    first, *_, last = steps = result.deviations
     assert first.gain.mean == 0.0
     assert last.evaluation.expected_return == pytest.approx(result.expected_return, rel=0.02)
     gains = [one.gain.mean for one in steps]
@@ -70,12 +70,11 @@ def test_the_table_goes_from_the_logged_controller_to_the_trained_one(result: Tr
     assert last.gain.interval[0] > 0
     spread = float(result.data.actions.max() - result.data.actions.min())
     assert [one.limit[0] for one in steps] == pytest.approx([one.share * spread for one in steps])
-    assert str(result.deviations).count("\n") == len(steps)
 
 
 def test_a_limited_controller_is_saved_loaded_and_run(result: TrainingResult, tmp_path: Path) -> None:
     near = result.within(0.1)
-    assert result.deviations.steps[2].evaluation.expected_return == near.expected_return
+    assert result.deviations[2].evaluation.expected_return == near.expected_return
     states = np.linspace(-1, 1, 101)[:, None]
     path = near.save(tmp_path / "near")
     again, runtime = nopg.load(path), load_runtime(path)

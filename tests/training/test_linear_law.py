@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,9 +10,7 @@ import torch
 
 from nopg import TrainingConfig, Transitions, optimize
 from nopg.baselines import LinearQuadraticFit, Regulator
-from nopg.evaluation import Gain, _comparison
 from nopg.policies import DeviationPolicy, FormulaPolicy, MLPPolicy
-from nopg.training._judge import preferred
 from nopg.training._proposals import linear_law
 
 BRIEF = TrainingConfig(updates=1, progress=False)
@@ -102,38 +98,6 @@ def test_a_network_that_is_better_beyond_doubt_stays() -> None:
     assert isinstance(result.policy.policy, MLPPolicy)
     linear = result.evaluator.assess(regulator_of(data))
     assert result.expected_return > linear.expected_return
-
-
-@dataclass
-class Said:
-    """An assessment of which only verdict and return are known, to ±1."""
-
-    verdict: str
-    value: float
-    least_gain: float = 0.0
-    paths: None = None
-
-    def gain_over(self, other: Said) -> Gain:
-        mean = self.value - other.value
-        return Gain(mean, (mean - 1.0, mean + 1.0))
-
-
-@pytest.mark.parametrize(
-    ("log", "regulator", "network", "taken"),
-    [
-        ("weak", Said("weak", -20.0), Said("not identifiable", 50.0), 1),  # surely worse than the log
-        ("not identifiable", Said("weak", -20.0), Said("not identifiable", 50.0), 1),  # the same
-        ("weak", Said("weak", -0.5), Said("not identifiable", 50.0), 0),  # the verdict first
-        ("weak", Said("weak", -20.0), Said("not identifiable", -30.0), 0),  # all are worse
-        ("weak", Said("weak", 5.0), Said("weak", 5.5), 0),  # the simpler of equals
-        ("weak", Said("weak", 5.0), Said("weak", 9.0), 1),
-    ],
-)
-def test_what_is_surely_worse_than_the_log_gives_way_to_what_may_be_better(
-    log: str, regulator: Said, network: Said, taken: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_comparison, "cautious_return", lambda _: 0.0)
-    assert preferred(cast(Any, Said(log, 0.0)), cast(Any, [regulator, network])) == taken
 
 
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")

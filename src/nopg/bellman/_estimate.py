@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 
@@ -41,17 +41,4 @@ class GradientEstimator(Protocol):
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at this policy; all randomness comes from the generator."""
-        ...
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    """An estimator whose estimates depend on earlier ones."""
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return what the next estimate depends on beside its arguments."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from what `state_dict` returned."""
         ...

@@ -28,10 +28,7 @@ _KNOWN = -2.0
 
 
 def action_candidates(model: LocalModel) -> torch.Tensor:
-    """Return candidates (c, d_a) within the limits of actions: a grid, or an even filling.
-
-    Of actions with declared levels they are the levels within the box.
-    """
+    """Return candidates (c, d_a) within the limits of actions: levels, a grid, or an even cover."""
     schema, limits = model.data.schema, model.action_limits
     box = _box_candidates(*limits)
     if not schema.levels:
@@ -74,14 +71,7 @@ def reachable_states(model: LocalModel, starts: torch.Tensor, hold: int, *, seed
 
 @dataclass(frozen=True)
 class HeldActions:
-    """What policy iteration found.
-
-    Attributes:
-        problem: Its horizon is how long an action is held.
-        candidates: Shape (c, d_a).
-        values: Of the nodes under the best candidates, shape (m,).
-        actions: The best candidate at each node, shape (m, d_a).
-    """
+    """The best of candidates (c, d_a) at the nodes of a problem (m, d_a), held for its horizon."""
 
     problem: MultistepProblem
     candidates: torch.Tensor

@@ -75,8 +75,6 @@ class Charge:
 class MultistepProblem(ControlProblem, model=LocalModelConfig):
     """A multi-step equation on the local model, all of it that does not depend on the policy.
 
-    Build it from a model, or by `ControlProblem.from_data`.
-
     Attributes:
         model: Of the plant.
         nodes: Where values are kept.
@@ -119,17 +117,16 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
 
         By default H is where a typical path has moved three node spacings, or half an effective horizon.
         """
-        gamma = check_discount(discount)
-        nodes = Nodes.covering(model, num_nodes)
+        gamma, nodes = check_discount(discount), Nodes.covering(model, num_nodes)
+        if not isinstance(starts, StartSet):
+            starts = StartSet.declared(starts, model.data.schema)
         if horizon is None:
             moved = model.steps_to_move(_MOVED * nodes.spacing)
             horizon = int(min(max(moved, math.ceil(round(_FIRST / (1.0 - gamma), 9))), LONGEST_HORIZON))
         return cls(
             model=model,
             nodes=nodes,
-            start_set=starts
-            if isinstance(starts, StartSet)
-            else StartSet.declared(starts, model.data.schema),
+            start_set=starts,
             discount=gamma,
             horizon=horizon,
             unknown_value=model.worst_value(gamma) if unknown_value is None else unknown_value,
@@ -139,12 +136,7 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
 
     @classmethod
     def _fitted(
-        cls,
-        config: LocalModelConfig,
-        data: Transitions,
-        discount: float,
-        *,
-        costs: torch.Tensor | None,
+        cls, config: LocalModelConfig, data: Transitions, discount: float, *, costs: torch.Tensor | None
     ) -> MultistepProblem:
         known = config.summary
         model = LocalModel(
@@ -161,11 +153,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
     def data(self) -> Transitions:
         """The transitions."""
         return self.model.data
-
-    @property
-    def initial_states(self) -> torch.Tensor:
-        """Raw states that the task starts in, shape (n₀, d_s)."""
-        return self.start_set.states
 
     @cached_property
     def few_starts(self) -> StartSet:
@@ -237,10 +224,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
     def solve(self, policy: Policy, *, seed: int = 0) -> MultistepSolution:
         """Return the solution under a policy; the seed is not used, noise comes from that of the problem."""
         del seed
-        if policy.num_actions != self.model.num_actions:
-            raise ArgumentError(
-                f"the policy has {policy.num_actions} actions, the data have {self.model.num_actions}"
-            )
         return MultistepSolution(self, policy, self.paths(policy))
 
     def paths(self, policy: Policy, *, slopes: bool = False) -> Rollout:

@@ -11,7 +11,6 @@ import torch
 
 from nopg._seeding import generator
 from nopg.bellman._problem import Certificate, Solution, unknown_under
-from nopg.errors import ArgumentError
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Policy
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 # Visits: length of the rollouts in effective horizons, in steps at most, and least paths of a noisy plant.
 _VISITED, _LONGEST_VISITS, _FEWEST_VISITS = 5.0, 600, 40
-_STATES_AT_ONCE = 1_024
 
 
 class MultistepSolution(Solution):
@@ -122,19 +120,6 @@ class MultistepSolution(Solution):
         """Return V̂ at state features (m, d_f): H steps from each, then the values of the nodes."""
         return self.value_after(self._states(features), None)
 
-    def visitation(self, features: torch.Tensor) -> torch.Tensor:
-        """Return the density of the visits along rollouts, per unit of volume in standard deviations."""
-        problem = self.problem
-        places, weights = self.visited()
-        width = problem.nodes.spacing or 1.0
-        space = problem.model.state_space
-        points, states = space.embed(places) / width, self._states(features)
-        found = [
-            torch.exp(-0.5 * torch.cdist(block / width, points).square()) @ weights
-            for block in space.embed(states).split(_STATES_AT_ONCE)
-        ]
-        return torch.cat(found) / (math.sqrt(2 * math.pi) * width) ** states.shape[1]
-
     def unknown_at(self, features: torch.Tensor) -> torch.Tensor:
         """Return the share of (s, π(s)) that the data do not account for, shape (m,)."""
         support, schema = self.problem.model.support, self.problem.data.schema
@@ -142,15 +127,6 @@ class MultistepSolution(Solution):
 
     def _states(self, features: torch.Tensor) -> torch.Tensor:
         return self.problem.data.schema.decode(features.double())
-
-    def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,): one step, then the policy."""
-        if actions.shape != (len(features), self.problem.model.num_actions):
-            raise ArgumentError(
-                f"actions have shape {tuple(actions.shape)}; give one action of "
-                f"{self.problem.model.num_actions} numbers for each of {len(features)} states"
-            )
-        return self.value_after(self._states(features), actions)
 
     def value_after(self, states: torch.Tensor, actions: torch.Tensor | None) -> torch.Tensor:
         """Return the value (m,) of raw states (m, d_s), the first actions (m, d_a) given or the policy's."""
@@ -163,8 +139,8 @@ class MultistepSolution(Solution):
         tail = problem.nodes.value(torch.as_tensor(path.states[-1]), self.values[0]).numpy()
         return torch.as_tensor(path.value(problem.discount, problem.unknown_value, tail)[0][0])
 
-    @cached_property
-    def _visited(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the states of rollouts from the starts, weighted by γᵗ."""
         problem = self.problem
         gamma, starts, shares = problem.discount, problem.starts, problem.few_starts.weights
         T = min(math.ceil(_VISITED / (1.0 - gamma)), _LONGEST_VISITS)
@@ -179,7 +155,3 @@ class MultistepSolution(Solution):
         weights = gamma ** np.arange(len(path))[:, None] * path.going[:-1] * shares.numpy()
         flat = torch.as_tensor(weights.reshape(-1))
         return torch.as_tensor(path.states[:-1].reshape(-1, problem.model.num_states)), flat / flat.sum()
-
-    def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the states of rollouts from the starts, weighted by γᵗ."""
-        return self._visited

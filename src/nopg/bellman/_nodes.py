@@ -64,12 +64,7 @@ class Interpolation:
 
 
 class Nodes:
-    """m states that carry values.
-
-    Args:
-        states: Raw, distinct, shape (m, d_s).
-        coordinates: In which they are near each other.
-    """
+    """Distinct raw states (m, d_s) that carry values, near each other in some coordinates."""
 
     def __init__(self, states: torch.Tensor, coordinates: StateCoordinates) -> None:
         self.states, self._coordinates, space = states, coordinates, coordinates.space
@@ -83,12 +78,9 @@ class Nodes:
 
     @classmethod
     def covering(cls, model: LocalModel, count: int, visited: torch.Tensor | None = None) -> Nodes:
-        """Return nodes that cover the logged states by a farthest-point rule.
+        """Return at most `count` nodes that cover the log of a model by a farthest-point rule.
 
-        Args:
-            model: Whose log it is.
-            count: The most nodes.
-            visited: States (v, d_s) where a controller goes; half of the nodes then cover these, if any.
+        Half of them cover the states (v, d_s) that a controller visits, if there are some.
         """
         data, few = model.data, model.rows.first[model.rows.sample[:_MOST_CANDIDATES]]
         logged = torch.cat([data.states[few], data.next_states[few][~data.terminated[few]]])

@@ -80,20 +80,12 @@ class Solution(ABC):
         """What is proven about the numerics."""
 
     @abstractmethod
-    def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,)."""
-
-    @abstractmethod
     def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return raw states (v, d_s) that the policy visits and their weights (v,), which sum to 1."""
 
     @abstractmethod
     def value(self, features: torch.Tensor) -> torch.Tensor:
         """Return V̂ under the policy at state features (m, d_f), shape (m,)."""
-
-    @abstractmethod
-    def visitation(self, features: torch.Tensor) -> torch.Tensor:
-        """Return μ̃, discounted visits around state features (m, d_f), shape (m,); see `unknown_at` too."""
 
     @abstractmethod
     def unknown_at(self, features: torch.Tensor) -> torch.Tensor:
@@ -122,7 +114,7 @@ class ControlProblem(ABC):
 
     @staticmethod
     def config(model: str | ModelConfig) -> ModelConfig:
-        """Return the config that is meant: a name stands for the default settings of that model."""
+        """Return the config of a model; a name stands for its default settings."""
         if isinstance(model, ModelConfig):
             return model
         if model not in ControlProblem._by_name:
@@ -138,20 +130,10 @@ class ControlProblem(ABC):
         discount: float,
         *,
         model: str | ModelConfig = "local",
-        initial_states: torch.Tensor | None = None,
         costs: torch.Tensor | None = None,
     ) -> ControlProblem:
-        """Fit a model to logged transitions and return its Bellman equation.
-
-        Args:
-            data: The transitions.
-            discount: γ.
-            model: `LocalModel.Config(…)`, `PaperModel.Config(…)`, or a name for default settings.
-            initial_states: Raw states (n₀, d_s) that the task starts in; those of the data by default.
-            costs: Further columns (n, k) for the model to fit.
-        """
+        """Fit a model, and further columns of costs (n, k), to transitions; return its Bellman equation."""
         gamma, config = check_discount(discount), ControlProblem.config(model)
-        data = data if initial_states is None else data.starting_at(initial_states)
         _, kind = ControlProblem._by_name[config.name]
         return kind._fitted(config, data, gamma, costs=costs)  # noqa: SLF001
 
@@ -166,12 +148,7 @@ class ControlProblem(ABC):
     @classmethod
     @abstractmethod
     def _fitted(
-        cls,
-        config: Any,
-        data: Transitions,
-        discount: float,
-        *,
-        costs: torch.Tensor | None,
+        cls, config: Any, data: Transitions, discount: float, *, costs: torch.Tensor | None
     ) -> ControlProblem:
         """Return the problem of a config of this model; see `from_data`."""
 
@@ -184,11 +161,6 @@ class ControlProblem(ABC):
     @abstractmethod
     def data(self) -> Transitions:
         """The transitions."""
-
-    @property
-    @abstractmethod
-    def initial_states(self) -> torch.Tensor:
-        """Raw states that the task starts in, shape (n₀, d_s)."""
 
     @property
     def local_model(self) -> LocalModel:

@@ -23,25 +23,6 @@ if TYPE_CHECKING:
 _PATHS, _EVERY = 32, 10
 
 
-class _Pool:
-    """States to draw from by weights, whatever their order says of copies.
-
-    Args:
-        states: Shape (k, d_s).
-        weights: Shape (k,); all alike by default.
-    """
-
-    def __init__(self, states: torch.Tensor, weights: torch.Tensor | None = None) -> None:
-        self.states = states
-        each = torch.ones(len(states), dtype=torch.float64) if weights is None else weights
-        self._ends = each.cumsum(dim=0)
-
-    def pick(self, count: int, rng: torch.Generator) -> torch.Tensor:
-        """Return random states (count, d_s)."""
-        places = torch.rand(count, generator=rng, dtype=torch.float64) * self._ends[-1]
-        return self.states[torch.searchsorted(self._ends, places).clamp(max=len(self.states) - 1)]
-
-
 class SampledGradient:
     """The gradient of what a few paths return, the equation's values at their ends held fixed.
 
@@ -49,40 +30,43 @@ class SampledGradient:
     what the controller is judged by; those from where it goes, and from logged states, keep it good there.
 
     Args:
-        problem: The equation. It is solved in every tenth estimate.
+        problem: The equation. It is solved in every tenth estimate, and after a change.
         visited: States where the controller goes at first, shape (v, d_s).
     """
 
     def __init__(self, problem: MultistepProblem, visited: torch.Tensor) -> None:
         self.problem = problem
         starts, rows = problem.few_starts, problem.model.rows
-        logged = problem.data.states[rows.first[rows.sample]]
-        every = (
-            _Pool(starts.states, starts.weights),
-            _Pool(visited),
-            _Pool(logged, rows.weights[rows.sample]),
-        )
-        self._pools = [pool for pool in every if len(pool.states)]
-        self._count, self._numbers = 0, torch.zeros(2, dtype=torch.float64)
+        logged = problem.data.states[rows.first[rows.sample]], rows.weights[rows.sample]
+        pools = (starts.states, starts.weights), (visited, torch.ones(len(visited)).double()), logged
+        self._pools = [(states, weights.cumsum(dim=0)) for states, weights in pools if len(states)]
+        self._count, self._solved, self._numbers = 0, False, torch.zeros(2, dtype=torch.float64)
         self._values = torch.zeros(problem.num_parts, len(problem.nodes), dtype=torch.float64)
+
+    def change(self, problem: MultistepProblem) -> None:
+        """Go on with other charges, or another value of leaving the data."""
+        self.problem, self._solved = problem, False
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at this policy, and the return by the last solution of the equation."""
         del rng  # every estimate has its own
         problem = self.problem
-        if self._count % _EVERY == 0:
+        if self._count % _EVERY == 0 or not self._solved:
             solution = problem.solve(policy)
-            self._values = solution.values
+            self._values, self._solved = solution.values, True
             self._numbers = torch.tensor([solution.objective, solution.unknown_mass], dtype=torch.float64)
         direction = self._direction(policy, generator(problem.seed, f"paths of update {self._count}"))
         self._count += 1
         expected, unknown = self._numbers.tolist()
-        diagnostics = {"unknown_mass": unknown, "products": 0}
-        return GradientEstimate(direction, expected, diagnostics)
+        return GradientEstimate(direction, expected, {"unknown_mass": unknown})
 
     def _direction(self, policy: Policy, rng: torch.Generator) -> tuple[torch.Tensor, ...]:
         problem, model = self.problem, self.problem.model
-        states = torch.cat([pool.pick(_PATHS, rng) for pool in self._pools])
+        drawn = []
+        for pool, sums in self._pools:
+            places = torch.rand(_PATHS, generator=rng, dtype=torch.float64) * sums[-1]
+            drawn.append(pool[torch.searchsorted(sums, places).clamp(max=len(pool) - 1)])
+        states = torch.cat(drawn)
         N, H = len(states), problem.horizon
         part = torch.randint(problem.num_parts, (N,), generator=rng)
 
@@ -112,6 +96,7 @@ class SampledGradient:
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from what `state_dict` returned."""
         self._count, self._numbers, self._values = int(state["count"]), state["numbers"], state["values"]
+        self._solved = True
 
 
 def path_gradient(
@@ -127,7 +112,7 @@ def path_gradient(
     """Return the derivative of weighted returns of paths by the policy's trainable parameters.
 
     The chain rule runs backwards through the steps in closed form; the policy is differentiated once, at all
-    states of all paths. Values at the ends of the paths are held fixed.
+    states of all paths. Values at their ends are held fixed.
 
     Args:
         problem: Model, discount and value of leaving the data.

@@ -10,7 +10,7 @@ import torch
 from scipy import special
 
 from nopg.evaluation._held_out import HeldOutErrors
-from nopg.evaluation._paths import Paths, StartReturns
+from nopg.evaluation._paths import Paths
 
 Verdict = Literal["ok", "weak", "not identifiable"]
 
@@ -39,13 +39,11 @@ class Errors:
 
     @property
     def half_width(self) -> float:
-        """Half the width of the 95 % interval, by Student's t for few starts.
-
-        Returns are skewed: most starts of a regulator cost little and few cost much, which a few do not show.
-        Their deviation is therefore its upper 90 % limit.
-        """
+        """Half the width of the 95 % interval, by Student's t for few starts."""
         if math.isinf(self.freedom):
             return DEVIATIONS * math.hypot(self.model, self.starts)
+        # Returns are skewed: most starts of a regulator cost little and few cost much, which a few do not
+        # show. Their deviation is therefore its upper 90 % limit.
         hidden = math.sqrt(self.freedom / special.chdtri(self.freedom, 0.9))
         return math.hypot(
             DEVIATIONS * self.model, special.stdtrit(self.freedom, 0.975) * hidden * self.starts
@@ -75,11 +73,8 @@ class Gain:
         return float(special.ndtr(self.mean / width))
 
     def or_measured(self, measured: Gain) -> Gain:
-        """Return the narrower of two gains, the one over measured returns where they exclude each other.
-
-        The logged behaviour as imitated on the model shares errors with what is compared with it, but the
-        imitation may miss what was logged.
-        """
+        """Return the narrower of two gains, the one over measured returns where they exclude each other."""
+        # The imitated log shares errors with what is compared with it, but may miss what was logged.
         (low, high), (least, most) = self.interval, measured.interval
         return measured if low > most or high < least or most - least < high - low else self
 
@@ -131,17 +126,14 @@ class Assessment:
         return self.paths.held_out
 
     def gain_over(self, other: Assessment) -> Gain:
-        """Return how much more this controller returns than another, errors that both share left out.
-
-        The interval allows for both values of leaving the data: as if the data went on, and the least.
-        """
+        """Return how much more this controller returns than another, errors that both share left out."""
         found = self._gain_on_model(other)
         return found if other.measured is None else found.or_measured(self._gain_on_log(other.measured))
 
     def _gain_on_model(self, other: Assessment) -> Gain:
         mine, theirs = self.paths.by_start, other.paths.by_start
         expected = mine.returns - theirs.returns
-        worst = worst_returns(mine) - worst_returns(theirs)
+        worst = mine.worst - theirs.worst
         # The logged behaviour draws its actions, so that its paths are repeated on a plant without noise too.
         paths = max(self.paths, other.paths, key=lambda one: one.repeats)
         of_mine, of_theirs = (
@@ -149,26 +141,25 @@ class Assessment:
         )
         errors = errors_of(of_mine - of_theirs, paths, expected)
         biases = self.held_out.less(other.held_out)
-        means = mine.starts.mean(expected), mine.starts.mean(worst)
-        return _gain(*means, errors.half_width + biases.shortfall, errors.half_width + biases.excess)
+        means = sorted((mine.starts.mean(expected), mine.starts.mean(worst)))
+        less, more = errors.half_width + biases.shortfall, errors.half_width + biases.excess
+        return Gain(mine.starts.mean(expected), (means[0] - less, means[1] + more))
 
     def _gain_on_log(self, measured: torch.Tensor) -> Gain:
         """Return the gain over returns logged from the same starts (k,), NaN where there are none."""
         mine, kept = self.paths.by_start, measured.isfinite()
         starts = mine.starts.only(kept)
         expected = (mine.returns - measured)[kept]
-        worst = (worst_returns(mine) - measured)[kept]
+        worst = (mine.worst - measured)[kept]
         error, freedom = starts.error(expected)
-        errors = replace(self.errors, starts=error, freedom=freedom)
-        return _gain(starts.mean(expected), starts.mean(worst), errors.half_width, errors.half_width)
+        half = replace(self.errors, starts=error, freedom=freedom).half_width
+        means = sorted((starts.mean(expected), starts.mean(worst)))
+        return Gain(starts.mean(expected), (means[0] - half, means[1] + half))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields but the paths and what was measured."""
-        left_out = ("paths", "measured")
-        found = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out
-        }
-        return found | {"errors": asdict(self.errors)}
+        names = [field.name for field in fields(self) if field.name not in {"paths", "measured"}]
+        return {name: getattr(self, name) for name in names} | {"errors": asdict(self.errors)}
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -177,11 +168,6 @@ class Assessment:
             f"Assessment(return {self.expected_return:.6g} in [{low:.6g}, {high:.6g}], "
             f"unknown mass {self.unknown_mass:.2%}, {self.verdict}{why})"
         )
-
-
-def _gain(mean: float, worst: float, less: float, more: float) -> Gain:
-    """Return a gain by its mean as if the data went on and with the least value of leaving them."""
-    return Gain(mean, (min(mean, worst) - less, max(mean, worst) + more))
 
 
 def errors_of(values: torch.Tensor, paths: Paths, by_start: torch.Tensor | None = None) -> Errors:
@@ -203,21 +189,12 @@ def errors_of(values: torch.Tensor, paths: Paths, by_start: torch.Tensor | None 
 
 
 def halves_error(values: torch.Tensor, weights: torch.Tensor) -> float:
-    """Return the standard error of a mean over paths by the deviations of halves of the log.
+    """Return the standard error of a mean of values (P, m) over paths by the deviations of halves of the log.
 
     Estimates from half the rows err more, to the same side where fits are too stiff and to either side where
     they are uncertain; their deviation from the estimate measures its error. Without halves it is infinite.
-
-    Args:
-        values: Values of every part and path, shape (P, m): all rows first, then the halves.
-        weights: Of the paths, shape (m,).
     """
     value, *halves = (values @ weights).tolist()
     if not halves:
         return math.inf
     return INFLATION * math.sqrt(sum((half - value) ** 2 for half in halves) / len(halves))
-
-
-def worst_returns(found: StartReturns) -> torch.Tensor:
-    """Return the returns from starts where leaving the data has the least value, unless that is higher."""
-    return torch.minimum(found.returns, found.pessimistic)

@@ -10,7 +10,6 @@ import torch
 from scipy.spatial import cKDTree
 
 from nopg._seeding import generator
-from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.data._episodes import contiguous_runs, episode_rows
 from nopg.data._held_out import duplicate_groups, spread_rows
@@ -63,29 +62,25 @@ class LoggedBehavior(Deterministic):
 
 @dataclass(frozen=True, slots=True)
 class LoggedReturns:
-    """Discounted returns of logged episodes.
-
-    Attributes:
-        mean: Over the episodes.
-        standard_error: Of the mean.
-        episodes: Number of episodes that terminated or are long enough for the discount.
-    """
+    """Mean return of logged episodes that terminated or are long enough, with its standard error."""
 
     mean: float
     standard_error: float
     episodes: int
 
 
+def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:
+    """Return the returns of logged episodes; None where fewer than three are long enough."""
+    _, found = episode_returns(data, discount)
+    if len(found) < _FEWEST:
+        return None
+    return LoggedReturns(float(found.mean()), float(found.std() / len(found) ** 0.5), len(found))
+
+
 def episode_returns(
     data: Transitions, discount: float, *, continued: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return first states (k, d_s) and returns (k,) of episodes that terminated or are long enough.
-
-    Args:
-        data: The log.
-        discount: γ.
-        continued: See `returns_from`.
-    """
+    """Return first states (k, d_s) and returns (k,) of episodes that terminated or are long enough."""
     rows = torch.tensor([int(rows[0]) for rows in episode_rows(data)], dtype=torch.long)
     found = returns_from(data, discount, rows, continued=continued)
     kept = found.isfinite()
@@ -95,53 +90,36 @@ def episode_returns(
 def returns_from(
     data: Transitions, discount: float, rows: torch.Tensor, *, continued: bool = True
 ) -> torch.Tensor:
-    """Return the discounted sums of logged rewards from rows on (k,), NaN where too few rows follow.
+    """Return the discounted sums of logged rewards from rows (k,) on, NaN where too few rows follow.
 
-    Args:
-        data: The log.
-        discount: γ.
-        rows: Numbers of rows, shape (k,).
-        continued: Whether the mean reward of the last fifth continues after a truncation.
+    With `continued` the mean reward of the last fifth continues after a truncation.
     """
     if data.episodes is None or len(rows) == 0:
         return torch.full((len(rows),), math.nan, dtype=torch.float64)
-    rewards, at, runs = data.rewards.numpy(), rows.numpy(), contiguous_runs(data)
-    ends = np.array([run.stop for run in runs])
-    sums = _discounted_sums(rewards, ends, discount)
-    end = ends[np.searchsorted(ends, at, side="right")]
+    rewards, at = data.rewards.numpy().astype(np.float64), rows.numpy()
+    ends, every = np.array([run.stop for run in contiguous_runs(data)]), np.arange(len(rewards))
+    last = ends[np.searchsorted(ends, every, side="right")]  # row after the last one of the same run
+    sums, span = rewards.copy(), 1
+    # Σ γᵏ rₜ₊ₖ by sums over 1, 2, 4, … rows.
+    while bool((inside := every + span < last).any()) and discount**span > np.finfo(float).eps ** 2:
+        sums[inside] += discount**span * sums[every[inside] + span]
+        span *= 2
+    end, found = last[at], sums[at]
     unseen = np.where(data.terminated.numpy()[end - 1], 0.0, discount ** (end - at))
-    found = sums[at]
     if continued:
         total, count = np.append(0.0, rewards.cumsum()), np.maximum((end - at) // 5, 1)
         found = found + unseen / (1.0 - discount) * (total[end] - total[end - count]) / count
     return torch.as_tensor(np.where(unseen <= UNSEEN, found, math.nan))
 
 
-def _discounted_sums(rewards: FloatArray, ends: IntArray, discount: float) -> FloatArray:
-    """Return Σ γᵏ rₜ₊ₖ (n,) of rows to the end of their run, by sums over 1, 2, 4, … rows."""
-    sums, rows, span = rewards.astype(np.float64), np.arange(len(rewards)), 1
-    end = ends[np.searchsorted(ends, rows, side="right")]
-    while bool((inside := rows + span < end).any()) and discount**span > np.finfo(float).eps ** 2:
-        sums[inside] += discount**span * sums[rows[inside] + span]
-        span *= 2
-    return sums
-
-
 def measured_returns(data: Transitions, discount: float, starts: StartSet) -> torch.Tensor | None:
-    """Return what was logged from each start (k,), NaN where too few rows follow it; None where all are so.
-
-    Args:
-        data: The log.
-        discount: γ.
-        starts: Of the log.
-    """
+    """Return what was logged from each start (k,), NaN where too few rows follow; None where all are so."""
     rows = data.start_rows
     if rows is None:
         return None
     found = returns_from(data, discount, rows)
-    kept = found.isfinite()
     place = starts.places(data.states[rows])
-    kept &= place >= 0
+    kept = found.isfinite() & (place >= 0)
     if not bool(kept.any()):
         return None
     weights = torch.ones(len(rows), dtype=torch.float64) if data.weights is None else data.weights[rows]
@@ -149,11 +127,3 @@ def measured_returns(data: Transitions, discount: float, starts: StartSet) -> to
         torch.bincount(place[kept], each[kept], minlength=len(starts)) for each in (weights, weights * found)
     )
     return total / number  # 0/0 where nothing was measured
-
-
-def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:
-    """Return the returns of logged episodes; None where fewer than three are long enough."""
-    _, found = episode_returns(data, discount)
-    if len(found) < _FEWEST:
-        return None
-    return LoggedReturns(float(found.mean()), float(found.std() / len(found) ** 0.5), len(found))

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from nopg.baselines import BASELINES
-from nopg.evaluation._assessment import DEVIATIONS, Assessment, Gain, Verdict, halves_error, worst_returns
+from nopg.evaluation._assessment import DEVIATIONS, Assessment, Gain, Verdict, halves_error
 from nopg.evaluation._behavior import LoggedReturns
 from nopg.evaluation._paths import Paths
 from nopg.inspect._wording import chance, shortened
@@ -28,26 +27,32 @@ def cautious_return(paths: Paths) -> float:
     chance, so here the bias counts where less is earned than predicted, as far as chance does not explain it.
     """
     error = DEVIATIONS * halves_error(paths.returns, paths.weights)
-    return paths.by_start.starts.mean(worst_returns(paths.by_start)) - error - paths.held_out.shortfall
+    return paths.by_start.starts.mean(paths.by_start.worst) - error - paths.held_out.shortfall
 
 
-def choose(found: Sequence[Assessment], order: Sequence[int] | None = None) -> int:
+def choose(found: Sequence[Assessment], logged: Assessment, order: Sequence[int] | None = None) -> int:
     """Return the place of the controller to run.
 
-    Only those with the best verdict of all come into question. Of these the simplest is taken, of equally
-    simple ones that with the highest lower end; another replaces it only if it is better with 97.5 %
-    probability, by a gain that anybody would see.
+    What is surely worse than the logged behaviour is left out, unless all are; of the rest only those with
+    the best verdict come into question. Of these the simplest is taken, of equally simple ones that with the
+    highest lower end; another replaces it only if it is better with 97.5 % probability, by a gain that
+    anybody would see.
 
     Args:
         found: The controllers.
+        logged: The logged behaviour, followed through as many parts of the model.
         order: How simple each is, the simplest 0; all alike by default.
     """
-    simple = [0] * len(found) if order is None else order
-    verdict = min(_VERDICTS.index(one.verdict) for one in found)
-    places = [k for k, one in enumerate(found) if _VERDICTS.index(one.verdict) == verdict]
-    if len(places) == 1:
-        return places[0]
-    places.sort(key=lambda k: (simple[k], -cautious_return(found[k].paths)))
+    simple, every = order or [0] * len(found), range(len(found))
+
+    def may_be_better(one: Assessment) -> bool:
+        return one is logged or one.gain_over(logged).interval[1] >= 0.0
+
+    places = [k for k in every if may_be_better(found[k])] or [*every]
+    verdict = min(_VERDICTS.index(found[k].verdict) for k in places)
+    places = [k for k in places if _VERDICTS.index(found[k].verdict) == verdict]
+    if len(places) > 1:
+        places.sort(key=lambda k: (simple[k], -cautious_return(found[k].paths)))
     best = places[0]
     for k in places[1:]:
         if found[k].gain_over(found[best]).interval[0] > found[best].least_gain:
@@ -77,48 +82,30 @@ class Comparison:
         and the rest in their order.
         """
         names = [*self.evaluations]
-        order = [
-            _SIMPLE.index(name) if name in _SIMPLE else len(_SIMPLE) + place
-            for place, name in enumerate(names)
-        ]
-        return names[choose([*self.evaluations.values()], order)]
-
-    @property
-    def legend(self) -> str:
-        """What the baselines among the policies are, in one line each; empty without any."""
-        return "\n".join(
-            f"{name}: {BASELINES[name].summary}" for name in self.evaluations if name in BASELINES
-        )
+        order = [_SIMPLE.index(name) if name in _SIMPLE else len(_SIMPLE) for name in names]
+        order = [place if place < len(_SIMPLE) else place + k for k, place in enumerate(order)]
+        return names[choose([*self.evaluations.values()], self.evaluations[LOGGED], order)]
 
     def __str__(self) -> str:
-        rows = [("policy", "return", "gain over logged", "better", "verdict")]
-        reasons: dict[str, list[str]] = {}
+        rows, best = [("policy", "return", "gain over logged", "better", "verdict")], self.best
         for name, one in self.evaluations.items():
-            gain = self.gains.get(name)
-            rows += [
-                (
-                    shortened(name, _WIDEST) + " *" * (name == self.best),
-                    f"{one.expected_return:.4g}",
-                    f"{gain.mean:+.3g}" if gain else "",
-                    chance(gain.probability_better) if gain else "",
-                    one.verdict,
-                ),
-                (
-                    "",
-                    "[{:.4g}, {:.4g}]".format(*one.interval),
-                    "[{:+.3g}, {:+.3g}]".format(*gain.interval) if gain else "",
-                    "",
-                    "",
-                ),
-            ]
-            for reason in one.reasons:
-                reasons.setdefault(reason, []).append(name)
+            gain, interval = self.gains.get(name), "[{:.4g}, {:.4g}]".format(*one.interval)
+            mean, better, between = "", "", ""
+            if gain:
+                mean, better = f"{gain.mean:+.3g}", chance(gain.probability_better)
+                between = "[{:+.3g}, {:+.3g}]".format(*gain.interval)
+            marked = shortened(name, _WIDEST) + " *" * (name == best)
+            rows.append((marked, f"{one.expected_return:.4g}", mean, better, one.verdict))
+            rows.append(("", interval, between, "", ""))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        lines += [self.legend] if self.legend else []
         lines.append("* recommended: no other is significantly better; intervals are 95 %")
         if seen := self.seen:
             lines.append(
                 f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})"
             )
-        return "\n".join(lines + [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()])
+        reasons = dict.fromkeys(reason for one in self.evaluations.values() for reason in one.reasons)
+        for reason in reasons:
+            who = [name for name, one in self.evaluations.items() if reason in one.reasons]
+            lines.append(f"{', '.join(who)}: {reason}")
+        return "\n".join(lines)

@@ -32,16 +32,10 @@ def control_law(policy: Any, schema: Schema) -> ControlLaw:
 
         return act
 
-    if hasattr(policy, "observation_space") and hasattr(policy, "predict"):  # Stable-Baselines3
-        encodes = _encodes(policy.observation_space.shape, schema)
-
-        return lambda states: as_tensor(
-            policy.predict(_observations(states, schema, encodes), deterministic=True)[0]
-        )
-
-    if hasattr(policy, "observation_shape") and hasattr(policy, "predict"):  # d3rlpy
-        encodes = _encodes(policy.observation_shape, schema)
-        return lambda states: as_tensor(policy.predict(_observations(states, schema, encodes)))
+    if hasattr(policy, "predict") and (
+        hasattr(policy, "observation_space") or hasattr(policy, "observation_shape")
+    ):
+        return _law_of_model(policy, schema)
 
     if callable(policy):
         law: ControlLaw = policy
@@ -86,18 +80,19 @@ class PolicyLaw(Deterministic):
         return nearest_levels(actions.clamp(self._low, self._high), self._levels).to(features.dtype)
 
 
-def _encodes(shape: Any, schema: Schema) -> bool:
-    """Return whether a model with inputs of this shape takes features rather than raw states."""
-    inputs = tuple(shape or ())
-    for names, encodes in ((schema.features, True), (schema.states, False)):
-        if inputs == (len(names),):
-            return encodes
-    raise ArgumentError(
-        f"the model takes observations of shape {inputs}; the task has {len(schema.states)} states "
-        f"({', '.join(schema.states)}) and {len(schema.features)} features"
-    )
+def _law_of_model(model: Any, schema: Schema) -> ControlLaw:
+    """Return a model of Stable-Baselines3 or d3rlpy as a control law."""
+    space = getattr(model, "observation_space", None)
+    shape = tuple((model.observation_shape if space is None else space.shape) or ())
+    encodes = {(len(schema.features),): True, (len(schema.states),): False}
+    if shape not in encodes:
+        raise ArgumentError(
+            f"the model takes observations of shape {shape}; the task has {len(schema.states)} states "
+            f"({', '.join(schema.states)}) and {len(schema.features)} features"
+        )
 
+    def act(states: torch.Tensor) -> torch.Tensor:
+        seen = (schema.encode(states) if encodes[shape] else states).numpy().astype(np.float32)
+        return as_tensor(model.predict(seen) if space is None else model.predict(seen, deterministic=True)[0])
 
-def _observations(states: torch.Tensor, schema: Schema, encodes: bool) -> np.ndarray[Any, Any]:
-    seen = schema.encode(states) if encodes else states
-    return seen.numpy().astype(np.float32)
+    return act

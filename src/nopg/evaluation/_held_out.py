@@ -14,7 +14,6 @@ from torch import Tensor
 from nopg._seeding import generator
 from nopg._typing import FloatArray
 from nopg.bellman._multistep_solution import MultistepSolution
-from nopg.models import LocalModel
 
 # Rows of the log that stand for a state of a path, and draws of the noise around a prediction.
 _NEAREST, _DRAWS = 8, 6
@@ -40,27 +39,19 @@ class HeldOutErrors:
     by_row: FloatArray = field(default_factory=lambda: np.zeros(1))
 
     @property
-    def groups(self) -> int:
-        """Number of groups."""
-        return len(self.by_group)
-
-    @property
     def standard_error(self) -> float:
         """Of the bias, infinite where there is only one group.
 
         It is the larger of two: errors of a group may be alike, which groups show; and a few rows may stand
         for most of a path, whose errors cancel within groups by chance.
         """
-        G = self.groups
+        G = len(self.by_group)
         by_groups = float(np.square(self.by_group).sum()) * G / (G - 1) if G > 1 else math.inf
         return math.sqrt(max(by_groups, float(np.square(self.by_row).sum())))
 
     @property
     def shortfall(self) -> float:
-        """By how much less is earned than predicted, as far as chance does not explain it.
-
-        The square of an estimate exceeds by its variance. Where held-out rows earn more, it is 0.
-        """
+        """By how much less is earned than predicted, as far as chance does not explain it; 0 if more is."""
         return self._beyond_chance if self.bias < 0.0 else 0.0
 
     @property
@@ -70,7 +61,7 @@ class HeldOutErrors:
 
     @property
     def _beyond_chance(self) -> float:
-        return math.sqrt(max(self.bias**2 - self.standard_error**2, 0.0))
+        return math.sqrt(max(self.bias**2 - self.standard_error**2, 0.0))  # a square exceeds by its variance
 
     def less(self, other: HeldOutErrors) -> HeldOutErrors:
         """Return what the bias is more than that of another controller on the same rows."""
@@ -80,39 +71,34 @@ class HeldOutErrors:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % of the bias by Student's t over the groups, which are independent if episodes are."""
-        quantile = float(stdtrit(self.groups - 1, 0.975)) if self.groups > 1 else math.inf
-        half = quantile * self.standard_error
+        """95 % of the bias by Student's t over two groups or more, which are independent if episodes are."""
+        half = float(stdtrit(len(self.by_group) - 1, 0.975)) * self.standard_error
         return self.bias - half, self.bias + half
 
     def __str__(self) -> str:
         """The bias in a sentence that says what it rests on."""
-        if self.groups < 2:
+        if (G := len(self.by_group)) < 2:
             return "there are no held-out episodes"
         low, high = self.interval
         return (
             f"errors on episodes that the model had not seen would change the return by {self.bias:+.3g}, "
-            f"95 % [{low:+.3g}, {high:+.3g}] by Student's t over {self.groups} groups of episodes, if errors "
-            "where the controller goes are like those of the nearest rows"
+            f"95 % [{low:+.3g}, {high:+.3g}] by Student's t over {G} groups of episodes, if errors where "
+            "the controller goes are like those of the nearest rows"
         )
 
 
 def held_out_errors(
-    model: LocalModel,
-    solution: MultistepSolution,
-    states: Tensor,
-    actions: Tensor,
-    weights: Tensor,
+    solution: MultistepSolution, states: Tensor, actions: Tensor, weights: Tensor
 ) -> HeldOutErrors:
     """Return the errors along paths.
 
     Args:
-        model: Of the plant.
         solution: The equation under the controller, whose values are V.
         states: States of the paths, shape (m, d_s).
         actions: Actions there, shape (m, d_a).
         weights: γᵗ of each, over the number of paths, shape (m,).
     """
+    model = solution.problem.model
     rows = model.held_out
     if len(torch.unique(rows.groups)) < 2:
         return HeldOutErrors(0.0, np.zeros(1))
@@ -122,7 +108,7 @@ def held_out_errors(
     _, near = tree.query(space.embed(torch.cat([states, actions], dim=1)).numpy(), k=range(1, count + 1))
     share = np.bincount(near.ravel(), np.repeat(weights.numpy() / count, count), len(rows.inputs))
     some = np.flatnonzero(share)  # rows that stand for a state
-    more = _more_value(model, solution, torch.as_tensor(some))
+    more = _more_value(solution, torch.as_tensor(some))
     gained = rows.reward_errors.numpy()[some] + solution.problem.discount * more.numpy()
     groups, number = rows.groups.numpy()[some], int(rows.groups.max()) + 1
     bias = float(share[some] @ gained)
@@ -133,9 +119,10 @@ def held_out_errors(
     return HeldOutErrors(bias, by_group, by_row)
 
 
-def _more_value(model: LocalModel, solution: MultistepSolution, some: Tensor) -> Tensor:
+def _more_value(solution: MultistepSolution, some: Tensor) -> Tensor:
     """Return V(s′) − E V(ŝ′) of some held-out rows (m,), ŝ′ as the sensors would give it; 0 after an end."""
-    rows, bold = model.held_out, solution.without_leaving()
+    model, bold = solution.problem.model, solution.without_leaving()
+    rows = model.held_out
     before = rows.predicted[some]
 
     def value(states: Tensor) -> Tensor:

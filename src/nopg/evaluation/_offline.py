@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,10 +17,10 @@ from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.evaluation._assessment import Assessment, errors_of
 from nopg.evaluation._behavior import LoggedBehavior, logged_returns, measured_returns
-from nopg.evaluation._comparison import LOGGED, Comparison
+from nopg.evaluation._comparison import LOGGED, Comparison, choose
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._paths import Paths, follow
-from nopg.evaluation._risk import Risk, region_of, risk_along, share_along
+from nopg.evaluation._risk import Risk, region_of, risk_along
 from nopg.evaluation._verdict import doubts_of_log, lost_starts, rare_events, verdict_of
 from nopg.inspect import describe
 from nopg.inspect._findings import Finding
@@ -62,6 +62,7 @@ class OfflineEvaluator:
             model or LocalModel(data, reward=reward), StartSet.of(data), discount, unknown_value=unknown_value
         )
         self.data, self.discount = data, self.problem.discount
+        self._logged = dict[int | None, Assessment]()
 
     @classmethod
     def of(cls, problem: MultistepProblem) -> OfflineEvaluator:
@@ -82,32 +83,35 @@ class OfflineEvaluator:
             parts: How many parts of the model to follow it through, all by default. With fewer, as while a
                 policy is trained, it begins in the starts of the equation alone.
         """
-        if parts is None:
-            return self._assessed(self.follow(policy))
-        law, number = PolicyLaw.of(policy, self.data.schema), min(parts, self.model.num_parts)
-        return self._assessed(follow(self.problem, law, num_parts=number, all_starts=False))
+        law, number = PolicyLaw.of(policy, self.data.schema), self._number(parts)
+        return self._assessed(follow(self.problem, law, num_parts=number, all_starts=parts is None))
 
-    def logged(self) -> Assessment:
-        """Return the assessment of the logged behaviour, imitated by the nearest rows."""
-        parts = self.model.num_parts
-        behavior = LoggedBehavior(self.data, self.problem.state_widths, parts=parts)
-        paths = follow(self.problem, behavior, num_parts=parts)
-        measured = measured_returns(self.data, self.discount, paths.by_start.starts)
-        return replace(self._assessed(paths), measured=measured)
+    def logged(self, *, parts: int | None = None) -> Assessment:
+        """Return the assessment of the logged behaviour, imitated by the nearest rows; see `assess`."""
+        if parts not in self._logged:
+            number = self._number(parts)
+            behavior = LoggedBehavior(self.data, self.problem.state_widths, parts=number)
+            paths = follow(self.problem, behavior, num_parts=number, all_starts=parts is None)
+            measured = measured_returns(self.data, self.discount, paths.by_start.starts)
+            self._logged[parts] = replace(self._assessed(paths), measured=measured)
+        return self._logged[parts]
+
+    def choose(
+        self, found: Sequence[Assessment], *, parts: int | None = None, order: Sequence[int] | None = None
+    ) -> int:
+        """Return the place of the controller to run of some that were assessed with `parts`; see `choose`."""
+        return choose(found, self.logged(parts=parts), order)
 
     def follow(self, policy: Any, *, steps: int | None = None, fewest: int | None = None) -> Paths:
         """Return the paths of a policy through all parts of the model; see `assess`."""
-        law, parts = PolicyLaw.of(policy, self.data.schema), self.model.num_parts
-        return follow(self.problem, law, num_parts=parts, steps=steps, fewest=fewest)
+        law = PolicyLaw.of(policy, self.data.schema)
+        return follow(self.problem, law, num_parts=self.model.num_parts, steps=steps, fewest=fewest)
+
+    def _number(self, parts: int | None) -> int:
+        return self.model.num_parts if parts is None else min(parts, self.model.num_parts)
 
     def compare(self, policies: Mapping[str, Any], *, baselines: Sequence[str] = ()) -> Comparison:
-        """Return assessments of policies by name, beside that of the logged behaviour.
-
-        Args:
-            policies: By name; see `assess`.
-            baselines: Names of baselines to make of the same log and to assess too; see
-                `nopg.baselines.BASELINES`.
-        """
+        """Return assessments of policies and baselines by name, beside that of the logged behaviour."""
         if taken := {LOGGED, *baselines} & {*policies}:
             kind = "the logged behaviour" if LOGGED in taken else "a baseline"
             raise ArgumentError(f"{min(taken)!r} is the name of {kind}; use another name")
@@ -137,32 +141,13 @@ class OfflineEvaluator:
     def risk(self, policy: Any, region: str | Callable[[Any], Any], steps: int) -> Risk:
         """Return the probability that a policy enters a region within some steps from the starts.
 
-        The state at the start and the one in which a task ends count.
-
-        Args:
-            policy: See `assess`.
-            region: Such as `"position > 0.3 or abs(angle) > 0.05"`: names of states, numbers, + - * /, abs,
-                comparisons, and, or, not. Or a function of raw states (m, d_s).
-            steps: Number of steps.
+        The state at the start and the one in which a task ends count. For regions see `region_of`.
         """
         if steps < 1:
             raise ArgumentError(f"steps is {steps}; give at least 1")
         inside = region_of(region, self.data.schema)
         paths = self.follow(policy, steps=steps, fewest=_RISK_PATHS)
         return risk_along(paths, inside, self.data, steps)
-
-    def share_inside(
-        self, one: Assessment, region: str | Callable[[Any], Any]
-    ) -> tuple[float, tuple[float, float]]:
-        """Return the share of discounted time that a policy spends in a region, with its interval.
-
-        That is (1 − γ)·Σₜ γᵗ over the steps t that lead into the region, the last step of a task included.
-
-        Args:
-            one: The result of `assess` for the policy.
-            region: See `risk`.
-        """
-        return share_along(one.paths, region_of(region, self.data.schema), self.discount)
 
     @property
     def least_error(self) -> float:
@@ -186,20 +171,18 @@ class OfflineEvaluator:
     def _assessed(self, paths: Paths) -> Assessment:
         """Return the assessment of a controller by its paths."""
         found, span = paths.by_start, self.model.return_range(self.discount)
-        starts, names = found.starts, self.data.schema.measured
-        mean, worst = starts.mean(found.returns), starts.mean(found.pessimistic)
+        mean, worst, unknown = map(found.starts.mean, (found.returns, found.pessimistic, found.unknown))
         ends = _HALF_A_STEP * float(paths.weights @ paths.end_rewards[0])
         errors = errors_of(paths.returns, paths, found.returns)
         errors = errors.with_bias(math.hypot(ends, paths.held_out.bias), least=self.least_error)
-        lost, leaving = lost_starts(found, names)
-        unknown, one_group = starts.mean(found.unknown), self.model.rows.num_groups == 1
+        lost, leaving = lost_starts(found, self.data.schema.measured)
         verdict, reasons = verdict_of(
             unknown,
             errors.model,
             span,
             doubts=(*leaving, *rare_events(self._rare, paths), *self.doubts),
             lost=lost,
-            without_error="a single row gives no estimate of the error" if one_group else "",
+            one_group=self.model.rows.num_groups == 1,
             findings=self._findings,
         )
         low, high = self.model.return_limits(self.discount)
@@ -220,18 +203,12 @@ class OfflineEvaluator:
     def _notes(self) -> tuple[str, ...]:
         """What an interval rests on beside the model."""
         moved = [one for one in self.data.repairs.notes if one.startswith(STARTS)]
-        return (start_note(self.data), *moved, *self._few_starts())
-
-    def _few_starts(self) -> Iterator[str]:
         count = int(min(self.problem.start_set.count, _FEW_STARTS))
-        if count == _FEW_STARTS or self.data.start_kind == "rows":
-            return
-        error = (
-            "whose sampling error is in the interval"
-            if count > 1
-            else "and returns from others are not in the interval"
-        )
-        yield f"{count_of(count, 'start')} in the log, {error}"
+        if count < _FEW_STARTS and self.data.start_kind != "rows":
+            error = "and returns from others are not in the interval"
+            error = "whose sampling error is in the interval" if count > 1 else error
+            moved.append(f"{count_of(count, 'start')} in the log, {error}")
+        return (start_note(self.data), *moved)
 
 
 def evaluate_offline(
@@ -276,8 +253,8 @@ def compare(
         policies: By name; see `evaluate_offline`.
         data: The log.
         discount: γ.
-        baselines: Names of baselines that are made of the same log, such as `lqr` and `td3bc`; see
-            `nopg.baselines.BASELINES`. One with other settings is a policy: `nopg.baselines.baseline`.
+        baselines: Names of baselines to make of the same log, such as `lqr`; see `nopg.baselines.BASELINES`.
+            One with other settings is a policy: `nopg.baselines.baseline`.
         reward: The reward as a function, where it is known.
     """
     return OfflineEvaluator(data, discount, reward=reward).compare(policies, baselines=baselines)

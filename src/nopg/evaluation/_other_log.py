@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -14,6 +14,7 @@ from nopg.evaluation._assessment import DEVIATIONS, Assessment, Verdict
 from nopg.evaluation._behavior import UNSEEN, episode_returns
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._offline import OfflineEvaluator
+from nopg.inspect._wording import count_of
 
 # A log is the controller's own if so many of its actions differ by at most this share of their range.
 _OWN_ROWS, _SAME_ACTION = 0.95, 0.01
@@ -25,7 +26,7 @@ _SAME_INTERVAL = 0.1
 _ROWS_PER_COEFFICIENT = 4
 
 AgainstPromise = Literal["less than promised", "as promised", "more than promised"]
-
+Interval = tuple[float, float]
 
 Trained = Any
 """A `nopg.training.TrainingResult`: the package lies above."""
@@ -36,10 +37,15 @@ class Promise:
     """What the training predicted of a controller."""
 
     expected_return: float
-    interval: tuple[float, float] | None
+    interval: Interval | None
     verdict: Verdict | None
 
-    def against(self, interval: tuple[float, float]) -> AgainstPromise | None:
+    @classmethod
+    def of(cls, found: Any) -> Promise:
+        """Return what an assessment or a result promises."""
+        return cls(found.expected_return, found.interval, found.verdict)
+
+    def against(self, interval: Interval) -> AgainstPromise | None:
         """Return on which side of the promise another interval lies; None if nothing certain was promised."""
         if self.interval is None or self.verdict == "not identifiable":
             return None
@@ -66,14 +72,14 @@ class Realised:
     returns: tuple[float, ...]
     steps_needed: int
     mean: float | None = None
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     promised: float | None = None
     against_promise: AgainstPromise | None = None
 
     def __str__(self) -> str:
         if self.mean is None:
             return f"unknown: no episode has the {self.steps_needed} steps that the discount needs"
-        over = f"over {len(self.returns)} episode{'s' if len(self.returns) > 1 else ''}"
+        over = f"over {count_of(len(self.returns), 'episode')}"
         if self.promised is None:
             return f"{_in_interval(self.mean, self.interval)}, {over}"
         against = self.against_promise or "promised without certainty"
@@ -107,9 +113,8 @@ class LogEvaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
-        values |= {"assessment": self.assessment.to_dict(), "promised": asdict(self.promised)}
-        return values | {"realised": None if self.realised is None else asdict(self.realised)}
+        plain = asdict(replace(self, assessment=None))  # type: ignore[arg-type]
+        return {**plain, "assessment": self.assessment.to_dict()}
 
     def rows(self) -> dict[str, str]:
         """Return what it says, in words by name."""
@@ -128,26 +133,20 @@ class LogEvaluation:
         }
         return rows | ({"realised return": str(self.realised)} if self.realised else {})
 
-    def __str__(self) -> str:
-        return "\n".join(
-            f"{name:<18}" + text.replace("\n", "\n" + 18 * " ") for name, text in self.rows().items()
-        )
+
+def _in_interval(value: float, interval: Interval | None) -> str:
+    return f"{value:.5g}" + ("" if interval is None else ", 95 % interval [{:.5g}, {:.5g}]".format(*interval))
 
 
 def evaluate_on_log(result: Trained, data: Transitions) -> LogEvaluation:
-    """Evaluate a trained controller by another log of the same plant.
+    """Evaluate a trained controller by another log of the same plant; see `match_log`.
 
     A model of this log alone predicts the return; beside it stands the return that was promised. If the log
     was recorded under the controller, what its episodes earned is compared with the promise too.
-
-    Args:
-        result: A trained controller.
-        data: Another log, with the columns of the first one; see `match_log`.
     """
     data = match_log(result, data)
     here = _promise(result, data.starts)
-    promised = here or result  # as saved, which holds for the starts of the training alone
-    promise = Promise(promised.expected_return, promised.interval, promised.verdict)
+    promise = Promise.of(here or result)  # as saved, which holds for the starts of the training alone
     starts = data.starts if here else result.start_support.states
     evaluator = OfflineEvaluator(data.with_starts(starts), result.discount)
     found = evaluator.assess(result.policy)
@@ -171,14 +170,11 @@ def match_log(result: Trained, data: Transitions, *, name: str = "the log") -> T
 
     It is refused if its columns, its interval or declared units are others, if most values of a column lie
     more than a range away from the range in the first log, as in other units, or if it has too few rows.
-
-    Args:
-        result: A trained controller.
-        data: The log; derived columns are added.
-        name: Of the log, for messages.
     """
     data = with_columns(result.policy.schema, data, name)
-    check_length(data, name)
+    fewest = _ROWS_PER_COEFFICIENT * (1 + len(data.schema.states) + len(data.schema.actions))
+    if len(data) < fewest:
+        raise DataError(f"{name} is too short: it has {len(data)} transitions; give at least {fewest}")
     _check_ranges(result, data, name)
     return data
 
@@ -212,13 +208,6 @@ def check_columns(schema: Schema, wanted: Schema, name: str) -> None:
                 )
 
 
-def check_length(data: Transitions, name: str) -> None:
-    """Refuse a log that is too short for models of its halves."""
-    fewest = _ROWS_PER_COEFFICIENT * (1 + len(data.schema.states) + len(data.schema.actions))
-    if len(data) < fewest:
-        raise DataError(f"{name} is too short: it has {len(data)} transitions; give at least {fewest}")
-
-
 def own_share(result: Trained, data: Transitions) -> float:
     """Return the share of rows whose actions are those of the controller."""
     own = PolicyLaw.of(result.policy, data.schema).mode(data.features)
@@ -227,50 +216,38 @@ def own_share(result: Trained, data: Transitions) -> float:
     return float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean())
 
 
-def _in_interval(value: float, interval: tuple[float, float] | None) -> str:
-    return f"{value:.5g}" + ("" if interval is None else ", 95 % interval [{:.5g}, {:.5g}]".format(*interval))
-
-
 def _check_ranges(result: Trained, data: Transitions, name: str) -> None:
     """Refuse a column most of whose values lie more than a range away from its range in the first log.
 
     A controller may lead the plant beyond what was logged, but hardly that far: such a column is in other
-    units. Angles are left out, as they may count turns.
+    units. Angles are left out, as they may count turns; rewards where only their log would tell.
     """
     schema = result.policy.schema
-    for columns, kind in ((schema.states, "states"), (schema.actions, "actions"), (("reward",), "rewards")):
-        known, values = _known(result, kind), getattr(data, kind).reshape(-1, len(columns))
-        for k, column in enumerate(columns if known is not None else ()):
-            old, new = known[:, k], values[:, k]
-            low, high = float(old.min()), float(old.max())
-            far = float(((new < 2 * low - high) | (new > 2 * high - low)).double().mean())
-            if column not in (*schema.angles, *schema.derived) and high > low and far > 0.5:
-                raise DataError(
-                    f"{name}: {column} lies between {float(new.min()):.4g} and {float(new.max()):.4g}, in "
-                    f"the log of the controller between {low:.4g} and {high:.4g}; are the units others? "
-                    "Convert it"
-                )
-
-
-def _known(result: Trained, kind: str) -> Any:
-    """Return columns (n, d) with the range of the first log; None if nothing is known of them."""
+    names, values = [*schema.states, *schema.actions], torch.cat([data.states, data.actions], dim=1)
+    ends = torch.as_tensor(result.support.low), torch.as_tensor(result.support.high)
     try:
-        found = getattr(result.data, kind)
-        return found.reshape(len(found), -1)
+        first = result.data
+        names, values = [*names, "reward"], torch.cat([values, data.rewards[:, None]], dim=1)
+        ends = torch.cat([first.states, first.actions, first.rewards[:, None]], dim=1).aminmax(dim=0)
     except DataError:  # saved without its data
-        d_s = len(result.policy.schema.states)
-        ends = torch.stack([torch.as_tensor(result.support.low), torch.as_tensor(result.support.high)])
-        return {"states": ends[:, :d_s], "actions": ends[:, d_s:]}.get(kind)
+        pass
+    for column, low, high, new in zip(names, ends[0].tolist(), ends[1].tolist(), values.T, strict=True):
+        far = float(((new < 2 * low - high) | (new > 2 * high - low)).double().mean())
+        if column not in (*schema.angles, *schema.derived) and high > low and far > 0.5:
+            raise DataError(
+                f"{name}: {column} lies between {float(new.min()):.4g} and {float(new.max()):.4g}, in "
+                f"the log of the controller between {low:.4g} and {high:.4g}; are the units others? "
+                "Convert it"
+            )
 
 
 def _promise(result: Trained, starts: torch.Tensor) -> Assessment | None:
     """Return what the model of the training predicts from other starts; None if it was not saved."""
     try:
-        evaluator = result.evaluator
+        problem = result.evaluator.problem
     except DataError:
         return None
-    problem, data = evaluator.problem, evaluator.data.with_starts(starts)
-    v = problem.unknown_value
+    data, v = problem.data.with_starts(starts), problem.unknown_value
     return OfflineEvaluator(data, result.discount, model=problem.model, unknown_value=v).assess(result.policy)
 
 
@@ -283,8 +260,7 @@ def _realised(result: Trained, data: Transitions) -> Realised:
     gamma = result.discount
     needed = math.ceil(math.log(UNSEEN) / math.log(gamma)) if gamma > 0 else 1
     starts, returns = episode_returns(data, gamma, continued=True)
-    count = len(returns)
-    if count == 0:
+    if len(returns) == 0:
         return Realised((), needed)
     chance, apart, found = 0.0, returns, _promise(result, starts)
     if found:
@@ -295,14 +271,12 @@ def _realised(result: Trained, data: Transitions) -> Realised:
         apart = returns[kept] - found.paths.by_start.returns[own[kept]]
     spread = max(chance, float(apart.std()) if len(apart) >= _FEWEST_EPISODES else 0.0)
     mean, half = float(returns.mean()), DEVIATIONS * spread / len(apart) ** 0.5
-    known = found is not None or count >= _FEWEST_EPISODES
     between = (mean - half, mean + half)
-    promise = Promise(found.expected_return, found.interval, found.verdict) if found else None
     return Realised(
         returns=tuple(returns.tolist()),
         steps_needed=needed,
         mean=mean,
-        interval=between if known else None,
+        interval=between if found or len(returns) >= _FEWEST_EPISODES else None,
         promised=found.expected_return if found else None,
-        against_promise=promise.against(between) if promise else None,
+        against_promise=Promise.of(found).against(between) if found else None,
     )

@@ -50,6 +50,11 @@ class StartReturns:
     unknown: torch.Tensor
     lost: torch.Tensor
 
+    @property
+    def worst(self) -> torch.Tensor:
+        """The returns where leaving the data has the least value, unless that is higher, shape (k,)."""
+        return torch.minimum(self.returns, self.pessimistic)
+
 
 @dataclass(frozen=True)
 class Paths:
@@ -65,7 +70,6 @@ class Paths:
         rewards: Shape (T, P·m).
         end_rewards: Discounted size of the reward of the step that ends the task, 0 if none, shape (P, m).
         costs: Discounted sums of the further columns that the model predicts, shape (k, P, m).
-        left: The share of a path that has neither left the data nor ended before, shape (T, P·m).
         going: The share that has not ended before, whatever the data know, shape (T, P·m).
         stays: The share that has not left the data, whether or not it has ended, shape (T + 1, P·m).
         last: Raw states that the last step led to, shape (P·m, d_s).
@@ -84,7 +88,6 @@ class Paths:
     rewards: torch.Tensor
     end_rewards: torch.Tensor
     costs: torch.Tensor
-    left: torch.Tensor
     going: torch.Tensor
     stays: torch.Tensor
     last: torch.Tensor
@@ -115,9 +118,7 @@ class Paths:
     def held_out(self) -> HeldOutErrors:
         """What errors of the model on held-out rows would change in the return, along the paths of part 0."""
         actions = self.actions[:, : len(self.weights)].flatten(end_dim=1)
-        return held_out_errors(
-            self.solution.problem.model, self.solution, self.visited, actions, self.row_weights
-        )
+        return held_out_errors(self.solution, self.visited, actions, self.row_weights)
 
 
 def follow(
@@ -129,11 +130,11 @@ def follow(
     fewest: int | None = None,
     all_starts: bool = True,
 ) -> Paths:
-    """Return the paths of a controller from the starts of a problem.
+    """Return the paths of a controller, or of the logged behaviour, from the starts of a problem.
 
     Args:
         problem: Model, starts, discount, value of the unknown, H.
-        law: The controller, or the logged behaviour.
+        law: The controller.
         num_parts: Number of parts of the model.
         steps: Length of the paths; by default until the equation's value has a twentieth of the return's
             weight, at most 300.
@@ -151,14 +152,14 @@ def follow(
     visited = torch.as_tensor(path.states[:, :m].reshape(-1, model.num_states))
     nodes = Nodes.covering(model, _NUM_NODES, visited)
     solution = problem.replace(nodes=nodes, num_parts=num_parts).solve(Mode(law))
-    returns, pessimistic, unknown, alive = _valued(path, solution, part)
+    returns, pessimistic, unknown = _valued(path, solution, part)
     shape = (num_parts, m)
     own = path.take(np.arange(m))
     by_start = _by_start(few, repeats, [one[:m] for one in (returns, pessimistic, unknown)], own, gamma)
     if all_starts and few.drawn:
         more = problem.start_set.few(_MOST_STARTS, purpose="starts that are followed")
         extra = _rollout(problem, law, more.states, T, num_parts=1)
-        by_start = _by_start(more, 1, _valued(extra, solution, np.zeros(len(more), int))[:3], extra, gamma)
+        by_start = _by_start(more, 1, _valued(extra, solution, np.zeros(len(more), int)), extra, gamma)
     return Paths(
         by_start=by_start,
         starts=few,
@@ -169,7 +170,6 @@ def follow(
         rewards=torch.as_tensor(path.rewards),
         end_rewards=torch.as_tensor(_end_rewards(path, gamma).reshape(shape)),
         costs=torch.as_tensor(_discounted_costs(path, gamma).reshape(-1, *shape)),
-        left=torch.as_tensor(alive[:-1]),
         going=torch.as_tensor(path.going[:-1]),
         stays=torch.as_tensor(path.stays(gamma)),
         last=torch.as_tensor(path.states[-1]),
@@ -196,7 +196,7 @@ def _rollout(
 
 
 def _valued(path: Rollout, solution: MultistepSolution, part: np.ndarray) -> tuple[FloatArray, ...]:
-    """Return expected and pessimistic returns, unknown masses (N,), and the share that stays (T + 1, N)."""
+    """Return expected and pessimistic returns and unknown masses, each (N,)."""
     problem, gamma = solution.problem, solution.problem.discount
     between = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
     rows = torch.as_tensor(part)[:, None]
@@ -207,7 +207,7 @@ def _valued(path: Rollout, solution: MultistepSolution, part: np.ndarray) -> tup
     lost_later = between.values(solution.unknown_values[rows, between.near]).numpy()
     G, alive, lost = path.value(gamma, problem.unknown_value, tails[0])
     expected, _, _ = path.staying().value(gamma, problem.unknown_value, tails[1])
-    return expected[0], G[0], lost + gamma ** len(path) * alive[-1] * lost_later, alive
+    return expected[0], G[0], lost + gamma ** len(path) * alive[-1] * lost_later
 
 
 def _by_start(
@@ -222,8 +222,7 @@ def _by_start(
 def _end_rewards(path: Rollout, discount: float) -> FloatArray:
     """Return Σ γᵗ|rₜ| (m,) over the steps that end the task, at most one on a path."""
     ends = (path.going[:-1] - path.going[1:]) * np.abs(path.rewards)
-    found: FloatArray = discount ** np.arange(len(path)) @ ends
-    return found
+    return np.asarray(discount ** np.arange(len(path)) @ ends)
 
 
 def _discounted_costs(path: Rollout, discount: float) -> FloatArray:
@@ -232,5 +231,4 @@ def _discounted_costs(path: Rollout, discount: float) -> FloatArray:
     spent = path.costs * path.going[:-1]
     sums = np.einsum("t,ktm->km", discount ** np.arange(T), spent)
     ahead = discount**T / (1.0 - discount) * path.going[-1]
-    total: FloatArray = sums + ahead * path.costs[:, -max(T // 5, 1) :].mean(axis=1)
-    return total
+    return np.asarray(sums + ahead * path.costs[:, -max(T // 5, 1) :].mean(axis=1))

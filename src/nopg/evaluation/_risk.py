@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -41,32 +40,25 @@ def region_of(region: str | Callable[[Any], Any], schema: Schema) -> Region:
         >>> inside(torch.tensor([[1.5, 1.0], [3.0, 1.0]])).tolist()
         [True, False]
     """
-    if callable(region):
-        return partial(_evaluate, region)
-    margin = margin_of(region, schema)
-    return lambda states: margin(states) > 0
+    if isinstance(region, str):
+        margin = margin_of(region, schema)
+        return lambda states: margin(states) > 0
 
+    def inside(states: torch.Tensor) -> torch.Tensor:
+        flat = states.reshape(-1, states.shape[-1])
+        found = as_tensor(region(flat)).bool()
+        if found.shape != (len(flat),):
+            raise ArgumentError(
+                f"the region returned shape {tuple(found.shape)} for {len(flat)} states; return one truth "
+                "value for each, such as states[:, 0] > 1"
+            )
+        return found.reshape(states.shape[:-1])
 
-def _evaluate(region: Callable[[Any], Any], states: torch.Tensor) -> torch.Tensor:
-    """Return whether states (…, d_s) lie in a region that is a function of states (m, d_s)."""
-    flat = states.reshape(-1, states.shape[-1])
-    inside = as_tensor(region(flat)).bool()
-    if inside.shape != (len(flat),):
-        raise ArgumentError(
-            f"the region returned shape {tuple(inside.shape)} for {len(flat)} states; return one truth value "
-            "for each, such as states[:, 0] > 1"
-        )
-    return inside.reshape(states.shape[:-1])
+    return inside
 
 
 def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return how far raw states (…, d_s) lie inside a region, positive inside, in its own units.
-
-    Example:
-        >>> margin = margin_of("abs(level) > 1", Schema(("level",), ("valve",)))
-        >>> margin(torch.tensor([[3.0], [0.5]])).tolist()
-        [2.0, -0.5]
-    """
+    """Return how far raw states (…, d_s) lie inside a region, positive inside, in its own units."""
     expression = Expression(region, "the region")
     check_units(expression, schema.units)
 

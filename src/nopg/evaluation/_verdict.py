@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from nopg.evaluation._assessment import Verdict
 from nopg.evaluation._paths import Paths, StartReturns
 from nopg.inspect._findings import Finding, Grade
 from nopg.inspect._wording import count_of, listed
-from nopg.models import ColumnFit, LocalModel
+from nopg.models import LocalModel
 from nopg.models._residuals import RareRows, meanings
 
 # Fewer moves of an exogenous column do not tell how it moves.
@@ -30,33 +30,27 @@ def doubts_of_log(model: LocalModel, findings: Sequence[Finding]) -> tuple[str, 
         model: Fitted to the log.
         findings: Of `describe`. None may be an `error` beside an `ok`.
     """
-    found = [*_poor_fits(model.poor_fits)]
+    found = []
+    if fits := model.poor_fits:
+        # What is missing biases fits alike in all halves, so the standard error does not show it.
+        named = ", ".join(f"{fit.name} {fit.r_squared:.2f}" for fit in fits)
+        known = "; a reward that is known can be given as a function" if fits[-1].name == "reward" else ""
+        found.append(
+            f"held-out rows are predicted badly, R²: {named} (log more rows or the columns that are missing"
+            f"{known})"
+        )
     if model.noise.jumps:
         found.append(
             f"{listed(model.noise.jumps)} jumps in some rows, as at an end stop, and the model spreads such "
             "jumps (leave these rows out if the controller stays away from there)"
         )
-    found += [*_few_moves(model.exogenous_moves)]
+    for name, number in model.exogenous_moves.items():
+        if number < _FEWEST_MOVES:
+            times = count_of(number, "time")
+            found.append(f"{name} moves {times} in the log, too few to tell how it will move")
     advised = [(one.what, one.advice) for one in findings if one.grade is Grade.ERROR]
     advised += meanings(model.memory)
     return (*found, *(f"{what} ({advice[0].lower()}{advice[1:]})" for what, advice in advised))
-
-
-def _poor_fits(fits: Sequence[ColumnFit]) -> Iterator[str]:
-    """What is missing biases fits alike in all halves, so the standard error does not show it."""
-    if fits:
-        named = ", ".join(f"{fit.name} {fit.r_squared:.2f}" for fit in fits)
-        known = "; a reward that is known can be given as a function" if fits[-1].name == "reward" else ""
-        yield (
-            f"held-out rows are predicted badly, R²: {named} (log more rows or the columns that are missing"
-            f"{known})"
-        )
-
-
-def _few_moves(moves: Mapping[str, int]) -> Iterator[str]:
-    for name, number in moves.items():
-        if number < _FEWEST_MOVES:
-            yield f"{name} moves {count_of(number, 'time')} in the log, too few to tell how it will move"
 
 
 def lost_starts(found: StartReturns, names: Sequence[str]) -> tuple[float, tuple[str, ...]]:
@@ -98,7 +92,7 @@ def verdict_of(
     *,
     doubts: Sequence[str] = (),
     lost: float = 0.0,
-    without_error: str = "",
+    one_group: bool = False,
     findings: Sequence[Finding] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict on a prediction, and the reasons why it is not `ok`.
@@ -109,11 +103,11 @@ def verdict_of(
         return_range: Range of the returns that logged rewards allow.
         doubts: Of the log, and of the controller's paths.
         lost: Share of the starts that leave the data for good.
-        without_error: Why the log gives no estimate of the error, if it gives none.
+        one_group: Whether the log has a single row, which tells nothing of the error.
         findings: Of `describe`; what the log cannot tell about an action explains an unknown mass.
     """
     relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
-    found = [without_error] if without_error else []
+    found = ["a single row gives no estimate of the error"] if one_group else []
     if unknown > WEAK_UNKNOWN:
         found.append(f"{unknown:.0%} of the return's weight lies outside the data")
         found += [one.what for one in findings if one.topic == "excitation" and one.grade is Grade.WARNING]
@@ -122,6 +116,6 @@ def verdict_of(
             f"the standard error is {relative:.0%} of the range of returns that logged rewards allow"
         )
     found += doubts
-    if unknown > NO_UNKNOWN or lost > _NO_LOST or relative > _NO_ERROR or without_error:
+    if unknown > NO_UNKNOWN or lost > _NO_LOST or relative > _NO_ERROR or one_group:
         return "not identifiable", tuple(found)
     return ("weak" if found else "ok"), tuple(found)

@@ -30,7 +30,7 @@ from nopg.report._style import (
     label,
     new_figure,
 )
-from nopg.training import GainTable, TrainingResult
+from nopg.training import GainCurve, TrainingResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -330,7 +330,7 @@ def _scatter(table: Mapping[str, FloatArray], action: str, column: str, schema: 
     return Picture(figure, table, f"{action} at logged states, over {column}.")
 
 
-def gains_picture(gains: GainTable) -> Picture:
+def gains_picture(gains: Sequence[GainCurve]) -> Picture:
     """Return one panel with an axis of its own for each gain: return, its interval, the trained value."""
     rows = -(-len(gains) // _ACROSS)
     figure: Figure = new_figure(WIDTH, 1.7 * rows)

@@ -38,7 +38,8 @@ from nopg.report._html import MOST_CELLS, free_path, render
 from nopg.report._style import Picture
 from nopg.report._wording import LIMITS, VERDICTS, listed_numbers, number, sentence
 from nopg.training import Deviation, TrainingResult
-from nopg.training._sensitivity import deviation_table, may_deviate
+from nopg.training._sensitivity import deviations as limited_deviations
+from nopg.training._sensitivity import may_deviate
 
 Region = str | Callable[[Any], Any]
 
@@ -150,7 +151,7 @@ def policy_report(
     deviations: Sequence[Deviation] = ()
     if deviates:
         stage("deviations", "limiting the deviation from the logged behaviour")
-        deviations = deviation_table(result.policy, evaluator, _DEVIATIONS).steps
+        deviations = limited_deviations(result.policy, evaluator, _DEVIATIONS)
     stage("page", "drawing")
     apart, drawn = differences(result)
     pictures = _pictures(result, policy, logged) | drawn

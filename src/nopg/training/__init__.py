@@ -5,10 +5,10 @@ from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraints import Constraint, ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._optimize import optimize
-from nopg.training._reports import Callback, CSVLogger, Plateau, ProgressBar, Update
+from nopg.training._reports import Callback, CSVLogger, Update
 from nopg.training._result import TrainingResult
 from nopg.training._saved import load
-from nopg.training._sensitivity import Deviation, DeviationTable, GainCurve, GainTable
+from nopg.training._sensitivity import Deviation, GainCurve
 from nopg.training._starts import StartSupport
 
 __all__ = [
@@ -19,11 +19,7 @@ __all__ = [
     "ConstraintResult",
     "Controller",
     "Deviation",
-    "DeviationTable",
     "GainCurve",
-    "GainTable",
-    "Plateau",
-    "ProgressBar",
     "StartSupport",
     "TrainingConfig",
     "TrainingResult",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from nopg._seeding import generator
 from nopg.bellman._estimate import GradientEstimator
@@ -23,51 +25,39 @@ def ascend(
     *,
     checkpoint: Checkpoint | None = None,
     annealed: bool = False,
+    stop: Callable[[Sequence[Update]], bool] | None = None,
 ) -> tuple[Update, ...]:
     """Improve the policy in place with Adam, and return the history.
 
     Args:
         estimator: Of the gradient.
         policy: The policy, changed in place.
-        config: With the number of updates; after a restart the stop rule also sees the updates before.
+        config: With the number of updates.
         checkpoint: Where to begin, if it has a state, and where to leave it. With a checkpoint the first
             Ctrl-C ends the ascent after an update, by `TrainingInterrupted`.
         annealed: For a stochastic estimator: every direction has length 1, and steps become smaller along a
             cosine, down to none.
+        stop: Whether the updates so far end the ascent.
     """
     if config.updates is None:
         raise ArgumentError("an ascent needs a number of updates; give TrainingConfig(updates=…)")
-    updates, stop = int(config.updates), config.stop
-    optimizer = Adam(trainable(policy))
-    history: list[Update] = []
-
-    def save(*, finished: bool = False) -> None:
-        if checkpoint:
-            checkpoint.write(policy, optimizer, estimator, history=tuple(history), finished=finished)
-
-    ended = False
-    if checkpoint and checkpoint.resumes:
-        history += checkpoint.restore(policy, optimizer, estimator)
-        ended = any([checkpoint.finished, *(stop(update) for update in history if stop)])
-    else:
-        save()
-    with interruption(enabled=checkpoint is not None) as interrupted:
-        for number in range(len(history) + 1, updates + 1) if not ended else ():
+    optimizer, history, ended = Adam(trainable(policy)), list[Update](), False
+    if checkpoint:
+        history, ended = checkpoint.restore(policy, optimizer, estimator)
+    with interruption() if checkpoint else nullcontext(lambda: False) as interrupted:
+        while not ended and len(history) < config.updates:
             first = history[0].gradient_norm if history else None
+            number = len(history) + 1
             update = _step(
                 estimator, policy, optimizer, config, number=number, annealed=annealed, first=first
             )
             history.append(update)
-            verdicts = [callback(update) for callback in (*config.callbacks, *([stop] if stop else []))]
-            ended = any(verdicts) or number == updates
-            if checkpoint:
-                stopped = interrupted()
-                if number % checkpoint.every == 0 or stopped or ended:
-                    save(finished=ended)
-                if stopped:
-                    raise TrainingInterrupted(number, str(checkpoint.path))
-            if ended:
-                break
+            stopped = [callback(update) for callback in config.callbacks]
+            ended = any(stopped) or (stop is not None and stop(history)) or number == int(config.updates)
+            if checkpoint and (ended or number % checkpoint.every == 0 or interrupted()):
+                checkpoint.write(policy, optimizer, estimator, history=history, finished=ended)
+            if checkpoint and interrupted():
+                raise TrainingInterrupted(number, str(checkpoint.path))
     return tuple(history)
 
 

@@ -18,15 +18,14 @@ class TrainingConfig:
     """Settings of a training.
 
     Attributes:
-        updates: Most updates of the policy; by default 100, and 1 500 with the paper's model as in the
-            supplement.
+        updates: Updates of the policy; by default 100, and with the paper's model at most 1 500 as in the
+            supplement, fewer where Ĵ has not risen for a hundred.
         learning_rate: Adam's; 10⁻² in the supplement.
         seed: Random seed.
         start: Where the ascent begins. 'given' takes the policy as it is, a new one at random. 'auto' takes,
             for a new policy on the local model, the best of several: what was logged, least squares + LQR,
             best actions of the model, and random weights.
         callbacks: Called after every update, such as a `CSVLogger`; one that returns True ends the training.
-        stop: A stop rule; without one the paper's model ends on a plateau of Ĵ.
         progress: Whether to show a progress line, if standard error is a terminal.
     """
 
@@ -35,7 +34,6 @@ class TrainingConfig:
     seed: int = 0
     start: Literal["auto", "given"] = "auto"
     callbacks: Sequence[Callback] = ()
-    stop: Callback | None = None
     progress: bool = True
 
     def __post_init__(self) -> None:

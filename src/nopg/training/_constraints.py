@@ -1,40 +1,38 @@
-"""Limits that a controller has to keep, and training under a price on what they limit."""
+"""Limits that a controller has to keep: one ascent of J − Σ λₖ(Cₖ − dₖ) whose prices λ follow the costs."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import torch
 
 from nopg._typing import ArrayLike, RewardFunction, as_tensor
-from nopg.bellman import MultistepProblem
+from nopg.bellman import GradientEstimate, MultistepProblem
 from nopg.bellman._multistep import Charge
+from nopg.bellman._sampled import SampledGradient
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, ConstraintWarning
 from nopg.evaluation import OfflineEvaluator
 from nopg.evaluation._assessment import errors_of
-from nopg.evaluation._risk import margin_of, region_of
-from nopg.models._local_model import ModelConfig
+from nopg.evaluation._risk import margin_of, region_of, share_along
 from nopg.policies import Policy
+from nopg.training._ascent import ascend
+from nopg.training._config import TrainingConfig
 from nopg.training._reports import Update
 
 # Width of a region's edge in standard deviations of how far logged states are from it.
 _EDGE = 0.3
-# Trainings at most after the one that pays no attention to limits.
-_ROUNDS = 6
-# Prices change by this factor, and by its root after every change of direction, until it is hardly one.
-_FACTOR, _LEAST_FACTOR = 10.0, 1.3
-# Of the learning rate: tried in turn until an ascent, which begins with a good policy, leads to a better one.
-_RATES = (1.0, 0.2, 0.05)
-# A policy that keeps its limits and is predicted to lose no more than this share of what rewards make
-# possible is good enough.
-_GOOD_ENOUGH = 0.01
+# Updates under prices, in updates of a training; after every so many shares of these prices change.
+_LENGTH, _CHANGES = 3, 30
+# The first price, at which costs differ by this share of what rewards do; the highest, in first prices; the
+# factor by which prices change, which becomes its root after a change of direction; and the least factor.
+_FIRST, _HIGHEST, _FACTOR, _LEAST_FACTOR = 0.1, 1e3, 2.0, 1.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,10 +49,6 @@ class Constraint:
         limit: The most that may be spent per step, in the units of the cost.
         upper: Whether the upper end of the 95 % interval has to keep the limit, instead of the estimate.
         name: How messages call it.
-
-    Example:
-        >>> Constraint("level > 1.8", limit=0.01)
-        Constraint(level > 1.8: at most 0.01)
     """
 
     cost: ArrayLike | str | Callable[[Any], Any]
@@ -66,9 +60,6 @@ class Constraint:
         if not math.isfinite(self.limit):
             raise ArgumentError(f"the limit of a constraint is {self.limit}; give a finite number")
 
-    def __repr__(self) -> str:
-        return f"Constraint({self.label}: at most {self.limit:g}{', upper end' if self.upper else ''})"
-
     @property
     def label(self) -> str:
         """The name, or a description if there is none."""
@@ -76,14 +67,10 @@ class Constraint:
             return self.name
         return self.cost if isinstance(self.cost, str) else "region" if callable(self.cost) else "cost"
 
-    @property
-    def smooth(self) -> bool:
-        """Whether it is an expression, of which it is known how far a state is from its edge."""
-        return isinstance(self.cost, str)
-
-    def smoothed(self, data: Transitions) -> RewardFunction:
-        """Return the region as a cost between 0 and 1 that rises over a narrow margin at its edge."""
-        assert isinstance(self.cost, str)
+    def smoothed(self, data: Transitions) -> RewardFunction | None:
+        """Return a region of named states as a cost that rises from 0 to 1 over a margin at its edge."""
+        if not isinstance(self.cost, str):
+            return None
         inside = margin_of(self.cost, data.schema)
         width = max(_EDGE * float(inside(data.next_states).std()), 1e-12)
         return lambda states, actions, after: torch.sigmoid(inside(after) / width)
@@ -113,7 +100,7 @@ class ConstraintResult:
         cost: What the controller is predicted to spend: (1 − γ)·Σₜ γᵗcₜ, for a region the share of discounted
             time in it.
         upper: The upper end of the 95 % interval of that, if this was to keep the limit.
-        multiplier: λ, the price of the cost in rewards at which the controller was trained; 0 if free.
+        multiplier: λ, the price of the cost in rewards at which the controller was found; 0 if free.
         kept: Whether the prediction keeps the limit.
     """
 
@@ -124,200 +111,125 @@ class ConstraintResult:
     multiplier: float
     kept: bool
 
-    def __str__(self) -> str:
-        upper = "" if self.upper is None else f", at most {self.upper:.3g}"
-        return f"{self.name}: {self.cost:.3g}{upper}, limit {self.limit:.3g}"
-
-
-def check_constraints(
-    constraints: Sequence[Constraint], data: Transitions, model: ModelConfig, checkpoint: object
-) -> None:
-    """Refuse what a training of several rounds cannot do."""
-    if not constraints:
-        return
-    if not model.has_rollouts:
-        raise ArgumentError("limits are kept along rollouts, which only the local model has; leave model out")
-    if checkpoint is not None:
-        raise ArgumentError("a training with constraints keeps no checkpoints; leave checkpoint out")
-    for constraint in constraints:
-        constraint.costs(data)
-
 
 def cost_columns(constraints: Sequence[Constraint], data: Transitions) -> torch.Tensor | None:
-    """Return the costs (n, k) that a model has to fit: those that are given row by row."""
-    columns = [constraint.costs(data) for constraint in constraints if not constraint.smooth]
+    """Return the costs (n, k) that a model has to fit: those that are no smooth function of the state."""
+    columns = [one.costs(data) for one in constraints if not isinstance(one.cost, str)]
     return torch.stack(columns, dim=1) if columns else None
 
 
 def solve_constrained(
     constraints: Sequence[Constraint],
     policy: Policy,
-    *,
-    problem: MultistepProblem,
+    gradient: SampledGradient,
+    config: TrainingConfig,
     history: tuple[Update, ...],
-    improve: Callable[[MultistepProblem, float], tuple[Update, ...]],
 ) -> tuple[tuple[ConstraintResult, ...], tuple[Update, ...]]:
-    """Go on with a policy, in place, until it keeps its limits; return what came of them and the updates.
-
-    It seeks the best of J − Σₖ λₖ(Cₖ − dₖ) and the right prices λ ≥ 0. A policy that was trained without
-    limits pays nothing; where it exceeds one, the price of that is raised tenfold from round to round until
-    the limit is kept, and lowered while it is: after every change of direction by the root of the last
-    factor. A round begins with the policy that is best at its prices of those found before, and is repeated
-    with smaller steps if it ends no better. What a policy earns and costs is predicted along the same
-    rollouts that the report shows.
+    """Go on with a policy, in place, until it keeps its limits; return what came of them, and the updates.
 
     Args:
         constraints: The limits.
         policy: Trained without limits.
-        problem: That it was trained in.
-        history: Of that training.
-        improve: Goes on with the policy, in place, in another problem and at a share of the learning rate.
+        gradient: Of the same problem.
+        config: Of that training.
+        history: Of that training, returned where the limits are kept as it is.
     """
-    costs = [constraint.costs(problem.data) for constraint in constraints]
-    trial = partial(_trial, OfflineEvaluator.of(problem), [*zip(constraints, costs, strict=True)])
-    found = [trial(policy, history, prices=[0.0] * len(constraints))]
-    stake = (1.0 - problem.discount) * problem.model.return_range(problem.discount)
-    search = _PriceSearch([_unit_price(stake, cost) for cost in costs])
-    enough = found[0].expected_return - _GOOD_ENOUGH * stake / (1.0 - problem.discount)
-
-    last = found[0]
-    for _ in range(_ROUNDS):
-        if last.kept and last.expected_return >= enough:
-            break
-        prices = search.next(last.results)
-        if prices is None:
-            break
-        worth = partial(_Trial.priced_return, prices=prices, discount=problem.discount)
-        begin = max(found, key=worth)
-        priced = _charged(problem, constraints, costs, prices)
-        for share in _RATES:
-            policy.load_state_dict(begin.parameters)
-            found.append(trial(policy, improve(priced, share), prices=prices))
-            if worth(found[-1]) > worth(begin):
-                break
-        last = max(found, key=worth)
-
-    best = max(found, key=lambda one: one.rank)
-    policy.load_state_dict(best.parameters)
-    if not best.kept:
-        missed = "; ".join(str(result) for result in best.results if not result.kept)
+    dual = DualAscent(constraints, gradient)
+    if not all(one.kept for one in dual.look(policy)):
+        config = replace(config, updates=_LENGTH * int(config.updates or 0))
+        dual.every = max(int(config.updates or 0) // _CHANGES, 1)
+        history = ascend(dual, policy, config, annealed=True)
+        dual.look(policy)
+    (kept, _), parameters, results = dual.best
+    policy.load_state_dict(parameters)
+    if not kept:
+        missed = [f"{one.name}: {one.cost:.3g}, limit {one.limit:g}" for one in results if not one.kept]
         warnings.warn(
-            f"no price that was tried keeps the limits, the nearest is returned: {missed}. Raise the limit, "
-            "or look whether the data show a way to keep it",
+            f"no price that was tried keeps the limits, the nearest is returned: {'; '.join(missed)}. Raise "
+            "the limit, or look whether the data show a way to keep it",
             ConstraintWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
-    return best.results, best.history
+    return results, history
 
 
-def _charged(
-    problem: MultistepProblem,
-    constraints: Sequence[Constraint],
-    costs: Sequence[torch.Tensor],
-    prices: Sequence[float],
-) -> MultistepProblem:
-    """Return the problem with costs taken off its rewards at their prices."""
-    charges, column, worst = [], 0, 0.0
-    for constraint, cost, price in zip(constraints, costs, prices, strict=True):
-        if constraint.smooth:
-            charges.append(Charge(price, constraint.smoothed(problem.data)))
-        else:
-            charges.append(Charge(price, column))
-            column += 1
-        worst += price * max(float(cost.max()), 0.0)
-    unknown = problem.unknown_value - worst / (1.0 - problem.discount)
-    return problem.replace(charges=tuple(charges), unknown_value=unknown)
+class DualAscent:
+    """The gradient of J − Σ λₖ(Cₖ − dₖ), whose prices λ ≥ 0 rise while a limit is exceeded, else fall.
 
-
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """A policy that was trained at some prices, and what it is predicted to earn and to cost.
-
-    `excess` is the largest over a limit, in units of the range of its cost.
-    """
-
-    parameters: Mapping[str, torch.Tensor]
-    history: tuple[Update, ...]
-    expected_return: float
-    results: tuple[ConstraintResult, ...]
-    excess: float
-
-    @property
-    def kept(self) -> bool:
-        return all(result.kept for result in self.results)
-
-    def priced_return(self, prices: Sequence[float], discount: float) -> float:
-        """Return what is earned less what is spent at these prices."""
-        spent = sum(price * result.cost for price, result in zip(prices, self.results, strict=True))
-        return self.expected_return - spent / (1.0 - discount)
-
-    @property
-    def rank(self) -> tuple[bool, float, float]:
-        """The order of trials: limits kept and much earned, else near to the limits."""
-        return (True, self.expected_return, 0.0) if self.kept else (False, -self.excess, self.expected_return)
-
-
-def _trial(
-    evaluator: OfflineEvaluator,
-    constraints: Sequence[tuple[Constraint, torch.Tensor]],
-    policy: Policy,
-    history: tuple[Update, ...],
-    *,
-    prices: Sequence[float],
-) -> _Trial:
-    """Return what a policy earns and costs, along the same rollouts for all policies."""
-    results, excess, column = [], 0.0, 0
-    found = evaluator.assess(policy)
-    for (constraint, logged), price in zip(constraints, prices, strict=True):
-        if isinstance(constraint.cost, str) or callable(constraint.cost):
-            cost, (_, upper) = evaluator.share_inside(found, constraint.cost)
-        else:
-            spent = (1.0 - evaluator.discount) * found.paths.costs[column]
-            cost = float(spent[0] @ found.paths.weights)
-            upper = cost + errors_of(spent, found.paths).half_width
-        column += not constraint.smooth
-        held = upper if constraint.upper else cost
-        results.append(
-            ConstraintResult(
-                name=constraint.label,
-                limit=constraint.limit,
-                cost=cost,
-                upper=upper if constraint.upper else None,
-                multiplier=price,
-                kept=held <= constraint.limit,
-            )
-        )
-        excess = max(excess, (held - constraint.limit) / max(float(logged.max() - logged.min()), 1e-300))
-    return _Trial(copy.deepcopy(policy.state_dict()), history, found.expected_return, tuple(results), excess)
-
-
-class _PriceSearch:
-    """Finds a price for each limit: up while it is exceeded, down while it is kept, by ever smaller factors.
+    What a policy earns and costs is predicted along the rollouts that the report shows.
 
     Args:
-        units: The first price of each cost.
+        constraints: The limits.
+        gradient: Of J.
+
+    Attributes:
+        every: Estimates between two changes of the prices.
+        best: Of the policies so far, one that keeps all limits and earns most, else the nearest to them: its
+            rank, its parameters, and what came of each limit.
     """
 
-    def __init__(self, units: Sequence[float]) -> None:
-        self._prices, self._units = [0.0] * len(units), units
-        self._factors, self._rising = [_FACTOR] * len(units), [True] * len(units)
+    def __init__(self, constraints: Sequence[Constraint], gradient: SampledGradient) -> None:
+        self._constraints, self._gradient, self._free = constraints, gradient, gradient.problem
+        problem, data = self._free, self._free.data
+        self._evaluator = OfflineEvaluator.of(problem)
+        costs = [one.costs(data) for one in constraints]
+        self._spreads = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
+        self._most = [max(float(cost.max()), 0.0) for cost in costs]
+        stake = (1.0 - problem.discount) * problem.model.return_range(problem.discount) or 1.0
+        self._units = [_FIRST * stake / spread for spread in self._spreads]
+        self._prices, self._factors = [0.0] * len(costs), [_FACTOR] * len(costs)
+        self._rising, self.every, self._count = [True] * len(costs), 1, 0
+        self.best: tuple[tuple[bool, float], Mapping[str, torch.Tensor], tuple[ConstraintResult, ...]]
+        self.best = (False, -math.inf), {}, ()
 
-    def next(self, results: Sequence[ConstraintResult]) -> list[float] | None:
-        """Return the next prices, or None where they would hardly change."""
-        changed = False
-        for k, result in enumerate(results):
+    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
+        """Return the gradient at the present prices."""
+        if self._count % self.every == 0:
+            self._change_prices(self.look(policy))
+        self._count += 1
+        return self._gradient.estimate(policy, rng=rng)
+
+    def look(self, policy: Policy) -> tuple[ConstraintResult, ...]:
+        """Return what a policy costs, and keep it if it is the best one."""
+        paths, discount = self._evaluator.follow(policy), self._free.discount
+        results, excess, columns = list[ConstraintResult](), 0.0, iter(paths.costs)
+        for one, price, spread in zip(self._constraints, self._prices, self._spreads, strict=True):
+            column = None if isinstance(one.cost, str) else next(columns)
+            if column is None or callable(one.cost):
+                inside = region_of(cast(Any, one.cost), self._free.data.schema)
+                cost, (_, upper) = share_along(paths, inside, discount)
+            else:
+                spent = (1.0 - discount) * column
+                cost = float(spent[0] @ paths.weights)
+                upper = cost + errors_of(spent, paths).half_width
+            held, end = (upper, upper) if one.upper else (cost, None)
+            results.append(ConstraintResult(one.label, one.limit, cost, end, price, held <= one.limit))
+            excess = max(excess, (held - one.limit) / spread)
+        earned = paths.by_start.starts.mean(paths.by_start.returns)
+        rank = (True, earned) if all(one.kept for one in results) else (False, -excess)
+        if rank > self.best[0]:
+            self.best = rank, copy.deepcopy(policy.state_dict()), tuple(results)
+        return tuple(results)
+
+    def _change_prices(self, results: Sequence[ConstraintResult]) -> None:
+        for k, one in enumerate(results):
             if self._prices[k] == 0.0:
-                changed |= not result.kept
-                self._prices[k] = 0.0 if result.kept else self._units[k]
+                self._prices[k] = 0.0 if one.kept else self._units[k]
                 continue
-            if self._rising[k] == result.kept:
-                self._rising[k], self._factors[k] = not result.kept, math.sqrt(self._factors[k])
-            changed |= self._factors[k] >= _LEAST_FACTOR
-            self._prices[k] *= 1.0 / self._factors[k] if result.kept else self._factors[k]
-        return list(self._prices) if changed else None
+            if self._rising[k] == one.kept:
+                self._rising[k] = not one.kept
+                self._factors[k] = max(math.sqrt(self._factors[k]), _LEAST_FACTOR)
+            price = self._prices[k] * (1.0 / self._factors[k] if one.kept else self._factors[k])
+            self._prices[k] = min(price, _HIGHEST * self._units[k])
+        self._gradient.change(self.charged(self._prices))
 
-
-def _unit_price(stake: float, costs: torch.Tensor) -> float:
-    """Return the price at which costs differ a tenth as much as rewards do."""
-    spread = float(costs.max() - costs.min())
-    return 0.1 * stake / spread if spread > 0 and stake > 0 else 1.0
+    def charged(self, prices: Sequence[float]) -> MultistepProblem:
+        """Return the problem with costs taken off its rewards at some prices."""
+        data, number = self._free.data, itertools.count()
+        charges = [
+            Charge(price, one.smoothed(data) or next(number))
+            for one, price in zip(self._constraints, prices, strict=True)
+        ]
+        worst = sum(price * most for price, most in zip(prices, self._most, strict=True))
+        unknown = self._free.unknown_value - worst / (1.0 - self._free.discount)
+        return self._free.replace(charges=tuple(charges), unknown_value=unknown)

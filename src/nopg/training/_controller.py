@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import torch
@@ -41,41 +41,20 @@ class Controller(Streaming):
         Numpy in gives numpy out, a tensor gives a tensor. A stochastic policy acts by its mean.
         A number that is not finite raises `ObservationError`, as at runtime.
         """
-        states = as_tensor(observation)
-        columns = len(self.schema.states)
-        if states.ndim not in {1, 2} or states.shape[-1] != columns:
-            raise DataError(wrong_shape(self.schema, tuple(states.shape)))
-        check_states(self.schema, states.reshape(-1, columns).numpy(force=True))
+        states = self.raw_states(observation)
         with torch.no_grad():
-            actions = self.policy.mode(self.schema.encode(states.reshape(-1, columns)))
-        actions = actions[0] if states.ndim == 1 else actions
+            actions = self.policy.mode(self.schema.encode(states))
+        actions = actions[0] if as_tensor(observation).ndim == 1 else actions
         return actions if isinstance(observation, torch.Tensor) else np.asarray(actions.numpy())
 
-    def predict(
-        self,
-        observation: ArrayLike,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-    ) -> tuple[FloatArray, Any]:
-        """Return the action and the memory, None without one, as Stable-Baselines3 asks (`evaluate_policy`).
-
-        Args:
-            observation: The measured columns of one environment (d_x,), or of several (m, d_x).
-            state: The memory that the last call returned.
-            episode_start: Flags (m,) of environments that have just been reset.
-            deterministic: Not used; a stochastic policy acts by its mean.
-        """
-        del deterministic
-        seen = np.asarray(observation)
-        if not self.has_memory:
-            return np.asarray(self(seen)), state
-        stream = self.stream(batch=None if seen.ndim == 1 else len(seen))
-        if state is not None:
-            stream.load_state_dict(state)
-        if episode_start is not None and np.any(episode_start):
-            stream.reset(rows=None if seen.ndim == 1 else np.asarray(episode_start, dtype=bool))
-        return stream.act(seen), stream.state_dict()
+    def raw_states(self, given: ArrayLike) -> torch.Tensor:
+        """Return raw states (m, d_s); another shape and numbers that are not finite are refused."""
+        states, columns = as_tensor(given), len(self.schema.states)
+        if states.ndim not in {1, 2} or states.shape[-1] != columns:
+            raise DataError(wrong_shape(self.schema, tuple(states.shape)))
+        rows = states.reshape(-1, columns)
+        check_states(self.schema, rows.numpy(force=True))
+        return rows
 
     def _observed(self) -> Columns:
         return self.schema

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 
@@ -13,7 +12,7 @@ from nopg.bellman._held_actions import action_candidates
 from nopg.bellman._multistep import LONGEST_HORIZON
 from nopg.bellman._nodes import Nodes
 from nopg.bellman._sampled import SampledGradient
-from nopg.evaluation import Assessment, OfflineEvaluator, choose
+from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._paths import Paths, follow
 from nopg.policies import Policy, QuantizedPolicy
@@ -39,13 +38,13 @@ def improve(
     start: Assessment,
     config: TrainingConfig,
     *,
-    constraints: Sequence[Constraint] = (),
-    checkpoint: Checkpoint | None = None,
-    note: Callable[[str], None] = lambda text: None,
+    constraints: Sequence[Constraint],
+    checkpoint: Checkpoint | None,
+    note: Callable[[str], None],
 ) -> tuple[tuple[Update, ...], tuple[ConstraintResult, ...]]:
     """Improve a policy in place; return its updates, and what came of each limit.
 
-    Of start and end, `choose` keeps one. Gradients are stochastic, of paths through all rows and halves.
+    Of start and end one is chosen. Gradients are stochastic, of paths through all rows and halves.
 
     Args:
         policy: At its start.
@@ -60,15 +59,9 @@ def improve(
     problem = choose_horizon(evaluator.problem, policy, paths)
     problem = problem.replace(num_parts=min(PARTS, problem.model.num_parts))
     note(problem.description)
-
-    def climb(priced: MultistepProblem, share: float) -> tuple[Update, ...]:
-        slower = replace(config, learning_rate=share * config.learning_rate)
-        kept = checkpoint if priced is problem else None
-        gradient = SampledGradient(priced, paths.visited)
-        return ascend(gradient, policy, slower, checkpoint=kept, annealed=True)
-
-    history = climb(problem, 1.0)
-    if choose([start, evaluator.assess(policy, parts=PARTS)]) == 0:
+    gradient = SampledGradient(problem, paths.visited)
+    history = ascend(gradient, policy, config, checkpoint=checkpoint, annealed=True)
+    if evaluator.choose([start, evaluator.assess(policy, parts=PARTS)], parts=PARTS) == 0:
         policy.load_state_dict(parameters)
         note("the ascent adds nothing: the start is kept")
     if isinstance(policy, QuantizedPolicy):
@@ -76,7 +69,7 @@ def improve(
         note(f"rounds of policy iteration over the levels of the actions that gained: {rounds}")
     if not constraints:
         return history, ()
-    kept, history = solve_constrained(constraints, policy, problem=problem, history=history, improve=climb)
+    kept, history = solve_constrained(constraints, policy, gradient, config, history)
     return history, kept
 
 
@@ -110,7 +103,7 @@ def improve_by_candidates(
     """Improve a policy in place where a gradient through a rounding cannot; return the rounds that gained.
 
     In a round every candidate is tried for one step at the nodes and the visited states, and the best ones
-    are imitated. A round that `choose` does not prefer is undone and is the last.
+    are imitated. A round that is not chosen is undone and is the last.
 
     Args:
         policy: Changed in place.
@@ -126,7 +119,7 @@ def improve_by_candidates(
         features, actions = within.data.schema.encode(states), best_candidates(policy, within, states)
         imitate(policy.policy, features, actions, torch.ones(len(states)).double(), steps=_STEPS)
         found = evaluator.assess(policy, parts=PARTS)
-        if choose([last, found]) == 0:
+        if evaluator.choose([last, found], parts=PARTS) == 0:
             policy.load_state_dict(before)
             return number
         last = found

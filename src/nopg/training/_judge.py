@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nopg.baselines import Regulator
-from nopg.evaluation import Assessment, OfflineEvaluator, choose
-from nopg.policies import DeviationPolicy, Policy
+from nopg.evaluation import Assessment, OfflineEvaluator
+from nopg.policies import DeviationPolicy
 from nopg.training._controller import Controller
 from nopg.training._proposals import LQR, linear_law, regulators
 from nopg.training._structured import rate_limited
@@ -46,44 +46,24 @@ def judge(
         laws: Regulators by name, the simplest first.
         rates: Limits that a regulator in its place has to keep; None where none may take it.
     """
-    found, logged = evaluator.assess(trained), evaluator.logged()
+    found, logged, data = evaluator.assess(trained), evaluator.logged(), evaluator.data
     if rates is None and isinstance(trained.policy, DeviationPolicy):
         return Judgement(trained, found, logged)  # a regulator keeps no limit of a deviation
     laws = laws or tuple(regulators(evaluator))
     if rates is None:
         rival = next((evaluator.assess(law) for name, law in laws if name == LQR), None)
         return Judgement(trained, found, logged, rival=rival)
-    simple = {name: _controller(law, evaluator, rates) for name, law in laws}
-    controllers = {name: one for name, one in simple.items() if one is not None}
-    every = {name: evaluator.assess(one) for name, one in controllers.items()}
-    best = preferred(logged, [*every.values(), found])
-    rival = every.get(LQR)
+    controllers, every = dict[str, Controller](), dict[str, Assessment]()
+    for name, law in laws:
+        if (linear := linear_law(law, data)) is not None:
+            policy = rate_limited(linear, data, rates) if rates else linear
+            controllers[name] = Controller(policy, data.schema)
+            every[name] = evaluator.assess(controllers[name])
+    best = evaluator.choose([*every.values(), found], order=range(len(every) + 1))
     if best == len(every):
-        return Judgement(trained, found, logged, rival=rival)
+        return Judgement(trained, found, logged, rival=every.get(LQR))
     name = [*every][best]
-    return Judgement(controllers[name], every[name], logged, name, rival)
-
-
-def preferred(logged: Assessment, candidates: Sequence[Assessment]) -> int:
-    """Return the place of the controller to take instead of the logged behaviour, the simplest first.
-
-    What is surely worse than the log, whatever its verdict, does not stand in the way of what may be better,
-    nor what is not better than the log in the way of what is.
-    """
-    every = range(len(candidates))
-    places = [k for k in every if candidates[k].gain_over(logged).interval[1] > 0.0] or [*every]
-    left = [candidates[k] for k in places]
-    best = choose([logged, *left], [-1, *places]) - 1
-    return places[best if best >= 0 else choose(left, places)]
-
-
-def _controller(law: Regulator, evaluator: OfflineEvaluator, rates: Mapping[str, float]) -> Controller | None:
-    """Return a regulator as a controller that keeps rates; None where an action has one logged value."""
-    policy: Policy | None = linear_law(law, evaluator.data)
-    if policy is None:
-        return None
-    policy = rate_limited(policy, evaluator.data, rates) if rates else policy
-    return Controller(policy, evaluator.data.schema)
+    return Judgement(controllers[name], every[name], logged, name, every.get(LQR))
 
 
 def doubts_of(judged: Judgement) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -16,11 +15,11 @@ from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import ArrayLike
 from nopg.baselines import Regulator
-from nopg.bellman import ControlProblem
+from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.data import Transitions
 from nopg.data._bounds import check_bounds, check_trainable
 from nopg.errors import ArgumentError, SupportWarning
-from nopg.evaluation import Assessment, OfflineEvaluator
+from nopg.evaluation import OfflineEvaluator
 from nopg.models._local_model import LocalModelConfig, ModelConfig
 from nopg.models._log_summary import LogSummary
 from nopg.policies import (
@@ -37,14 +36,14 @@ from nopg.policies._structures import Kind
 from nopg.training._ascent import ascend
 from nopg.training._checkpoint import Checkpoint, run_fingerprint
 from nopg.training._config import CheckpointConfig, TrainingConfig
-from nopg.training._constraints import Constraint, check_constraints, cost_columns
+from nopg.training._constraints import Constraint, cost_columns
 from nopg.training._controller import Controller
 from nopg.training._improve import improve, solution_under
 from nopg.training._judge import doubts_of, judge
 from nopg.training._proposals import INITIAL_POLICY, PARTS, propose, regulators
-from nopg.training._reports import Plateau, ProgressBar
+from nopg.training._reports import ProgressLine, on_plateau
 from nopg.training._result import TrainingResult, answer_of
-from nopg.training._starts import StartSupport, start_support
+from nopg.training._starts import start_support
 from nopg.training._structured import check_rates, formula_policy, rate_limited, with_columns
 
 NewPolicy = (
@@ -96,11 +95,11 @@ def optimize(
             default those declared in the data, else rows of the log (`Transitions.start_rows`), which are
             a sample: the interval is that of new starts like them.
         constraints: Limits on costs, or on the time spent in regions of the states, that the controller has
-            to keep by what the model predicts. For the local model; it takes several ascents more.
+            to keep by what the model predicts. For the local model; it takes a second, longer ascent.
             `TrainingResult.constraints` has the outcome of each limit.
         rates: Largest change of an action from row to row, by name, in the unit of the action. The action
             before becomes a column of the data, and the controller keeps the limit wherever it runs.
-        config: Settings of the training: updates, learning rate, seed, start, callbacks, stop rule, progress.
+        config: Settings of the training: updates, learning rate, seed, start, callbacks, progress.
         checkpoint: A file for checkpoints, or a `CheckpointConfig`.
     """
     gamma, settings = check_discount(discount), ControlProblem.config(model)
@@ -110,142 +109,114 @@ def optimize(
         changed = bool(constraints or limits) or not (isinstance(policy, Policy) or policy in _NETWORKS)
         data, settings = _sample_of(data, settings, changed=changed)
     data = data if initial_states is None else data.starting_at(initial_states)
-    data, wanted = _with_derived(data, _policy_of(policy), limits)
+    data, wanted = _with_derived(data, policy, limits)
     _check(wanted, data, settings)
-    check_constraints(constraints, data, settings, saving)
+    if constraints and not settings.has_rollouts:
+        raise ArgumentError("limits are kept along rollouts, which only the local model has; leave model out")
+    if constraints and saving:
+        raise ArgumentError("a training with constraints keeps no checkpoints; leave checkpoint out")
+    costs = cost_columns(constraints, data)
     resumed = None
     if saving:
-        limited = {f"rate of {name}": rate for name, rate in limits.items()}
+        named = {f"rate of {name}": rate for name, rate in limits.items()}
         identity = run_fingerprint(
-            data, model=settings, training=config, discount=gamma, policy=wanted, **limited
+            data, model=settings, training=config, discount=gamma, policy=wanted, **named
         )
-        resumed = Checkpoint(saving, identity, wanted if isinstance(wanted, Policy) else None)
+        resumed = Checkpoint(saving, identity)
 
-    bar = ProgressBar(visible=config.progress)
-    bar.note(f"fitting the model to {len(data):,} rows")
-    problem = ControlProblem.from_data(data, gamma, model=settings, costs=cost_columns(constraints, data))
-    bar.note(problem.note)
+    line = ProgressLine(visible=config.progress)
+    line.note(f"fitting the model to {len(data):,} rows")
+    problem = ControlProblem.from_data(data, gamma, model=settings, costs=costs)
+    line.note(problem.note)
     support = start_support(problem.local_model, data.starts)
     _warn([support.warning()])
-    actor = wanted
-    if not isinstance(actor, Policy):
-        limits_of_actions = problem.multistep.model.action_limits if settings.has_rollouts else None
-        actor = build_policy(actor, data, config.seed, limits_of_actions)
-    run = _Run(
-        problem=problem,
-        policy=rate_limited(actor, data, limits) if limits else actor,
-        support=support,
-        config=replace(
-            config, updates=config.updates or problem.default_updates, callbacks=(*config.callbacks, bar)
-        ),
-        checkpoint=resumed,
-        bar=bar,
+    if isinstance(wanted, Policy):
+        actor = wanted
+    else:
+        within = problem.multistep.model.action_limits if settings.has_rollouts else None
+        actor = build_policy(wanted, data, config.seed, within)
+    actor = rate_limited(actor, data, limits) if limits else actor
+    stop = on_plateau if config.updates is None and not settings.has_rollouts else None
+    config = replace(
+        config, updates=config.updates or problem.default_updates, callbacks=(*config.callbacks, line)
     )
-    if not settings.has_rollouts:
-        return run.by_the_equation()
-    simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
-    return run.by_rollouts(constraints, simple)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One training.
-
-    Attributes:
-        problem: The equation.
-        policy: Changed in place.
-        support: What the data know of the starts.
-        config: With the number of updates.
-        checkpoint: Where to go on, and where to leave checkpoints.
-        bar: Says what is done.
-    """
-
-    problem: ControlProblem
-    policy: Policy
-    support: StartSupport
-    config: TrainingConfig
-    checkpoint: Checkpoint | None
-    bar: ProgressBar
-
-    def by_the_equation(self) -> TrainingResult:
-        """Climb the paper's own equation from the policy as it is."""
-        stopping = replace(self.config, stop=self.config.stop or Plateau())
-        history = ascend(self.problem.estimator(), self.policy, stopping, checkpoint=self.checkpoint)
-        self.bar.close()
-        return self._result(self._controller, history=history, start=INITIAL_POLICY)
-
-    def by_rollouts(
-        self, constraints: Sequence[Constraint], rates: Mapping[str, float] | None
-    ) -> TrainingResult:
-        """Propose, improve, choose; a regulator that keeps `rates` may take the place of the policy."""
-        evaluator, note = OfflineEvaluator.of(self.problem.multistep), self.bar.note
-        for doubt in evaluator.doubts:
-            note(f"no verdict will be ok: {doubt}")
-        laws = () if self.config.start == "given" else tuple(regulators(evaluator))
-        name, start = self._start(evaluator, laws)
-        history, limits = improve(
-            self.policy,
-            evaluator,
-            start,
-            self.config,
-            constraints=constraints,
-            checkpoint=self.checkpoint,
-            note=note,
+    if settings.has_rollouts:
+        simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
+        controller, found = _by_rollouts(
+            problem.multistep, actor, config, constraints, simple, checkpoint=resumed, line=line
         )
-        self.bar.close()
-        note("judging the controller by all rows and halves of the log")
-        judged = judge(evaluator, self._controller, laws, rates)
-        _warn(doubts_of(judged), stacklevel=5)
-        if judged.kept:
-            name = f"{judged.kept} (kept: a network is not better beyond doubt)"
-        return self._result(
-            judged.controller, judged.assessment, history=history, start=name, constraints=limits
-        )
+    else:
+        controller, found = Controller(actor, data.schema), {"start": INITIAL_POLICY}
+        found["history"] = ascend(problem.estimator(), actor, config, checkpoint=resumed, stop=stop)
+        line.close()
+    solution = solution_under(problem, controller.policy, seed=config.seed)
+    return TrainingResult(
+        policy=controller,
+        start_support=support,
+        seed=config.seed,
+        support=problem.local_model.support,
+        solved=solution,
+        **found,
+        **answer_of(solution, found.get("assessment")),
+    )
 
-    def _start(
-        self, evaluator: OfflineEvaluator, laws: Sequence[tuple[str, Regulator]]
-    ) -> tuple[str, Assessment]:
-        """Put the policy to its start; return the name, which a checkpoint knows, and the assessment."""
-        kept = self.checkpoint
-        if kept and kept.start:
-            name, parameters = kept.start
-            self.policy.load_state_dict(dict(parameters))
-            return name, evaluator.assess(self.policy, parts=PARTS)
-        if self.config.start == "given":
-            name, start = INITIAL_POLICY, evaluator.assess(self.policy, parts=PARTS)
-        else:
-            self.bar.note("comparing starts on the model")
-            name, start = propose(self.policy, evaluator, laws, seed=self.config.seed)
-        self.bar.note(f"start: {name}")
-        if kept:
-            kept.start = (name, copy.deepcopy(self.policy.state_dict()))
-        return name, start
 
-    @property
-    def _controller(self) -> Controller:
-        return Controller(self.policy, self.problem.data.schema)
-
-    def _result(
-        self, controller: Controller, assessment: Assessment | None = None, **found: Any
-    ) -> TrainingResult:
-        """Return the result with the solution of the equation under the controller."""
-        solution = solution_under(self.problem, controller.policy, seed=self.config.seed)
-        return TrainingResult(
-            policy=controller,
-            start_support=self.support,
-            seed=self.config.seed,
-            support=self.problem.local_model.support,
-            solved=solution,
-            assessment=assessment,
-            **found,
-            **answer_of(solution, assessment),
-        )
+def _by_rollouts(
+    problem: MultistepProblem,
+    policy: Policy,
+    config: TrainingConfig,
+    constraints: Sequence[Constraint],
+    rates: Mapping[str, float] | None,
+    *,
+    checkpoint: Checkpoint | None,
+    line: ProgressLine,
+) -> tuple[Controller, dict[str, Any]]:
+    """Propose, improve, choose; a regulator that keeps `rates` may take the place of the policy."""
+    evaluator = OfflineEvaluator.of(problem)
+    for doubt in evaluator.doubts:
+        line.note(f"no verdict will be ok: {doubt}")
+    laws: tuple[tuple[str, Regulator], ...] = ()
+    if config.start == "given":
+        name, start = INITIAL_POLICY, evaluator.assess(policy, parts=PARTS)
+    else:
+        line.note("comparing starts on the model")
+        laws = tuple(regulators(evaluator))
+        name, start = propose(policy, evaluator, laws, seed=config.seed)
+    line.note(f"start: {name}")
+    history, limits = improve(
+        policy, evaluator, start, config, constraints=constraints, checkpoint=checkpoint, note=line.note
+    )
+    line.close()
+    line.note("judging the controller by all rows and halves of the log")
+    judged = judge(evaluator, Controller(policy, problem.data.schema), laws, rates)
+    _warn(doubts_of(judged), stacklevel=5)
+    if judged.kept:
+        name = f"{judged.kept} (kept: a network is not better beyond doubt)"
+    return judged.controller, {
+        "assessment": judged.assessment,
+        "history": history,
+        "start": name,
+        "constraints": limits,
+    }
 
 
 def _with_derived(
     data: Transitions, policy: Policy | NewPolicy, rates: Mapping[str, float]
 ) -> tuple[Transitions, Policy | str | Formulas]:
     """Return the data with the columns that a structure and limits of rates need, and the policy on them."""
+    if not isinstance(policy, (Policy, ControlStructure, Formulas, str)):
+        raise ArgumentError(
+            f"a {type(policy).__name__} is not a policy of nopg; derive its class from "
+            "nopg.policies.Deterministic and give it num_actions and mode(features)"
+        )
+    if isinstance(policy, str) and policy not in _NETWORKS:
+        if policy not in get_args(Kind):
+            known = ", ".join(map(repr, (*_NETWORKS, *get_args(Kind))))
+            raise ArgumentError(
+                f"there is no policy {policy!r}; choose one of {known}, or pass a ControlStructure or a "
+                "Policy"
+            )
+        policy = ControlStructure(cast(Kind, policy))
     if isinstance(policy, (ControlStructure, Formulas)):
         data, policy = with_columns(policy, data)
     check_rates(rates, data)
@@ -255,11 +226,32 @@ def _with_derived(
 def _check(policy: Policy | str | Formulas, data: Transitions, model: ModelConfig) -> None:
     """Refuse data that cannot be trained on, and a policy that cannot act on them."""
     if isinstance(policy, Policy):
-        _check_policy(policy, data)
+        if policy.num_actions != data.actions.shape[1]:
+            raise ArgumentError(
+                f"the policy has {policy.num_actions} actions, the data have {data.actions.shape[1]}"
+            )
+        if any(part.is_inference() for part in policy.parameters()):
+            raise ArgumentError(
+                "the policy was made under torch.inference_mode(), which forbids training; make it outside"
+            )
     check_bounds(data)
     if model.has_rollouts:
         check_trainable(data)
-    _check_levels(policy, data, model)
+    if not (levels := data.schema.levels):
+        return
+    if not (
+        model.has_rollouts and (policy in ("auto", "deterministic") or isinstance(policy, QuantizedPolicy))
+    ):
+        raise ArgumentError(
+            f"the actions {list(levels)} have levels; give policy='deterministic' and model='local', which "
+            "keep them, or a QuantizedPolicy"
+        )
+    wanted = padded_levels(data.schema.actions, levels)
+    if isinstance(policy, QuantizedPolicy) and not torch.equal(policy.levels, wanted.nan_to_num()):
+        raise ArgumentError(
+            f"the levels of the policy are {policy.levels.tolist()}, those of the data {wanted.tolist()}; "
+            "they must be the same"
+        )
 
 
 def _sample_of(
@@ -294,69 +286,19 @@ def build_policy(
             of starts; a deterministic network then begins with linear laws near. Without, the policy keeps
             within the logged actions, and formulas begin as the logged controller.
     """
-    rng, rollouts = generator(seed, "policy"), limits is not None
-    actions = data.actions if limits is None else limits
+    rng, schema, weights = generator(seed, "policy"), data.schema, data.weights
+    rollouts, actions = limits is not None, data.actions if limits is None else limits
     if isinstance(kind, Formulas):
         policy = formula_policy(kind, data, actions)
         if not rollouts:
-            each = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
+            each = torch.ones(len(data), dtype=torch.float64) if weights is None else weights
             imitate(policy, data.features, data.actions, each)
         return policy
-    if kind != "gaussian":
-        schema, weights = data.schema, data.weights
-        network = MLPPolicy.from_data(data.features, actions, rng=rng, linear=rollouts, weights=weights)
-        levels = padded_levels(schema.actions, schema.levels)
-        return QuantizedPolicy(network, levels) if schema.levels else network
-    return GaussianMLPPolicy.from_data(
-        data.features, actions, rng=rng, num_action_samples=None, weights=data.weights
+    if kind == "gaussian":
+        return GaussianMLPPolicy.from_data(
+            data.features, actions, rng=rng, num_action_samples=None, weights=weights
+        )
+    network = MLPPolicy.from_data(data.features, actions, rng=rng, linear=rollouts, weights=weights)
+    return (
+        QuantizedPolicy(network, padded_levels(schema.actions, schema.levels)) if schema.levels else network
     )
-
-
-def _policy_of(policy: Policy | NewPolicy) -> Policy | NewPolicy:
-    """Return the structure of a name; a policy that does not exist is refused."""
-    if isinstance(policy, (Policy, ControlStructure, Formulas)) or policy in _NETWORKS:
-        return policy
-    if not isinstance(policy, str):
-        raise ArgumentError(
-            f"a {type(policy).__name__} is not a policy of nopg; derive its class from "
-            "nopg.policies.Deterministic and give it num_actions and mode(features)"
-        )
-    if policy not in get_args(Kind):
-        known = ", ".join(map(repr, (*_NETWORKS, *get_args(Kind))))
-        raise ArgumentError(
-            f"there is no policy {policy!r}; choose one of {known}, or pass a ControlStructure or a Policy"
-        )
-    return ControlStructure(cast(Kind, policy))
-
-
-def _check_levels(policy: Policy | str | Formulas, data: Transitions, model: ModelConfig) -> None:
-    """Refuse what cannot act by the declared levels of the actions."""
-    levels = data.schema.levels
-    if not levels:
-        return
-    kept = policy in ("auto", "deterministic") or isinstance(policy, QuantizedPolicy)
-    if not (model.has_rollouts and kept):
-        raise ArgumentError(
-            f"the actions {list(levels)} have levels; give policy='deterministic' and model='local', which "
-            "keep them, or a QuantizedPolicy"
-        )
-    wanted = padded_levels(data.schema.actions, levels)
-    if isinstance(policy, QuantizedPolicy) and not torch.equal(policy.levels, wanted.nan_to_num()):
-        raise ArgumentError(
-            f"the levels of the policy are {policy.levels.tolist()}, those of the data {wanted.tolist()}; "
-            "they must be the same"
-        )
-
-
-def _check_policy(policy: Policy, data: Transitions) -> None:
-    """Refuse a policy that cannot act on these data."""
-    if policy.num_actions != data.actions.shape[1]:
-        raise ArgumentError(
-            f"the policy has {policy.num_actions} actions, the data have {data.actions.shape[1]}"
-        )
-    if any(part.is_inference() for part in policy.parameters()):
-        raise ArgumentError(
-            "the policy was made under torch.inference_mode(), which forbids training; make it outside"
-        )
-    if away := {str(part.device) for part in policy.parameters()} - {"cpu"}:
-        raise ArgumentError(f"the policy is on {', '.join(sorted(away))}; give it on the CPU")

@@ -13,12 +13,14 @@ from nopg._seeding import generator
 from nopg.baselines import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
-from nopg.data import Schema, Transitions
-from nopg.evaluation import Assessment, OfflineEvaluator, choose
+from nopg.data import Transitions
+from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.models._rollout import rollout
 from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
 from nopg.policies._imitation import imitate
 from nopg.policies._structures import gain_name
+
+Label = Callable[[torch.Tensor], torch.Tensor]
 
 LQR = "least squares and LQR"
 INITIAL_POLICY = "initial policy"
@@ -43,7 +45,7 @@ _HELD_OVER, _LONGEST_HOLD = (1.5, 4.5), 50
 def propose(
     policy: Policy, evaluator: OfflineEvaluator, laws: Sequence[tuple[str, Regulator]], *, seed: int
 ) -> tuple[str, Assessment]:
-    """Put the policy, in place, to the start that `choose` prefers; return its name and assessment.
+    """Put the policy, in place, to the start that is chosen; return its name and assessment.
 
     Args:
         policy: As it is, it is the first proposal.
@@ -51,14 +53,37 @@ def propose(
         laws: Regulators to imitate, by name.
         seed: Of what is random.
     """
-    names, parameters, found = list[str](), [], list[Assessment]()
-    for name in _fitted(policy, evaluator.problem, laws, seed):
+    given = copy.deepcopy(policy.state_dict())
+    names, parameters, found = [INITIAL_POLICY], [given], [evaluator.assess(policy, parts=PARTS)]
+    for name, states, actions, label in _examples(evaluator.problem, laws, seed):
+        policy.load_state_dict(given)
+        _imitate(policy, evaluator.problem, states, actions, label=label, seed=seed)
         names.append(name)
         parameters.append(copy.deepcopy(policy.state_dict()))
         found.append(evaluator.assess(policy, parts=PARTS))
-    best = choose(found)
+    best = evaluator.choose(found, parts=PARTS)
     policy.load_state_dict(parameters[best])
     return names[best], found[best]
+
+
+def _examples(
+    problem: MultistepProblem, laws: Sequence[tuple[str, Regulator]], seed: int
+) -> Iterator[tuple[str, torch.Tensor, torch.Tensor, Label | None]]:
+    """Yield states and actions to imitate by name, with what acts at further states, if it is known."""
+    model, data = problem.model, problem.model.data
+    rows = model.rows.first[model.rows.sample[:_MOST_EXAMPLES]]
+    logged = data.states[rows]
+    yield "what was logged", logged, data.actions[rows], None
+    for name, regulator in laws:
+        yield name, logged, regulator(logged), regulator
+    if len(model.coordinates.space.units) > _MOST_COORDINATES:
+        return
+    spacing = problem.nodes.spacing
+    holds = [int(min(max(model.steps_to_move(k * spacing), 1), _LONGEST_HOLD)) for k in _HELD_OVER]
+    for hold in dict.fromkeys(holds):
+        held = best_held_actions(problem, hold, num_nodes=_NUM_NODES, seed=seed)
+        name = f"best actions, each held for {hold} steps" if hold > 1 else "best actions"
+        yield name, held.problem.nodes.states, held.actions, held.best
 
 
 def regulators(evaluator: OfflineEvaluator) -> Iterator[tuple[str, Regulator]]:
@@ -72,73 +97,30 @@ def regulators(evaluator: OfflineEvaluator) -> Iterator[tuple[str, Regulator]]:
     laws = [(name, law) for name, law in made if law is not None]
     if not laws:
         return
-    best = laws[choose([evaluator.assess(law, parts=PARTS) for _, law in laws])]
+    found = [evaluator.assess(law, parts=PARTS) for _, law in laws]
+    best = laws[evaluator.choose(found, parts=PARTS)]
     yield from [law for law in laws[:1] if law[0] == LQR]
     if best[0] != LQR:
         yield best
 
 
 def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:
-    """Return a regulator as a policy of formulas; None where an action has only one logged value.
-
-    Args:
-        regulator: Of the data.
-        data: The log.
-    """
+    """Return a regulator of the data as formulas; None where an action has only one logged value."""
     if not bool((regulator.low < regulator.high).all()):
         return None
     schema, formulas, gains = data.schema, dict[str, str](), dict[str, float]()
-    for action, offset, row in zip(
-        schema.actions, regulator.offset.tolist(), regulator.gain.tolist(), strict=True
-    ):
+    rows = zip(schema.actions, regulator.offset.tolist(), regulator.gain.tolist(), strict=True)
+    for action, offset, row in rows:
         terms = []
         for column, value in [("", offset), *zip(schema.states, row, strict=True)]:
-            name = _gain_name(column, action, schema, taken=gains)
+            name = gain_name(f"k_{column}" if column else "offset", action, schema)
+            while name in {*gains, *schema.states, *schema.actions}:
+                name += "_"
             gains[name] = value
             terms.append(f"{name} * {quoted(column)}" if column else name)
         formulas[action] = " + ".join(terms)
     limits = torch.stack([regulator.low, regulator.high])
     return FormulaPolicy.from_data(schema, formulas, gains, features=data.features, actions=limits)
-
-
-def _gain_name(column: str, action: str, schema: Schema, taken: dict[str, float]) -> str:
-    """Return a new name for the gain of a column, or for the offset of an action."""
-    name = gain_name(f"k_{column}" if column else "offset", action, schema)
-    used = {*taken, *schema.states, *schema.actions}
-    while name in used:
-        name += "_"
-    return name
-
-
-def _fitted(
-    policy: Policy, problem: MultistepProblem, laws: Sequence[tuple[str, Regulator]], seed: int
-) -> Iterator[str]:
-    """Put the policy, in place, to one start after the other."""
-    model, data = problem.model, problem.model.data
-    given = copy.deepcopy(policy.state_dict())
-    yield INITIAL_POLICY
-    rows = model.rows.first[model.rows.sample[:_MOST_EXAMPLES]]
-    logged, done = data.states[rows], data.actions[rows]
-
-    def reset() -> None:
-        policy.load_state_dict(given)
-
-    reset()
-    _imitate(policy, problem, logged, done, label=None, seed=seed)
-    yield "what was logged"
-    for name, regulator in laws:
-        reset()
-        _imitate(policy, problem, logged, regulator(logged), label=regulator, seed=seed)
-        yield name
-    if len(model.coordinates.space.units) > _MOST_COORDINATES:
-        return
-    spacing = problem.nodes.spacing
-    holds = [int(min(max(model.steps_to_move(k * spacing), 1), _LONGEST_HOLD)) for k in _HELD_OVER]
-    for hold in dict.fromkeys(holds):
-        held = best_held_actions(problem, hold, num_nodes=_NUM_NODES, seed=seed)
-        reset()
-        _imitate(policy, problem, held.problem.nodes.states, held.actions, label=held.best, seed=seed)
-        yield f"best actions, each held for {hold} steps" if hold > 1 else "best actions"
 
 
 def _imitate(
@@ -147,7 +129,7 @@ def _imitate(
     states: torch.Tensor,
     actions: torch.Tensor,
     *,
-    label: Callable[[torch.Tensor], torch.Tensor] | None,
+    label: Label | None,
     seed: int,
 ) -> None:
     """Fit the policy to actions at states and, with a label, at the states that it then visits."""

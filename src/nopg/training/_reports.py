@@ -1,4 +1,4 @@
-"""Reports of each update, and callbacks that receive them."""
+"""Reports of each update: what receives them, a progress line, a table, and the plateau of a training."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 from nopg.errors import ArgumentError
+
+# Of a plateau: updates without a rise, and what counts as a rise, in shares of the range of Ĵ so far.
+_PATIENCE, _RISE = 100, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,48 +78,30 @@ class CSVLogger:
         """Write an update; if the log is ahead of a checkpoint, drop the rows from this update on."""
         if self._last is None or update.number != self._last + 1:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text("".join(f"{line}\n" for line in self._rows_before(update.number)))
+            text = self.path.read_text(errors="replace") if self.path.exists() else ""
+            header, *rows = text.split("\n")
+            if text and header != self._HEADER:
+                raise ArgumentError(f"{self.path} is no log of a training; give another path")
+            # What follows the last line end is half a row.
+            kept = [row for row in rows[:-1] if int(row.partition(",")[0]) < update.number]
+            self.path.write_text("\n".join([self._HEADER, *kept, ""]))
         with self.path.open("a") as stream:
             stream.write(",".join(map(str, (update.number, *update.metrics.values()))) + "\n")
         self._last = update.number
 
-    def _rows_before(self, number: int) -> list[str]:
-        """Return the header and the whole rows of earlier updates."""
-        text = self.path.read_text(errors="replace") if self.path.exists() else ""
-        rows = text.split("\n")[1:-1]  # what follows the last line end is half a row
-        begins = text.startswith(f"{self._HEADER}\n") or self._HEADER.startswith(text)
-        if not begins or not all(row.partition(",")[0].isdecimal() for row in rows):
-            raise ArgumentError(f"{self.path} is no log of a training; give another path")
-        return [self._HEADER, *(row for row in rows if int(row.partition(",")[0]) < number)]
+
+def on_plateau(history: Sequence[Update]) -> bool:
+    """Return whether Ĵ has not risen for a hundred updates."""
+    best = lowest = history[0].expected_return if history else 0.0
+    since = 0
+    for update in history:
+        lowest, since = min(lowest, update.expected_return), since + 1
+        if best + _RISE * (best - lowest) < update.expected_return:
+            best, since = update.expected_return, 0
+    return since >= _PATIENCE
 
 
-class Plateau:
-    """Stops when Ĵ has not risen for long.
-
-    Args:
-        patience: Updates without a rise after which to stop.
-        rise: What counts as a rise, relative to the range of Ĵ seen so far.
-    """
-
-    def __init__(self, patience: int = 100, rise: float = 1e-3) -> None:
-        self.patience, self.rise = patience, rise
-        self._best = self._lowest = float("nan")
-        self._since = 0
-
-    def __call__(self, update: Update) -> bool:
-        """Return whether to stop."""
-        J = update.expected_return
-        if update.number == 1:
-            self._best, self._lowest, self._since = J, J, 0
-        self._lowest = min(self._lowest, J)
-        if self._best + self.rise * (self._best - self._lowest) < J:
-            self._best, self._since = J, 0
-        else:
-            self._since += 1
-        return self._since >= self.patience
-
-
-class ProgressBar:
+class ProgressLine:
     """A line on a terminal; silent where the stream is not one.
 
     Args:
@@ -125,52 +110,41 @@ class ProgressBar:
         visible: Whether to show it at all.
     """
 
-    _WIDTH = 20
-
     def __init__(self, stream: TextIO | None = None, interval: float = 0.1, *, visible: bool = True) -> None:
-        self.stream = stream or sys.stderr
-        self.interval = interval
-        self._visible, self._open = visible and self.stream.isatty(), False
+        self._stream, self._interval = stream or sys.stderr, interval
+        self._visible, self._open = visible and self._stream.isatty(), False
         self._started = self._drawn = time.monotonic()
-        self._before: int | None = None
+        self._before: int | None = None  # updates before this training went on
 
     def __call__(self, update: Update) -> None:
         """Draw the line again if it is time."""
         now = time.monotonic()
-        if update.number == 1 or self._before is None:  # a training that goes on begins in the middle
+        if update.number == 1 or self._before is None:
             self._started, self._before = now - update.seconds, update.number - 1
         last = update.number == update.planned
-        if not self._visible or (now - self._drawn < self.interval and not last):
-            return
-        self._drawn, self._open = now, not last
-        self.stream.write("\r\x1b[K" + self.line(update, now - self._started) + ("\n" if last else ""))
-        self.stream.flush()
+        if self._visible and (last or now - self._drawn >= self._interval):
+            self._drawn, self._open = now, not last
+            text = self.text(update, now - self._started)
+            self._stream.write(f"\r\x1b[K{text}" + "\n" * last)
+            self._stream.flush()
 
     def note(self, text: str) -> None:
         """Write a line of its own."""
         if self._visible:
             lines = textwrap.fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
-            self.stream.write(f"\r\x1b[K{lines}\n")
+            self._stream.write(f"\r\x1b[K{lines}\n")
 
     def close(self) -> None:
         """End the line of a training that stopped early."""
         if self._open:
-            self.stream.write("\n")
+            self._stream.write("\n")
         self._open = False
 
-    def line(self, update: Update, seconds: float) -> str:
-        """Return the text of the line after some seconds of training."""
-        filled = self._WIDTH * update.number // update.planned
+    def text(self, update: Update, seconds: float) -> str:
+        """Return the line after some seconds of training."""
         left = seconds / (update.number - (self._before or 0)) * (update.planned - update.number)
-        clock = f"{_clock(left)} left" if update.number < update.planned else f"in {_clock(seconds)}"
+        minutes, rest = divmod(round(left), 60)
         return (
-            f"{update.number}/{update.planned} {'━' * filled}{'╌' * (self._WIDTH - filled)} "
-            f"Ĵ {update.expected_return:.5g}  ‖∇‖ {update.gradient_norm:.1e}  "
-            f"unknown {update.unknown_mass:.2%}  {clock}"
+            f"{update.number}/{update.planned}  Ĵ {update.expected_return:.5g}  "
+            f"‖∇‖ {update.gradient_norm:.1e}  unknown {update.unknown_mass:.2%}  {minutes}:{rest:02} left"
         )
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -9,23 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from nopg._stream import check_states, wrong_shape
 from nopg._support import Support
-from nopg._typing import ArrayLike, FloatArray, as_tensor
+from nopg._typing import ArrayLike, FloatArray
 from nopg.bellman import Certificate, ControlProblem, Solution
 from nopg.bellman._problem import unknown_under
-from nopg.data import Schema, Transitions, start_note
-from nopg.errors import ArgumentError, DataError
+from nopg.data import Transitions, start_note
 from nopg.evaluation import Assessment, OfflineEvaluator, Verdict
 from nopg.models import ColumnFit
-from nopg.models._rollout import Rollout, rollout
 from nopg.policies import FormulaPolicy
 from nopg.training._constraints import ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
-from nopg.training._sensitivity import DeviationTable, GainTable, deviation_table, gain_table, limited
+from nopg.training._sensitivity import Deviation, GainCurve, deviations, gain_curves, limited
 from nopg.training._starts import StartSupport
 
 
@@ -54,8 +49,8 @@ class TrainingResult:
             or Ĵ of the paper's equation.
         unknown_mass: The discounted probability of leaving the data.
         certificate: The proven numerical error of the solution.
-        history: Every update of the training; with constraints of the round that was chosen, in which Ĵ
-            counts the costs at their price.
+        history: Every update of the training; with constraints of the ascent in which Ĵ counts the costs at
+            their price.
         start: Where the ascent began.
         start_support: What the data know of the initial states.
         seed: The one seed of everything random.
@@ -113,14 +108,14 @@ class TrainingResult:
         return replace(found, notes=self.notes or found.notes)  # of the log as it was read
 
     @cached_property
-    def gains(self) -> GainTable:
-        """The gains of a controller that is formulas, with the return that is predicted around each."""
-        return gain_table(self.policy, self.evaluator)
+    def gains(self) -> tuple[GainCurve, ...]:
+        """The return that is predicted around each gain of a controller that is formulas."""
+        return gain_curves(self.policy, self.evaluator)
 
     @cached_property
-    def deviations(self) -> DeviationTable:
+    def deviations(self) -> tuple[Deviation, ...]:
         """What is predicted if the controller may deviate from the logged one by little, or by more."""
-        return deviation_table(self.policy, self.evaluator)
+        return deviations(self.policy, self.evaluator)
 
     def within(self, share: float) -> TrainingResult:
         """Return the controller that deviates from the logged one by a share of the logged range at most.
@@ -133,14 +128,8 @@ class TrainingResult:
             share: From 0, the logged controller, to 1.
         """
         near = limited(self.policy, self.evaluator.data, share)
-        evaluation, solution = self.evaluator.assess(near), self.problem.solve(near.policy, seed=self.seed)
-        return replace(
-            self,
-            policy=near,
-            solved=solution,
-            assessment=evaluation,
-            **answer_of(solution, evaluation),
-        )
+        found, solution = self.evaluator.assess(near), self.problem.solve(near.policy, seed=self.seed)
+        return replace(self, policy=near, solved=solution, assessment=found, **answer_of(solution, found))
 
     @property
     def column_fits(self) -> tuple[ColumnFit, ...]:
@@ -168,33 +157,13 @@ class TrainingResult:
         return float(self.start_support.unknown.mean())
 
     def value(self, states: ArrayLike) -> FloatArray:
-        """Return V̂ at raw states (m, d_s); see `Solution.value`."""
-        return self.solution.value(self._features(states)).numpy()
-
-    def action_value(self, states: ArrayLike, actions: ArrayLike) -> FloatArray:
-        """Return Q̂ at raw states (m, d_s) for actions (m, d_a)."""
-        return self.solution.action_value(self._features(states), as_tensor(actions)).numpy()
-
-    def visitation(self, states: ArrayLike) -> FloatArray:
-        """Return μ̃ at raw states (m, d_s); see `Solution.visitation`."""
-        return self.solution.visitation(self._features(states)).numpy()
+        """Return V̂ at raw states (m, d_s)."""
+        return self.solution.value(self.policy.schema.encode(self.policy.raw_states(states))).numpy()
 
     def unknown_at(self, states: ArrayLike) -> FloatArray:
         """Return the unknown share at raw states (m, d_s) and the actions of the controller there."""
-        return unknown_under(self.support, self.policy.policy, self.policy.schema, self._states(states))
-
-    def predicted_paths(self, steps: int, states: ArrayLike | None = None) -> Rollout:
-        """Return predicted paths of the controller over a number of steps from raw states (m, d_s).
-
-        By default from the initial states, and without the noise of the plant.
-        """
-        if steps < 1:
-            raise ArgumentError(f"steps is {steps}; give at least 1")
-        begin = self.evaluator.problem.starts
-        if states is not None:
-            begin = self._states(states)
-        return rollout(
-            self.evaluator.model, lambda features, _: self.policy.policy.mode(features), begin, steps
+        return unknown_under(
+            self.support, self.policy.policy, self.policy.schema, self.policy.raw_states(states)
         )
 
     def summary(self) -> dict[str, object]:
@@ -224,7 +193,7 @@ class TrainingResult:
         Args:
             path: Must not exist yet.
             data: Whether to put the transitions in. Without them the controller, the numbers and `unknown_at`
-                remain, but not what is asked of the model: `value`, `visitation`, `predicted_paths`.
+                remain, but not what is asked of the model, such as `value`.
             overwrite: Whether an older result at the path is replaced.
         """
         from nopg.training._saved import save_result
@@ -241,16 +210,3 @@ class TrainingResult:
             f"TrainingResult(return {self.expected_return:.6g}{between}, "
             f"unknown mass {self.unknown_mass:.2%}, {len(self.history)} updates{start})"
         )
-
-    def _features(self, states: ArrayLike) -> torch.Tensor:
-        return self.policy.schema.encode(self._states(states))
-
-    def _states(self, states: ArrayLike) -> torch.Tensor:
-        """Return raw states (m, d_s); another shape and numbers that are not finite are refused."""
-        schema: Schema = self.policy.schema
-        given, columns = as_tensor(states), len(schema.states)
-        if given.numel() % columns:
-            raise DataError(wrong_shape(schema, tuple(given.shape)))
-        rows = given.reshape(-1, columns)
-        check_states(schema, rows.numpy(force=True))
-        return rows

@@ -1,9 +1,10 @@
-"""A result as JSON and arrays, none of which is trusted when it is read."""
+"""A result as JSON and arrays: numbers in, numbers out."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -26,7 +27,7 @@ from nopg.bundles._support import support_arrays, support_document
 from nopg.data import Schema, Transitions
 from nopg.data._bounds import action_ranges, check_bounds
 from nopg.data._checks import check_magnitudes
-from nopg.errors import ArgumentError, BundleError, DataError
+from nopg.errors import ArgumentError, BundleError, DataError, NopgError
 from nopg.evaluation import Verdict
 from nopg.policies import Policy
 from nopg.policies._description import describe_policy, policy_from
@@ -42,13 +43,10 @@ RESULT = "result"
 DATA = "data"
 """The transitions, if they were to be saved."""
 
-Tensors = Mapping[str, torch.Tensor]
-
 _ANSWER = ("discount", "expected_return", "unknown_mass", "interval", "verdict", "reasons", "notes")
 _STARTS = ("states", "unknown", "nearest")
 _ROWS = ("states", "actions", "rewards", "next_states", "terminated", "truncated")
-_OPTIONAL = ("episodes", "initial_states", "weights")
-_COUNTS = ("number", "planned", "products")
+_OPTIONAL = ("episodes", "initial_states", "weights", "begins")
 
 
 def save_result(
@@ -109,14 +107,13 @@ def save_result(
 
 def data_identity(data: Transitions) -> dict[str, object]:
     """Return how many rows there are, and a hash of all that a method may read of them."""
-    return {"rows": len(data), "sha256": fingerprint([*_columns(data, absent=True).values()])}
+    return {"rows": len(data), "sha256": fingerprint([*_columns(data).values()])}
 
 
-def _columns(data: Transitions, *, absent: bool = False) -> dict[str, torch.Tensor | None]:
-    """Return the arrays of the data by name; those that it does not have only if asked."""
-    columns: dict[str, torch.Tensor | None] = {name: getattr(data, name) for name in (*_ROWS, *_OPTIONAL)}
-    columns |= {} if data.begins is None else {"begins": data.begins}  # the hash of others stays
-    return {name: column for name, column in columns.items() if absent or column is not None}
+def _columns(data: Transitions) -> dict[str, torch.Tensor | None]:
+    """Return the arrays of the data by name; the hash of data without `begins` does not count it."""
+    names = (*_ROWS, *_OPTIONAL) if data.begins is not None else (*_ROWS, *_OPTIONAL[:-1])
+    return {name: getattr(data, name) for name in names}
 
 
 def _arrays(tensors: Mapping[str, torch.Tensor | None]) -> dict[str, np.ndarray[Any, Any]]:
@@ -137,34 +134,40 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
         path: The file.
     """
     bundle = open_bundle(path)
+    saved = read_controller(bundle)
+    with _refusing(bundle):
+        document, numbers = bundle.document(RESULT), _tensors(bundle.arrays(RESULT))
+        schema = Schema(*(getattr(saved.columns, field.name) for field in fields(Columns)))
+        policy = policy_from(saved.policy, _tensors(saved.parameters), schema)
+        starts = {name: numbers[f"start.{name}"] for name in _STARTS}
+        check_magnitudes(schema, zip(schema.states, starts["states"].T, strict=True))
+        identity, limits = bundle.manifest.object("data"), document.object("constraints")
+        return TrainingResult(
+            policy=Controller(policy, schema),
+            **_answer(document.object("answer")),
+            history=tuple(
+                Update(int(number), int(planned), J, norm, U, int(products), seconds)
+                for number, planned, J, norm, U, products, seconds in numbers["history"].tolist()
+            ),
+            start=document.text("start"),
+            start_support=StartSupport(schema, **starts),
+            seed=document.integer("seed"),
+            support=saved.support,
+            solved=partial(_solution, bundle, policy, schema),
+            constraints=tuple(_constraint(limits.object(name)) for name in limits.names),
+            saved_identity={"rows": identity.integer("rows"), "sha256": identity.text("sha256")},
+        )
+
+
+@contextmanager
+def _refusing(bundle: Bundle) -> Iterator[None]:
+    """Say of which file it is what does not fit together in it."""
     try:
-        return _load(bundle)
-    except (ArgumentError, DataError) as error:  # what our own checks say of what was read
+        yield
+    except BundleError:
+        raise
+    except (NopgError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise BundleError(f"{bundle.path} is no saved controller that fits together: {error}") from None
-
-
-def _load(bundle: Bundle) -> TrainingResult:
-    saved, document, numbers = (
-        read_controller(bundle),
-        bundle.document(RESULT),
-        _tensors(bundle.arrays(RESULT)),
-    )
-    columns = saved.columns
-    schema = Schema(*(getattr(columns, field.name) for field in fields(Columns)))
-    policy = policy_from(saved.policy, _tensors(saved.parameters), schema)
-    identity, limits = bundle.manifest.object("data"), document.object("constraints")
-    return TrainingResult(
-        policy=Controller(policy, schema),
-        **_answer(document.object("answer")),
-        history=_read_history(numbers),
-        start=document.text("start"),
-        start_support=_start_support(numbers, schema),
-        seed=document.integer("seed"),
-        support=saved.support,
-        solved=partial(_solution, bundle, policy, schema),
-        constraints=tuple(_constraint(limits.object(name)) for name in limits.names),
-        saved_identity={"rows": identity.integer("rows"), "sha256": identity.text("sha256")},
-    )
 
 
 def _solution(bundle: Bundle, policy: Policy, schema: Schema) -> Solution:
@@ -174,32 +177,23 @@ def _solution(bundle: Bundle, policy: Policy, schema: Schema) -> Solution:
             f"{bundle.path} was saved without its data, and the model rests on them; save with data=True, or "
             "train again"
         )
-    document = bundle.document(RESULT)
-    try:
-        data = _read_data(_tensors(bundle.arrays(DATA)), schema)
+    with _refusing(bundle):
+        document, columns = bundle.document(RESULT), _tensors(bundle.arrays(DATA))
+        data = Transitions.from_arrays(
+            **{name: columns.get(name) for name in (*_ROWS, *_OPTIONAL)},  # type: ignore[arg-type]
+            state_names=schema.states,
+            action_names=schema.actions,
+            angles=schema.angles,
+        )
+        data = replace(data, schema=schema, episodes=data.episodes if "episodes" in columns else None)
         config = ControlProblem.read_config(document.object("model"))
         problem = ControlProblem.from_data(data, document.object("answer").number("discount"), model=config)
         return solution_under(problem, policy, seed=document.integer("seed"))
-    except (ArgumentError, DataError) as error:
-        raise BundleError(f"{bundle.path} does not fit together: {error}") from None
-
-
-def _start_support(numbers: Tensors, schema: Schema) -> StartSupport:
-    states, nearest = (_array(numbers, f"start.{name}", 2) for name in ("states", "nearest"))
-    unknown, shape = _array(numbers, "start.unknown", 1), (len(states), len(schema.states))
-    if len(states) == 0 or not states.shape == nearest.shape == shape or len(unknown) != len(states):
-        raise ArgumentError("the initial states, their unknown shares and the controller do not fit together")
-    check_magnitudes(schema, zip(schema.states, states.T, strict=True))
-    return StartSupport(schema, states, unknown, nearest)
 
 
 def _answer(document: Fields) -> dict[str, Any]:
     proof, judged = document.object("certificate"), document.has("verdict")
-    errors = {
-        part.name: proof.number(part.name, finite=False)
-        for part in fields(Certificate)
-        if part.name != "converged"
-    }
+    errors = [part.name for part in fields(Certificate) if part.name != "converged"]
     verdict = document.text("verdict") if judged else None
     if verdict not in {None, *get_args(Verdict)}:
         raise ArgumentError(f"there is no verdict {verdict!r}")
@@ -207,7 +201,9 @@ def _answer(document: Fields) -> dict[str, Any]:
         "discount": check_discount(document.number("discount")),
         "expected_return": document.number("expected_return"),
         "unknown_mass": document.number("unknown_mass"),
-        "certificate": Certificate(**errors, converged=proof.flag("converged")),
+        "certificate": Certificate(
+            **{name: proof.number(name, finite=False) for name in errors}, converged=proof.flag("converged")
+        ),
         "interval": document.interval("interval") if judged else None,
         "verdict": verdict,
         "reasons": document.texts("reasons") if judged else (),
@@ -226,51 +222,6 @@ def _constraint(document: Fields) -> ConstraintResult:
     )
 
 
-def _read_history(numbers: Tensors) -> tuple[Update, ...]:
-    rows, names = _array(numbers, "history", 2, finite=False), [part.name for part in fields(Update)]
-    counts = [names.index(name) for name in _COUNTS]
-    if rows.shape[1] != len(names) or not bool(rows[:, counts].isfinite().all()):
-        raise ArgumentError(f"the history has no updates of {len(names)} numbers")
-    named = (dict(zip(names, row, strict=True)) for row in rows.tolist())
-    return tuple(Update(**row | {name: int(row[name]) for name in _COUNTS}) for row in named)
-
-
-def _read_data(columns: Tensors, schema: Schema) -> Transitions:
-    flags = ("terminated", "truncated", "begins", "episodes")
-    extra: dict[str, Any] = {name: _array(columns, name, 1, whole=True) for name in flags if name in columns}
-    for name, dimensions in (("initial_states", 2), ("weights", 1)):
-        if name in columns:
-            extra[name] = _array(columns, name, dimensions)
-    data = Transitions.from_arrays(
-        _array(columns, "states", 2),
-        _array(columns, "actions", 2),
-        _array(columns, "rewards", 1),
-        _array(columns, "next_states", 2),
-        state_names=schema.states,
-        action_names=schema.actions,
-        angles=schema.angles,
-        units=schema.units,
-        bounds=schema.bounds,
-        **extra,
-    )
-    return replace(data, schema=schema, episodes=data.episodes if "episodes" in columns else None)
-
-
 def _tensors(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, torch.Tensor]:
     """Return arrays as tensors, which share no memory with the file."""
     return {name: torch.as_tensor(np.array(array)) for name, array in arrays.items()}
-
-
-def _array(
-    tensors: Tensors, name: str, dimensions: int, *, whole: bool = False, finite: bool = True
-) -> torch.Tensor:
-    """Return an array of float64, or of whole numbers or flags, with this number of dimensions."""
-    value = tensors.get(name)
-    kind = value is not None and (
-        not value.is_floating_point() and not value.is_complex() if whole else value.dtype == torch.float64
-    )
-    if value is None or value.ndim != dimensions or not kind:
-        raise ArgumentError(f"the array {name!r} is missing, or holds something else")
-    if finite and not bool(value.isfinite().all()):
-        raise ArgumentError(f"the array {name!r} contains NaN or infinity")
-    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -51,64 +51,27 @@ class GainCurve:
     high: FloatArray
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class GainTable:
-    """All gains of a controller; printed, one line for each predicted return.
-
-    Attributes:
-        laws: Formula of each action.
-        curves: One for each gain.
-    """
-
-    laws: dict[str, str]
-    curves: tuple[GainCurve, ...]
-
-    def __iter__(self) -> Iterator[GainCurve]:
-        return iter(self.curves)
-
-    def __len__(self) -> int:
-        return len(self.curves)
-
-    def __getitem__(self, name: str) -> GainCurve:
-        return {curve.name: curve for curve in self.curves}[name]
-
-    def __repr__(self) -> str:
-        lines = [f"{action} = {text}" for action, text in self.laws.items()]
-        for one in self.curves:
-            lines.append(f"{one.name} = {one.value:.4g}")
-            rows = zip(one.values, one.returns, one.low, one.high, strict=True)
-            lines += [f"  {v:>10.4g}: return {r:.4g} in [{low:.4g}, {high:.4g}]" for v, r, low, high in rows]
-        return "\n".join(lines)
-
-
-def gain_table(controller: Controller, evaluator: OfflineEvaluator) -> GainTable:
-    """Return the gains of a controller that is formulas; another one is refused."""
-    policy = controller.policy
+def gain_curves(controller: Controller, evaluator: OfflineEvaluator) -> tuple[GainCurve, ...]:
+    """Return one curve for each gain of a controller that is formulas; another one is refused."""
+    policy, curves = controller.policy, list[GainCurve]()
     if not isinstance(policy, FormulaPolicy):
         raise ArgumentError(
             f"a {type(policy).__name__} has no gains; train a structure, such as optimize(…, policy='pi')"
         )
-    return GainTable(
-        policy.law.to_dict()["formulas"],
-        tuple(_curve(controller, policy, name, evaluator) for name in policy.law.gains),
-    )
-
-
-def _curve(
-    controller: Controller, policy: FormulaPolicy, name: str, evaluator: OfflineEvaluator
-) -> GainCurve:
-    value, scale = policy.gains[name], float(policy.scales[policy.law.gains.index(name)])
-    values = np.sort(value * np.array(_FACTORS))
-    if abs(value) < _NEARLY_ZERO * scale:
-        values = value + scale * np.array(_STEPS)
-    found = []
-    for one in values:
-        other = copy.deepcopy(policy)
-        other.set_gains(**{name: float(one)})
-        found.append(evaluator.assess(replace(controller, policy=other)))
-    ends = np.array([evaluation.interval for evaluation in found])
-    returns = np.array([evaluation.expected_return for evaluation in found])
-    return GainCurve(name, value, values, returns, ends[:, 0], ends[:, 1])
+    for name, scale in zip(policy.law.gains, policy.scales.tolist(), strict=True):
+        value = policy.gains[name]
+        values = np.sort(value * np.array(_FACTORS))
+        if abs(value) < _NEARLY_ZERO * scale:
+            values = value + scale * np.array(_STEPS)
+        found = []
+        for one in values.tolist():
+            other = copy.deepcopy(policy)
+            other.set_gains(**{name: one})
+            found.append(evaluator.assess(replace(controller, policy=other)))
+        ends = np.array([one.interval for one in found])
+        returns = np.array([one.expected_return for one in found])
+        curves.append(GainCurve(name, value, values, returns, ends[:, 0], ends[:, 1]))
+    return tuple(curves)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,51 +91,13 @@ class Deviation:
     gain: Gain
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class DeviationTable:
-    """One training as a family of controllers, from the logged one to the trained one.
-
-    Attributes:
-        steps: One for each limit, in rising order; the last one allows any logged action.
-        actions: Names of the actions.
-    """
-
-    steps: tuple[Deviation, ...]
-    actions: tuple[str, ...]
-
-    def __iter__(self) -> Iterator[Deviation]:
-        return iter(self.steps)
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def __repr__(self) -> str:
-        lines = [
-            f"deviation of {', '.join(self.actions)}: return and gain over the logged controller, imitated"
-        ]
-        for one in self.steps:
-            (low, high), (least, most) = one.evaluation.interval, one.gain.interval
-            limit = ", ".join(f"{value:.4g}" for value in one.limit)
-            lines.append(
-                f"  ±{limit}: {one.evaluation.expected_return:.4g} in [{low:.4g}, {high:.4g}], "
-                f"{one.evaluation.verdict}; gain {one.gain.mean:+.3g} in [{least:+.3g}, {most:+.3g}]"
-            )
-        return "\n".join(lines)
-
-
 def may_deviate(policy: Policy) -> TypeGuard[MLPPolicy | FormulaPolicy | LinearPolicy]:
     """Return whether a policy can be kept near the logged controller; one with limited rates cannot."""
     return isinstance(policy, (MLPPolicy, FormulaPolicy, LinearPolicy))
 
 
 def limited(controller: Controller, data: Transitions, share: float) -> Controller:
-    """Return the controller within a share of the logged range of the actions around what was logged.
-
-    Args:
-        controller: A network, a formula or a linear law.
-        data: Its log, which the same formulas or a network are fitted to.
-        share: From 0 to 1.
-    """
+    """Return the controller within a share, from 0 to 1, of the logged range around what was logged."""
     if not 0.0 <= share <= 1.0:
         raise ArgumentError(f"share is {share}; give a share of the logged range, from 0 to 1")
     policy = controller.policy
@@ -213,17 +138,15 @@ def _imitation(policy: Policy, data: Transitions) -> MLPPolicy | FormulaPolicy:
         return formulas if error(formulas) <= _WORSE * error(network) else network
 
 
-def deviation_table(
+def deviations(
     controller: Controller, evaluator: OfflineEvaluator, shares: Sequence[float] = _SHARES
-) -> DeviationTable:
-    """Return what is predicted with each limit."""
+) -> tuple[Deviation, ...]:
+    """Return what is predicted with each limit, in rising order, from a limit of 0 on."""
     family = limited(controller, evaluator.data, 0.0)
     base = evaluator.assess(family)
     steps = [Deviation(0.0, (0.0,) * len(controller.schema.actions), base, Gain(0.0, (0.0, 0.0)))]
+    span = evaluator.data.actions.amax(dim=0) - evaluator.data.actions.amin(dim=0)
     for share in sorted({*shares} - {0.0}):
-        near = limited(family, evaluator.data, share)
-        assert isinstance(near.policy, DeviationPolicy)
-        found = evaluator.assess(near)
-        gain = found.gain_over(base)
-        steps.append(Deviation(share, tuple(near.policy.limit.tolist()), found, gain))
-    return DeviationTable(tuple(steps), controller.schema.actions)
+        found = evaluator.assess(limited(family, evaluator.data, share))
+        steps.append(Deviation(share, tuple((share * span).tolist()), found, found.gain_over(base)))
+    return tuple(steps)

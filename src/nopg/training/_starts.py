@@ -43,12 +43,12 @@ class StartSupport:
         count = int(self.outside.sum())
         if count == 0:
             return None
-        turned = self.states + self.schema.difference(self.states, self.nearest)
-        shown = [
-            f"at ({self._named(self.states[row])}) {_amount(float(self.unknown[row]))}, "
-            f"the nearest logged state is ({self._named(turned[row])})"
-            for row in self.outside.nonzero()[:_SHOWN, 0].tolist()
-        ]
+        turned, shown = self.states + self.schema.difference(self.states, self.nearest), []
+        for row in self.outside.nonzero()[:_SHOWN, 0].tolist():
+            unknown = float(self.unknown[row])
+            amount = "there are no data" if unknown > _NO_DATA else f"the unknown share is {unknown:.2f}"
+            nearest = f"the nearest logged state is ({self._named(turned[row])})"
+            shown.append(f"at ({self._named(self.states[row])}) {amount}, {nearest}")
         who = f"{count} of {len(self.states)} initial states {'lies' if count == 1 else 'lie'}"
         if len(self.states) == 1:
             who = "the initial state lies"
@@ -65,10 +65,6 @@ class StartSupport:
     def _named(self, state: torch.Tensor) -> str:
         pairs = zip(self.schema.measured, state.tolist(), strict=False)  # derived columns follow from these
         return ", ".join(f"{name} = {value:.3g}" for name, value in pairs)
-
-
-def _amount(unknown: float) -> str:
-    return "there are no data" if unknown > _NO_DATA else f"the unknown share is {unknown:.2f}"
 
 
 def start_support(model: LocalModel, starts: torch.Tensor) -> StartSupport:
