@@ -294,12 +294,6 @@ def test_the_second_ctrl_c_does_not_wait(grid: Transitions, tmp_path: Path) -> N
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_without_a_checkpoint_ctrl_c_is_python_s(grid: Transitions) -> None:
-    with pytest.raises(KeyboardInterrupt) as raised:
-        train(grid, callbacks=[press_at(2)])
-    assert not isinstance(raised.value, TrainingInterrupted)
-
-
 def test_an_error_puts_the_handler_back(grid: Transitions, begun: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(InterruptedError):

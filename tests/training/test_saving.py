@@ -1,7 +1,5 @@
 """Results on disk and back: the same controller, the same numbers, the same answers anywhere."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from nopg.bundles import open_bundle
 from nopg.data import Transitions
 from nopg.envs import Pendulum, UniformAgent, collect, collect_grid
 from nopg.errors import ArgumentError, BundleError, DataError
-from nopg.policies import GaussianPolicy, LinearPolicy, MLPPolicy
+from nopg.policies import MLPPolicy
 from nopg.training import TrainingConfig, TrainingResult, optimize
 
 # Small trainings are rarely beyond doubt.
@@ -61,7 +59,9 @@ def assert_same(one: TrainingResult, other: TrainingResult) -> None:
 def test_a_loaded_result_answers_bit_for_bit_as_the_one_that_was_saved(
     result: TrainingResult, saved: Path
 ) -> None:
-    assert_same(result, nopg.load(saved))
+    again = nopg.load(saved)
+    assert_same(result, again)
+    assert again.evaluation.interval == result.evaluation.interval
 
 
 @pytest.mark.parametrize(
@@ -70,25 +70,12 @@ def test_a_loaded_result_answers_bit_for_bit_as_the_one_that_was_saved(
         ("paper", "deterministic", {}),
         ("paper", "gaussian", {"num_samples": 2}),
         ("local", "gaussian", {"initial_states": [[3.14, 0.0], [2.0, 0.0]]}),
-        pytest.param("local", "gaussian", {}, marks=pytest.mark.slow),
-        pytest.param(
-            "local", "deterministic", {"initial_states": [[3.14, 0.0], [2.0, 0.0]]}, marks=pytest.mark.slow
-        ),
     ],
 )
 def test_every_model_and_policy_comes_back(
     model: str, policy: str, settings: dict[str, object], tmp_path: Path
 ) -> None:
     one = trained(model, policy, **settings)
-    assert_same(one, nopg.load(one.save(tmp_path / "one")))
-
-
-def test_random_actions_of_a_policy_come_back_too(tmp_path: Path) -> None:
-    data = collect_grid(Pendulum(), (9, 9, 2))
-    policy = GaussianPolicy(LinearPolicy([[0.0, -8.0, -2.0]]), 0.3, num_action_samples=4)
-    one = optimize(
-        data, 0.95, policy=policy, model="paper", config=TrainingConfig(updates=2, seed=8, progress=False)
-    )
     assert_same(one, nopg.load(one.save(tmp_path / "one")))
 
 
@@ -158,12 +145,6 @@ def test_a_manifest_says_what_made_it(saved: Path, result: TrainingResult) -> No
     assert set(manifest["sha256"]) == {"controller", "result", "data"}
 
 
-def test_the_evaluation_of_a_loaded_result_is_the_same_number(result: TrainingResult, saved: Path) -> None:
-    other = nopg.load(saved)
-    assert other.evaluation.expected_return == result.expected_return
-    assert other.evaluation.interval == result.interval
-
-
 def test_notes_on_the_log_come_back_though_its_repairs_do_not(tmp_path: Path) -> None:
     data = collect(Pendulum(), UniformAgent.within(Pendulum()), episodes=4, steps=20, seed=0)
     found = optimize(data.derive(lags={"torque": 1}), 0.5, config=TrainingConfig(updates=1))
@@ -193,11 +174,6 @@ def test_a_policy_of_ones_own_is_refused_before_anything_is_written(tmp_path: Pa
     with pytest.raises(ArgumentError, match="class Mine cannot be saved"):
         one.save(tmp_path / "mine")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_certificate_is_written_down_number_by_number(saved: Path, result: TrainingResult) -> None:
-    output = json.loads(open_bundle(saved).header["result"])["answer"]["certificate"]
-    assert output == asdict(result.certificate)
 
 
 def test_what_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -126,14 +126,6 @@ def test_the_nearest_logged_angle_is_shown_on_the_turn_of_the_start() -> None:
 # What is known.
 
 
-@given(
-    angle=st.floats(min_value=-100.0, max_value=100.0),
-    velocity=st.floats(min_value=-1e9, max_value=1e9),
-)
-def test_what_is_unknown_of_a_start_is_a_share(angle: float, velocity: float) -> None:
-    assert 0.0 <= float(support_of([[angle, velocity]]).unknown) <= 1.0
-
-
 def test_a_logged_state_is_never_outside_the_data(grid: Transitions) -> None:
     support = start_support(local_model(), grid.states)
     assert not support.outside.any()
@@ -153,14 +145,6 @@ def test_a_start_a_full_turn_away_is_the_same_start(grid: Transitions) -> None:
     # cos and sin of shifted angles agree to rounding.
     torch.testing.assert_close(turned.unknown, here.unknown, rtol=1e-9, atol=0)
     assert torch.equal(turned.nearest, here.nearest)
-
-
-def test_the_nearest_state_is_that_of_the_smallest_distance_written_out(grid: Transitions) -> None:
-    start = torch.tensor([[0.4, 2.5]], dtype=torch.float64)
-    units = torch.tensor([1.0, 1.0, float(grid.states[:, 1].std(correction=0))], dtype=torch.float64)
-    gaps = (grid.features - grid.schema.encode(start)) / units
-    row = int(gaps.square().sum(dim=1).argmin())
-    assert torch.equal(support_of(start.tolist()).nearest[0], grid.states[row])
 
 
 def test_the_unknown_start_is_the_mean_over_the_starts(grid: Transitions) -> None:
@@ -199,12 +183,6 @@ def test_the_answer_from_outside_the_data_is_the_unknown_value_and_says_that_it_
         assert result.verdict == "not identifiable"
         assert result.interval is not None
         assert result.interval[0] < 0.5 * worst_for_ever
-
-
-def test_from_outside_the_data_the_local_model_still_has_a_gradient(grid: Transitions) -> None:
-    with pytest.warns(SupportWarning):
-        history = trained(grid, OUTSIDE, model="local", updates=2).history
-    assert history[0].gradient_norm > 0.0
 
 
 def test_a_training_from_outside_the_data_still_moves_the_policy(grid: Transitions) -> None:

@@ -172,11 +172,6 @@ def test_a_network_has_no_gains() -> None:
         result.gains  # noqa: B018
 
 
-def test_a_policy_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"no policy 'pj'.*'pid'"):
-        nopg.optimize(tank(), 0.9, policy="pj")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

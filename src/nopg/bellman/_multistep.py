@@ -84,7 +84,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
         unknown_value: v, the value of leaving the data.
         num_parts: Parts of the model that are solved: 1 is all rows, more are halves too.
         num_paths: Paths per node, with the noise of the plant; a single one is without it.
-        seed: Of the noise.
         charges: Prices of costs that are taken off the rewards.
     """
 
@@ -96,7 +95,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
     unknown_value: float
     num_parts: int = 1
     num_paths: int = 1
-    seed: int = 0
     charges: tuple[Charge, ...] = ()
 
     default_updates: ClassVar[int] = 100  # a training begins near an optimum
@@ -111,7 +109,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
         horizon: int | None = None,
         unknown_value: float | None = None,
         num_nodes: int = _NUM_NODES,
-        seed: int = 0,
     ) -> MultistepProblem:
         """Return the problem of a set of starts, or of declared raw initial states (n₀, d_s).
 
@@ -131,7 +128,6 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
             horizon=horizon,
             unknown_value=model.worst_value(gamma) if unknown_value is None else unknown_value,
             num_paths=_NUM_PATHS if model.noise_share > _SMALL_NOISE else 1,
-            seed=seed,
         )
 
     @classmethod
@@ -222,7 +218,7 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
         return SampledGradient(self, self.starts)
 
     def solve(self, policy: Policy, *, seed: int = 0) -> MultistepSolution:
-        """Return the solution under a policy; the seed is not used, noise comes from that of the problem."""
+        """Return the solution under a policy; the seed is not used."""
         del seed
         return MultistepSolution(self, policy, self.paths(policy))
 
@@ -273,7 +269,7 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
     def _normal(self, purpose: str, columns: int) -> torch.Tensor:
         """Return antithetic standard normal numbers for all paths, shape (H, P·L·N, columns)."""
         N, H, L = len(self.nodes) + len(self.starts), self.horizon, self.num_paths
-        rng = generator(self.seed, purpose)
+        rng = generator(0, purpose)
         half = torch.randn(H, -(-L // 2), N, columns, generator=rng, dtype=torch.float64)
         both = torch.cat([half, -half], dim=1)[:, :L].reshape(H, L * N, columns)
         return both.repeat(1, self.num_parts, 1)

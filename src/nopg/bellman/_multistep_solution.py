@@ -148,7 +148,7 @@ class MultistepSolution(Solution):
         if problem.noisy:
             repeats = -(-_FEWEST_VISITS // len(starts))
             starts, shares = starts.repeat(repeats, 1), shares.repeat(repeats)
-            rng = generator(problem.seed, "noise of the visits")
+            rng = generator(0, "noise of the visits")
             shape = (T, len(starts), 2 * problem.model.num_states)
             noise = torch.randn(shape, generator=rng, dtype=torch.float64).numpy()
         path = rollout(problem.model, lambda f, _: self.policy.mode(f), starts, T, noise=noise)

@@ -55,7 +55,7 @@ class SampledGradient:
             solution = problem.solve(policy)
             self._values, self._solved = solution.values, True
             self._numbers = torch.tensor([solution.objective, solution.unknown_mass], dtype=torch.float64)
-        direction = self._direction(policy, generator(problem.seed, f"paths of update {self._count}"))
+        direction = self._direction(policy, generator(0, f"paths of update {self._count}"))
         self._count += 1
         expected, unknown = self._numbers.tolist()
         return GradientEstimate(direction, expected, {"unknown_mass": unknown})

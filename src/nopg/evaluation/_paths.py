@@ -186,7 +186,7 @@ def _rollout(
     """Return rollouts through parts, with the same noise in each, so that parts differ by fits alone."""
     m, noise = len(starts), None
     if problem.noisy:
-        rng = generator(problem.seed, "noise of the rollouts")
+        rng = generator(0, "noise of the rollouts")
         shape = (steps, m, 2 * problem.model.num_states)
         noise = torch.randn(shape, generator=rng, dtype=torch.float64).repeat(1, num_parts, 1).numpy()
     states, part = starts.repeat(num_parts, 1), np.arange(num_parts).repeat(m)
