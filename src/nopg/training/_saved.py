@@ -139,8 +139,10 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
         document, numbers = bundle.document(RESULT), _tensors(bundle.arrays(RESULT))
         schema = Schema(*(getattr(saved.columns, field.name) for field in fields(Columns)))
         policy = policy_from(saved.policy, _tensors(saved.parameters), schema)
-        starts = {name: numbers[f"start.{name}"] for name in _STARTS}
-        check_magnitudes(schema, zip(schema.states, starts["states"].T, strict=True))
+        states, unknown, nearest = (numbers[f"start.{name}"].double() for name in _STARTS)
+        check_magnitudes(schema, zip(schema.states, states.T, strict=True))
+        if len(states) == 0 or not bool(torch.cat([unknown, nearest.flatten()]).isfinite().all()):
+            raise ArgumentError("the initial states are none, or their unknown shares are no numbers")
         identity, limits = bundle.manifest.object("data"), document.object("constraints")
         return TrainingResult(
             policy=Controller(policy, schema),
@@ -150,7 +152,7 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
                 for number, planned, J, norm, U, products, seconds in numbers["history"].tolist()
             ),
             start=document.text("start"),
-            start_support=StartSupport(schema, **starts),
+            start_support=StartSupport(schema, states, unknown.view(len(states)), nearest.view_as(states)),
             seed=document.integer("seed"),
             support=saved.support,
             solved=partial(_solution, bundle, policy, schema),
