@@ -85,7 +85,8 @@ def run_one(plant: LogPlant, log: int, rows: int, kind: str) -> list[Record]:
 def _within_log(plant: LogPlant, data: nopg.Transitions, kind: str) -> Behaviour:
     """Return the controller that a training begins with: gains of the rule, within the logged actions."""
     derived, formulas = with_columns(_structure(plant, kind), data.derive(lags=plant.lags))
-    law = Controller(formula_policy(formulas, derived), derived.schema)
+    logged = torch.stack(derived.actions.aminmax(dim=0))
+    law = Controller(formula_policy(formulas, derived, logged), derived.schema)
     return streamed(law, derived.schema, (plant.low, plant.high))
 
 

@@ -2,6 +2,8 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import action_candidates, best_held_actions
 from nopg.bellman._multistep import Charge
 from nopg.bellman._nodes import Nodes
-from nopg.data import Transitions
+from nopg.data import Schema, Transitions
 from nopg.models import LocalModel
 from nopg.models._coordinates import StateCoordinates
 from nopg.models._regression_rows import InputSpace
@@ -287,10 +289,17 @@ def test_nodes_cover_what_a_controller_visits(linear: MultistepProblem) -> None:
 # Held actions
 
 
-def test_candidates_span_the_logged_box() -> None:
-    found = action_candidates(torch.tensor([[-2.0], [0.5], [3.0]], dtype=torch.float64))
+def limited(limits: list[list[float]]) -> Any:
+    """Return as much of a model as candidates need."""
+    schema = Schema(("level",), tuple(f"a{k}" for k in range(len(limits[0]))))
+    data = SimpleNamespace(schema=schema)
+    return SimpleNamespace(data=data, action_limits=torch.tensor(limits, dtype=torch.float64))
+
+
+def test_candidates_span_the_box_of_the_limits() -> None:
+    found = action_candidates(limited([[-2.0], [3.0]]))
     assert found[:, 0].tolist() == pytest.approx([-2.0, -0.75, 0.5, 1.75, 3.0])
-    many = action_candidates(torch.rand(10, 7, dtype=torch.float64))
+    many = action_candidates(limited([[0.0] * 7, [1.0] * 7]))
     assert many.shape == (32, 7)
 
 

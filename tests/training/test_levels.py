@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -131,7 +132,8 @@ def test_a_quantized_policy_takes_the_nearest_level_with_the_gradient_of_its_net
 def test_candidates_are_the_levels_within_the_log() -> None:
     schema = Schema(("level",), ("pump", "valve"), levels={"pump": (-1.0, 0.0, 1.0, 9.0)})
     actions = torch.tensor([[-1.0, 0.0], [1.0, 4.0]], dtype=torch.float64)
-    found = action_candidates(actions, schema)
+    model = SimpleNamespace(data=SimpleNamespace(schema=schema), action_limits=actions)
+    found = action_candidates(cast(Any, model))
     assert found[:, 0].unique().tolist() == [-1.0, 0.0, 1.0]
     assert found[:, 1].unique().tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 

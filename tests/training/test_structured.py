@@ -59,7 +59,7 @@ def tank(episodes: int = 6, steps: int = 40) -> Transitions:
 
 def test_what_ran_before_is_imitated_by_the_same_structure_where_that_acts_as_the_log_did() -> None:
     data, formulas = with_columns(ControlStructure("pi"), tank())
-    fast = formula_policy(formulas, data)
+    fast = formula_policy(formulas, data, torch.stack(data.actions.aminmax(dim=0)))
     near = limited(Controller(fast, data.schema), data, 0.0).policy
     assert isinstance(near, DeviationPolicy)
     assert isinstance(near.base, FormulaPolicy)
