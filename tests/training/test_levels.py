@@ -29,7 +29,7 @@ from nopg.evaluation._comparison import cautious_return
 from nopg.inspect import describe
 from nopg.policies import LinearPolicy, MLPPolicy, QuantizedPolicy
 from nopg.policies._description import describe_policy, policy_from
-from nopg.training import TrainingResult
+from nopg.training import Controller, TrainingResult
 from nopg.training._improve import best_candidates, improve_by_candidates
 from nopg.training._proposals import PARTS
 
