@@ -227,9 +227,9 @@ def test_the_command_takes_the_columns_of_the_controller_unless_others_are_named
     result: TrainingResult, tmp_path: Path
 ) -> None:
     saved, schema = result.save(tmp_path / "saved"), result.policy.schema
-    taken = settings_like(saved, schema, ["new.csv"])
+    taken = settings_like(saved, schema, {"data": ["new.csv"]})
     assert (taken["states"], taken["actions"], taken["reward"]) == (["x1", "x2"], ["u1", "u2"], "reward")
-    taken = settings_like(saved, schema, ["new.csv"], {"states": ["a", "b"], "cost": "cost"})
+    taken = settings_like(saved, schema, {"data": ["new.csv"], "states": ["a", "b"], "cost": "cost"})
     assert (taken["states"], taken["actions"], taken["cost"]) == (["a", "b"], ["u1", "u2"], "cost")
     assert "reward" not in taken
 

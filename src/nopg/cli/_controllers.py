@@ -1,40 +1,37 @@
-"""The commands on a saved controller: compare, evaluate, report, plot, export, monitor, advise."""
+"""The commands on a saved controller: compare, evaluate, report, export, monitor, advise."""
 
 from __future__ import annotations
 
 import runpy
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nopg.cli import _log
-from nopg.cli._screen import note, predicted, print_json, print_rows, show, verdict
+from nopg.cli._screen import note, print_json, print_rows, show
 from nopg.cli._settings import (
     AsJson,
     LogOptions,
-    OtherLog,
     Overwrite,
     Run,
     Texts,
     argument,
     check_keys,
     check_target,
-    from_texts,
     option,
     read_toml,
 )
-from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     import torch
 
     from nopg.data import Schema
     from nopg.deploy import GuardedController
-    from nopg.evaluation import Evaluation, OfflineEvaluator
+    from nopg.evaluation import OfflineEvaluator
     from nopg.monitoring import Status
     from nopg.training import TrainingResult
 
@@ -44,6 +41,7 @@ EXIT_CODES = {"ok": 0, "check": 4, "retrain": 5, "revert": 6}
 
 def compare(
     run: Run,
+    log: LogOptions,
     *,
     others: Annotated[
         Texts,
@@ -55,12 +53,11 @@ def compare(
             "--with",
         ),
     ] = None,
-    log: OtherLog = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict what controllers return, beside the logged behaviour.
 
-    All are judged on one model with the same noise: that of RUN, or one of another log.
+    All are judged on one model with the same noise: that of RUN, or one of another log, if DATA are given.
 
     Example: `nopg compare tank --with lqr --with pi.py:controller --with older-tank`
     """
@@ -81,56 +78,33 @@ def compare(
     if not as_json:
         show(str(found))
         return
-    values: dict[str, Any] = {"discount": result.discount, "log": log, "best": found.best}
+    values: dict[str, Any] = {"discount": result.discount, "best": found.best}
     values |= {"evaluations": {name: one.to_dict() for name, one in found.evaluations.items()}}
     values |= {"gains": {name: gain.to_dict() for name, gain in found.gains.items()}}
     print_json(values | {"seen": None if found.seen is None else asdict(found.seen)})
 
 
-def evaluate(
-    run: Run,
-    *,
-    env: Annotated[str | None, option("Gymnasium environment, e.g. nopg/Pendulum-v0.")] = None,
-    log: OtherLog = None,
-    episodes: Annotated[int, option("Number of episodes in the environment.", default=True, min=1)] = 10,
-    steps: Annotated[int, option("Most steps of an episode.", default=True, min=1)] = 500,
-    seed: Annotated[int, option("Random seed of the initial states.", default=True)] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Check a predicted return in an environment or by another log.
+def evaluate(run: Run, log: LogOptions, *, as_json: AsJson = False) -> None:
+    """Check a predicted return by another log.
 
-    A log gives a prediction of its own, and, if it was recorded under the controller, what that earned.
+    It gives a prediction of its own, and, if it was recorded under the controller, what that earned.
 
-    Examples: `nopg evaluate tank --log may.csv`, `nopg evaluate pendulum --env nopg/Pendulum-v0`
+    Example: `nopg evaluate tank may.csv`
     """
-    from nopg.evaluation import evaluate as run_in
     from nopg.evaluation import evaluate_on_log
     from nopg.training import load
 
-    if (env is None) == (log is None):
-        raise ArgumentError("give one of --env and --log")
-    result = load(run)
-    if log is not None:
-        found = evaluate_on_log(result, _log.read_log(log, run, result))
-        rows, values = found.rows(), {"log": log, "discount": result.discount, **found.to_dict()}
-    else:
-        environment = _make(str(env))
-        try:
-            ran = run_in(result.policy, environment, episodes=episodes, steps=steps, seed=seed)
-        finally:
-            environment.close()
-        rows = _in_environment(ran, result)
-        values = {"env": env, "returns": ran.returns.tolist(), "mean_return": ran.mean}
-        values |= {"lengths": ran.lengths.tolist(), "discounted_return": ran.discounted(result.discount)}
-        values |= result.summary()
+    result, settings = load(run), log.settings()
+    found = evaluate_on_log(result, _log.read_like(run, result, settings))
     if as_json:
-        print_json(values)
+        print_json({"log": settings["data"], "discount": result.discount, **found.to_dict()})
     else:
-        print_rows(rows)
+        print_rows(found.rows())
 
 
 def advise(
     run: Run,
+    log: LogOptions,
     *,
     bounds: Annotated[
         Texts,
@@ -142,7 +116,6 @@ def advise(
     ] = None,
     rows: Annotated[int, option("Number of rows of the experiment.", default=True)] = 200,
     seed: Annotated[int, option("Random seed.", default=True)] = 0,
-    log: OtherLog = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare experiments on the plant by what they would tell.
@@ -154,10 +127,9 @@ def advise(
     from nopg.advice import advise as compare_experiments
     from nopg.training import load
 
-    given = from_texts("bounds", bounds) if bounds else {}
-    limits = {name: tuple(ends) for name, ends in given.items()}
+    limits = _bounds(bounds or [])
     result = load(run)
-    data = _evaluator(run, result, None).data if log is None else _log.read_log(log, run, result)
+    data = _evaluator(run, result, log).data
     found = compare_experiments(
         data,
         result.policy,
@@ -179,29 +151,6 @@ def advise(
     print_json(values | {"notes": found.notes})
 
 
-def plot(
-    run: Run,
-    *,
-    out: Annotated[
-        Path | None, option("Folder of the figures.", "--out", "-o", default="RUN-figures")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Draw the figures of the report.
-
-    Each is written as PNG and PDF, with its numbers as CSV. Example: `nopg plot pendulum`
-    """
-    from nopg.report import policy_report, save_pictures
-    from nopg.training import load
-
-    pictures = policy_report(load(run)).pictures
-    written = [str(path) for path in save_pictures(pictures, out or run.with_name(f"{run.stem}-figures"))]
-    if as_json:
-        print_json({"written": written})
-    else:
-        show("\n".join(path for path in written if path.endswith(".png")))
-
-
 def report(
     run: Run,
     *,
@@ -213,7 +162,9 @@ def report(
         int | None, option("Steps within which it counts.", default="horizon of the discount", min=1)
     ] = None,
     most: Annotated[float | None, option("Tolerated probability of entering it.", min=0, max=1)] = None,
-    title: Annotated[str | None, option("Title of the page.", default="name of RUN")] = None,
+    figures: Annotated[
+        Path | None, option("Folder for the figures as PNG and PDF, and their numbers as CSV.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -228,12 +179,15 @@ def report(
         check_target(file, overwrite=overwrite)
     note(f"reading {run}")
 
-    from nopg.report import policy_report
+    from nopg.report import policy_report, save_pictures
     from nopg.training import load
 
     result = load(run)
-    found = policy_report(result, regions=region or (), steps=steps, most=most, title=title or run.stem)
+    found = policy_report(result, regions=region or (), steps=steps, most=most, title=run.stem)
     written = [str(file) for file in found.save(path, overwrite=overwrite)]
+    if figures is not None:
+        save_pictures(found.pictures, figures)
+        written.append(str(figures))
     if as_json:
         facts = {key: value for key, value in found.facts.items() if key != "pictures"}
         print_json({"written": written, **facts})
@@ -248,40 +202,35 @@ def export(
     run: Run,
     out: Annotated[Path, argument("OUT", "The file: .onnx, .c or .fmu.")],
     *,
-    to: Annotated[Literal["onnx", "c", "fmu"], option("ONNX, C99 or FMU.")],
-    dtype: Annotated[
-        Literal["float64", "float32"] | None, option("Data type of ONNX.", default="float64")
-    ] = None,
     guard: Annotated[
         Path | None, option("TOML file with the rules of the guard, e.g. `dwell = 20`.", metavar="FILE")
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a controller as ONNX, C or FMU.
+    """Export a controller as ONNX, C or FMU, by the ending of OUT.
 
     It takes the raw observation and returns action and unknown share. ONNX is checked in onnxruntime first
     and leaves the guard to the caller; the others include it.
 
-    Example: `nopg export tank --to c tank.c --guard guard.toml`
+    Example: `nopg export tank tank.c --guard guard.toml`
     """
     from nopg.deploy import load, to_c, to_fmu, to_onnx
 
-    written: dict[str, Any] = {"controller": str(out)}
-    if to == "onnx":
+    kind, found = out.suffix.lower(), dict[str, float]()
+    if kind not in {".onnx", ".c", ".fmu"}:
+        raise ArgumentError(f"{str(out)!r} is no .onnx, .c or .fmu; its ending says what is written")
+    if kind == ".onnx":
         if guard is not None:
             raise ArgumentError("ONNX has no guard; leave --guard out")
-        written["difference"] = to_onnx(load(run), out, dtype=dtype or "float64", overwrite=overwrite)
-    elif dtype is not None:
-        raise ArgumentError(f"--dtype is for ONNX; {to} has float64")
+        found["difference"] = to_onnx(load(run), out, overwrite=overwrite)
     else:
-        (to_c if to == "c" else to_fmu)(_guarded(run, guard), out, overwrite=overwrite)
+        (to_c if kind == ".c" else to_fmu)(_guarded(run, guard), out, overwrite=overwrite)
     if as_json:
-        print_json(written)
-        return
-    if "difference" in written:
-        written["difference"] = f"at most {written['difference']:.1e} from numpy, in onnxruntime"
-    print_rows(written)
+        print_json({"controller": str(out), **found})
+    else:
+        words = {name: f"at most {one:.1e} from numpy, in onnxruntime" for name, one in found.items()}
+        print_rows({"controller": str(out), **words})
 
 
 def _guarded(run: Path, file: Path | None) -> GuardedController:
@@ -326,10 +275,10 @@ def monitor(
 
     settings = log.settings()
     check_target(html, overwrite=overwrite)
-    result, names = load(run), settings.pop("data")
-    rows = _log.read_like(run, result, names, settings)
+    result = load(run)
+    rows = _log.read_like(run, result, settings)
     watching = Monitor(result, false_alarms=false_alarms, horizon=horizon, shadow=shadow)
-    status = watching.watch(with_columns(result.policy.schema, rows, " ".join(names)))
+    status = watching.watch(with_columns(result.policy.schema, rows, " ".join(settings["data"])))
     if html is not None:
         note(f"written: {write_page(watching, html, title=run.stem, overwrite=overwrite)}")
     if as_json:
@@ -339,16 +288,30 @@ def monitor(
     raise typer.Exit(EXIT_CODES[status.verdict])
 
 
-def _evaluator(run: Path, result: TrainingResult, log: str | None) -> OfflineEvaluator:
+def _evaluator(run: Path, result: TrainingResult, log: LogOptions) -> OfflineEvaluator:
     """Return what judges controllers: the model of the training, or one of another log."""
-    from nopg.evaluation import OfflineEvaluator
+    from nopg.evaluation import OfflineEvaluator, match_log
 
-    if log is not None:
-        return OfflineEvaluator(_log.read_log(log, run, result), result.discount)
+    settings = log.settings(needs_data=False)
+    if names := settings.get("data"):
+        rows = _log.read_like(run, result, settings)
+        return OfflineEvaluator(match_log(result, rows, name=" ".join(names)), result.discount)
     try:
         return result.evaluator
     except DataError:
-        raise ArgumentError(f"{run} was saved without its data; give a log of its plant with --log") from None
+        raise ArgumentError(f"{run} was saved without its data; name a log of its plant after it") from None
+
+
+def _bounds(texts: list[str]) -> dict[str, tuple[float, float]]:
+    found = {}
+    for text in texts:
+        name, _, ends = text.rpartition("=")
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            raise ArgumentError(f"{text!r} cannot be read; write e.g. valve=0:1") from None
+        found[name] = (low, high)
+    return found
 
 
 def _policy(text: str, schema: Schema) -> Any:
@@ -395,34 +358,6 @@ def _checked(policy: Any, name: str, schema: Schema) -> Callable[[torch.Tensor],
         return actions
 
     return act
-
-
-def _make(name: str) -> Any:
-    """Return a Gymnasium environment by its id."""
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise MissingExtraError("gymnasium", "gymnasium") from error
-    import_module("nopg.envs.gymnasium")  # registers ours
-    try:
-        return gymnasium.make(name)
-    except gymnasium.error.Error as error:
-        ours = ", ".join(sorted(known for known in gymnasium.registry if known.startswith("nopg/")))
-        raise ArgumentError(f"there is no environment {name!r} ({error}); of ours there are {ours}") from None
-
-
-def _in_environment(found: Evaluation, result: TrainingResult) -> dict[str, str]:
-    """Return what is shown of a controller in an environment."""
-    low, high, count = float(found.returns.min()), float(found.returns.max()), len(found.returns)
-    spread = "" if low == high else f" (from {low:.5g} to {high:.5g})"
-    return {
-        "return": f"{found.mean:.5g} over {count} episode{'s' if count > 1 else ''}{spread}",
-        "episode": f"{float(found.lengths.double().mean()):.4g} steps on average",
-        f"discounted by {result.discount:g}": f"{found.discounted(result.discount):.5g}",
-        "predicted": f"{predicted(result, result.discount)}, from the data's initial states",
-        "verdict": verdict(result.verdict, result.reasons),
-        "notes": "\n".join(result.notes),
-    }
 
 
 def _status(status: Status) -> dict[str, str]:
