@@ -82,7 +82,7 @@ def arguments(case: int, folder: Path, run: Path) -> list[str]:
         ["report", target, "--region", word, "--out", new],
         ["evaluate", target, rng.choice((str(data), word))],
         ["compare", target, "--with", rng.choice((word, f"{data}:x", f"{folder}/none.py:x"))],
-        ["advise", target, rng.choice(("--bound", "--rows")), word],
+        ["advise", target, rng.choice(("--set", "--rows")), word],
         ["export", target, rng.choice((f"{new}.c", f"{new}.onnx", *wrong)), "--guard", str(settings)],
         ["monitor", target, str(data), "--false-alarms", rng.choice(("0.05", word))],
         ["fit", rng.choice((*wrong, str(data))), *NAMED, rng.choice(("--discount", "--horizon")), word, "--out", new],

@@ -126,7 +126,7 @@ def test_fit_prints_json_alone_and_starts_where_it_is_told_to(tank: Path, tmp_pa
             "--set: bounds is {'valve': '1'}; write e.g.",
         ),
         (["describe", "TANK", *COLUMNS, "--set", "lags"], "has no value"),
-        (["advise", "FITTED", "--bound", "valve=1"], "write e.g. valve=0:1"),
+        (["advise", "FITTED", "--set", "bounds.valve=[1]"], "bounds of 'valve' are [1]; write e.g. [0, 1]"),
         (["evaluate", "TANK", "TANK"], "is no saved controller"),
         (["evaluate", "FITTED"], "no log is given; name its file"),
         (["export", "FITTED", "tank.exe"], "'tank.exe' is no .onnx, .c or .fmu"),
@@ -248,7 +248,7 @@ def test_export_writes_a_checked_controller(fitted: Path, tmp_path: Path) -> Non
 
 def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp_path: Path) -> None:
     log, whole, out = tmp_path / "log.csv", tmp_path / "whole", tmp_path / "stopped"
-    brief = ["fit", str(tank), *COLUMNS, "-g", "0.9", "--set", "updates=60", "--config"]
+    brief = ["fit", str(tank), *COLUMNS, "-g", "0.9", "--set", "updates=30", "--config"]
     assert run(*brief, settings(tmp_path, model="paper"), "-o", whole)[0] == 0
     fit = [*brief, str(settings(tmp_path, model="paper", history=str(log))), "-o", str(out)]
     with subprocess.Popen([*COMMAND, *fit], stderr=subprocess.PIPE, text=True) as process:

@@ -95,7 +95,7 @@ def test_compare_shows_gains_over_the_logged_behaviour(tank: Path, tmp_path: Pat
     )
     names = [f"{tmp_path / 'pi.py'}:{name}" for name in ("controller", "timid")]
     bare = tank.with_name("bare")
-    others = (names[0], names[1], "logged", bare, "lqr")
+    others = (names[0], names[1], bare, "lqr")
     found = answer("compare", tank, *(part for other in others for part in ("--with", other)))
     assert list(found["evaluations"]) == ["tank", *names, str(bare), "lqr", "logged"]
     result = load(tank)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,10 +46,9 @@ def compare(
     others: Annotated[
         Texts,
         option(
-            "Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
-            "an object with such a call, without memory; the file is executed. Another RUN. "
-            "`lqr`, `mpc`, `cloning`, `simc`, `neural`: a baseline made of the same log; "
-            "`td3bc`, `iql`, `cql`: one by d3rlpy, in minutes. `logged`: the logged behaviour, always shown.",
+            "Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or an "
+            "object with such a call, without memory; the file is executed. Another RUN. `lqr`, `mpc`, "
+            "`cloning`, `simc`, `neural`: made of the same log; `td3bc`, `iql`, `cql`: by d3rlpy.",
             "--with",
         ),
     ] = None,
@@ -72,9 +71,9 @@ def compare(
             raise ArgumentError(f"{text!r} is given twice; give each controller once")
         if text in BASELINES:
             baselines.append(text)
-        elif text != "logged":
+        else:
             policies[text] = _policy(text, result.policy.schema)
-    found = _evaluator(run, result, log).compare(policies, baselines=baselines)
+    found = _evaluator(run, result, log.settings(needs_data=False)).compare(policies, baselines=baselines)
     if not as_json:
         show(str(found))
         return
@@ -106,30 +105,23 @@ def advise(
     run: Run,
     log: LogOptions,
     *,
-    bounds: Annotated[
-        Texts,
-        option(
-            "Bounds of an action or state in experiments, e.g. `valve=0:1`.",
-            "--bound",
-            default="as declared; for states else the range of the log",
-        ),
-    ] = None,
     rows: Annotated[int, option("Number of rows of the experiment.", default=True)] = 200,
     seed: Annotated[int, option("Random seed.", default=True)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Compare experiments on the plant by what they would tell.
 
-    An experiment is good if it makes the interval of the return of RUN narrow.
+    An experiment is good if it makes the interval of the return of RUN narrow. Actions and states stay within
+    their bounds, states without any within the range of the log.
 
-    Example: `nopg advise tank --bound valve=0.2:0.8 --bound level=0.5:1.5 --rows 200`
+    Example: `nopg advise tank --set bounds.valve=[0.2,0.8] --set bounds.level=[0.5,1.5] --rows 200`
     """
     from nopg.advice import advise as compare_experiments
     from nopg.training import load
 
-    limits = _bounds(bounds or [])
-    result = load(run)
-    data = _evaluator(run, result, log).data
+    settings = log.settings(needs_data=False)
+    limits, result = _log.bounds(settings), load(run)
+    data = _evaluator(run, result, {name: one for name, one in settings.items() if name != "bounds"}).data
     found = compare_experiments(
         data,
         result.policy,
@@ -282,17 +274,16 @@ def monitor(
     if html is not None:
         note(f"written: {write_page(watching, html, title=run.stem, overwrite=overwrite)}")
     if as_json:
-        print_json(status.to_dict())
+        print_json(asdict(status))
     else:
         print_rows(_status(status))
     raise typer.Exit(EXIT_CODES[status.verdict])
 
 
-def _evaluator(run: Path, result: TrainingResult, log: LogOptions) -> OfflineEvaluator:
+def _evaluator(run: Path, result: TrainingResult, settings: Mapping[str, Any]) -> OfflineEvaluator:
     """Return what judges controllers: the model of the training, or one of another log."""
     from nopg.evaluation import OfflineEvaluator, match_log
 
-    settings = log.settings(needs_data=False)
     if names := settings.get("data"):
         rows = _log.read_like(run, result, settings)
         return OfflineEvaluator(match_log(result, rows, name=" ".join(names)), result.discount)
@@ -300,18 +291,6 @@ def _evaluator(run: Path, result: TrainingResult, log: LogOptions) -> OfflineEva
         return result.evaluator
     except DataError:
         raise ArgumentError(f"{run} was saved without its data; name a log of its plant after it") from None
-
-
-def _bounds(texts: list[str]) -> dict[str, tuple[float, float]]:
-    found = {}
-    for text in texts:
-        name, _, ends = text.rpartition("=")
-        try:
-            low, high = map(float, ends.split(":"))
-        except ValueError:
-            raise ArgumentError(f"{text!r} cannot be read; write e.g. valve=0:1") from None
-        found[name] = (low, high)
-    return found
 
 
 def _policy(text: str, schema: Schema) -> Any:
@@ -361,22 +340,22 @@ def _checked(policy: Any, name: str, schema: Schema) -> Callable[[torch.Tensor],
 
 
 def _status(status: Status) -> dict[str, str]:
-    """Return what is shown of a run."""
     from nopg.inspect._wording import share_of
 
     rows = {"verdict": f"{status.verdict} after {status.step} steps", "reasons": ";\n".join(status.reasons)}
     rows["evidence"] = f"{share_of(min(status.evidence / status.threshold, 1.0))} of an alarm"
     if (earned := status.return_check) is not None:
-        low, high = earned.interval
         rows["return"] = (
-            f"{earned.measured:.5g}, predicted {earned.predicted:.5g} [{low:.5g}, {high:.5g}] from the same "
-            f"states over {earned.stretches} stretches"
+            "{measured:.5g}, predicted {predicted:.5g} [{interval[0]:.5g}, {interval[1]:.5g}] from the same "
+            "states over {stretches} stretches".format(**earned)
         )
-    if (where := status.operating_region) is not None:
-        rows["outside the log"] = f"{share_of(where.outside)} of the last rows"
+    if status.operating_region is not None:
+        rows["outside the log"] = f"{share_of(status.operating_region['outside'])} of the last rows"
     if (shadow := status.shadow) is not None:
-        apart = ", ".join(f"{name} {value:.4g}" for name, value in shadow.difference.items())
+        apart = ", ".join(f"{name} {value:.4g}" for name, value in shadow["difference"].items())
         rows["in shadow"] = f"actions differ by {apart} on average"
-        if shadow.predicted is not None and shadow.acting is not None:
-            rows["predicted"] = f"return {shadow.predicted:.5g}; of the acting controller {shadow.acting:.5g}"
+        if None not in (shadow["predicted"], shadow["acting"]):
+            rows["predicted"] = "return {predicted:.5g}; of the acting controller {acting:.5g}".format(
+                **shadow
+            )
     return rows

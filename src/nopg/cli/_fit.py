@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -107,11 +107,10 @@ def fit(
     discount: Annotated[float | None, option("Discount factor γ.", "--discount", "-g")] = None,
     horizon: Annotated[str | None, option("In place of γ: how far ahead to look, e.g. `3min`.")] = None,
     policy: Annotated[
-        Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear"] | None,
+        str | None,
         option(
             "A network, `deterministic` or `gaussian`, or `p`, `pi`, `pid`, `linear`.",
             default="auto: a network or LQR",
-            metavar="KIND",
         ),
     ] = None,
     out: Annotated[Path | None, option("File of the controller.", "--out", "-o")] = None,

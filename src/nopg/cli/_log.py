@@ -30,13 +30,7 @@ _IN_SCHEMA = {"data", "angles", "bounds", "levels", "interval"}
 
 
 def read(settings: Mapping[str, Any], *, needs_reward: bool = True) -> Transitions:
-    """Return the transitions of a log.
-
-    Args:
-        settings: See `LOG`.
-        needs_reward: Whether a log without a reward is refused if neither reward nor cost are given; else the
-            reward is the formula `NO_REWARD`.
-    """
+    """Return the transitions of a log by settings, see `LOG`; one that needs no reward may have none."""
     columns, reward = _columns(settings), settings.get("reward") or settings.get("cost")
     later = reward is not None and _names_derived(reward, settings)
     if reward is not None:
@@ -119,6 +113,7 @@ def settings_like(run: Path, schema: Schema, given: Mapping[str, Any]) -> dict[s
 def read_like(run: Path, result: TrainingResult, given: Mapping[str, Any]) -> Transitions:
     """Return another log with the columns of a saved controller; see `settings_like`."""
     schema = result.policy.schema
+    kind_of(given["data"])
     try:
         return read(settings_like(run, schema, given))
     except DataError as error:
@@ -129,11 +124,15 @@ def read_like(run: Path, result: TrainingResult, given: Mapping[str, Any]) -> Tr
 def _columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of readers."""
     columns = {name: value for name, value in settings.items() if name in LOG and name not in _OURS and value}
-    for name, ends in columns.get("bounds", {}).items():
-        if len(ends) != 2:
-            raise ArgumentError(f"bounds of {name!r} are {ends}; write valve = [0, 1]")
-        columns["bounds"] = {**columns["bounds"], name: tuple(ends)}
-    return columns
+    return columns | ({"bounds": bounds(settings)} if "bounds" in columns else {})
+
+
+def bounds(settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return declared bounds by column."""
+    found = settings.get("bounds", {})
+    if wrong := [name for name, ends in found.items() if len(ends) != 2]:
+        raise ArgumentError(f"bounds of {wrong[0]!r} are {found[wrong[0]]}; write e.g. [0, 1]")
+    return {name: (low, high) for name, (low, high) in found.items()}
 
 
 def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:

@@ -70,15 +70,11 @@ class LogOptions:
     config: Annotated[Path | None, option("File of `nopg init` with all settings; options go first.")] = None
 
     def settings(self, typed: Mapping[str, Any] | None = None, *, needs_data: bool = True) -> dict[str, Any]:
-        """Return all settings by name, those of the command line before those of the file.
-
-        Args:
-            typed: Further options of the command, by the name of the setting; None where not given.
-            needs_data: Whether a log has to be named.
-        """
+        """Return all settings by name; those `typed` or set on the command line go before the file."""
         options = {part.name: getattr(self, part.name) for part in fields(self)} | dict(typed or {})
         path, assigned = options.pop("config"), from_texts(options.pop("assigned") or ())
         given = assigned | {name: value for name, value in options.items() if value is not None}
+        check(given, "the command line")
         kept = {} if path is None else read_toml(path)
         check(kept, str(path))
         for pair in _EITHER:
