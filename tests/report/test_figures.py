@@ -136,7 +136,7 @@ def test_a_loop_is_drawn_over_time_with_band_log_and_set_point() -> None:
         "outside the data",
     ]
     table = picture.table
-    assert table["time_min"].tolist() == list(range(10))
+    assert table["time [min]"].tolist() == list(range(10))
     assert table["level high"] - table["level low"] == pytest.approx(0.2)
     assert table["level set-point"].tolist() == [0.5] * 10
     assert np.isnan(table["level logged"][3:]).all()
@@ -190,12 +190,11 @@ def test_differences_are_those_of_the_actions_at_logged_states() -> None:
     (one,), pictures = differences(result)
     apart = 0.1 + 0.5 * data.states[:, 0] - data.actions[:, 0]
     span = float(data.actions.max() - data.actions.min())
-    assert one.mean == pytest.approx(float(apart.mean()))
-    assert (one.size, one.share) == pytest.approx(
-        (float(apart.abs().mean()), float(apart.abs().mean()) / span)
-    )
-    assert one.higher == pytest.approx(float((apart > 0.01 * span).double().mean()))
-    assert one.column == "level"
+    size = float(apart.abs().mean())
+    assert one["mean"] == pytest.approx(float(apart.mean()))
+    assert (one["size"], one["share"]) == pytest.approx((size, size / span))
+    assert one["higher"] == pytest.approx(float((apart > 0.01 * span).double().mean()))
+    assert one["column"] == "level"
     assert list(pictures["difference-1"].table) == ["level", "valve logged", "valve new"]
 
 
