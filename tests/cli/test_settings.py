@@ -79,6 +79,7 @@ def test_the_command_line_goes_before_the_file(folder: Path) -> None:
         ("states = 'level'", 'states is \'level\'; write e.g. states = ["level", "speed"]'),
         ("resample = 'sometimes'", 'resample is \'sometimes\'; write e.g. resample = "hold" or "mean"'),
         ("updates = 2.5", "updates is 2.5"),
+        ("lags = 'few'", "lags is 'few'; write e.g. lags = {valve = 2} or \"auto\""),
         ("interval = true", "interval is True"),
         ("bounds = {valve = [0, 1, 2]}", "bounds of 'valve' are [0, 1, 2]"),
         ("reward = 'level'\ncost = 'level'", "a reward and a cost are given; name one of them"),

@@ -28,7 +28,7 @@ app = typer.Typer(
 for command in (describe, init, fit, compare, evaluate, report, export, monitor, advise, summarize):
     app.command()(_screen.guarded(expand_options(command)))
 
-_REQUIREMENT = re.compile(r"([\w.-]+).*extra\s*==\s*['\"]([\w-]+)['\"]")
+_REQUIREMENT = re.compile(r"^([\w.-]+).*extra\s*==\s*['\"]([\w-]+)['\"]", re.MULTILINE)
 
 
 def _extras() -> str:
@@ -37,14 +37,9 @@ def _extras() -> str:
 
     there: dict[str, bool] = {}
     with suppress(PackageNotFoundError):
-        for package, extra in filter(None, map(_requirement, requires("nopg") or ())):
+        for package, extra in _REQUIREMENT.findall("\n".join(requires("nopg") or ())):
             there[extra] = there.get(extra, True) and any(Distribution.discover(name=package))
     return ", ".join(sorted(extra for extra, installed in there.items() if installed)) or "none"
-
-
-def _requirement(line: str) -> tuple[str, str] | None:
-    found = _REQUIREMENT.match(line)
-    return (found[1], found[2]) if found else None
 
 
 def _print_version(wanted: bool) -> None:

@@ -114,7 +114,7 @@ def advise(
     An experiment is good if it makes the interval of the return of RUN narrow. Actions and states stay within
     their bounds, states without any within the range of the log.
 
-    Example: `nopg advise tank --set bounds.valve=[0.2,0.8] --set bounds.level=[0.5,1.5] --rows 200`
+    Example: `nopg advise tank --set 'bounds.valve=[0.2, 0.8]' --rows 200`
     """
     from nopg.advice import advise as compare_experiments
     from nopg.training import load
@@ -170,7 +170,6 @@ def report(
     for file in (path, path.with_suffix(".json")):
         check_target(file, overwrite=overwrite)
     note(f"reading {run}")
-
     from nopg.report import policy_report, save_pictures
     from nopg.training import load
 

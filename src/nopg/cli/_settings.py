@@ -158,9 +158,9 @@ def examples(name: str) -> list[Any]:
 
 
 def takes(name: str, value: Any) -> bool:
-    """Return whether a value is like an example of a setting; of several texts it has to be one."""
+    """Return whether a value is like an example of a setting; a text has to be one of several forms."""
     known = examples(name)
-    if len(known) > 1 and all(isinstance(one, str) for one in known):
+    if isinstance(value, str) and len(known) > 1 and name != "missing":  # whose texts hold a number
         return value in known
     return _fits(value, known)
 
