@@ -86,7 +86,7 @@ def arguments(case: int, folder: Path, run: Path) -> list[str]:
         ["export", target, rng.choice((f"{new}.c", f"{new}.onnx", *wrong)), "--guard", str(settings)],
         ["monitor", target, str(data), "--false-alarms", rng.choice(("0.05", word))],
         ["fit", rng.choice((*wrong, str(data))), *NAMED, rng.choice(("--discount", "--horizon")), word, "--out", new],
-        ["fit", str(data), *NAMED, "--discount", "0.9", "--out", rng.choice(wrong)],
+        ["fit", str(data), *NAMED, "--discount", "0.9", "--set", "updates=1", "--out", rng.choice(wrong)],
         ["init", rng.choice((str(data), word, *wrong)), "-o", new],
         [word, target],
     )  # fmt: skip

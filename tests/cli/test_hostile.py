@@ -15,7 +15,7 @@ SCRIPT, TESTS = Path(__file__).parent / "hostile.py", Path(__file__).parents[1]
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("cases", [32, pytest.param(630, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [16, pytest.param(630, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 def test_hostile_inputs_end_in_errors_of_ours(cases: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
