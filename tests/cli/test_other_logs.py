@@ -117,19 +117,19 @@ def test_compare_shows_gains_over_the_logged_behaviour(tank: Path, tmp_path: Pat
 def test_the_table_of_compare_fits_eighty_columns_and_gives_every_reason_once(
     tank: Path,
 ) -> None:
-    Path("pi.py").write_text("def off(states):\n    return 0 * states\n")
-    code, out, document = run("compare", tank, "--with", "pi.py:off")
+    Path("pi.py").write_text("def full(states):\n    return 1 + 0 * states\n")
+    code, out, document = run("compare", tank, "--with", "pi.py:full")
     assert code == 0, document
     header, *lines = out.splitlines()
     assert header.split() == ["policy", "return", "gain", "over", "logged", "better", "verdict"]
     assert lines[0].startswith("tank *")
-    assert lines[2].startswith("pi.py:off")
+    assert lines[2].startswith("pi.py:full")
     assert "not identifiable" in lines[2]
     assert lines[3].split()[0].startswith("[")
     assert "logged episodes earned" in out
     assert out.count("lies outside the data") == 1
     assert "* recommended: " in out
-    table = [line for line in lines if not line.startswith(("pi.py:off: ", "logged: "))]
+    table = [line for line in lines if not line.startswith(("pi.py:full: ", "logged: "))]
     assert max(map(len, table)) <= 80
 
 

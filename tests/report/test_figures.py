@@ -24,7 +24,6 @@ from nopg.report._figures import (
     draw_loop,
     gains_picture,
     reward_picture,
-    set_points,
 )
 from nopg.report._style import csv_table
 from nopg.training import GainCurve, GainTable
@@ -80,32 +79,6 @@ def test_the_band_is_1_96_times_the_inflated_deviation_of_the_parts() -> None:
     wanted = 1.96 * 1.3 * (parts[:, 1:] - parts[:, :1]).square().mean(dim=1).sqrt()
     assert loop.half[:, 0] == pytest.approx(wanted.numpy())
     assert loop.half[0, 0] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("reward", "wanted"),
-    [
-        ("-(level - goal) ** 2", {"level": "goal"}),
-        ("-(goal - next(level)) ** 2 - 0.1 * abs(valve)", {"level": "goal"}),
-        ("-abs(level - 1.5)", {"level": 1.5}),
-        ("-(level - -2) ** 2", {"level": -2.0}),
-        ("-level ** 2", {}),
-        (None, {}),
-    ],
-)
-def test_set_points_are_read_from_the_reward(reward: str | None, wanted: dict[str, object]) -> None:
-    level, goal = np.arange(6.0), np.array([1.0, 1, 1, 2, 2, 2])
-    states = np.column_stack([level, goal])
-    data = Transitions.from_arrays(
-        states,
-        0 * level,
-        level,
-        states + np.array([1.0, 0.0]),
-        state_names=["level", "goal"],
-        action_names=["valve"],
-    )
-    data = replace(data, schema=replace(data.schema, reward=reward))
-    assert set_points(data) == wanted
 
 
 def test_set_points_are_drawn_with_their_outputs_and_of_many_columns_the_rest_is_apart() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from nopg._expressions import Expression
 from nopg._typing import FloatArray
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import spread_rows
@@ -114,43 +112,6 @@ def _unwrapped(columns: FloatArray, schema: Schema) -> FloatArray:
         k = schema.states.index(name)
         columns[..., k] = np.unwrap(columns[..., k], axis=0, period=period)
     return columns
-
-
-def set_points(data: Transitions) -> dict[str, str | float]:
-    """Return what outputs should be at, by name: a column, or a number.
-
-    They are read from differences such as `level - goal` in a reward that is a formula. Of two columns the
-    one that changes more often is the output.
-    """
-    schema, found = data.schema, dict[str, str | float]()
-    if schema.reward is None:
-        return found
-    expression = Expression(schema.reward, "the reward")
-    changes = dict(zip(schema.states, (data.states != data.next_states).sum(dim=0).tolist(), strict=True))
-    for node in ast.walk(expression.tree):
-        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)):
-            continue
-        left, right = (_operand(expression, side) for side in (node.left, node.right))
-        for output, goal in ((left, right), (right, left)):
-            if output not in changes or goal is None:
-                continue
-            if isinstance(goal, float) or changes.get(goal, np.inf) < changes[output]:
-                found.setdefault(str(output), goal)
-    return found
-
-
-def _operand(expression: Expression, node: ast.AST) -> str | float | None:
-    """Return the name of a column or a number, if a part of a formula is nothing else."""
-    match node:
-        case ast.Name():
-            return expression.column(node)
-        case ast.Call(func=ast.Name(id="next"), args=[ast.Name() as column]):
-            return expression.column(column)
-        case ast.Constant(value=int() | float() as value):
-            return float(value)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            return -float(value)
-    return None
 
 
 def column_order(data: Transitions, goals: Mapping[str, str | float]) -> tuple[list[str], list[str]]:

@@ -16,6 +16,7 @@ import torch
 from nopg._files import json_content, plain_values, write_files
 from nopg._version import __version__
 from nopg.data import Schema, Transitions
+from nopg.data._set_points import set_points
 from nopg.errors import ArgumentError
 from nopg.evaluation import Assessment
 from nopg.evaluation._behavior import logged_returns
@@ -31,7 +32,6 @@ from nopg.report._figures import (
     draw_loop,
     gains_picture,
     reward_picture,
-    set_points,
 )
 from nopg.report._html import MOST_CELLS, free_path, render
 from nopg.report._style import Picture
