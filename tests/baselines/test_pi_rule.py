@@ -107,7 +107,7 @@ def test_the_controller_settles_at_its_set_point_and_does_not_wind_up() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    how = r"derive\(.*\), or nopg fit … --lags level=1 --lags setpoint=1 --lags pump=1"
+    how = r"derive\(.*\), or nopg fit … --set 'lags.\"level\"=1' --set 'lags.\"setpoint\"=1' --set"
     with pytest.raises(DataError, match=rf"level_lag1, setpoint_lag1, pump_lag1; add them with data\.{how}"):
         PIRule.of(log(0), output="level", set_point="setpoint")
     two = Transitions.from_arrays(np.zeros((3, 1)), np.zeros((3, 2)), np.zeros(3), np.zeros((3, 1)))

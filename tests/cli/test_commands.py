@@ -15,13 +15,12 @@ import pytest
 from cli.tank import run
 from nopg import __version__
 from nopg.cli._init import filled
-from nopg.data.io import to_dataframe
 from nopg.errors import DataError
 from nopg.training import load
 
 COMMAND = [sys.executable, "-m", "nopg.cli"]
 COLUMNS = ["--state", "level", "--action", "valve", "--cost", "cost", "--time", "t"]
-BRIEF = ["--discount", "0.9", "--updates", "3"]
+BRIEF = ["--discount", "0.9", "--set", "updates=3"]
 
 
 @pytest.fixture(scope="module")
@@ -122,15 +121,19 @@ def test_fit_prints_json_alone_and_starts_where_it_is_told_to(tank: Path, tmp_pa
         ),
         (["describe", "TANK", *COLUMNS, "--reward", "cost"], "a reward and a cost are given; name one"),
         (["describe", "TANK", "--state", "depth", "--action", "valve", "--cost", "cost"], "depth"),
-        (["describe", "TANK", *COLUMNS, "--bound", "valve=1"], "write e.g. valve=0:1"),
-        (["evaluate", "TANK", "--env", "nopg/Pendulum-v0"], "is no saved controller"),
-        (["evaluate", "FITTED"], "give one of --env and --log"),
-        (["evaluate", "FITTED", "--env", "nopg/Pendulums-v0"], "of ours there are nopg/"),
-        (["evaluate", "FITTED", "--env", "nopg/Pendulum-v0"], "an observation has 1 numbers (level [m])"),
+        (
+            ["describe", "TANK", *COLUMNS, "--set", "bounds.valve=1"],
+            "--set: bounds is {'valve': '1'}; write e.g.",
+        ),
+        (["describe", "TANK", *COLUMNS, "--set", "lags"], "has no value"),
+        (["advise", "FITTED", "--set", "bounds.valve=[1]"], "bounds of 'valve' are [1]; write e.g. [0, 1]"),
+        (["evaluate", "TANK", "TANK"], "is no saved controller"),
+        (["evaluate", "FITTED"], "no log is given; name its file"),
+        (["export", "FITTED", "tank.exe"], "'tank.exe' is no .onnx, .c or .fmu"),
         (["report", "FITTED", "--region", "depth > 1"], "'depth' in the region 'depth > 1' is not known"),
         (["report", "FITTED", "-o", "TANK"], "exists already; give another name, or --overwrite"),
         (["report", "BARE"], "was saved without its data"),
-        (["plot", "nowhere"], "there is no saved controller at nowhere"),
+        (["evaluate", "nowhere", "TANK"], "there is no saved controller at nowhere"),
     ],
 )
 @pytest.mark.usefixtures("_elsewhere")
@@ -159,7 +162,7 @@ def test_an_error_is_one_line_with_a_hint(arguments: list[str], words: str, tank
         (["-g", "0.9", "-o", "TANK/run"], "cannot be written: "),
         (["-g", "0.9", "-o", "x", "--resume"], "no training was stopped at x.unfinished; leave --resume out"),
         (["-g", "0.9", "-o", "stopped"], "was stopped at stopped.unfinished; use --resume, or delete it"),
-        (["-g", "0.9", "-o", "x", "--follows", "level=1"], "follows needs --policy pi"),
+        (["-g", "0.9", "-o", "x", "--set", "follows.level=1"], "follows needs --policy p, pi or pid"),
     ],
 )
 @pytest.mark.usefixtures("_elsewhere")
@@ -196,7 +199,7 @@ def test_arguments_of_python_are_options_or_settings_in_messages(
 
     monkeypatch.setattr("nopg.cli._log.read", refuse)
     _, _, document = run("fit", tank, *COLUMNS, "-g", 0.9, "-o", tmp_path / "run")
-    assert "give --policy deterministic, --overwrite, missing = drop in the file of --config or" in document
+    assert "give --policy deterministic, --overwrite, --set missing=drop or" in document
 
 
 def test_ctrl_c_before_the_first_update_leaves_nothing_and_says_how_to_go_on(
@@ -214,22 +217,18 @@ def test_ctrl_c_before_the_first_update_leaves_nothing_and_says_how_to_go_on(
 
 
 def test_the_traceback_is_behind_debug(tmp_path: Path) -> None:
-    code, _, document = run("--debug", "plot", tmp_path / "nowhere")
+    code, _, document = run("--debug", "report", tmp_path / "nowhere")
     assert code == 1
     assert "Traceback" in document
 
 
-def test_plot_writes_pictures_and_their_numbers(fitted: Path, tmp_path: Path) -> None:
-    code, out, _ = run("plot", fitted, "--out", tmp_path)
-    assert code == 0
-    assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".pdf", ".csv"}
-    assert "closed-loop-1.png" in out.replace("\n", "")
-
-
-def test_report_writes_a_page_and_says_the_verdict(fitted: Path, tmp_path: Path) -> None:
+def test_report_writes_a_page_and_its_figures_and_says_the_verdict(fitted: Path, tmp_path: Path) -> None:
     asked = ("report", fitted, "-o", tmp_path / "tank.html", "--region", "`level [m]` > 1.5", "--steps", 5)
-    code, out, document = run(*asked)
+    code, out, document = run(*asked, "--figures", tmp_path / "figures")
     assert code == 0, document
+    assert {f"closed-loop-1.{kind}" for kind in ("png", "pdf", "csv")} <= {
+        path.name for path in (tmp_path / "figures").iterdir()
+    }
     assert "is better with a probability of" in out
     assert "`level [m]` > 1.5: between" in out
     assert json.loads((tmp_path / "tank.json").read_text())["sentence"] in out
@@ -238,44 +237,18 @@ def test_report_writes_a_page_and_says_the_verdict(fitted: Path, tmp_path: Path)
 
 
 def test_export_writes_a_checked_controller(fitted: Path, tmp_path: Path) -> None:
-    asked = ("export", fitted, "--to", "onnx", tmp_path / "tank.onnx")
+    asked = ("export", fitted, tmp_path / "tank.onnx")
     code, out, _ = run(*asked, "--json")
     assert code == 0
     assert json.loads(out)["difference"] < 1e-6
     code, _, document = run(*asked)
     assert (code, "exist" in document) == (1, True)
     assert "from numpy" in run(*asked, "--overwrite")[1]
-    code, _, document = run("export", fitted, "--to", "c", tmp_path / "one.c", "--dtype", "float32")
-    assert (code, "has float64" in document) == (1, True)
-
-
-def test_evaluate_runs_the_controller_on_the_plant(tmp_path: Path) -> None:
-    from nopg.envs import Pendulum, collect_grid
-
-    to_dataframe(collect_grid(Pendulum(), (9, 9, 2))).to_csv(tmp_path / "grid.csv", index=False)
-    names = ["--state", "angle", "--state", "velocity", "--action", "torque", "--reward", "reward"]
-    run_, file = tmp_path / "run", settings(tmp_path, model="paper", initial_states=[[3.14159, 0]])
-    given = (*names, "--angle", "angle", *BRIEF, "--config", file)
-    code, _, document = run("fit", tmp_path / "grid.csv", *given, "-o", run_)
-    assert code == 0, document
-    asked = ("evaluate", run_, "--env", "nopg/Pendulum-v0", "--episodes", 1, "--steps", 50)
-    assert "predicted" in run(*asked)[1]
-    found = json.loads(run(*asked, "--json")[1])
-    assert len(found["returns"]) == 1
-    assert found["expected_return"] == load(run_).expected_return
-
-
-def test_info_names_versions_and_extras() -> None:
-    code, out, _ = run("info", "--json")
-    assert code == 0
-    document = json.loads(out)
-    assert document["extras"]["cli"] is True
-    assert "extra cli" in run("info")[1]
 
 
 def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp_path: Path) -> None:
     log, whole, out = tmp_path / "log.csv", tmp_path / "whole", tmp_path / "stopped"
-    brief = ["fit", str(tank), *COLUMNS, "-g", "0.9", "--updates", "60", "--config"]
+    brief = ["fit", str(tank), *COLUMNS, "-g", "0.9", "--set", "updates=30", "--config"]
     assert run(*brief, settings(tmp_path, model="paper"), "-o", whole)[0] == 0
     fit = [*brief, str(settings(tmp_path, model="paper", history=str(log))), "-o", str(out)]
     with subprocess.Popen([*COMMAND, *fit], stderr=subprocess.PIPE, text=True) as process:
@@ -298,7 +271,8 @@ def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [(["--version"], __version__), (["--help"], "describe"), (["fit", "--help"], "γ")]
+    ("arguments", "words"),
+    [(["--version"], f"{__version__}\nextras: "), (["--help"], "describe"), (["fit", "--help"], "γ")],
 )
 def test_version_and_help_are_printed_without_importing_torch(arguments: list[str], words: str) -> None:
     code = (

@@ -11,7 +11,7 @@ import torch
 from cli.tank import GAMMA, Law, answer, run, write_log
 from nopg.baselines import BASELINES
 from nopg.bundles import open_bundle
-from nopg.cli._log import read_log
+from nopg.cli._log import read_like
 from nopg.deploy import load as load_controller
 from nopg.training import load
 from nopg.training._saved import save_result
@@ -26,7 +26,7 @@ def tank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other")
     write(folder / "first.csv")
     (folder / "nopg.toml").write_text('separator = ";"')
-    fit = ["fit", folder / "first.csv", *COLUMNS, "-g", GAMMA, "--updates", 2]
+    fit = ["fit", folder / "first.csv", *COLUMNS, "-g", GAMMA, "--set", "updates=2"]
     code, _, document = run(*fit, "--config", folder / "nopg.toml", "-o", folder / "tank")
     assert code == 0, document
     how = open_bundle(folder / "tank").manifest.object("log").values
@@ -47,10 +47,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_log_under_the_controller_shows_what_its_runs_earned(tank: Path, own: Law, tmp_path: Path) -> None:
     write(tmp_path / "own.csv", own, seed=2)
-    found = answer("evaluate", tank, "--log", tmp_path / "own.csv")
+    found = answer("evaluate", tank, tmp_path / "own.csv")
     realised = found["realised"]
     assert (found["own_actions"], len(realised["returns"])) == (1, 8)
-    _, out, _ = run("evaluate", tank, "--log", tmp_path / "own.csv")
+    _, out, _ = run("evaluate", tank, tmp_path / "own.csv")
     assert "this controller: 100 % of the actions are its own" in out
     assert f"{realised['mean']:.5g} over 8 episodes, {realised['against_promise']}" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
@@ -60,14 +60,14 @@ def test_runs_too_short_for_the_discount_have_no_realised_return(
     tank: Path, own: Law, tmp_path: Path
 ) -> None:
     write(tmp_path / "brief.csv", own, steps=29)  # 28 transitions: .9^28 > .05 >= .9^29
-    code, out, _ = run("evaluate", tank, "--log", tmp_path / "brief.csv")
+    code, out, _ = run("evaluate", tank, tmp_path / "brief.csv")
     assert code == 0
     assert "no episode has the 29 steps that the discount needs" in " ".join(out.split())
 
 
 def test_a_log_must_have_the_columns_of_the_run(tank: Path, tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("run;t;depth;valve;cost\n0;0;1;1;1\n0;1;1;1;1\n")
-    code, out, document = run("evaluate", tank, "--log", tmp_path / "other.csv")
+    code, out, document = run("evaluate", tank, tmp_path / "other.csv")
     assert (code, out) == (1, "")
     assert "there is no column 'level'" in document
     assert "The columns are: run, t, depth, valve, cost" in document
@@ -81,7 +81,7 @@ def test_a_run_that_was_saved_from_python_reads_columns_by_their_usual_names(
     write(tmp_path / "log.csv")
     text = (tmp_path / "log.csv").read_text().replace(";", ",").replace("run,t,", "episode,t,")
     (tmp_path / "log.csv").write_text(text.replace(",cost", ",reward"))
-    data = read_log(str(tmp_path / "log.csv"), tmp_path / "python", load(tank))
+    data = read_like(tmp_path / "python", load(tank), {"data": [str(tmp_path / "log.csv")]})
     assert len(data.starts) == 8
     assert bool((data.rewards > 0).all())
 
@@ -95,7 +95,7 @@ def test_compare_shows_gains_over_the_logged_behaviour(tank: Path, tmp_path: Pat
     )
     names = [f"{tmp_path / 'pi.py'}:{name}" for name in ("controller", "timid")]
     bare = tank.with_name("bare")
-    others = (names[0], names[1], "logged", bare, "lqr")
+    others = (names[0], names[1], bare, "lqr")
     found = answer("compare", tank, *(part for other in others for part in ("--with", other)))
     assert list(found["evaluations"]) == ["tank", *names, str(bare), "lqr", "logged"]
     result = load(tank)
@@ -117,19 +117,19 @@ def test_compare_shows_gains_over_the_logged_behaviour(tank: Path, tmp_path: Pat
 def test_the_table_of_compare_fits_eighty_columns_and_gives_every_reason_once(
     tank: Path,
 ) -> None:
-    Path("pi.py").write_text("def off(states):\n    return 0 * states\n")
-    code, out, document = run("compare", tank, "--with", "pi.py:off")
+    Path("pi.py").write_text("def full(states):\n    return 1 + 0 * states\n")
+    code, out, document = run("compare", tank, "--with", "pi.py:full")
     assert code == 0, document
     header, *lines = out.splitlines()
     assert header.split() == ["policy", "return", "gain", "over", "logged", "better", "verdict"]
     assert lines[0].startswith("tank *")
-    assert lines[2].startswith("pi.py:off")
+    assert lines[2].startswith("pi.py:full")
     assert "not identifiable" in lines[2]
     assert lines[3].split()[0].startswith("[")
     assert "logged episodes earned" in out
     assert out.count("lies outside the data") == 1
     assert "* recommended: " in out
-    table = [line for line in lines if not line.startswith(("pi.py:off: ", "logged: "))]
+    table = [line for line in lines if not line.startswith(("pi.py:full: ", "logged: "))]
     assert max(map(len, table)) <= 80
 
 
@@ -152,8 +152,8 @@ def test_compare_judges_by_another_log_if_there_is_one(tank: Path, tmp_path: Pat
     bare = tank.with_name("bare")
     code, _, document = run("compare", bare)
     assert code == 1
-    assert document == f"error: {bare} was saved without its data; give a log of its plant with --log"
-    one, other = (answer("compare", saved, "--log", tmp_path / "may.csv") for saved in (bare, tank))
+    assert document == f"error: {bare} was saved without its data; name a log of its plant after it"
+    one, other = (answer("compare", saved, tmp_path / "may.csv") for saved in (bare, tank))
     assert one["gains"]["bare"] == other["gains"]["tank"]
     assert other["gains"]["tank"] != answer("compare", tank)["gains"]["tank"]
 
@@ -197,7 +197,17 @@ def test_another_run_must_act_on_the_same_columns(tank: Path, tmp_path: Path) ->
     text = (tank.parent / "first.csv").read_text().replace("level", "depth")
     (tmp_path / "depth.csv").write_text(text)
     (tmp_path / "nopg.toml").write_text('separator = ";"\nmodel = "paper"')
-    roles = ["-s", "depth", *COLUMNS[2:], "--config", tmp_path / "nopg.toml", "-g", GAMMA, "--updates", 1]
+    roles = [
+        "-s",
+        "depth",
+        *COLUMNS[2:],
+        "--config",
+        tmp_path / "nopg.toml",
+        "-g",
+        GAMMA,
+        "--set",
+        "updates=1",
+    ]
     code, _, document = run("fit", tmp_path / "depth.csv", *roles, "-o", tmp_path / "depth")
     assert code == 0, document
     code, _, document = run("compare", tank, "--with", tmp_path / "depth")

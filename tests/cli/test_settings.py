@@ -2,7 +2,7 @@
 
 import json
 import math
-import sqlite3
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,12 @@ import pytest
 
 from cli.tank import answer, run, write_log
 from nopg import Transitions
-from nopg.cli._init import Column, filled, guess
-from nopg.cli._log import read, read_log
+from nopg.cli._init import filled, guess
+from nopg.cli._log import read, read_like
 from nopg.cli._settings import SETTINGS, LogOptions, check, examples, from_texts
 from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
+from nopg.evaluation import match_log
 from nopg.training import load
 
 COLUMNS = ["--state", "level", "--action", "valve", "--cost", "(level - 1)**2"]
@@ -55,7 +56,7 @@ def settings_file(folder: Path, **settings: Any) -> Path:
 def test_every_setting_has_an_example_of_its_own_form_and_the_file_can_be_read() -> None:
     for name in SETTINGS:
         for example in examples(name):
-            check({name: example}, SETTINGS, "a file")
+            check({name: example}, "a file")
     everything = filled({name: examples(name)[0] for name in SETTINGS})
     assert {*tomllib.loads(everything)} == {*SETTINGS}
     assert tomllib.loads(filled({})) == {}
@@ -63,9 +64,11 @@ def test_every_setting_has_an_example_of_its_own_form_and_the_file_can_be_read()
 
 def test_the_command_line_goes_before_the_file(folder: Path) -> None:
     path = settings_file(folder, **ROLES, data=["log-9.csv"], discount=0.5, bounds={"valve": [0, 1]})
-    found = LogOptions(config=path, reward="-level", bounds=["valve=-1:1"]).settings({"horizon": "3min"})
+    found = LogOptions(config=path, reward="-level", assigned=["bounds.valve=[-1, 1]"]).settings(
+        {"horizon": "3min"}
+    )
     assert found["data"] == ["log-9.csv"]
-    assert (found["reward"], found["horizon"], found["bounds"]) == ("-level", "3min", {"valve": [-1.0, 1.0]})
+    assert (found["reward"], found["horizon"], found["bounds"]) == ("-level", "3min", {"valve": [-1, 1]})
     assert not {"cost", "discount"} & {*found}  # what is typed stands for them
 
 
@@ -76,6 +79,7 @@ def test_the_command_line_goes_before_the_file(folder: Path) -> None:
         ("states = 'level'", 'states is \'level\'; write e.g. states = ["level", "speed"]'),
         ("resample = 'sometimes'", 'resample is \'sometimes\'; write e.g. resample = "hold" or "mean"'),
         ("updates = 2.5", "updates is 2.5"),
+        ("lags = 'few'", "lags is 'few'; write e.g. lags = {valve = 2} or \"auto\""),
         ("interval = true", "interval is True"),
         ("bounds = {valve = [0, 1, 2]}", "bounds of 'valve' are [0, 1, 2]"),
         ("reward = 'level'\ncost = 'level'", "a reward and a cost are given; name one of them"),
@@ -92,14 +96,20 @@ def test_a_file_says_what_is_wrong_with_it(folder: Path, text: str, words: str) 
 
 
 def test_texts_of_options_are_values_of_the_file() -> None:
-    assert from_texts("exogenous", ["goal"]) == ["goal"]
-    assert from_texts("lags", ["auto"]) == "auto"
-    assert from_texts("lags", ["valve=2"]) == {"valve": 2}
-    assert from_texts("follows", ["level=goal", "flow=1.5"]) == {"level": "goal", "flow": 1.5}
-    assert from_texts("states", ["T=TIC4711.PV"]) == ["T=TIC4711.PV"]
-    for name, text in (("lags", "valve=few"), ("bounds", "valve=1"), ("angles", "theta=full")):
-        with pytest.raises(ArgumentError, match=f"'{text}' cannot be read; write e.g."):
-            from_texts(name, [text])
+    assert from_texts(["exogenous=['goal']", "plant=3"]) == {"exogenous": ["goal"], "plant": "3"}
+    assert from_texts(["lags=auto"]) == {"lags": "auto"}
+    assert from_texts(["follows.level=goal", "follows.flow=1.5"]) == {
+        "follows": {"level": "goal", "flow": 1.5}
+    }
+    assert from_texts(['lags."a b"=2', "missing=hold:5"]) == {"lags": {"a b": 2}, "missing": "hold:5"}
+    for text, words in (
+        ("lags.valve=few", "lags is {'valve': 'few'}; write e.g. lags = "),
+        ("bounds.valve=1", "bounds is {'valve': '1'}"),
+        ("lag=1", "--set has 'lag', which is not known; did you mean 'lags'?"),
+        ("lags", "--set 'lags' has no value"),
+    ):
+        with pytest.raises(ArgumentError, match=re.escape(words)):
+            from_texts([text])
 
 
 # What is a log.
@@ -130,29 +140,14 @@ def test_a_date_that_may_be_either_needs_its_format(folder: Path) -> None:
     assert answer(*timed, "--config", path)["rows"] == 39
 
 
-@pytest.mark.parametrize("kind", ["db", "xlsx", "parquet"])
-def test_databases_workbooks_and_parquet_are_read(folder: Path, kind: str) -> None:
-    path, settings = folder / f"log.{kind}", {}
-    if kind == "db":
-        with sqlite3.connect(path) as database:
-            log().to_sql("log", database)
-        database.close()
-        assert "give a query" in run("describe", path, *COLUMNS)[2]
-        settings["sql"] = "SELECT * FROM log"
-    elif kind == "xlsx":
-        log().to_excel(path, sheet_name="May", index=False)
-        settings["sheet"] = "May"
-    else:
-        log().to_parquet(path, index=False)
-    query = ("--sql", settings["sql"]) if kind == "db" else ()
-    code, out, shown = run("init", path, *query, "-o", folder / "guessed.toml")
+def test_parquet_is_read(folder: Path) -> None:
+    path = folder / "log.parquet"
+    log().to_parquet(path, index=False)
+    code, out, shown = run("init", path, "-o", folder / "guessed.toml")
     assert (code, 'actions ["valve"]' in " ".join(out.split())) == (0, True), shown
-    config = settings_file(folder, **settings)
-    assert answer("describe", path, *COLUMNS, "--config", config)["rows"] == 39
-    _, out, _ = run("describe", path, *COLUMNS[:4], "--config", config)
-    assert "no reward is given" in out
-    fit = ("fit", path, *COLUMNS[:4], "--config", config, "-g", 0.9, "-o", folder / "out")
-    code, _, shown = run(*fit)
+    assert answer("describe", path, *COLUMNS)["rows"] == 39
+    assert "no reward is given" in run("describe", path, *COLUMNS[:4])[1]
+    code, _, shown = run("fit", path, *COLUMNS[:4], "-g", 0.9, "-o", folder / "out")
     assert (code, "reward" in shown) == (1, True)
 
 
@@ -169,15 +164,15 @@ def test_describe_takes_the_reward_that_a_file_names_itself(tmp_path: Path) -> N
         (["gone.csv"], "there is no file"),
         (["gone-*.csv"], "no file matches"),
         (["log-9.csv", "a.parquet"], "several kinds (csv, parquet)"),
-        (["a.xlsx", "b.xlsx"], "only CSV and Parquet may be several"),
+        (["a.xlsx"], "is a workbook or database; save the table as CSV or Parquet first"),
         ([], "no log is given; name its file, or a file of settings with --config"),
     ],
 )
 def test_data_that_cannot_be_read_are_refused_in_one_line(
     folder: Path, data: list[str], expected: str
 ) -> None:
-    for name in ("a.parquet", "a.xlsx", "b.xlsx"):
-        (folder / name).write_bytes(b"x")
+    (folder / "a.parquet").write_bytes(b"x")
+    (folder / "a.xlsx").write_bytes(b"x")
     code, _, shown = run("describe", *(folder / one for one in data), *COLUMNS)
     assert (code, expected in shown) == (1, True), shown
     assert shown.count("error:") == 1
@@ -264,12 +259,12 @@ def test_lags_that_were_chosen_are_saved_and_used_for_another_log(
     monkeypatch.setattr("nopg.models.select_lags", lambda data: pytest.fail("chosen again"))
     result = load(tmp_path / "tank")
     assert result.discount == pytest.approx(math.exp(-0.1))
-    data = read_log(str(timed), tmp_path / "tank", result)
+    data = match_log(result, read_like(tmp_path / "tank", result, {"data": [str(timed)]}))
     assert data.schema == result.policy.schema
     assert data.schema.states == ("level", "valve_lag1", "sum")
     slow = write_log(tmp_path / "slow.csv", steps=60, interval=3.0)
     with pytest.raises(DataError, match="are 180 s apart, those of the controller 60 s; resample the log"):
-        read_log(str(slow), tmp_path / "tank", result)
+        match_log(result, read_like(tmp_path / "tank", result, {"data": [str(slow)]}))
 
 
 # A first file.
@@ -303,9 +298,8 @@ def test_init_writes_a_file_from_which_a_controller_is_trained(
 def test_roles_and_units_are_guessed_by_names_and_first_rows() -> None:
     numbers, dates = ["1.5", "2,5"], ["31.03.2025 08:00", "31.03.2025 08:01"]
     names = ("TIC4711.PV [°C]", "TIC4711.SP [°C]", "TIC4711.OP [%]", "FI12 (m³/h)")
-    columns = [Column("When", dates), *(Column(name, numbers) for name in names)]
-    columns += [Column("alarm", ["", ""]), Column("constant", ["1", "1"]), Column("mode", ["AUTO", "MAN"])]
-    assert guess(columns) == {
+    columns = {"When": dates, **dict.fromkeys(names, numbers)}
+    assert guess(columns | {"alarm": [], "constant": ["1", "1"], "mode": ["AUTO", "MAN"]}) == {
         "time": "When",
         "states": ["TIC4711_PV=TIC4711.PV [°C]", "FI12=FI12 (m³/h)", "TIC4711_SP=TIC4711.SP [°C]"],
         "exogenous": ["TIC4711_SP"],

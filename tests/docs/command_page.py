@@ -21,7 +21,7 @@ HEAD = """# Command line
 {commands}
 
 RUN is the file that `fit` writes. Every command but `init` has `--json`, which prints the results for programs; messages and
-progress go to standard error. `nopg --version` prints the version; `--debug` before a command shows the traceback of an error.
+progress go to standard error. `nopg --version` prints the version and the installed extras; `--debug` before a command shows the traceback of an error.
 
 | exit code | meaning |
 |---|---|
@@ -34,14 +34,16 @@ progress go to standard error. `nopg --version` prints the version; `--debug` be
 
 ## A log
 
-`describe`, `fit`, `summarize` and `monitor` take these options:
+All commands but `init`, `report` and `export` take these options. Where a controller is given, its own log and columns are the
+default.
 
 {options}
 
 ## The file of settings
 
-`nopg init log.csv` writes `nopg.toml` with what it guesses of your log. Correct it; the four commands read it with
-`--config nopg.toml`, and options that are typed go first. Where a value has several forms, `|` stands between them.
+`nopg init log.csv` writes `nopg.toml` with what it guesses of your log. Correct it; commands read it with
+`--config nopg.toml`, and options that are typed go first. Any setting may also be typed: `--set updates=200`, `--set lags.valve=2`.
+Where a value has several forms, `|` stands between them.
 
 ```toml
 {settings}

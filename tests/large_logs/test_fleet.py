@@ -216,7 +216,7 @@ def test_the_command_line_summarizes_plants_and_trains_for_one(folder: Path, tmp
     assert [one["plant"] for one in told["plants"]] == ["a", "b", NEW]
     assert told["rows"] == sum(one["rows"] for one in told["plants"])
     assert "there is no plant 'z'" in run("fit", summary, "--plant", "z", "-g", "0.9", "-o", out, code=1)
-    brief = ("--updates", "1", "--policy", "deterministic")
+    brief = ("--set", "updates=1", "--policy", "deterministic")
     run("fit", summary, "--plant", NEW, "-g", "0.9", "-o", out, *brief)
     assert nopg.load(out).discount == 0.9
     assert "no summary of several plants" in run(

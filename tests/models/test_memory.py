@@ -76,7 +76,7 @@ def alarms(data: Transitions) -> dict[str, str]:
 
 def test_a_delay_of_the_action_alarms_and_the_reason_names_lags() -> None:
     found = alarms(run(delay=1))
-    assert "--lags" in found["action before"]
+    assert "--set lags=auto" in found["action before"]
     assert found["action before"].startswith("level depends on more than the row")
     assert "time" not in found
 

@@ -18,8 +18,8 @@ from nopg.cli._app import app
 from nopg.cli._controllers import EXIT_CODES
 from nopg.cli._log import settings_like
 from nopg.errors import ArgumentError, DataError
-from nopg.monitoring import Change, Monitor, OperatingRegion, ReturnCheck, Status, write_page
-from nopg.monitoring._run import Rows
+from nopg.monitoring import Change, Monitor, Status, write_page
+from nopg.monitoring._run import Rows, stretches
 from nopg.monitoring._status import judge, likely_causes
 from nopg.training import TrainingResult
 
@@ -46,8 +46,8 @@ def test_an_unchanged_plant_is_kept(monitor: Monitor) -> None:
     assert (status.verdict, status.reasons, status.change) == ("ok", (), None)
     assert status.evidence < status.threshold == 200_000
     assert status.return_check is not None
-    low, high = status.return_check.interval
-    assert low < status.return_check.measured < high
+    low, high = status.return_check["interval"]
+    assert low < status.return_check["measured"] < high
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_another_controller_is_recognised_and_compared(monitor: Monitor) -> None
     status = monitor.watch(old)
     assert monitor.shadow
     assert status.shadow is not None
-    assert set(status.shadow.difference) == {"u1", "u2"}
-    assert min(status.shadow.difference.values()) > 0
-    assert status.shadow.predicted is not None
-    assert status.shadow.acting is not None
+    assert set(status.shadow["difference"]) == {"u1", "u2"}
+    assert min(status.shadow["difference"].values()) > 0
+    assert status.shadow["predicted"] is not None
+    assert status.shadow["acting"] is not None
     monitor.reset()
     assert monitor.watch(run_lqr(monitor.result.policy, rows=60, seed=6)).shadow is None
 
@@ -128,11 +128,11 @@ def test_what_cannot_be_a_row_is_refused(monitor: Monitor, result: TrainingResul
 
 
 CHANGE = Change("gain", "valve", -0.2, since=100, found=120)
-GOOD, BAD = (ReturnCheck(measured, -1.0, (-2.0, 0.0), 3) for measured in (-1.5, -2.5))
+GOOD, BAD = ({"measured": measured, "interval": (-2.0, 0.0)} for measured in (-1.5, -2.5))
 
 
 def test_the_verdict_follows_from_change_operating_region_and_return() -> None:
-    here, edge, away = OperatingRegion(0.1), OperatingRegion(0.21), OperatingRegion(0.51)
+    here, edge, away = ({"outside": share, "expected": None, "column": None} for share in (0.1, 0.21, 0.51))
     assert judge((), here, GOOD, shadow=False)[0] == "ok"
     assert judge((), edge, GOOD, shadow=False)[0] == "check"
     assert judge((), here, BAD, shadow=False)[0] == "check"
@@ -167,7 +167,7 @@ def causes_of(z: np.ndarray) -> Change:
     one = np.ones(2)
     schema = nopg.Schema(("level",), ("valve",))
     scorer: Any = SimpleNamespace(usual=one, typical=0.6745 * one, names=("level", "reward"))
-    return likely_causes(z, shifts, np.ones_like(z), scorer=scorer, schema=schema, since=1, found=2)[0]
+    return likely_causes((z, shifts, np.ones_like(z)), scorer, schema, (1, 2))[0]
 
 
 def test_a_few_wild_rows_of_one_column_do_not_hide_the_offset_of_another() -> None:
@@ -185,9 +185,8 @@ def test_errors_that_grow_without_a_direction_are_noise() -> None:
 
 
 def test_a_run_is_cut_into_stretches_where_it_was_interrupted() -> None:
-    run = Rows()
-    run.append(linked=np.array([False, True, True, True, True, False, True]))
-    assert run.stretches(3) == [(0, 3), (3, 5), (5, 7)]
+    linked = np.array([False, True, True, True, True, False, True])
+    assert stretches(linked, 3) == [(0, 3), (3, 5), (5, 7)]
 
 
 def test_a_long_run_keeps_its_later_half() -> None:
@@ -227,9 +226,9 @@ def test_the_command_takes_the_columns_of_the_controller_unless_others_are_named
     result: TrainingResult, tmp_path: Path
 ) -> None:
     saved, schema = result.save(tmp_path / "saved"), result.policy.schema
-    taken = settings_like(saved, schema, ["new.csv"])
+    taken = settings_like(saved, schema, {"data": ["new.csv"]})
     assert (taken["states"], taken["actions"], taken["reward"]) == (["x1", "x2"], ["u1", "u2"], "reward")
-    taken = settings_like(saved, schema, ["new.csv"], {"states": ["a", "b"], "cost": "cost"})
+    taken = settings_like(saved, schema, {"data": ["new.csv"], "states": ["a", "b"], "cost": "cost"})
     assert (taken["states"], taken["actions"], taken["cost"]) == (["a", "b"], ["u1", "u2"], "cost")
     assert "reward" not in taken
 

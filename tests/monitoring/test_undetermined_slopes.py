@@ -44,7 +44,7 @@ def test_other_actions_than_a_log_under_feedback_has_raise_no_alarm(
 def test_rows_with_such_actions_count_as_outside_the_log() -> None:
     status = watched(monitor_of(0.0), 0, dither=0.1)
     assert status.operating_region is not None
-    assert status.operating_region.outside > 0.8
+    assert status.operating_region["outside"] > 0.8
     assert status.verdict == "retrain"
     assert "other actions than those that followed them" in status.reasons[0]
 
@@ -53,7 +53,7 @@ def test_rows_with_the_actions_of_the_feedback_are_tested() -> None:
     monitor = monitor_of(0.0)
     unchanged = watched(monitor, 0, dither=0.0)
     assert unchanged.operating_region is not None
-    assert (unchanged.verdict, unchanged.operating_region.outside < 0.05) == ("ok", True)
+    assert (unchanged.verdict, unchanged.operating_region["outside"] < 0.05) == ("ok", True)
     assert watched(monitor, 0, dither=0.0, gain=0.5).change is not None
 
 

@@ -24,7 +24,6 @@ from nopg.report._figures import (
     draw_loop,
     gains_picture,
     reward_picture,
-    set_points,
 )
 from nopg.report._style import csv_table
 from nopg.training import GainCurve
@@ -82,32 +81,6 @@ def test_the_band_is_1_96_times_the_inflated_deviation_of_the_parts() -> None:
     assert loop.half[0, 0] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("reward", "wanted"),
-    [
-        ("-(level - goal) ** 2", {"level": "goal"}),
-        ("-(goal - next(level)) ** 2 - 0.1 * abs(valve)", {"level": "goal"}),
-        ("-abs(level - 1.5)", {"level": 1.5}),
-        ("-(level - -2) ** 2", {"level": -2.0}),
-        ("-level ** 2", {}),
-        (None, {}),
-    ],
-)
-def test_set_points_are_read_from_the_reward(reward: str | None, wanted: dict[str, object]) -> None:
-    level, goal = np.arange(6.0), np.array([1.0, 1, 1, 2, 2, 2])
-    states = np.column_stack([level, goal])
-    data = Transitions.from_arrays(
-        states,
-        0 * level,
-        level,
-        states + np.array([1.0, 0.0]),
-        state_names=["level", "goal"],
-        action_names=["valve"],
-    )
-    data = replace(data, schema=replace(data.schema, reward=reward))
-    assert set_points(data) == wanted
-
-
 def test_set_points_are_drawn_with_their_outputs_and_of_many_columns_the_rest_is_apart() -> None:
     states = np.random.default_rng(0).normal(size=(50, 7))
     names = [*"abcdef", "goal"]
@@ -136,7 +109,7 @@ def test_a_loop_is_drawn_over_time_with_band_log_and_set_point() -> None:
         "outside the data",
     ]
     table = picture.table
-    assert table["time_min"].tolist() == list(range(10))
+    assert table["time [min]"].tolist() == list(range(10))
     assert table["level high"] - table["level low"] == pytest.approx(0.2)
     assert table["level set-point"].tolist() == [0.5] * 10
     assert np.isnan(table["level logged"][3:]).all()
@@ -190,12 +163,11 @@ def test_differences_are_those_of_the_actions_at_logged_states() -> None:
     (one,), pictures = differences(result)
     apart = 0.1 + 0.5 * data.states[:, 0] - data.actions[:, 0]
     span = float(data.actions.max() - data.actions.min())
-    assert one.mean == pytest.approx(float(apart.mean()))
-    assert (one.size, one.share) == pytest.approx(
-        (float(apart.abs().mean()), float(apart.abs().mean()) / span)
-    )
-    assert one.higher == pytest.approx(float((apart > 0.01 * span).double().mean()))
-    assert one.column == "level"
+    size = float(apart.abs().mean())
+    assert one["mean"] == pytest.approx(float(apart.mean()))
+    assert (one["size"], one["share"]) == pytest.approx((size, size / span))
+    assert one["higher"] == pytest.approx(float((apart > 0.01 * span).double().mean()))
+    assert one["column"] == "level"
     assert list(pictures["difference-1"].table) == ["level", "valve logged", "valve new"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from shlex import quote
@@ -103,7 +104,7 @@ class PIRule:
         needed = [output, *points, lag_name(output, 1), *before, lag_name(action, 1)]
         if missing := [name for name in needed if name not in data.schema.states]:
             lags = dict.fromkeys((output, *points, action), 1)
-            options = " ".join(f"--lags {quote(f'{name}=1')}" for name in lags)
+            options = " ".join(f"--set {quote(f'lags.{json.dumps(name)}=1')}" for name in lags)
             raise DataError(
                 f"a PI controller by the SIMC rule needs the row before, but the log has no "
                 f"{', '.join(missing)}; add them with data.derive(lags={lags}), or nopg fit … {options}"

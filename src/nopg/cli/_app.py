@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import platform
 import re
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from nopg._version import __version__
 from nopg.cli import _screen
-from nopg.cli._controllers import advise, compare, evaluate, export, monitor, plot, report
+from nopg.cli._controllers import advise, compare, evaluate, export, monitor, report
 from nopg.cli._fit import describe, fit, summarize
 from nopg.cli._init import init
-from nopg.cli._screen import print_json, print_rows
-from nopg.cli._settings import AsJson, expand_options, option
+from nopg.cli._settings import expand_options, option
 
 app = typer.Typer(
     name="nopg",
@@ -26,59 +25,26 @@ app = typer.Typer(
     "Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-_REQUIREMENT = re.compile(r"([\w.-]+).*extra\s*==\s*['\"]([\w-]+)['\"]")
+for command in (describe, init, fit, compare, evaluate, report, export, monitor, advise, summarize):
+    app.command()(_screen.guarded(expand_options(command)))
+
+_REQUIREMENT = re.compile(r"^([\w.-]+).*extra\s*==\s*['\"]([\w-]+)['\"]", re.MULTILINE)
 
 
-def info(*, as_json: AsJson = False) -> None:
-    """Show versions and installed extras; include it in a bug report."""
-    import torch
-
-    rows = {"nopg": __version__, "python": platform.python_version(), "platform": platform.platform()}
-    rows |= {"torch": torch.__version__, "threads": str(torch.get_num_threads())}
-    extras = _extras()
-    if as_json:
-        print_json({**rows, "extras": {name: not missing for name, missing in extras.items()}})
-        return
-    for name, missing in extras.items():
-        rows[f"extra {name}"] = f"lacks {', '.join(missing)}" if missing else "installed"
-    print_rows(rows)
-
-
-def _extras() -> dict[str, list[str]]:
-    """Return the missing packages of every extra."""
+def _extras() -> str:
+    """Return the extras whose packages are all installed."""
     from importlib.metadata import Distribution, PackageNotFoundError, requires
 
-    try:
-        needed = [found.groups() for line in requires("nopg") or () if (found := _REQUIREMENT.match(line))]
-    except PackageNotFoundError:
-        return {}
-    missing: dict[str, list[str]] = {extra: [] for _, extra in sorted(needed, key=lambda one: one[1])}
-    for package, extra in needed:
-        if not any(Distribution.discover(name=package)):
-            missing[extra].append(package)
-    return missing
-
-
-for command in (
-    describe,
-    init,
-    fit,
-    compare,
-    evaluate,
-    report,
-    plot,
-    export,
-    monitor,
-    advise,
-    summarize,
-    info,
-):
-    app.command()(_screen.guarded(expand_options(command)))
+    there: dict[str, bool] = {}
+    with suppress(PackageNotFoundError):
+        for package, extra in _REQUIREMENT.findall("\n".join(requires("nopg") or ())):
+            there[extra] = there.get(extra, True) and any(Distribution.discover(name=package))
+    return ", ".join(sorted(extra for extra, installed in there.items() if installed)) or "none"
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(__version__)
+        typer.echo(f"{__version__}\nextras: {_extras()}")
         raise typer.Exit()
 
 
@@ -86,7 +52,8 @@ def _print_version(wanted: bool) -> None:
 def _options(
     *,
     version: Annotated[
-        bool, option("Print the version and exit.", "--version", callback=_print_version, is_eager=True)
+        bool,
+        option("Print version and installed extras.", "--version", callback=_print_version, is_eager=True),
     ] = False,
     debug: Annotated[bool, option("Show the traceback of an error.", "--debug")] = False,
 ) -> None:

@@ -1,40 +1,37 @@
-"""The commands on a saved controller: compare, evaluate, report, plot, export, monitor, advise."""
+"""The commands on a saved controller: compare, evaluate, report, export, monitor, advise."""
 
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nopg.cli import _log
-from nopg.cli._screen import note, predicted, print_json, print_rows, show, verdict
+from nopg.cli._screen import note, print_json, print_rows, show
 from nopg.cli._settings import (
     AsJson,
     LogOptions,
-    OtherLog,
     Overwrite,
     Run,
     Texts,
     argument,
     check_keys,
     check_target,
-    from_texts,
     option,
     read_toml,
 )
-from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     import torch
 
     from nopg.data import Schema
     from nopg.deploy import GuardedController
-    from nopg.evaluation import Evaluation, OfflineEvaluator
+    from nopg.evaluation import OfflineEvaluator
     from nopg.monitoring import Status
     from nopg.training import TrainingResult
 
@@ -44,23 +41,22 @@ EXIT_CODES = {"ok": 0, "check": 4, "retrain": 5, "revert": 6}
 
 def compare(
     run: Run,
+    log: LogOptions,
     *,
     others: Annotated[
         Texts,
         option(
-            "Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or "
-            "an object with such a call, without memory; the file is executed. Another RUN. "
-            "`lqr`, `mpc`, `cloning`, `simc`, `neural`: a baseline made of the same log; "
-            "`td3bc`, `iql`, `cql`: one by d3rlpy, in minutes. `logged`: the logged behaviour, always shown.",
+            "Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or an "
+            "object with such a call, without memory; the file is executed. Another RUN. `lqr`, `mpc`, "
+            "`cloning`, `simc`, `neural`: made of the same log; `td3bc`, `iql`, `cql`: by d3rlpy.",
             "--with",
         ),
     ] = None,
-    log: OtherLog = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict what controllers return, beside the logged behaviour.
 
-    All are judged on one model with the same noise: that of RUN, or one of another log.
+    All are judged on one model with the same noise: that of RUN, or one of another log, if DATA are given.
 
     Example: `nopg compare tank --with lqr --with pi.py:controller --with older-tank`
     """
@@ -75,89 +71,57 @@ def compare(
             raise ArgumentError(f"{text!r} is given twice; give each controller once")
         if text in BASELINES:
             baselines.append(text)
-        elif text != "logged":
+        else:
             policies[text] = _policy(text, result.policy.schema)
-    found = _evaluator(run, result, log).compare(policies, baselines=baselines)
+    found = _evaluator(run, result, log.settings(needs_data=False)).compare(policies, baselines=baselines)
     if not as_json:
         show(str(found))
         return
-    values: dict[str, Any] = {"discount": result.discount, "log": log, "best": found.best}
+    values: dict[str, Any] = {"discount": result.discount, "best": found.best}
     values |= {"evaluations": {name: one.to_dict() for name, one in found.evaluations.items()}}
     values |= {"gains": {name: gain.to_dict() for name, gain in found.gains.items()}}
     print_json(values | {"seen": None if found.seen is None else asdict(found.seen)})
 
 
-def evaluate(
-    run: Run,
-    *,
-    env: Annotated[str | None, option("Gymnasium environment, e.g. nopg/Pendulum-v0.")] = None,
-    log: OtherLog = None,
-    episodes: Annotated[int, option("Number of episodes in the environment.", default=True, min=1)] = 10,
-    steps: Annotated[int, option("Most steps of an episode.", default=True, min=1)] = 500,
-    seed: Annotated[int, option("Random seed of the initial states.", default=True)] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Check a predicted return in an environment or by another log.
+def evaluate(run: Run, log: LogOptions, *, as_json: AsJson = False) -> None:
+    """Check a predicted return by another log.
 
-    A log gives a prediction of its own, and, if it was recorded under the controller, what that earned.
+    It gives a prediction of its own, and, if it was recorded under the controller, what that earned.
 
-    Examples: `nopg evaluate tank --log may.csv`, `nopg evaluate pendulum --env nopg/Pendulum-v0`
+    Example: `nopg evaluate tank may.csv`
     """
-    from nopg.evaluation import evaluate as run_in
     from nopg.evaluation import evaluate_on_log
     from nopg.training import load
 
-    if (env is None) == (log is None):
-        raise ArgumentError("give one of --env and --log")
-    result = load(run)
-    if log is not None:
-        found = evaluate_on_log(result, _log.read_log(log, run, result))
-        rows, values = found.rows(), {"log": log, "discount": result.discount, **found.to_dict()}
-    else:
-        environment = _make(str(env))
-        try:
-            ran = run_in(result.policy, environment, episodes=episodes, steps=steps, seed=seed)
-        finally:
-            environment.close()
-        rows = _in_environment(ran, result)
-        values = {"env": env, "returns": ran.returns.tolist(), "mean_return": ran.mean}
-        values |= {"lengths": ran.lengths.tolist(), "discounted_return": ran.discounted(result.discount)}
-        values |= result.summary()
+    result, settings = load(run), log.settings()
+    found = evaluate_on_log(result, _log.read_like(run, result, settings))
     if as_json:
-        print_json(values)
+        print_json({"log": settings["data"], "discount": result.discount, **found.to_dict()})
     else:
-        print_rows(rows)
+        print_rows(found.rows())
 
 
 def advise(
     run: Run,
+    log: LogOptions,
     *,
-    bounds: Annotated[
-        Texts,
-        option(
-            "Bounds of an action or state in experiments, e.g. `valve=0:1`.",
-            "--bound",
-            default="as declared; for states else the range of the log",
-        ),
-    ] = None,
     rows: Annotated[int, option("Number of rows of the experiment.", default=True)] = 200,
     seed: Annotated[int, option("Random seed.", default=True)] = 0,
-    log: OtherLog = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare experiments on the plant by what they would tell.
 
-    An experiment is good if it makes the interval of the return of RUN narrow.
+    An experiment is good if it makes the interval of the return of RUN narrow. Actions and states stay within
+    their bounds, states without any within the range of the log.
 
-    Example: `nopg advise tank --bound valve=0.2:0.8 --bound level=0.5:1.5 --rows 200`
+    Example: `nopg advise tank --set 'bounds.valve=[0.2, 0.8]' --rows 200`
     """
     from nopg.advice import advise as compare_experiments
     from nopg.training import load
 
-    given = from_texts("bounds", bounds) if bounds else {}
-    limits = {name: tuple(ends) for name, ends in given.items()}
-    result = load(run)
-    data = _evaluator(run, result, None).data if log is None else _log.read_log(log, run, result)
+    settings = log.settings(needs_data=False)
+    limits, result = _log.bounds(settings), load(run)
+    data = _evaluator(run, result, {name: one for name, one in settings.items() if name != "bounds"}).data
     found = compare_experiments(
         data,
         result.policy,
@@ -179,29 +143,6 @@ def advise(
     print_json(values | {"notes": found.notes})
 
 
-def plot(
-    run: Run,
-    *,
-    out: Annotated[
-        Path | None, option("Folder of the figures.", "--out", "-o", default="RUN-figures")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Draw the figures of the report.
-
-    Each is written as PNG and PDF, with its numbers as CSV. Example: `nopg plot pendulum`
-    """
-    from nopg.report import policy_report, save_pictures
-    from nopg.training import load
-
-    pictures = policy_report(load(run)).pictures
-    written = [str(path) for path in save_pictures(pictures, out or run.with_name(f"{run.stem}-figures"))]
-    if as_json:
-        print_json({"written": written})
-    else:
-        show("\n".join(path for path in written if path.endswith(".png")))
-
-
 def report(
     run: Run,
     *,
@@ -213,7 +154,9 @@ def report(
         int | None, option("Steps within which it counts.", default="horizon of the discount", min=1)
     ] = None,
     most: Annotated[float | None, option("Tolerated probability of entering it.", min=0, max=1)] = None,
-    title: Annotated[str | None, option("Title of the page.", default="name of RUN")] = None,
+    figures: Annotated[
+        Path | None, option("Folder for the figures as PNG and PDF, and their numbers as CSV.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -227,13 +170,15 @@ def report(
     for file in (path, path.with_suffix(".json")):
         check_target(file, overwrite=overwrite)
     note(f"reading {run}")
-
-    from nopg.report import policy_report
+    from nopg.report import policy_report, save_pictures
     from nopg.training import load
 
     result = load(run)
-    found = policy_report(result, regions=region or (), steps=steps, most=most, title=title or run.stem)
+    found = policy_report(result, regions=region or (), steps=steps, most=most, title=run.stem)
     written = [str(file) for file in found.save(path, overwrite=overwrite)]
+    if figures is not None:
+        save_pictures(found.pictures, figures)
+        written.append(str(figures))
     if as_json:
         facts = {key: value for key, value in found.facts.items() if key != "pictures"}
         print_json({"written": written, **facts})
@@ -248,40 +193,35 @@ def export(
     run: Run,
     out: Annotated[Path, argument("OUT", "The file: .onnx, .c or .fmu.")],
     *,
-    to: Annotated[Literal["onnx", "c", "fmu"], option("ONNX, C99 or FMU.")],
-    dtype: Annotated[
-        Literal["float64", "float32"] | None, option("Data type of ONNX.", default="float64")
-    ] = None,
     guard: Annotated[
         Path | None, option("TOML file with the rules of the guard, e.g. `dwell = 20`.", metavar="FILE")
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a controller as ONNX, C or FMU.
+    """Export a controller as ONNX, C or FMU, by the ending of OUT.
 
     It takes the raw observation and returns action and unknown share. ONNX is checked in onnxruntime first
     and leaves the guard to the caller; the others include it.
 
-    Example: `nopg export tank --to c tank.c --guard guard.toml`
+    Example: `nopg export tank tank.c --guard guard.toml`
     """
     from nopg.deploy import load, to_c, to_fmu, to_onnx
 
-    written: dict[str, Any] = {"controller": str(out)}
-    if to == "onnx":
+    kind, found = out.suffix.lower(), dict[str, float]()
+    if kind not in {".onnx", ".c", ".fmu"}:
+        raise ArgumentError(f"{str(out)!r} is no .onnx, .c or .fmu; its ending says what is written")
+    if kind == ".onnx":
         if guard is not None:
             raise ArgumentError("ONNX has no guard; leave --guard out")
-        written["difference"] = to_onnx(load(run), out, dtype=dtype or "float64", overwrite=overwrite)
-    elif dtype is not None:
-        raise ArgumentError(f"--dtype is for ONNX; {to} has float64")
+        found["difference"] = to_onnx(load(run), out, overwrite=overwrite)
     else:
-        (to_c if to == "c" else to_fmu)(_guarded(run, guard), out, overwrite=overwrite)
+        (to_c if kind == ".c" else to_fmu)(_guarded(run, guard), out, overwrite=overwrite)
     if as_json:
-        print_json(written)
-        return
-    if "difference" in written:
-        written["difference"] = f"at most {written['difference']:.1e} from numpy, in onnxruntime"
-    print_rows(written)
+        print_json({"controller": str(out), **found})
+    else:
+        words = {name: f"at most {one:.1e} from numpy, in onnxruntime" for name, one in found.items()}
+        print_rows({"controller": str(out), **words})
 
 
 def _guarded(run: Path, file: Path | None) -> GuardedController:
@@ -326,29 +266,30 @@ def monitor(
 
     settings = log.settings()
     check_target(html, overwrite=overwrite)
-    result, names = load(run), settings.pop("data")
-    rows = _log.read_like(run, result, names, settings)
+    result = load(run)
+    rows = _log.read_like(run, result, settings)
     watching = Monitor(result, false_alarms=false_alarms, horizon=horizon, shadow=shadow)
-    status = watching.watch(with_columns(result.policy.schema, rows, " ".join(names)))
+    status = watching.watch(with_columns(result.policy.schema, rows, " ".join(settings["data"])))
     if html is not None:
         note(f"written: {write_page(watching, html, title=run.stem, overwrite=overwrite)}")
     if as_json:
-        print_json(status.to_dict())
+        print_json(asdict(status))
     else:
         print_rows(_status(status))
     raise typer.Exit(EXIT_CODES[status.verdict])
 
 
-def _evaluator(run: Path, result: TrainingResult, log: str | None) -> OfflineEvaluator:
+def _evaluator(run: Path, result: TrainingResult, settings: Mapping[str, Any]) -> OfflineEvaluator:
     """Return what judges controllers: the model of the training, or one of another log."""
-    from nopg.evaluation import OfflineEvaluator
+    from nopg.evaluation import OfflineEvaluator, match_log
 
-    if log is not None:
-        return OfflineEvaluator(_log.read_log(log, run, result), result.discount)
+    if names := settings.get("data"):
+        rows = _log.read_like(run, result, settings)
+        return OfflineEvaluator(match_log(result, rows, name=" ".join(names)), result.discount)
     try:
         return result.evaluator
     except DataError:
-        raise ArgumentError(f"{run} was saved without its data; give a log of its plant with --log") from None
+        raise ArgumentError(f"{run} was saved without its data; name a log of its plant after it") from None
 
 
 def _policy(text: str, schema: Schema) -> Any:
@@ -397,51 +338,23 @@ def _checked(policy: Any, name: str, schema: Schema) -> Callable[[torch.Tensor],
     return act
 
 
-def _make(name: str) -> Any:
-    """Return a Gymnasium environment by its id."""
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise MissingExtraError("gymnasium", "gymnasium") from error
-    import_module("nopg.envs.gymnasium")  # registers ours
-    try:
-        return gymnasium.make(name)
-    except gymnasium.error.Error as error:
-        ours = ", ".join(sorted(known for known in gymnasium.registry if known.startswith("nopg/")))
-        raise ArgumentError(f"there is no environment {name!r} ({error}); of ours there are {ours}") from None
-
-
-def _in_environment(found: Evaluation, result: TrainingResult) -> dict[str, str]:
-    """Return what is shown of a controller in an environment."""
-    low, high, count = float(found.returns.min()), float(found.returns.max()), len(found.returns)
-    spread = "" if low == high else f" (from {low:.5g} to {high:.5g})"
-    return {
-        "return": f"{found.mean:.5g} over {count} episode{'s' if count > 1 else ''}{spread}",
-        "episode": f"{float(found.lengths.double().mean()):.4g} steps on average",
-        f"discounted by {result.discount:g}": f"{found.discounted(result.discount):.5g}",
-        "predicted": f"{predicted(result, result.discount)}, from the data's initial states",
-        "verdict": verdict(result.verdict, result.reasons),
-        "notes": "\n".join(result.notes),
-    }
-
-
 def _status(status: Status) -> dict[str, str]:
-    """Return what is shown of a run."""
     from nopg.inspect._wording import share_of
 
     rows = {"verdict": f"{status.verdict} after {status.step} steps", "reasons": ";\n".join(status.reasons)}
     rows["evidence"] = f"{share_of(min(status.evidence / status.threshold, 1.0))} of an alarm"
     if (earned := status.return_check) is not None:
-        low, high = earned.interval
         rows["return"] = (
-            f"{earned.measured:.5g}, predicted {earned.predicted:.5g} [{low:.5g}, {high:.5g}] from the same "
-            f"states over {earned.stretches} stretches"
+            "{measured:.5g}, predicted {predicted:.5g} [{interval[0]:.5g}, {interval[1]:.5g}] from the same "
+            "states over {stretches} stretches".format(**earned)
         )
-    if (where := status.operating_region) is not None:
-        rows["outside the log"] = f"{share_of(where.outside)} of the last rows"
+    if status.operating_region is not None:
+        rows["outside the log"] = f"{share_of(status.operating_region['outside'])} of the last rows"
     if (shadow := status.shadow) is not None:
-        apart = ", ".join(f"{name} {value:.4g}" for name, value in shadow.difference.items())
+        apart = ", ".join(f"{name} {value:.4g}" for name, value in shadow["difference"].items())
         rows["in shadow"] = f"actions differ by {apart} on average"
-        if shadow.predicted is not None and shadow.acting is not None:
-            rows["predicted"] = f"return {shadow.predicted:.5g}; of the acting controller {shadow.acting:.5g}"
+        if None not in (shadow["predicted"], shadow["acting"]):
+            rows["predicted"] = "return {predicted:.5g}; of the acting controller {acting:.5g}".format(
+                **shadow
+            )
     return rows

@@ -9,23 +9,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nopg.cli import _log
-from nopg.cli._screen import (
-    FLAWED,
-    in_interval,
-    note,
-    predicted,
-    print_json,
-    print_rows,
-    show,
-    verdict,
-    width,
-)
-from nopg.cli._settings import AsJson, LogOptions, Overwrite, Texts, check_target, option
+from nopg.cli._screen import FLAWED, in_interval, note, print_json, print_rows, show, verdict, width
+from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_target, option
 from nopg.errors import ArgumentError, TrainingInterrupted
 
 if TYPE_CHECKING:
@@ -106,9 +96,9 @@ def summarize(
     if as_json:
         plants = {} if report is None else {"plants": report.reset_index().to_dict("records")}
         print_json({"summary": str(out), "rows": found.num_rows, "sample": len(found.sample), **plants})
-        return
-    show(str(found) if report is None else report.to_string(float_format="{:.3g}".format))
-    note(f"next: nopg fit {out} -g 0.97 -o controller")
+    else:
+        show(str(found) if report is None else report.to_string(float_format="{:.3g}".format))
+        note(f"next: nopg fit {out} -g 0.97 -o controller")
 
 
 def fit(
@@ -117,37 +107,30 @@ def fit(
     discount: Annotated[float | None, option("Discount factor γ.", "--discount", "-g")] = None,
     horizon: Annotated[str | None, option("In place of γ: how far ahead to look, e.g. `3min`.")] = None,
     policy: Annotated[
-        Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear"] | None,
+        str | None,
         option(
             "A network, `deterministic` or `gaussian`, or `p`, `pi`, `pid`, `linear`.",
             default="auto: a network or LQR",
-            metavar="KIND",
         ),
     ] = None,
-    follows: Annotated[
-        Texts,
-        option("Set point of a structure, e.g. `level=goal`.", default="the exogenous column"),
-    ] = None,
     out: Annotated[Path | None, option("File of the controller.", "--out", "-o")] = None,
-    plant: Annotated[str | None, option("Plant of a summary of several.", default="all as one")] = None,
-    updates: Annotated[int | None, option("Most updates.", default="100", min=1)] = None,
     seed: Annotated[int | None, option("Random seed.", default="0")] = None,
+    plant: Annotated[str | None, option("Plant of a summary of several.", default="all as one")] = None,
     resume: Annotated[bool, option("Go on with a training that was stopped.", "--resume")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a controller from a log, and save it.
 
-    The log may be a folder of `nopg summarize`. Columns and discount are enough; `nopg init` writes all other
-    settings into a file.
+    The log may be a folder of `nopg summarize`. Columns and discount are enough; all other settings are in
+    the file of `nopg init`.
 
     Ctrl-C stops after an update; the same command with `--resume` continues.
 
     Example: `nopg fit tank.csv -s level -a valve --cost '(level - 1)**2' -g 0.95 -o tank`
     """
-    typed = {"discount": discount, "horizon": horizon, "policy": policy, "follows": follows}
-    typed |= {"plant": plant, "updates": updates, "seed": seed, "out": None if out is None else str(out)}
-    settings = log.settings(typed)
+    typed = {"discount": discount, "horizon": horizon, "policy": policy, "seed": seed, "plant": plant}
+    settings = log.settings(typed | {"out": None if out is None else str(out)})
     target, checkpoint = _check_before(settings, resume=resume, overwrite=overwrite)
     structure = _new_policy(settings)
 
@@ -212,7 +195,7 @@ def _new_policy(settings: Mapping[str, Any]) -> Any:
     if kind not in {"auto", "deterministic", "gaussian"}:
         return ControlStructure(kind, settings.get("follows", {}))
     if "follows" in given:
-        raise ArgumentError(f"--policy {kind} is a network or LQR; follows needs --policy pi or the like")
+        raise ArgumentError(f"--policy {kind} is a network or LQR; follows needs --policy p, pi or pid")
     return kind
 
 
@@ -243,7 +226,7 @@ def _discount(horizon: str, data: Transitions) -> float:
     if interval is None:
         raise ArgumentError(
             f"a horizon of {horizon} needs the time between two rows; name the time column with --time, or "
-            "give interval in seconds in the file of --config"
+            "give the seconds with --set interval=10"
         )
     gamma = math.exp(-interval / _seconds(horizon))
     note(f"horizon {horizon}, a row every {interval:g} s: γ = {gamma:.5g}")
@@ -283,10 +266,10 @@ def _in_words(result: TrainingResult) -> dict[str, str]:
     from nopg.inspect._wording import chance
     from nopg.policies import FormulaPolicy
 
-    outside, starts = int(result.start_support.outside.sum()), len(result.start_support.states)
     logged = result.evaluator.logged()
     gain = result.evaluation.gain_over(logged)
-    rows = {"predicted return": predicted(result, result.discount)}
+    rows = {"predicted return": in_interval(result.expected_return, result.interval)}
+    rows["predicted return"] += f", γ = {result.discount:g}"
     rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
     rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
     rows["gain"] += f"P(better) {chance(gain.probability_better)}"
@@ -296,7 +279,6 @@ def _in_words(result: TrainingResult) -> dict[str, str]:
     rows["verdict"] = verdict(result.verdict, result.reasons)
     rows["notes"] = "\n".join(result.notes)
     rows["leaves the data"] = f"{100 * result.unknown_mass:.2f} % of the time, discounted"
-    rows["starts in the data"] = "all" if not outside else f"{starts - outside} of {starts}"
     fits = result.evaluator.model.learned_fits
     rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits)
     rows["model"] = result.problem.description

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-from nopg.cli._log import frame_of, kind_of
+from nopg.cli._log import kind_of
 from nopg.cli._screen import note, print_rows
 from nopg.cli._settings import TEMPLATE, Overwrite, argument, check_target, option
-from nopg.errors import ArgumentError
+from nopg.errors import ArgumentError, DataError
 
 _ROWS = 200
 _UNIT = re.compile(r"^(.*?)\s*[\[(]([^\])]*)[\])]\s*$")
@@ -30,49 +30,10 @@ _WORDS = {
 }
 
 
-class Column(NamedTuple):
-    """A column of the first rows.
-
-    Attributes:
-        header: Its name in the file.
-        cells: Its cells as text, without empty ones.
-    """
-
-    header: str
-    cells: Sequence[str]
-
-    @property
-    def name(self) -> str:
-        """A name without unit, fit for a formula."""
-        found = _UNIT.match(self.header)
-        word = re.sub(r"\W+", "_", found[1] if found else self.header, flags=re.ASCII).strip("_")
-        return word if word.isidentifier() else f"c_{word}"
-
-    @property
-    def unit(self) -> str:
-        """The unit in brackets after the name."""
-        found = _UNIT.match(self.header)
-        return found[2].strip() if found else ""
-
-    @property
-    def is_number(self) -> bool:
-        """Whether most cells are numbers."""
-        numbers = sum(_NUMBER.fullmatch(one) is not None for one in self.cells)
-        return 2 * numbers > len(self.cells)
-
-    def is_a(self, role: str) -> bool:
-        """Return whether the name says that the column has a role."""
-        words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", self.name).lower())
-        if self.header == "t":
-            return role == "time"
-        return not {*words}.isdisjoint(_WORDS[role].split())
-
-
 def init(
     data: Annotated[list[str], argument("DATA...", "The files of a log.")],
     *,
     out: Annotated[Path, option("The file of settings.", "--out", "-o", default=True)] = Path("nopg.toml"),
-    sql: Annotated[str | None, option("Query of a database.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write a file of settings for a log, for you to correct.
@@ -82,67 +43,90 @@ def init(
     Example: `nopg init tank.csv`, then `nopg describe --config nopg.toml`, `nopg fit --config nopg.toml`
     """
     check_target(out, overwrite=overwrite)
-    columns = read_columns(data, sql)
+    columns = read_columns(data)
     guessed = guess(columns)
-    found = guessed | {"data": data} | ({"sql": sql} if sql else {})
-    found |= {"out": Path(data[0]).stem.strip("*?-_ ") or "controller", "discount": 0.97}
-    out.write_text(filled(found), encoding="utf-8")
-    shown = ("states", "exogenous", "actions", "cost", "reward", "time", "episode", "units")
-    named = _toml(guessed)
-    rows = {name: _toml(found[name]) for name in shown if name in found}
-    print_rows(
-        rows | {"left out": ", ".join(one.header for one in columns if one.header not in named) or "none"}
-    )
-    for name in ("states", "actions"):
-        if not found.get(name):
-            note(f"no column looks like one of the {name}; name them in {out}")
-    if not {"cost", "reward"} & {*found}:
+    name = Path(data[0]).stem.strip("*?-_ ") or "controller"
+    out.write_text(filled(guessed | {"data": data, "out": name, "discount": 0.97}), encoding="utf-8")
+    shown = {name: _toml(value) for name, value in guessed.items()}
+    left = [header for header in columns if not any(header in text for text in shown.values())]
+    print_rows(shown | {"left out": ", ".join(left) or "none"})
+    for role in ("states", "actions"):
+        if role not in guessed:
+            note(f"no column looks like one of the {role}; name them in {out}")
+    if not {"cost", "reward"} & {*guessed}:
         note(f"what is to be small? Say it as cost in {out}")
     note(f"written: {out}; correct it, then nopg describe --config {out}")
 
 
-def read_columns(data: Sequence[str], sql: str | None) -> list[Column]:
-    """Return the columns of the first rows of a log, as text."""
-    kind = kind_of(data, sql=sql)
+def read_columns(data: Sequence[str]) -> dict[str, list[str]]:
+    """Return the cells of the first rows of a log as text by column, without empty ones."""
+    from nopg.data.io._csv import first_rows
+    from nopg.data.io._files import extra, find_files
+
+    kind = kind_of(data)
     if kind == "minari":
         raise ArgumentError("a Minari dataset names its columns itself; it needs no file")
-    from nopg.data.io._csv import first_rows
-    from nopg.data.io._files import find_files
-
     if kind == "csv":
         names, rows = first_rows(list(data))
     else:
-        frame = frame_of(str(find_files(list(data), (".parquet", ".pq"))[0]), sheet=None, sql=sql)
-        names, rows = tuple(map(str, frame.columns)), frame.head(_ROWS).astype(str).to_numpy().tolist()
-    cells = ([row[k].strip() for row in rows[:_ROWS] if k < len(row)] for k in range(len(names)))
-    return [Column(name, [one for one in of if one]) for name, of in zip(names, cells, strict=True) if name]
+        file = find_files(list(data), (".parquet", ".pq"))[0]
+        try:
+            frame = next(extra("pyarrow.parquet").ParquetFile(file).iter_batches(_ROWS)).to_pandas()
+        except (OSError, ValueError, StopIteration) as error:  # of Arrow
+            raise DataError(f"{file} cannot be read, or has no rows ({error})") from error
+        names, rows = tuple(map(str, frame.columns)), frame.astype(str).to_numpy().tolist()
+    cells = [[row[k].strip() for row in rows[:_ROWS] if k < len(row)] for k in range(len(names))]
+    return {name: [one for one in cells[k] if one] for k, name in enumerate(names) if name}
 
 
-def guess(columns: Sequence[Column]) -> dict[str, Any]:
+def guess(columns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return roles and units by the names of the columns and their first rows.
 
     Example:
-        >>> guess([Column("T.PV [°C]", ["1", "2"]), Column("goal", ["3", "3"]), Column("valve", ["0", "1"])])
+        >>> guess({"T.PV [°C]": ["1", "2"], "goal": ["3", "3"], "valve": ["0", "1"]})
         {'states': ['T_PV=T.PV [°C]'], 'exogenous': ['goal'], 'actions': ['valve'],
         'cost': '(T_PV - goal)**2', 'units': {'T_PV': '°C'}}
     """
-    found: dict[str, Any] = {"states": [], "exogenous": [], "actions": []}
-    for one in columns:
-        dates = bool(one.cells) and all(_DATE.fullmatch(cell) for cell in one.cells[1:])
-        roles = [role for role in _WORDS if one.is_a(role)]
-        role = "time" if dates else roles[0] if roles else "states"
-        if role not in found or not isinstance(found[role], list):
-            found.setdefault(role, one.header)
-        elif one.is_number and (role == "exogenous" or len({*one.cells}) > 1):
-            found[role].append(one)
-    states, goals, actions = found["states"], found["exogenous"], found["actions"]
-    units = {one.name: one.unit for one in (*states, *goals, *actions) if one.unit}
-    found["states"] = [_listed(one) for one in (*states, *(one for one in goals if one.name != one.header))]
-    found |= {"exogenous": [one.name for one in goals], "actions": [_listed(one) for one in actions]}
-    if goals and states and not {"cost", "reward"} & {*found}:
-        kin = [one for one in states if one.name[:4] == goals[0].name[:4]] or states
-        found["cost"] = f"({kin[0].name} - {goals[0].name})**2"
-    return {name: value for name, value in found.items() if value} | ({"units": units} if units else {})
+    lists: dict[str, list[str]] = {"states": [], "exogenous": [], "actions": []}
+    found: dict[str, Any] = {}
+    for header, cells in columns.items():
+        role = _role(header, cells)
+        if role not in lists:
+            found.setdefault(role, header)
+            continue
+        numbers = sum(_NUMBER.fullmatch(one) is not None for one in cells)
+        if 2 * numbers > len(cells) and (role == "exogenous" or len({*cells}) > 1):
+            lists[role].append(header)
+    names = {header: _name_and_unit(header) for one in lists.values() for header in one}
+    listed = {header: name if name == header else f"{name}={header}" for header, (name, _) in names.items()}
+    goals = lists["exogenous"]
+    roles: dict[str, Any] = {
+        "states": [listed[one] for one in (*lists["states"], *(one for one in goals if listed[one] != one))],
+        "exogenous": [names[one][0] for one in goals],
+        "actions": [listed[one] for one in lists["actions"]],
+    }
+    if goals and lists["states"] and not {"cost", "reward"} & {*found}:
+        goal, outputs = names[goals[0]][0], [names[one][0] for one in lists["states"]]
+        output = next((one for one in outputs if one[:4] == goal[:4]), outputs[0])
+        found["cost"] = f"({output} - {goal})**2"
+    found["units"] = {name: unit for name, unit in names.values() if unit}
+    return {name: value for name, value in (roles | found).items() if value}
+
+
+def _role(header: str, cells: Sequence[str]) -> str:
+    if header == "t" or (cells and all(_DATE.fullmatch(cell) for cell in cells[1:])):
+        return "time"
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", _name_and_unit(header)[0])
+    words = {*re.findall(r"[a-z]+", spaced.lower())}
+    return next((role for role, known in _WORDS.items() if not words.isdisjoint(known.split())), "states")
+
+
+def _name_and_unit(header: str) -> tuple[str, str]:
+    """Return a name that is fit for a formula, and the unit in brackets after it."""
+    found = _UNIT.match(header)
+    name, unit = (found[1], found[2].strip()) if found else (header, "")
+    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return word if word.isidentifier() else f"c_{word}", unit
 
 
 def filled(found: Mapping[str, Any]) -> str:
@@ -154,12 +138,7 @@ def filled(found: Mapping[str, Any]) -> str:
     return text
 
 
-def _listed(column: Column) -> str:
-    return column.name if column.name == column.header else f"{column.name}={column.header}"
-
-
 def _toml(value: Any) -> str:
-    """Return a value in TOML."""
     if isinstance(value, Mapping):
         plain = {name: name.isascii() and name.isidentifier() for name in value}
         return "{" + ", ".join(f"{n if plain[n] else _toml(n)} = {_toml(v)}" for n, v in value.items()) + "}"

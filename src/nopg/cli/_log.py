@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import ZipFile
 
 from nopg._columns import NO_REWARD
 from nopg.cli._screen import note
@@ -25,24 +22,15 @@ if TYPE_CHECKING:
 _DERIVED = ("lags", "differences", "integrals")
 _OF_CSV = ("separator", "decimal", "encoding")
 # What readers are not given: they read columns; the rest is done to what was read.
-_OURS = {"data", "cost", "sheet", "sql", *_DERIVED, *_OF_CSV}
-_KINDS = {".parquet": "parquet", ".pq": "parquet", ".xlsx": "excel", ".xlsm": "excel"}
-_KINDS |= dict.fromkeys((".db", ".sqlite", ".duckdb"), "database")
-# More MiB of XML take minutes to read; compressed, equal rows take nearly no place.
-_LARGEST_SHEETS = 256
+_OURS = {"data", "cost", *_DERIVED, *_OF_CSV}
+_TABLES = {".xls", ".xlsx", ".xlsm", ".db", ".sqlite", ".duckdb"}
 _ROLES = ("states", "actions", "reward", "next_states", "terminated", "truncated", "episode", "time")
 # What the schema of a controller says for every log.
 _IN_SCHEMA = {"data", "angles", "bounds", "levels", "interval"}
 
 
 def read(settings: Mapping[str, Any], *, needs_reward: bool = True) -> Transitions:
-    """Return the transitions of a log.
-
-    Args:
-        settings: See `LOG`.
-        needs_reward: Whether a log without a reward is refused if neither reward nor cost are given; else the
-            reward is the formula `NO_REWARD`.
-    """
+    """Return the transitions of a log by settings, see `LOG`; one that needs no reward may have none."""
     columns, reward = _columns(settings), settings.get("reward") or settings.get("cost")
     later = reward is not None and _names_derived(reward, settings)
     if reward is not None:
@@ -60,7 +48,7 @@ def read(settings: Mapping[str, Any], *, needs_reward: bool = True) -> Transitio
 
 def for_one_pass(settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the files and the arguments of `summarize`; what one pass cannot do is refused."""
-    if kind_of(settings["data"], sql=settings.get("sql")) != "parquet":
+    if kind_of(settings["data"]) != "parquet":
         raise ArgumentError(
             f"{settings['data'][0]} is no Parquet file; convert the log first, e.g. by DuckDB"
         )
@@ -75,12 +63,11 @@ def saved_summary(data: Sequence[str], plant: str | None) -> LogSummary | None:
     from nopg.large_logs._files import holds_fleet, holds_summary
 
     folder = data[0]
-    if len(data) == 1 and Path(folder).is_dir():
-        if holds_fleet(folder):
-            fleet = load_fleet(folder)
-            return fleet.summary() if plant is None else fleet.plant(plant)
-        if holds_summary(folder) and plant is None:
-            return load_summary(folder)
+    if len(data) == 1 and holds_fleet(folder):
+        fleet = load_fleet(folder)
+        return fleet.summary() if plant is None else fleet.plant(plant)
+    if len(data) == 1 and plant is None and holds_summary(folder):
+        return load_summary(folder)
     if plant is not None:
         raise ArgumentError(f"{folder} is no summary of several plants; make one with nopg summarize --plant")
     return None
@@ -102,73 +89,57 @@ def to_save(settings: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
     return {"settings": json.dumps({name: value for name, value in kept.items() if value})}
 
 
-def settings_like(
-    run: Path, schema: Schema, data: Sequence[str], given: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return how to read another log with the columns of a saved controller.
-
-    Args:
-        run: The controller.
-        schema: Its columns.
-        data: The files.
-        given: Settings that go before those of the controller.
-    """
+def settings_like(run: Path, schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how to read another log with the columns of a saved controller; what is given goes first."""
     from nopg.bundles import open_bundle
 
-    manifest, given = open_bundle(run).manifest, dict(given or {})
+    manifest = open_bundle(run).manifest
     settings: dict[str, Any] = {}
     if manifest.has("log"):
         try:
             settings = dict(json.loads(manifest.object("log").text("settings")))
-            check(settings, LOG, str(run))
+            check(settings, str(run))
         except (ValueError, TypeError, RecursionError) as error:  # ours are ValueErrors too
             raise DataError(f"{run} does not say how its log was read ({error}); train again") from None
-    kind = _kind(data[0])
-    if kind != "database":
-        settings.pop("sql", None)
-    if kind not in ("parquet", "minari"):
+    if _kind(given["data"][0]) == "csv":
         settings = {"states": list(schema.measured), "actions": list(schema.actions)} | settings
         settings |= {} if "cost" in settings else {"reward": settings.get("reward", "reward")}
     settings["angles"] = {name: one for name, one in schema.angles.items() if name in schema.measured}
     if "reward" in given or "cost" in given:
         settings = {name: value for name, value in settings.items() if name not in {"reward", "cost"}}
-    return settings | given | {"data": list(data)}
+    return settings | dict(given)
 
 
-def read_like(
-    run: Path, result: TrainingResult, data: Sequence[str], given: Mapping[str, Any] | None = None
-) -> Transitions:
+def read_like(run: Path, result: TrainingResult, given: Mapping[str, Any]) -> Transitions:
     """Return another log with the columns of a saved controller; see `settings_like`."""
     schema = result.policy.schema
+    kind_of(given["data"])
     try:
-        return read(settings_like(run, schema, data, given))
+        return read(settings_like(run, schema, given))
     except DataError as error:
         names = ", ".join((*schema.states, *schema.actions))
         raise DataError(f"{error}; {run} needs the columns of its own log, {names} among them") from None
 
 
-def read_log(log: str, run: Path, result: TrainingResult) -> Transitions:
-    """Return another log of the plant of a saved controller, or refuse it; see `match_log`."""
-    from nopg.evaluation import match_log
-
-    return match_log(result, read_like(run, result, [log]), name=log)
-
-
 def _columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of readers."""
     columns = {name: value for name, value in settings.items() if name in LOG and name not in _OURS and value}
-    for name, ends in columns.get("bounds", {}).items():
-        if len(ends) != 2:
-            raise ArgumentError(f"bounds of {name!r} are {ends}; write valve=0:1")
-        columns["bounds"] = {**columns["bounds"], name: tuple(ends)}
-    return columns
+    return columns | ({"bounds": bounds(settings)} if "bounds" in columns else {})
+
+
+def bounds(settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return declared bounds by column."""
+    found = settings.get("bounds", {})
+    if wrong := [name for name, ends in found.items() if len(ends) != 2]:
+        raise ArgumentError(f"bounds of {wrong[0]!r} are {found[wrong[0]]}; write e.g. [0, 1]")
+    return {name: (low, high) for name, (low, high) in found.items()}
 
 
 def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
     from nopg.data import io
     from nopg.data.io._csv import first_rows
 
-    kind, paths = kind_of(settings["data"], sql=settings.get("sql")), _paths(settings)
+    kind, paths = kind_of(settings["data"]), _paths(settings)
     if kind == "minari":
         if given := [name for name in _ROLES if columns.get(name)]:
             raise ArgumentError(f"a Minari dataset names its columns itself; leave {', '.join(given)} out")
@@ -181,18 +152,12 @@ def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
         layout["separator"] = "\t"
     options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
     if missing := [option for name, option in options.items() if name not in columns]:
-        has = " has several columns"
-        if kind == "csv":
-            names, _ = first_rows(paths, separator=layout["separator"], encoding=layout["encoding"])
-            has = f" has columns {', '.join(filter(None, names))}"
+        names, _ = first_rows(paths, separator=layout["separator"], encoding=layout["encoding"])
         raise ArgumentError(
-            f"{' '.join(settings['data'])}{has}; say which are which with {', '.join(missing)}, or let nopg "
-            "init guess"
+            f"{' '.join(settings['data'])} has columns {', '.join(filter(None, names))}; say which are which "
+            f"with {', '.join(missing)}, or let nopg init guess"
         )
-    if kind == "csv":
-        return io.read_csv(paths, **layout, **columns)
-    frame = frame_of(settings["data"][0], sheet=settings.get("sheet"), sql=settings.get("sql"))
-    return io.from_dataframe(frame, **columns)
+    return io.read_csv(paths, **layout, **columns)
 
 
 def _paths(settings: Mapping[str, Any]) -> str | list[str]:
@@ -221,11 +186,8 @@ def _names_derived(formula: str, settings: Mapping[str, Any]) -> bool:
     return any(name in formula for name in names)
 
 
-# How a command tells what its argument DATA names.
-
-
-def kind_of(data: Sequence[str], *, sql: str | None = None) -> str:
-    """Return "csv", "parquet", "minari", "excel" or "database"; only the first two may be several files.
+def kind_of(data: Sequence[str]) -> str:
+    """Return "csv", "parquet" or "minari", which is what data name; only files may be several.
 
     Example:
         >>> kind_of(["log-*.csv"])
@@ -233,18 +195,14 @@ def kind_of(data: Sequence[str], *, sql: str | None = None) -> str:
     """
     for text in data:
         if not (text.startswith("minari:") or Path(text).exists() or has_magic(text)):
-            raise DataError(
-                f"there is no file {text}; give a CSV, Parquet, Excel or database file, or minari:ID"
-            )
+            raise DataError(f"there is no file {text}; give a CSV or Parquet file, a folder, or minari:ID")
+        if Path(text).suffix.lower() in _TABLES:
+            raise DataError(f"{text} is a workbook or database; save the table as CSV or Parquet first")
     kinds = list(dict.fromkeys(_kind(one) for one in data))
     if len(kinds) > 1:
         raise ArgumentError(f"the data are of several kinds ({', '.join(kinds)}); give files of one")
-    if len(data) > 1 and kinds[0] not in ("csv", "parquet"):
-        raise ArgumentError(f"{len(data)} files are given ({kinds[0]}); only CSV and Parquet may be several")
-    if kinds[0] == "database" and sql is None:
-        raise ArgumentError(f"{data[0]} is a database; give a query, sql = 'SELECT * FROM log'")
-    if kinds[0] != "database" and sql is not None:
-        raise ArgumentError(f"a query is given, but {data[0]} is no .duckdb, .db or .sqlite file")
+    if len(data) > 1 and kinds == ["minari"]:
+        raise ArgumentError(f"{len(data)} Minari datasets are given; give one")
     return kinds[0]
 
 
@@ -255,39 +213,4 @@ def _kind(text: str) -> str:
     if path.is_dir():
         found = any(True for suffix in ("parquet", "pq") for _ in path.rglob(f"*.{suffix}"))
         return "parquet" if found else "csv"
-    return _KINDS.get(path.suffix.lower(), "csv")
-
-
-def frame_of(path: str, *, sheet: str | None, sql: str | None) -> Any:
-    """Return an Excel sheet, the rows of a query, or the first rows of a Parquet file as a data frame."""
-    import pandas
-
-    from nopg.data.io._files import existing_file
-
-    existing_file(path)
-    try:
-        if _kind(path) == "excel":
-            with ZipFile(path) as archive:
-                size = sum(member.file_size for member in archive.infolist()) >> 20
-            if size <= _LARGEST_SHEETS:
-                return pandas.read_excel(path, sheet_name=sheet or 0)
-        elif _kind(path) == "parquet":
-            from pyarrow.parquet import ParquetFile
-
-            with ParquetFile(path) as file:
-                return next(file.iter_batches(200), file.schema_arrow.empty_table()).to_pandas()
-        elif path.lower().endswith(".duckdb"):
-            import duckdb
-
-            with duckdb.connect(path, read_only=True) as database:
-                return database.sql(sql or "").df()
-        else:
-            with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as database:
-                return pandas.read_sql(sql or "", database)
-    except ImportError as error:
-        raise DataError(f"{path} needs a package that is not installed ({error}); pip install it") from None
-    except Exception as error:  # of each library its own kinds
-        raise DataError(f"{path} cannot be read ({str(error).splitlines()[0]})") from error
-    raise DataError(
-        f"{path} holds {size} MiB of sheets, more than {_LARGEST_SHEETS}; export it as CSV or Parquet"
-    )
+    return "parquet" if path.suffix.lower() in {".parquet", ".pq"} else "csv"

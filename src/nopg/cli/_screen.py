@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import re
@@ -14,17 +13,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
+from typing import Any, ParamSpec, TextIO
 
 import typer
 
 from nopg._files import plain_values
 from nopg.cli._settings import SETTINGS
 from nopg.errors import NopgError
-
-if TYPE_CHECKING:
-    from nopg.evaluation import Assessment
-    from nopg.training import TrainingResult
 
 FAILED, FLAWED, STOPPED = 1, 3, 130
 """Exit codes besides 0 (success) and 2 (wrong usage): failure, flawed data, stopped by Ctrl-C."""
@@ -34,16 +29,17 @@ DEBUG = False
 
 P = ParamSpec("P")
 _ARGUMENT = re.compile(r"(?<![(.])\b([a-z_]+)=(True|…|'[^']*'|\{[^}]*\})")
+# Options in place of arguments of Python in messages of the library; other settings are given by --set.
+_OPTIONS = {"overwrite": "--overwrite", "policy": "--policy {}", "data": "--set save_data=true"}
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
     """Return a command that shows errors and warnings of the library as one line each."""
-    options = _options_of(command)
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with _messages(options):
+            with _messages():
                 command(*args, **kwargs)
         except KeyboardInterrupt as error:
             note(str(error), "stopped")
@@ -54,7 +50,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             text = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and not isinstance(error, NopgError) and error.filename:
                 text = f"{error.filename}: {error.strerror}"
-            note(_in_options(text, options), "error")
+            note(_in_options(text), "error")
             raise typer.Exit(FAILED) from None
 
     return run
@@ -68,11 +64,7 @@ def show(text: str) -> None:
 def note(text: str, kind: str = "") -> None:
     """Print a message on standard error, after its kind if it has one."""
     shown = _fitted(f"{kind}: {text}" if kind else text, sys.stderr)
-    color = {"error": "red", "warning": "yellow"}.get(kind)
-    head, rest = shown[: len(kind) + 1], shown[len(kind) + 1 :]
-    typer.echo(
-        typer.style(head, fg=color, bold=True) + rest if kind else typer.style(shown, dim=True), err=True
-    )
+    typer.secho(shown, err=True, dim=not kind, fg={"error": "red", "warning": "yellow"}.get(kind))
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -100,12 +92,7 @@ def in_interval(value: float, interval: tuple[float, float] | None) -> str:
     return f"{value:.5g}{between}"
 
 
-def predicted(result: TrainingResult | Assessment, discount: float) -> str:
-    """Return a predicted return with its interval."""
-    return f"{in_interval(result.expected_return, result.interval)}, γ = {discount:g}"
-
-
-def verdict(word: str | None, reasons: Sequence[str] = ()) -> str:
+def verdict(word: str | None, reasons: Sequence[str]) -> str:
     """Return a verdict with its reasons."""
     if word is None:
         return "none with the paper's model; `nopg report` evaluates the controller on the local model"
@@ -122,11 +109,11 @@ def _wrapped(text: str, columns: int) -> str:
 
 
 @contextmanager
-def _messages(options: Mapping[str, str]) -> Iterator[None]:
+def _messages() -> Iterator[None]:
     """Show warnings and log records of the library as lines."""
     handler, logger = logging.Handler(), logging.getLogger("nopg")
     handler.emit = lambda record: note(  # type: ignore[method-assign]
-        _in_options(record.getMessage(), options), "warning" if record.levelno >= logging.WARNING else ""
+        _in_options(record.getMessage()), "warning" if record.levelno >= logging.WARNING else ""
     )
     logger.addHandler(handler)
     before = logger.level
@@ -135,30 +122,20 @@ def _messages(options: Mapping[str, str]) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.simplefilter("ignore", DeprecationWarning)  # for those who write code, not commands
-            warnings.showwarning = lambda text, *_: note(_in_options(str(text), options), "warning")
+            warnings.showwarning = lambda text, *_: note(_in_options(str(text)), "warning")
             yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
 
 
-def _options_of(command: Callable[..., None]) -> dict[str, str]:
-    """Return the option of every parameter of a command."""
-    found = {}
-    for name, one in inspect.signature(command, eval_str=True).parameters.items():
-        (info, *_) = getattr(one.annotation, "__metadata__", (None,))
-        named = [text for text in getattr(info, "param_decls", None) or () if text.startswith("--")]
-        found[name] = named[0] if named else f"--{name.replace('_', '-')}"
-    return found
-
-
-def _in_options(text: str, options: Mapping[str, str]) -> str:
-    """Return a message of the library in which arguments of Python are options, or settings of the file."""
+def _in_options(text: str) -> str:
+    """Return a message of the library in which arguments of Python are options."""
 
     def as_option(found: re.Match[str]) -> str:
         name, value = found[1], found[2].strip("'")
-        if name in options:
-            return options[name] + ("" if value in {"True", "…"} else f" {value}")
-        return f"{name} = {value} in the file of --config" if name in SETTINGS else found[0]
+        if name in _OPTIONS:
+            return _OPTIONS[name].format(value)
+        return f"--set {name}={value}" if name in SETTINGS else found[0]
 
     return _ARGUMENT.sub(as_option, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import os
 import re
@@ -18,7 +19,7 @@ import typer
 
 from nopg.errors import ArgumentError
 
-_LARGEST, _FEW = 1 << 20, 20
+_LARGEST = 1 << 20
 
 TEMPLATE = (Path(__file__).parent / "settings.toml").read_text(encoding="utf-8")
 """Every setting with its meaning and examples; `nopg init` writes it with guesses in place of examples."""
@@ -46,7 +47,6 @@ def argument(name: str, text: str) -> Any:
 AsJson = Annotated[bool, option("Print JSON.", "--json")]
 Overwrite = Annotated[bool, option("Replace existing files.", "--overwrite")]
 Run = Annotated[Path, argument("RUN", "A controller saved by `nopg fit`.")]
-OtherLog = Annotated[str | None, option("Another log of the same plant.", "--log")]
 Texts = list[str] | None
 
 
@@ -55,74 +55,63 @@ class LogOptions:
     """A log and the roles of its columns, as options of a command."""
 
     data: Annotated[
-        Texts,
-        argument("DATA...", "CSV, Parquet, Excel or database files, a glob or a folder; or `minari:ID`."),
+        Texts, argument("DATA...", "CSV or Parquet files, a glob or a folder; or `minari:ID`.")
     ] = None
     states: Annotated[Texts, option("State column; repeat for each.", "--state", "-s")] = None
     actions: Annotated[Texts, option("Action column; repeat for each.", "--action", "-a")] = None
+    exogenous: Annotated[Texts, option("State that no action moves, e.g. a set point.")] = None
     reward: Annotated[str | None, option("Reward column or formula.", "--reward", "-r")] = None
     cost: Annotated[str | None, option("Cost column or formula, e.g. '(level - goal)**2'.")] = None
-    exogenous: Annotated[Texts, option("State that no action moves: `goal`, or `weather=hold`.")] = None
-    terminated: Annotated[str | None, option("Flag: the task ended.")] = None
-    episode: Annotated[str | None, option("Column that is another in each episode.")] = None
     time: Annotated[str | None, option("Time column.")] = None
-    angles: Annotated[Texts, option("State that is an angle: `theta`, or `theta=360`.", "--angle")] = None
-    bounds: Annotated[Texts, option("Bounds of a column: `valve=0:1`.", "--bound")] = None
-    lags: Annotated[Texts, option("Earlier values that are states: `valve=2`, or `auto`.")] = None
-    config: Annotated[
-        Path | None, option("File of `nopg init` with these and further settings; options go first.")
+    episode: Annotated[str | None, option("Column that is another in each episode.")] = None
+    assigned: Annotated[
+        Texts, option("A setting of the file, e.g. `lags.valve=2`.", "--set", metavar="KEY=VALUE")
     ] = None
+    config: Annotated[Path | None, option("File of `nopg init` with all settings; options go first.")] = None
 
-    def settings(self, typed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return all settings by name, those of the command line before those of the file.
-
-        Args:
-            typed: Further options of the command, by the name of the setting; None where not given.
-        """
+    def settings(self, typed: Mapping[str, Any] | None = None, *, needs_data: bool = True) -> dict[str, Any]:
+        """Return all settings by name; those `typed` or set on the command line go before the file."""
         options = {part.name: getattr(self, part.name) for part in fields(self)} | dict(typed or {})
-        path = options.pop("config")
-        given = {name: from_texts(name, value) for name, value in options.items() if value is not None}
+        path, assigned = options.pop("config"), from_texts(options.pop("assigned") or ())
+        given = assigned | {name: value for name, value in options.items() if value is not None}
+        check(given, "the command line")
         kept = {} if path is None else read_toml(path)
-        check(kept, SETTINGS, str(path))
+        check(kept, str(path))
         for pair in _EITHER:
             if not given.keys().isdisjoint(pair):
                 kept = {name: value for name, value in kept.items() if name not in pair}
             if {*pair} <= kept.keys() | given.keys():
                 raise ArgumentError(f"a {pair[0]} and a {pair[1]} are given; name one of them")
-        merged = kept | given
-        if not merged.get("data"):
+        if needs_data and not (kept | given).get("data"):
             raise ArgumentError("no log is given; name its file, or a file of settings with --config")
-        return merged
+        return kept | given
 
 
-def from_texts(name: str, value: Any) -> Any:
-    """Return an option as the file has it: `--bound valve=0:1` is {"valve": [0.0, 1.0]}.
+def from_texts(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of `--set`: TOML, in which a text may stand without quotes.
 
     Example:
-        >>> from_texts("bounds", ["valve=0:1"]), from_texts("exogenous", ["goal", "wind=hold"])
-        ({'valve': [0.0, 1.0]}, {'goal': 'log', 'wind': 'hold'})
+        >>> from_texts(["lags.valve=2", "lags.flow=1", "policy=pi"])
+        {'lags': {'valve': 2, 'flow': 1}, 'policy': 'pi'}
     """
-    tables = [one for one in examples(name) if isinstance(one, dict)]
-    if not tables or not isinstance(value, list):
-        return value  # a name as it is: T=TIC4711.PV has another meaning
-    pairs = [text.rpartition("=") for text in value]
-    read: Any = {key or text: _value(text) if key else "log" for key, _, text in pairs}
-    if not any(key for key, _, _ in pairs):
-        read = "auto" if value == ["auto"] else value
-    if not takes(name, read):
-        column, example = next(iter(tables[-1].items()))
-        shown = ":".join(f"{one:g}" for one in example) if isinstance(example, list) else example
-        raise ArgumentError(f"{' '.join(value)!r} cannot be read; write e.g. {column}={shown}")
-    return read
+    lines = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ArgumentError(f"--set {text!r} has no value; write e.g. --set lags.valve=2")
+        typed, quoted = f"{key} = {value}", f"{key} = {json.dumps(value)}"
+        lines.append(typed if _is_setting(typed) else quoted)
+    found = parse_toml("\n".join(lines), f"--set {' '.join(texts)}")
+    check(found, "--set")
+    return found
 
 
-def _value(text: str) -> Any:
-    """Return a number, an interval of numbers, or the text."""
+def _is_setting(line: str) -> bool:
     try:
-        numbers = [float(part) for part in text.split(":")]
-    except ValueError:
-        return text
-    return numbers if len(numbers) > 1 else int(numbers[0]) if text.isdecimal() else numbers[0]
+        check(parse_toml(line, ""), "")
+    except ArgumentError:
+        return False
+    return True
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -130,16 +119,24 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             content = stream.read(_LARGEST + 1)
-        if len(content) <= _LARGEST:
-            return tomllib.loads(content.decode())
-    except (OSError, RecursionError, ValueError) as error:  # also what is no UTF-8 and no TOML
-        raise ArgumentError(f"{path} cannot be read as TOML ({error})") from None
-    raise ArgumentError(f"{path} has more than {_LARGEST} bytes; it is no file of settings")
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"{path} cannot be read ({error})") from None
+    if len(content) > _LARGEST:
+        raise ArgumentError(f"{path} has more than {_LARGEST} bytes; it is no file of settings")
+    return parse_toml(content, str(path))
 
 
-def check(values: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse a key or a type that is not known; `where` says whose they are."""
-    check_keys(values, known, where)
+def parse_toml(text: str | bytes, where: str) -> dict[str, Any]:
+    """Return the content of a text, which `where` names in an error."""
+    try:
+        return tomllib.loads(text if isinstance(text, str) else text.decode())
+    except (RecursionError, ValueError) as error:  # also what is no UTF-8
+        raise ArgumentError(f"{where} cannot be read as TOML ({error})") from None
+
+
+def check(values: Mapping[str, Any], where: str) -> None:
+    """Refuse a setting that is not known or has another type than its examples; `where` says whose it is."""
+    check_keys(values, SETTINGS, where)
     for name, value in values.items():
         if not takes(name, value):
             forms = SETTINGS[name].replace(" | ", " or ")
@@ -151,22 +148,19 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> No
     names = sorted(known)
     for name in sorted({*table} - {*names}):
         near = get_close_matches(name, names, 1)
-        hint = f"there are {', '.join(names)}"
-        if len(names) >= _FEW:
-            hint = f"did you mean {near[0]!r}?" if near else "nopg init writes all that are"
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise ArgumentError(f"{where} has {name!r}, which is not known; {hint}")
 
 
 def examples(name: str) -> list[Any]:
     """Return the examples of a setting as values."""
-    texts = SETTINGS[name].split(" | ") if name in SETTINGS else []
-    return [tomllib.loads(f"x = {text}")["x"] for text in texts]
+    return [tomllib.loads(f"x = {text}")["x"] for text in SETTINGS[name].split(" | ")]
 
 
 def takes(name: str, value: Any) -> bool:
-    """Return whether a value is like an example of a setting; of several texts it has to be one."""
+    """Return whether a value is like an example of a setting; a text has to be one of several forms."""
     known = examples(name)
-    if len(known) > 1 and all(isinstance(one, str) for one in known):
+    if isinstance(value, str) and len(known) > 1 and name != "missing":  # whose texts hold a number
         return value in known
     return _fits(value, known)
 
@@ -201,15 +195,14 @@ def check_target(path: Path | None, *, overwrite: bool) -> None:
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that takes the fields of its dataclass parameters as options of their own."""
-    taken = inspect.signature(command, eval_str=True).parameters
-    groups: dict[str, Any] = {}
-    groups |= {name: one.annotation for name, one in taken.items() if is_dataclass(one.annotation)}
     parameters: list[inspect.Parameter] = []
-    for name, one in taken.items():
-        expanded = {name: one}
-        if name in groups:
-            expanded = dict(inspect.signature(groups[name], eval_str=True).parameters)
-        parameters += (option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in expanded.values())
+    groups: dict[str, Any] = {}
+    for name, one in inspect.signature(command, eval_str=True).parameters.items():
+        expanded, kind = [one], one.annotation
+        if is_dataclass(kind) and isinstance(kind, type):
+            groups[name] = kind
+            expanded = [*inspect.signature(kind, eval_str=True).parameters.values()]
+        parameters += (option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in expanded)
 
     @wraps(command)
     def run(**given: Any) -> None:

@@ -51,12 +51,12 @@ _MEANING: dict[Source, tuple[str, str]] = {
     "errors before": (
         "prediction errors last from row to row: a disturbance or a state that is not logged, or a slow "
         "sensor",
-        "Log it, or add lags: `--lags auto`",
+        "Log it, or add lags: `--set lags=auto`",
     ),
     "action before": (
         "the action of the row before matters: a delay, a slow actuator, or a disturbance that the operator "
         "reacts to",
-        "Add lags: `--lags auto`, or log the action as it was applied",
+        "Add lags: `--set lags=auto`, or log the action as it was applied",
     ),
     "time": (
         "the time since the episode began matters: ageing or warming up",

@@ -2,7 +2,6 @@
 
 from nopg.monitoring._monitor import Monitor
 from nopg.monitoring._page import write_page
-from nopg.monitoring._run import OperatingRegion, ReturnCheck
 from nopg.monitoring._status import Change, Status
 
-__all__ = ["Change", "Monitor", "OperatingRegion", "ReturnCheck", "Status", "write_page"]
+__all__ = ["Change", "Monitor", "Status", "write_page"]

@@ -57,13 +57,10 @@ class Detector:
         ranks: tuple[FloatArray, FloatArray, FloatArray],
         counted: BoolArray,
     ) -> FloatArray:
-        """Return log eₜ of all bets, shape (m, bets); 0 for rows that do not count.
+        """Return log eₜ of all bets, shape (m, bets); 0 for rows that are not `counted`, (m,).
 
-        Args:
-            shifts: Errors that faults of size 1 would cause, shape (m, families, c).
-            allowance: Mean error that is no fault, shape (m, c).
-            ranks: Of errors upwards, downwards, and of their size, each (m, c).
-            counted: Rows that count, shape (m,).
+        Faults of size 1 cause the errors `shifts`, (m, families, c); a mean error up to the `allowance`,
+        (m, c), is no fault; `ranks` are those of errors upwards, downwards, and of their size, each (m, c).
         """
         up, down, size = ranks
         wanted = shifts[:, self._family] * self._size[:, None]

@@ -15,9 +15,9 @@ from nopg.errors import ArgumentError, DataError
 from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.monitoring._detector import Detector
-from nopg.monitoring._run import RECENT, OperatingRegion, PredictedStates, ReturnCheck, Rows, check_return
+from nopg.monitoring._run import RECENT, Facts, Rows, check_return, operating_region, predicted_region
 from nopg.monitoring._scores import LAGS, Row, Scorer
-from nopg.monitoring._status import Change, Shadow, Status, judge, likely_causes
+from nopg.monitoring._status import Change, Status, judge, likely_causes
 from nopg.policies import Policy
 from nopg.training import TrainingResult, load
 
@@ -95,7 +95,7 @@ class Monitor:
         self._detector = Detector(len(self._scorer.columns), self._model.num_actions, units)
         self._run, self.step, self._log_evidence = Rows(), 0, -math.inf
         self._alarm: tuple[int, int] | None = None
-        self._checked: tuple[int, ReturnCheck | None] | None = None
+        self._checked: tuple[int, Facts | None] | None = None
 
     def update(
         self,
@@ -213,7 +213,7 @@ class Monitor:
         if returns and (self._checked is None or fresh or self.step >= self._checked[0] + _RETURNS_EVERY):
             self._checked = (self.step, check_return(self._evaluator, self._acting, self._run, since))
         checked = self._checked[1] if returns and self._checked else None
-        region = OperatingRegion.of(self._run, None if shadow else self._predicted)
+        region = operating_region(self._run, self.schema.states, None if shadow else self._predicted)
         verdict, reasons = judge(causes, region, checked, shadow=shadow is not None)
         return Status(
             step=self.step,
@@ -231,14 +231,11 @@ class Monitor:
     def _causes(self) -> tuple[Change, ...]:
         if self._alarm is None:
             return ()
-        since, found = self._alarm
-        first = max(since - 1 - self._run.dropped, 0)
+        first = max(self._alarm[0] - 1 - self._run.dropped, 0)
         rows = slice(first, first + _CAUSE_ROWS)
         inside = ~self._run["outside"][rows]
         z, shifts, scale = (self._run[name][rows][inside] for name in ("z", "shifts", "scale"))
-        return likely_causes(
-            z, shifts, scale, scorer=self._scorer, schema=self.schema, since=since, found=found
-        )
+        return likely_causes((z, shifts, scale), self._scorer, self.schema, self._alarm)
 
     @property
     def _acting(self) -> Policy:
@@ -255,14 +252,18 @@ class Monitor:
         """Return how far recent actions are from the controller's, shape (m, d_a)."""
         return np.asarray(np.abs(self._run["controller"] - self._run["actions"])[-RECENT:])
 
-    def _compare(self, returns: bool) -> Shadow:
+    def _compare(self, returns: bool) -> Facts:
         """Return how far the controller is from the one that acts."""
-        difference = dict(zip(self.schema.actions, self._apart().mean(axis=0).tolist(), strict=True))
-        laws = (self._law, self._acting) if returns else ()
-        found = [check_return(self._evaluator, law, self._run) for law in laws]
-        predicted = [None if one is None else one.predicted for one in found] or [None, None]
-        return Shadow(difference, *predicted)
+        laws = {"predicted": self._law, "acting": self._acting} if returns else {}
+        found = {name: check_return(self._evaluator, law, self._run) for name, law in laws.items()}
+        return {
+            "difference": dict(zip(self.schema.actions, self._apart().mean(axis=0).tolist(), strict=True)),
+            **{
+                name: one and one["predicted"]
+                for name, one in ({"predicted": None, "acting": None} | found).items()
+            },
+        }
 
     @cached_property
-    def _predicted(self) -> PredictedStates:
-        return PredictedStates.of(self.result, self._scorer)
+    def _predicted(self) -> tuple[FloatArray, FloatArray, float]:
+        return predicted_region(self.result, self._scorer)

@@ -33,14 +33,7 @@ _MOST_POINTS, _MOST_STATES = 1_500, 6
 def write_page(
     monitor: Monitor, path: str | os.PathLike[str], *, title: str = "A run", overwrite: bool = False
 ) -> Path:
-    """Write what is known of a run as one HTML file that needs no network; return its path.
-
-    Args:
-        monitor: A monitor that has taken rows.
-        path: Path of the page.
-        title: Title of the page.
-        overwrite: Whether an existing file is replaced.
-    """
+    """Write what is known of a run as one HTML file that needs no network; return its path."""
     (file,) = free_path(path, overwrite=overwrite)
     if not monitor.step:
         raise ArgumentError("the monitor has taken no rows; call update or watch first")

@@ -45,28 +45,17 @@ Row = tuple[Tensor, Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Rows in units of the model's error; c tested columns: the state columns that vary, then the reward.
+    """Rows in units of the model's error; c tested columns: the state columns that vary, then the reward."""
 
-    Attributes:
-        predicted: Predicted next states and reward, shape (m, d_s + 1).
-        unknown: Share of each (s, a) outside the log, shape (m,).
-        outside: Whether the log shows too little to test the plant there, shape (m,).
-        scale: Size of an ordinary error, shape (m, c).
-        doubt: Standard error of the prediction among models of parts of the log, over the scale, shape
-            (m, c).
-        by_slopes: The same by slopes that the log does not show, on which all its parts agree, shape (m, c).
-        z: Measured less predicted, over the scale, shape (m, c).
-        shifts: z by which a fault of size 1 would show: an offset of each column, the relative gain of each
-            action, the offset of each sensor, shape (m, c + d_a + d_s, c).
-    """
-
-    predicted: FloatArray
-    unknown: FloatArray
-    outside: BoolArray
-    scale: FloatArray
-    doubt: FloatArray
-    by_slopes: FloatArray
-    z: FloatArray
+    predicted: FloatArray  # next states and reward, (m, d_s + 1)
+    unknown: FloatArray  # share of each (s, a) outside the log, (m,)
+    outside: BoolArray  # whether the log shows too little to test the plant there, (m,)
+    scale: FloatArray  # size of an ordinary error, (m, c)
+    doubt: FloatArray  # standard error of the prediction among models of parts of the log, over the scale
+    by_slopes: FloatArray  # the same by slopes that the log does not show, on which all its parts agree
+    z: FloatArray  # measured less predicted, over the scale
+    # z by which a fault of size 1 would show: an offset of each column, the relative gain of each action, the
+    # offset of each sensor, (m, c + d_a + d_s, c).
     shifts: FloatArray
 
 
@@ -104,17 +93,9 @@ class Scorer:
     """Scores rows by the model that trained a controller; calibrated on rows that it has not seen.
 
     Each row of the log is predicted from the other groups of episodes. What an error owes to those of the
-    two rows before, as sensor noise makes it, is taken off by a regression on these rows.
-
-    Args:
-        model: Model of the plant.
-
-    Attributes:
-        columns: Tested columns; d_s is the reward.
-        usual: Standard deviation of the scores of held-out rows, shape (c,).
-        typical: Median of their sizes, shape (c,).
-        reference: Whitened scores of the held-out rows, sorted by column, shape (n, c).
-        sizes: The same without signs.
+    two rows before, as sensor noise makes it, is taken off by a regression on these rows. `columns` are those
+    tested, d_s is the reward; `usual` and `typical` standard deviation and median size of held-out scores,
+    `reference` and `sizes` these scores, whitened and sorted by column, with and without signs.
     """
 
     def __init__(self, model: LocalModel) -> None:

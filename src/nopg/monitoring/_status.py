@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from nopg._typing import FloatArray
 from nopg.data import Schema
-from nopg.monitoring._run import OperatingRegion, ReturnCheck
+from nopg.monitoring._run import Facts, region_reasons
 from nopg.monitoring._scores import Scorer
 
 Verdict = Literal["ok", "check", "retrain", "revert"]
@@ -60,27 +59,14 @@ class Change:
 
 
 def likely_causes(
-    z: FloatArray,
-    shifts: FloatArray,
-    scale: FloatArray,
-    *,
-    scorer: Scorer,
-    schema: Schema,
-    since: int,
-    found: int,
+    rows: tuple[FloatArray, FloatArray, FloatArray], scorer: Scorer, schema: Schema, alarm: tuple[int, int]
 ) -> tuple[Change, ...]:
     """Return the faults that explain scores best, one parameter each; the best first.
 
-    Args:
-        z: Scores since the change, shape (m, c).
-        shifts: Scores that faults of size 1 would cause, shape (m, families, c).
-        scale: Of the scores, shape (m, c).
-        scorer: Names of the tested columns, and how held-out scores are spread.
-        schema: Of the data.
-        since: Estimated step of the change.
-        found: Step of the alarm.
+    `rows` are z, shifts and scale since the change, see `Scores`; `alarm` is its step and that of the alarm.
     """
-    names, c = scorer.names, z.shape[1]
+    (z, shifts, scale), names = rows, scorer.names
+    c = z.shape[1]
     shifts = np.concatenate([np.eye(c) / scale[:, None], shifts[:, c:]], axis=1)  # offsets in raw units
     score, shift = z / scorer.usual, shifts / scorer.usual
     along = np.einsum("mc,mfc->f", score, shift)
@@ -99,27 +85,11 @@ def likely_causes(
     ]
     order = np.argsort(-explained, kind="stable")[:_MOST_CAUSES]
     return tuple(
-        Change(kind, column, float(sizes[f]), since, found, schema.units.get(column, ""))
+        Change(kind, column, float(sizes[f]), *alarm, schema.units.get(column, ""))
         for f in order.tolist()
         for kind, column in [faults[f]]
         if explained[f] >= _AS_GOOD * explained[order[0]]
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Shadow:
-    """The controller beside the one that acts.
-
-    Attributes:
-        difference: Mean difference of the last 200 actions, |shadow − acting|, by action.
-        predicted: Return that the model predicts for the controller from the states of the run; None while
-            the run is too short.
-        acting: The same for the controller that acts, imitated from the run.
-    """
-
-    difference: Mapping[str, float]
-    predicted: float | None = None
-    acting: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +106,13 @@ class Status:
         threshold: The evidence at which there is an alarm, horizon/false_alarms.
         change: The change of the plant, after an alarm.
         others: Other causes that explain the errors nearly as well.
-        operating_region: Where the plant is; None before 50 rows.
-        return_check: Measured against predicted return; None while the run is too short or was not asked for.
-        shadow: Comparison of both controllers, in shadow mode.
+        operating_region: Of the last 200 rows: the share `outside` the log and the `expected` one; the state
+            `column` that is most often `beyond` its `predicted` range, and its `median`. None before 50 rows.
+        return_check: Mean discounted return over at most the last 20 `stretches` of the run: `measured`, and
+            `predicted` from the same states with the `interval` of three standard errors. None while the run
+            is too short or was not asked for.
+        shadow: In shadow mode: the mean `difference` of the last 200 actions by name; the returns that are
+            `predicted` for the controller and the `acting` one, None while the run is too short.
     """
 
     step: int
@@ -148,13 +122,9 @@ class Status:
     threshold: float
     change: Change | None = None
     others: tuple[Change, ...] = ()
-    operating_region: OperatingRegion | None = None
-    return_check: ReturnCheck | None = None
-    shadow: Shadow | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
-        return asdict(self)
+    operating_region: Facts | None = None
+    return_check: Facts | None = None
+    shadow: Facts | None = None
 
     def __str__(self) -> str:
         why = f": {'; '.join(self.reasons)}" if self.reasons else ""
@@ -162,27 +132,24 @@ class Status:
 
 
 def judge(
-    causes: tuple[Change, ...], region: OperatingRegion | None, returns: ReturnCheck | None, *, shadow: bool
+    causes: tuple[Change, ...], region: Facts | None, returns: Facts | None, *, shadow: bool
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and its reasons."""
-    reasons = []
+    reasons, away = ([], False) if region is None else region_reasons(region)
     if causes:
         best, others = causes[0], "".join(f", or {one.words}" for one in causes[1:])
-        reasons.append(
-            f"the plant has changed since about step {best.since} (found at step {best.found}): "
-            f"{best.words}{others}"
-        )
-    reasons += [] if region is None else region.reasons()
-    below = returns is not None and returns.below
+        found = f"the plant has changed since about step {best.since} (found at step {best.found})"
+        reasons.insert(0, f"{found}: {best.words}{others}")
+    below = returns is not None and returns["measured"] < returns["interval"][0]
     if returns is not None and below:
-        low, high = returns.interval
+        low, high = returns["interval"]
         reasons.append(
-            f"measured return {returns.measured:.4g}, below the predicted interval [{low:.4g}, {high:.4g}] "
-            "from the same states"
+            f"measured return {returns['measured']:.4g}, below the predicted interval [{low:.4g}, "
+            f"{high:.4g}] from the same states"
         )
     if not reasons:
         return "ok", ()
-    serious = bool(causes) or (region is not None and region.mostly_outside)
+    serious = bool(causes) or away
     if serious and shadow:
         return "retrain", tuple(reasons)
     if serious and returns is not None:

@@ -149,7 +149,7 @@ class ControlStructure:
         )
         raise ArgumentError(
             f"say which column follows which set point, such as ControlStructure({self.kind!r}, "
-            f"follows={{'level': 'setpoint'}}) or --follows level=setpoint; of the columns {known}"
+            f"follows={{'level': 'setpoint'}}) or --set follows.level=setpoint; of the columns {known}"
         )
 
 

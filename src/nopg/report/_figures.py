@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from nopg._expressions import Expression
 from nopg._typing import FloatArray
 from nopg.data import Schema, Transitions
 from nopg.data._held_out import spread_rows
@@ -25,10 +23,10 @@ from nopg.report._style import (
     LOGGED,
     WIDTH,
     Picture,
-    TimeAxis,
     finish,
     label,
     new_figure,
+    time_axis,
 )
 from nopg.training import GainCurve, TrainingResult
 
@@ -48,24 +46,16 @@ _SAME = 0.01
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedLoop:
-    """Both closed loops from one start; the columns are states, actions, reward.
+    """Both closed loops from one start; the columns are states, actions, reward."""
 
-    Attributes:
-        gain: Of the new controller from there, in return.
-        before: Under the logged behaviour, imitated on the model, shape (T, c); NaN after the end.
-        after: Under the new controller, shape (T, c).
-        half: Half the width of the 95 % band of the model around `after`, shape (T, c).
-        measured: What was logged from this start on, shape (k, c) with k ≤ T; without rows where the start
-            is not in the log.
-        unknown_from: Step from which `after` has most likely left the data, or None.
-    """
-
-    gain: float
-    before: FloatArray
-    after: FloatArray
-    half: FloatArray
-    measured: FloatArray
-    unknown_from: int | None
+    gain: float  # of the new controller from there, in return
+    before: FloatArray  # under the logged behaviour, imitated on the model, (T, c); NaN after the end
+    after: FloatArray  # under the new controller
+    half: FloatArray  # half the width of the 95 % band of the model around `after`
+    measured: (
+        FloatArray  # what was logged from this start on, (k, c) with k ≤ T; empty if it is not in the log
+    )
+    unknown_from: int | None  # step from which `after` has most likely left the data
 
 
 def closed_loops(policy: Assessment, logged: Assessment, data: Transitions) -> dict[str, ClosedLoop]:
@@ -124,43 +114,6 @@ def _unwrapped(columns: FloatArray, schema: Schema) -> FloatArray:
     return columns
 
 
-def set_points(data: Transitions) -> dict[str, str | float]:
-    """Return what outputs should be at, by name: a column, or a number.
-
-    They are read from differences such as `level - goal` in a reward that is a formula. Of two columns the
-    one that changes more often is the output.
-    """
-    schema, found = data.schema, dict[str, str | float]()
-    if schema.reward is None:
-        return found
-    expression = Expression(schema.reward, "the reward")
-    changes = dict(zip(schema.states, (data.states != data.next_states).sum(dim=0).tolist(), strict=True))
-    for node in ast.walk(expression.tree):
-        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)):
-            continue
-        left, right = (_operand(expression, side) for side in (node.left, node.right))
-        for output, goal in ((left, right), (right, left)):
-            if output not in changes or goal is None:
-                continue
-            if isinstance(goal, float) or changes.get(goal, np.inf) < changes[output]:
-                found.setdefault(str(output), goal)
-    return found
-
-
-def _operand(expression: Expression, node: ast.AST) -> str | float | None:
-    """Return the name of a column or a number, if a part of a formula is nothing else."""
-    match node:
-        case ast.Name():
-            return expression.column(node)
-        case ast.Call(func=ast.Name(id="next"), args=[ast.Name() as column]):
-            return expression.column(column)
-        case ast.Constant(value=int() | float() as value):
-            return float(value)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            return -float(value)
-    return None
-
-
 def column_order(data: Transitions, goals: Mapping[str, str | float]) -> tuple[list[str], list[str]]:
     """Return the columns that matter most, outputs and then actions, and the other columns.
 
@@ -180,10 +133,10 @@ def draw_loop(
 ) -> Picture:
     """Return one panel for each column over time: before, after with its band, the log, the set-point."""
     every, steps = [*schema.states, *schema.actions], len(loop.after)
-    axis = TimeAxis.of(schema.interval, steps)
+    axis, table = time_axis(schema.interval, steps)
+    places = table[axis]
     figure: Figure = new_figure(WIDTH, _PANEL * len(names) + _TOP)
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-    table = axis.columns(steps)
     for axes, name in zip(panels, names, strict=True):
         k, goal = every.index(name), goals.get(name)
         after, half = loop.after[:, k], loop.half[:, k]
@@ -196,23 +149,18 @@ def draw_loop(
             f"{name} high": after + half,
             f"{name} logged": log,
         }
-        _draw(axes, axis.places(steps), table, name, step=name in schema.actions)
+        _draw(axes, places, table, name, step=name in schema.actions)
         if goal is not None:
             table[f"{name} set-point"] = (
                 np.full(steps, goal) if isinstance(goal, float) else loop.after[:, every.index(goal)]
             )
-            axes.plot(axis.places(steps), table[f"{name} set-point"], "k--", linewidth=0.9, label="set-point")
+            axes.plot(places, table[f"{name} set-point"], "k--", linewidth=0.9, label="set-point")
         if loop.unknown_from is not None:
-            axes.axvspan(
-                axis.step * loop.unknown_from,
-                axis.step * steps,
-                color="0.93",
-                zorder=0,
-                label="outside the data",
-            )
+            first, end = places[loop.unknown_from], places[-1] + places[1:2].sum()
+            axes.axvspan(first, end, color="0.93", zorder=0, label="outside the data")
         finish(axes, title=label(name, schema))
-    panels[-1].set_xlabel(axis.label, fontsize=LETTERS)
-    panels[0].set_xlim(0, axis.step * max(steps - 1, 1))
+    panels[-1].set_xlabel(axis, fontsize=LETTERS)
+    panels[0].set_xlim(0, places[-1] or 1)
     shown = {
         text: line for axes in panels for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
     }
@@ -248,49 +196,30 @@ def _draw(axes: Axes, places: FloatArray, table: Mapping[str, FloatArray], name:
 def reward_picture(policy: Assessment, logged: Assessment, schema: Schema) -> Picture:
     """Return the reward over time before and after, over all starts: median and 90 % of the paths."""
     steps = min(len(policy.paths.rewards), len(logged.paths.rewards))
-    axis = TimeAxis.of(schema.interval, steps)
+    axis, table = time_axis(schema.interval, steps)
     figure: Figure = new_figure(WIDTH, 2.3)
-    axes, table = figure.subplots(), axis.columns(steps)
+    axes, places = figure.subplots(), table[axis]
     for name, color, paths in (("before", BEFORE, logged.paths), ("after", AFTER, policy.paths)):
         m = paths.returns.shape[1]
         going = paths.going[:steps, :m] > 0
         rewards = paths.rewards[:steps, :m].masked_fill(~going, torch.nan).double()
         low, middle, high = rewards.nanquantile(torch.tensor([0.05, 0.5, 0.95]).double(), dim=1).numpy()
         table |= {f"{name} 5 %": low, f"{name} median": middle, f"{name} 95 %": high}
-        axes.fill_between(axis.places(steps), low, high, color=color, alpha=0.15, linewidth=0)
-        axes.plot(axis.places(steps), middle, color=color, linewidth=1.4, label=name)
-    finish(axes, x=axis.label, title=label("reward", schema), legend=True)
-    axes.set_xlim(0, axis.step * max(steps - 1, 1))
+        axes.fill_between(places, low, high, color=color, alpha=0.15, linewidth=0)
+        axes.plot(places, middle, color=color, linewidth=1.4, label=name)
+    finish(axes, x=axis, title=label("reward", schema), legend=True)
+    axes.set_xlim(0, places[-1] or 1)
     return Picture(
         figure, table, "Reward of each step from all starts; line: median, band: 90 % of the paths."
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Where the new controller acts otherwise than the log did, at logged states.
+def differences(result: TrainingResult) -> tuple[list[dict[str, Any]], dict[str, Picture]]:
+    """Return where the new controller acts otherwise than the log did, and a figure for each first action.
 
-    Attributes:
-        action: Name of the action.
-        mean: Of new less logged action, in its unit.
-        size: Mean size of the difference.
-        share: The same as a share of the logged range.
-        higher: Share of rows in which the new action is higher by over 1 % of this range.
-        lower: The same for lower ones.
-        column: State column along which the difference varies most.
+    By action: mean and mean size of new less logged action, the latter as a share of the logged range too,
+    the shares of rows with a higher and a lower action, and the state column along which it varies most.
     """
-
-    action: str
-    mean: float
-    size: float
-    share: float
-    higher: float
-    lower: float
-    column: str
-
-
-def differences(result: TrainingResult) -> tuple[tuple[Difference, ...], dict[str, Picture]]:
-    """Return the differences by action, and a figure for each of the first actions."""
     data, schema = result.data, result.data.schema
     rows = spread_rows(data, min(len(data), _ROWS), purpose="where actions differ").sort().values
     few = data.take(rows)
@@ -300,18 +229,16 @@ def differences(result: TrainingResult) -> tuple[tuple[Difference, ...], dict[st
     found, pictures = [], dict[str, Picture]()
     for k, action in enumerate(schema.actions):
         apart = new[:, k] - old[:, k]
-        spread = [_explained(states[:, c], apart) for c in range(states.shape[1])]
-        column = int(np.argmax(spread))
-        size = float(np.abs(apart).mean())
-        higher, lower = (float((sign * apart > _SAME * span[k]).mean()) for sign in (1, -1))
-        name = schema.states[column]
-        found.append(
-            Difference(action, float(apart.mean()), size, size / float(span[k]), higher, lower, name)
-        )
+        column = int(np.argmax([_explained(one, apart) for one in states.T]))
+        size, name = float(np.abs(apart).mean()), schema.states[column]
+        one = {"action": action, "mean": float(apart.mean()), "size": size, "share": size / float(span[k])}
+        one |= {"higher": float((apart > _SAME * span[k]).mean())}
+        one |= {"lower": float((apart < -_SAME * span[k]).mean())}
+        found.append(one | {"column": name, "unit": schema.units.get(action, "")})
         if k < _ACTIONS:
             table = {name: states[:, column], f"{action} logged": old[:, k], f"{action} new": new[:, k]}
             pictures[f"difference-{k + 1}"] = _scatter(table, action, name, schema)
-    return tuple(found), pictures
+    return found, pictures
 
 
 def _explained(column: FloatArray, values: FloatArray) -> float:

@@ -46,13 +46,7 @@ def _environment() -> Environment:
 
 
 def render(template: str, facts: Mapping[str, Any], pictures: Mapping[str, Picture]) -> str:
-    """Return a page.
-
-    Args:
-        template: Name of the template.
-        facts: What the page says.
-        pictures: Figures by name; the template says where they stand.
-    """
+    """Return a page with facts and figures by name; the template says where these stand."""
     page = _environment().get_template(template)
     return page.render(
         **facts, version=__version__, drawn=list(pictures), figure=partial(_figure, _environment(), pictures)
@@ -76,13 +70,7 @@ def _figure(environment: Environment, pictures: Mapping[str, Picture], name: str
 
 
 def free_path(path: str | os.PathLike[str], *, overwrite: bool, beside: str | None = None) -> list[Path]:
-    """Return the path of a page, and of the file beside it; refuse another suffix and existing files.
-
-    Args:
-        path: Path of the page.
-        overwrite: Whether existing files may be replaced.
-        beside: Suffix of the file beside it, if there is one.
-    """
+    """Return the paths of a page and of the file with a suffix beside it; refuse existing files."""
     page = Path(path)
     if page.suffix.lower() not in {".html", ".htm"}:
         raise ArgumentError(f"{page} does not end in .html; a page is one HTML file")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,15 @@ import torch
 from nopg._files import json_content, plain_values, write_files
 from nopg._version import __version__
 from nopg.data import Schema, Transitions
+from nopg.data._set_points import set_points
 from nopg.errors import ArgumentError
 from nopg.evaluation import Assessment
 from nopg.evaluation._behavior import logged_returns
 from nopg.evaluation._risk import region_of
 from nopg.inspect import describe
-from nopg.inspect._wording import count_of, duration
+from nopg.inspect._wording import count_of
 from nopg.models import ColumnFit, LocalModel
 from nopg.policies import FormulaPolicy
-from nopg.policies._structures import gain_name
 from nopg.report._figures import (
     closed_loops,
     column_order,
@@ -32,7 +32,6 @@ from nopg.report._figures import (
     draw_loop,
     gains_picture,
     reward_picture,
-    set_points,
 )
 from nopg.report._html import MOST_CELLS, free_path, render
 from nopg.report._style import Picture
@@ -47,27 +46,14 @@ _log = logging.getLogger(__name__)
 # Columns times steps that may be predicted for the curves of gains: some half a minute.
 _MOST_WORK = 4e6
 _PER_GAIN = 5
+# Formulas with more gains are not shown.
+_MOST_GAINS = 8
 _DEVIATIONS = (0.0, 0.2)
-# Shares of the whole work, measured on a log of nine states.
-_WORK = {
-    "model": 9.0,
-    "policy": 4.0,
-    "logged": 5.0,
-    "risk": 2.5,
-    "influence": 2.5,
-    "deviations": 8.0,
-    "page": 4.0,
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PolicyReport:
-    """What is predicted of a trained controller before it runs; `save` writes it.
-
-    Attributes:
-        facts: What the page says, and the numbers of its figures, as one dictionary.
-        pictures: Its figures by name, with their numbers.
-    """
+    """What is predicted of a controller before it runs: facts and numbers of figures by name; the figures."""
 
     facts: Mapping[str, Any]
     pictures: Mapping[str, Picture]
@@ -105,8 +91,8 @@ def policy_report(
     """Return what is predicted of a trained controller before it runs.
 
     The controller and the logged behaviour are evaluated on the model that the controller was trained on; one
-    of the paper's model is evaluated on a local model that is fitted for this. What is being done, and how
-    long the rest will take, is logged at level INFO.
+    of the paper's model is evaluated on a local model that is fitted for this. What is being done is logged
+    at level INFO.
 
     Args:
         result: Returned by `optimize` or `load`, with its data.
@@ -131,31 +117,33 @@ def policy_report(
         raise ArgumentError(f"most is {most}; give a probability, and regions that it is for")
     wanted = dict(regions) if isinstance(regions, Mapping) else {region: region for region in regions}
     deviates = may_deviate(result.policy.policy)
-    stages = ["model", "policy", "logged", *["risk"] * len(wanted), "influence", "deviations", "page"]
-    stage = _Stages([one for one in stages if deviates or one != "deviations"])
-    stage("model", "fitting the model of the plant")
+    stages, done = 5 + len(wanted) + deviates, count(1)
+
+    def stage(words: str) -> None:
+        _log.info("report %d/%d: %s", next(done), stages, words)
+
+    stage("fitting the model of the plant")
     data, evaluator = result.data, result.evaluator
     for region in wanted.values():
         region_of(region, data.schema)  # a wrong name is reported before the rest of the work
-    stage("policy", "predicting the controller")
+    stage("predicting the controller")
     policy = result.evaluation
-    stage("logged", "predicting the logged behaviour")
+    stage("predicting the logged behaviour")
     logged = evaluator.logged()
     within = len(policy.paths.states) if steps is None else steps
     risks = {}
     for name, region in wanted.items():
-        stage("risk", f"risk of {name}")
+        stage(f"risk of {name}")
         risks[name] = evaluator.risk(result.policy, region, within)
-    stage("influence", "leaving out groups of episodes")
+    stage("leaving out groups of episodes")
     influential = evaluator.influence(result.policy)
     deviations: Sequence[Deviation] = ()
     if deviates:
-        stage("deviations", "limiting the deviation from the logged behaviour")
+        stage("limiting the deviation from the logged behaviour")
         deviations = limited_deviations(result.policy, evaluator, _DEVIATIONS)
-    stage("page", "drawing")
+    stage("drawing")
     apart, drawn = differences(result)
     pictures = _pictures(result, policy, logged) | drawn
-    gain = policy.gain_over(logged)
     facts = {
         "nopg": __version__,
         "title": title,
@@ -163,22 +151,10 @@ def policy_report(
             f"{', '.join(data.schema.states)} → {', '.join(data.schema.actions)}; "
             f"{count_of(len(data), 'logged row')}, discount {result.discount:g}"
         ),
-        "verdict": policy.verdict,
-        "meaning": VERDICTS[policy.verdict],
-        "sentence": sentence(policy, logged, gain),
-        "discount": result.discount,
-        "policy": policy.to_dict(),
-        "logged": logged.to_dict(),
-        "gain": gain.to_dict(),
-        "logged_returns": None if (seen := logged_returns(data, result.discount)) is None else asdict(seen),
-        "held_out": str(policy.held_out),
-        "differences": [{**asdict(one), "unit": data.schema.units.get(one.action, "")} for one in apart],
+        **_prediction(result, policy, logged),
+        "differences": apart,
         "risks": {
-            name: {
-                **asdict(risk),
-                "words": str(risk),
-                "finding": None if most is None else risk.finding(most),
-            }
+            name: asdict(risk) | {"words": str(risk), "finding": None if most is None else risk.finding(most)}
             for name, risk in risks.items()
         },
         "most": most,
@@ -187,7 +163,6 @@ def policy_report(
         "influential": [
             {"words": where(data, rows), "rows": len(rows), "influence": value} for rows, value in influential
         ],
-        **_gains(result),
         "deviations": [
             {
                 "share": one.share,
@@ -198,6 +173,36 @@ def policy_report(
             }
             for one in deviations
         ],
+        **_training(result),
+        "limits": list(LIMITS),
+        "pictures": {name: _rounded(one) for name, one in pictures.items()},
+    }
+    return PolicyReport(facts, pictures)
+
+
+def _prediction(result: TrainingResult, policy: Assessment, logged: Assessment) -> dict[str, Any]:
+    gain, seen = policy.gain_over(logged), logged_returns(result.data, result.discount)
+    return {
+        "verdict": policy.verdict,
+        "meaning": VERDICTS[policy.verdict],
+        "sentence": sentence(policy, logged, gain),
+        "discount": result.discount,
+        "policy": policy.to_dict(),
+        "logged": logged.to_dict(),
+        "gain": gain.to_dict(),
+        "logged_returns": None if seen is None else asdict(seen),
+        "held_out": str(policy.held_out),
+    }
+
+
+def _training(result: TrainingResult) -> dict[str, Any]:
+    law, gains, laws = result.policy.policy, dict[str, float](), dict[str, str]()
+    if isinstance(law, FormulaPolicy):
+        gains = dict(law.gains)
+        laws = law.law.to_dict()["formulas"] if len(gains) <= _MOST_GAINS else {}
+    return {
+        "laws": laws,
+        "gains": gains,
         "training": {
             "equation": result.problem.description,
             "updates": len(result.history),
@@ -208,27 +213,7 @@ def policy_report(
             "seed": result.seed,
         },
         "certificate": asdict(result.certificate),
-        "limits": list(LIMITS),
-        "pictures": {name: _rounded(one) for name, one in pictures.items()},
     }
-    return PolicyReport(facts, pictures)
-
-
-class _Stages:
-    """Says what is being done, and about how long the rest will take."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names, self._done, self._began = names, 0, time.monotonic()
-
-    def __call__(self, name: str, words: str) -> None:
-        """Say that a stage begins."""
-        done, left = (
-            sum(_WORK[one] for one in part) for part in (self._names[: self._done], self._names[self._done :])
-        )
-        self._done += 1
-        seconds = (time.monotonic() - self._began) * left / done if done else 0.0
-        rest = f", about {duration(max(round(seconds), 1))} left" if done else ""
-        _log.info("report %d/%d: %s%s", self._done, len(self._names), words, rest)
 
 
 def _pictures(result: TrainingResult, policy: Assessment, logged: Assessment) -> dict[str, Picture]:
@@ -250,28 +235,6 @@ def _pictures(result: TrainingResult, policy: Assessment, logged: Assessment) ->
     if gains and gains * _PER_GAIN * work <= _MOST_WORK:
         found["gains"] = gains_picture(result.gains)
     return found
-
-
-def _gains(result: TrainingResult) -> dict[str, Any]:
-    """Return the formulas and the gains of a controller as a matrix, one column for each action."""
-    policy, schema = result.policy.policy, result.policy.schema
-    if not isinstance(policy, FormulaPolicy) or not policy.gains:
-        return {"laws": {}, "gains": None}
-    rows: dict[str, list[float | None]] = {}
-    for name, value in policy.gains.items():
-        row, column = _place(name, schema)
-        rows.setdefault(row, [None] * len(schema.actions))[column] = value
-    laws = policy.law.to_dict()["formulas"] if len(rows) <= len(schema.actions) * 4 else {}
-    return {"laws": laws, "gains": {"actions": list(schema.actions), "rows": rows}}
-
-
-def _place(name: str, schema: Schema) -> tuple[str, int]:
-    """Return row and column of a gain: `k_level_valve` is that of `k_level` for the valve."""
-    for k, action in enumerate(schema.actions):
-        ending = gain_name("", action, schema)
-        if ending and name.endswith(ending):
-            return name.removesuffix(ending), k
-    return name, 0
 
 
 def _data(data: Transitions) -> dict[str, Any]:

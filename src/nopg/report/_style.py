@@ -36,13 +36,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A figure with its numbers.
-
-    Attributes:
-        figure: Matplotlib's.
-        table: Its numbers as columns of equal length, by name.
-        text: What it shows.
-    """
+    """A figure of matplotlib, its numbers as columns of equal length by name, and what it shows."""
 
     figure: Figure
     table: Mapping[str, FloatArray]
@@ -90,43 +84,19 @@ def label(name: str, columns: Columns) -> str:
     return text.replace("$", r"\$")
 
 
-@dataclass(frozen=True, slots=True)
-class TimeAxis:
-    """Time where the sampling interval is known, else steps.
-
-    Attributes:
-        unit: Unit of time, None for steps.
-        step: Length of a step in that unit.
+def time_axis(interval: float | None, steps: int) -> tuple[str, dict[str, FloatArray]]:
+    """Return the label of an axis over steps, and the columns of a table with it: time where it is known.
 
     Example:
-        >>> TimeAxis.of(15.0, 60), TimeAxis.of(None, 60)
-        (TimeAxis(unit='min', step=0.25), TimeAxis(unit=None, step=1.0))
+        >>> label, table = time_axis(15.0, 60)
+        >>> label, table["step"][:3], table[label][:3]
+        ('time [min]', array([0., 1., 2.]), array([0.  , 0.25, 0.5 ]))
     """
-
-    unit: str | None = None
-    step: float = 1.0
-
-    @classmethod
-    def of(cls, interval: float | None, steps: int) -> TimeAxis:
-        """Return the axis of so many steps of an interval in seconds, in the largest unit that suits."""
-        if interval is None:
-            return cls()
-        unit = next((name for name, size in _UNITS.items() if steps * interval >= _FEWEST_UNITS * size), "ms")
-        return cls(unit, interval / _UNITS[unit])
-
-    @property
-    def label(self) -> str:
-        """Label of the axis."""
-        return "step" if self.unit is None else f"time [{self.unit}]"
-
-    def places(self, steps: int) -> FloatArray:
-        """Return the places of so many steps from 0."""
-        return self.step * np.arange(steps, dtype=np.float64)
-
-    def columns(self, steps: int) -> dict[str, FloatArray]:
-        """Return the columns of a table by step: its number, and its time where that is known."""
-        table: dict[str, FloatArray] = {"step": np.arange(steps, dtype=np.float64)}
-        return table if self.unit is None else table | {f"time_{self.unit}": self.places(steps)}
+    step = np.arange(steps, dtype=np.float64)
+    if interval is None:
+        return "step", {"step": step}
+    unit = next((name for name, size in _UNITS.items() if steps * interval >= _FEWEST_UNITS * size), "ms")
+    return f"time [{unit}]", {"step": step, f"time [{unit}]": interval / _UNITS[unit] * step}
 
 
 def steps_text(steps: int, interval: float | None) -> str:
@@ -143,10 +113,6 @@ def steps_text(steps: int, interval: float | None) -> str:
 def csv_table(columns: Mapping[str, FloatArray], digits: int | None = None) -> str:
     """Return columns by name as CSV; NaN is empty, and a quote precedes a name that looks like a formula.
 
-    Args:
-        columns: All of one length.
-        digits: Significant digits; all of them if absent.
-
     Example:
         >>> print(csv_table({"=level": np.array([-1.0, math.nan])}), end="")
         '=level
@@ -157,14 +123,9 @@ def csv_table(columns: Mapping[str, FloatArray], digits: int | None = None) -> s
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(f"'{name}" if name.startswith(_FORMULA) else readable(name) for name in columns)
     for row in zip(*columns.values(), strict=True):
-        rows.writerow(_cell(float(value), digits) for value in row)
+        form = repr if digits is None else f"{{:.{digits}g}}".format
+        rows.writerow("" if math.isnan(value) else form(float(value)) for value in row)
     return text.getvalue()
-
-
-def _cell(value: float, digits: int | None) -> str:
-    if math.isnan(value):
-        return ""
-    return repr(value) if digits is None else f"{value:.{digits}g}"
 
 
 def png(figure: Any) -> bytes:
@@ -174,26 +135,20 @@ def png(figure: Any) -> bytes:
     return image.getvalue()
 
 
-def figure_files(figure: Any, path: Path) -> dict[Path, bytes]:
-    """Return PNG and PDF by path, without a date: the same figure gives the same bytes."""
+def save(figure: Any, path: Path) -> list[Path]:
+    """Write PNG and PDF without a date: the same figure gives the same bytes; return the paths."""
     pdf = io.BytesIO()
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
-    return {path.with_suffix(".png"): png(figure), path.with_suffix(".pdf"): pdf.getvalue()}
-
-
-def save(figure: Any, path: Path) -> list[Path]:
-    """Write PNG and PDF; see `figure_files`."""
-    files = figure_files(figure, path)
+    files = {path.with_suffix(".png"): png(figure), path.with_suffix(".pdf"): pdf.getvalue()}
     write_files(files)
     return list(files)
 
 
 def save_pictures(pictures: Mapping[str, Picture], folder: str | Path) -> list[Path]:
     """Write each figure as PNG, PDF and CSV, the same bytes for the same result; return the paths."""
-    files: dict[Path, bytes] = {}
+    written: list[Path] = []
     for name, picture in pictures.items():
-        path = Path(folder) / name
-        files |= figure_files(picture.figure, path)
-        files[path.with_suffix(".csv")] = csv_table(picture.table).encode()
-    write_files(files)
-    return list(files)
+        table = (Path(folder) / name).with_suffix(".csv")
+        written += [*save(picture.figure, table), table]
+        write_files({table: csv_table(picture.table).encode()})
+    return written
