@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from studies.calibration.plants.laws import Array, Behaviour, Law, wrapped
 from studies.engineers.task import Task
+from studies.plants.laws import Array, Behaviour, Law, wrapped
 
 __all__ = ["QuadraticLaw", "Search", "search"]
 
