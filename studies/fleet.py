@@ -23,8 +23,6 @@ from nopg.large_logs import Fleet, LogSummary, summarize_fleet
 from studies.records import Record, code_version, last_of_each
 from studies.study import Study, seeds_of, table
 
-__all__ = ["FLEET"]
-
 _PLANTS, _ROWS, _FEW_ROWS, _EPISODE = 50, 5_000, 100, 50
 _VARIED = ("upper_area", "lower_area", "upper_outlet", "lower_outlet", "pump_gain")
 _VARIATION, _BLOCKED = 0.2, 0.5

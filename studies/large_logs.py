@@ -28,8 +28,6 @@ from studies.memory import counted_bytes, peak_memory
 from studies.records import Record, code_version, last_of_each
 from studies.study import Study, table
 
-__all__ = ["LARGE_LOGS"]
-
 _FILE_ROWS = 1_000_000
 _DISCOUNT, _EPISODES = 0.99, 100
 # Between two measurements of memory.

@@ -16,8 +16,6 @@ from studies.paper_data import PENDULUM_GRIDS
 from studies.records import Record, code_version
 from studies.study import Study
 
-__all__ = ["PROMISE"]
-
 _DISCOUNT, _ROWS, _STEPS, _SHOWN = 0.97, 450, 500, 150
 _PREDICTED, _TRUE = "#0072B2", "#D55E00"
 

@@ -19,8 +19,6 @@ import torch
 
 from nopg.errors import DataError
 
-__all__ = ["FOLDER", "ROOT", "Record", "append", "code_version", "last_of_each", "latest", "plain", "read"]
-
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "studies"
 """Where the records are kept; the folder is made by the first run."""

@@ -17,8 +17,6 @@ import torch
 from nopg.report._style import save
 from studies.records import FOLDER, ROOT, Record, append, read
 
-__all__ = ["Study", "say", "seeds_of", "table"]
-
 _FIGURES = ROOT / "docs" / "figures"
 
 

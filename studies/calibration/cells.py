@@ -16,8 +16,6 @@ from studies.plants.calibration_report import REPORT_PLANTS
 from studies.plants.laws import Array
 from studies.plants.plant import Plant, horizon, random_generator
 
-__all__ = ["CELLS", "PLANTS", "Cell", "Policies", "Role", "Truth"]
-
 Role = Literal["development", "report"]
 Policies = Literal["given", "trained"]
 PLANTS: Mapping[str, tuple[Plant, Role]] = MappingProxyType(

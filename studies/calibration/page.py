@@ -13,8 +13,6 @@ from studies.calibration.statistics import Score, Share, area_under_curve
 from studies.records import Record, latest
 from studies.study import table
 
-__all__ = ["page"]
-
 _OFF = 0.2  # an answer is wrong if it is off by more than this share of the range of returns
 _FEWEST, _LEAST = 20, 0.85  # a cell with this many `ok` answers must cover this share
 _TARGETS = {"given": "92 to 98 %", "trained": "90 to 98 %"}

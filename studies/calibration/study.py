@@ -18,8 +18,6 @@ from studies.calibration.page import page
 from studies.records import Record, code_version
 from studies.study import Study
 
-__all__ = ["CALIBRATION", "Job", "jobs"]
-
 _PARTS = ("bellman", "data", "evaluation", "models", "policies")
 # What a change of makes a record out of date; after a change of a plant use --again.
 _CODE: Mapping[Policies, tuple[str, ...]] = {

@@ -23,8 +23,6 @@ from studies.engineers.neural_mpc import NeuralMPC, NeuralMPCConfig
 from studies.engineers.task import EPISODES, Task
 from studies.plants.laws import Array, Behaviour, Law
 
-__all__ = ["CHEAP", "METHODS", "Trained", "applies", "judge"]
-
 # Baselines among which `judge` chooses, beside the log and ours.
 _JUDGED = ("cloning", "lqr", "mpc")
 # Planning at every step is slow; these episodes have the first of the starts of the others.
@@ -76,7 +74,6 @@ def _baseline(name: str, task: Task, data: nopg.Transitions, seed: int, *, seede
 
 
 def _simc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
-    del seed
     assert task.output is not None
     plant, (action,) = task.plant, task.plant.actions
     target = plant.target[list(plant.states).index(task.output)]
@@ -89,7 +86,6 @@ def _simc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
         return np.asarray(np.clip(asked, plant.action_low, plant.action_high))
 
     def make(episodes: int, rng: np.random.Generator) -> Law:
-        del rng
         return ControllerStream(within, StateStream(derived.schema, batch=episodes)).act
 
     return Trained(make, results={"gain": rule.gain, "integral_time": rule.integral_time})
@@ -105,7 +101,6 @@ def _planner(task: Task, data: nopg.Transitions, seed: int) -> Trained:
     planner = Planner(nopg.optimize(data, task.discount, config=config).solution, _PLANNER)
 
     def make(episodes: int, rng: np.random.Generator) -> Law:
-        del episodes, rng
         controller = planner.controller()
         return lambda states: np.asarray(controller.act(states), dtype=np.float64)
 

@@ -14,8 +14,6 @@ from nopg.baselines import NeuralConfig
 from nopg.baselines._neural import Ensemble
 from studies.plants.laws import Law
 
-__all__ = ["NeuralMPC", "NeuralMPCConfig"]
-
 
 @dataclass(frozen=True, slots=True)
 class NeuralMPCConfig:

@@ -24,8 +24,6 @@ from studies.engineers.task import DEVELOPMENT, REPORT, TASKS
 from studies.records import Record, last_of_each
 from studies.study import table
 
-__all__ = ["figure", "page"]
-
 _METHODS = ("cloning", "lqr", "mpc", "simc", "td3bc", "iql", "neural", "neural-mpc", "planner", "nopg", JUDGE)
 _OURS = ("planner", "nopg", JUDGE)
 _BEATEN, _WRONG, _TIMED = 5.0, 10.0, 2_000

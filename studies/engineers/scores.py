@@ -8,18 +8,6 @@ from dataclasses import dataclass
 
 from studies.records import Record
 
-__all__ = [
-    "JUDGE",
-    "REFERENCES",
-    "SEARCH",
-    "Cell",
-    "Choice",
-    "choices",
-    "lower_quartile",
-    "medians",
-    "scores",
-]
-
 SEARCH = "search"
 """The search for the best controller with the true plant."""
 REFERENCES = ("behaviour", "best")

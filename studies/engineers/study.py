@@ -20,8 +20,6 @@ from studies.engineers.task import DEVELOPMENT, TASKS, Task
 from studies.records import Record, code_version, read
 from studies.study import Study, seeds_of
 
-__all__ = ["ENGINEERS", "Job", "jobs"]
-
 _SIZES = (500, 2_000)
 
 

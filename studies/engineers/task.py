@@ -15,8 +15,6 @@ from studies.plants.engineers_report import REPORT_PLANTS
 from studies.plants.laws import Array, Behaviour, Feedback
 from studies.plants.plant import Plant, horizon, random_generator
 
-__all__ = ["DEVELOPMENT", "EPISODES", "REPORT", "TASKS", "Task"]
-
 EPISODES = 60
 """Episodes on the true plant, the same for all methods of a log."""
 # Measured starts of the task that every log declares.

@@ -23,8 +23,6 @@ from nopg.envs import (
 )
 from studies.monitor.plant import Noise, WatchedPlant, logged, with_dither
 
-__all__ = ["DEVELOPMENT_PLANTS"]
-
 
 def _uniform(purpose: str) -> Callable[[WatchedPlant, int], Transitions]:
     """Return what logs unconnected transitions, the noise of the actuator in their next states."""

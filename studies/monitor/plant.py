@@ -14,8 +14,6 @@ from nopg import Transitions
 from nopg._seeding import generator
 from nopg.envs import ControlLaw, Environment, Trajectories
 
-__all__ = ["Fault", "Noise", "WatchedPlant", "logged", "with_dither"]
-
 # Measured starts of the task that a log declares.
 _STARTS = 50
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,77 +13,42 @@ from nopg.envs import ControlLaw, Environment
 from nopg.errors import MissingExtraError
 from studies.monitor.plant import Noise, WatchedPlant, logged, with_dither
 
-__all__ = ["FOUR_TANKS", "MOTOR", "REACTOR"]
 
-
-def _require(module: str) -> Any:
-    """Import a module of the `studies` extra, or say what to install."""
+@cache
+def _imported(module: str) -> Any:
+    """Return a module of the `studies` extra, or say what to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(module.partition(".")[0], "studies") from error
 
 
-@cache
-def _process_model(name: str) -> Callable[[Any, Any], list[Any]]:
-    """Return a model of pcgym by the name of its class, in its numpy form: rates from states and inputs."""
-    model: Callable[[Any, Any], list[Any]] = getattr(_require("pcgym.model_classes"), name)(
-        int_method="numpy"
-    )
-    return model
+def _row(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
 
 
-class ProcessPlant(Environment):
+class _ProcessPlant(Environment):
     """A process whose first columns follow a model of pcgym; the others, such as set points, stay.
 
     pcgym's own environment builds an integrator at every step. Here its equations are integrated by
-    Runge-Kutta steps for all rows at once.
+    Runge-Kutta steps for all rows at once, within the physical bounds of the states.
     """
 
     model: str
     constant_inputs: tuple[float, ...] = ()
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    action_range: Mapping[str, tuple[float, float]]
     time_step: float
-    substeps: int
     num_moving: int
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """Names of the manipulated inputs."""
-        return tuple(self.action_range)
-
-    @property
-    def state_low(self) -> torch.Tensor:
-        """Physical lower bounds of the states."""
-        return torch.tensor(self.low, dtype=torch.float64)
-
-    @property
-    def state_high(self) -> torch.Tensor:
-        """Physical upper bounds of the states."""
-        return torch.tensor(self.high, dtype=torch.float64)
-
-    @property
-    def action_low(self) -> torch.Tensor:
-        """Lower bounds of the inputs."""
-        return torch.tensor([low for low, _ in self.action_range.values()], dtype=torch.float64)
-
-    @property
-    def action_high(self) -> torch.Tensor:
-        """Upper bounds of the inputs."""
-        return torch.tensor([high for _, high in self.action_range.values()], dtype=torch.float64)
+    substeps = 10
 
     def step(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return the states (m, d_s) one sampling time later, within their physical bounds."""
-        inputs = self.applied(actions)
-        k = self.num_moving
+        inputs, k, dt = self.applied(actions), self.num_moving, self.time_step / self.substeps
         low, high = self.state_low[:k], self.state_high[:k]
-        moved, dt = states[:, :k], self.time_step / self.substeps
 
         def rates(moving: torch.Tensor) -> torch.Tensor:
             return self._rates(moving.clamp(low, high), inputs)
 
+        moved = states[:, :k]
         for _ in range(self.substeps):
             k_1 = rates(moved)
             k_2 = rates(moved + dt / 2 * k_1)
@@ -99,9 +62,10 @@ class ProcessPlant(Environment):
         return torch.zeros(len(next_states), dtype=torch.bool)
 
     def _rates(self, moving: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-        """Return the time derivative (m, k) of the moving columns by the model."""
+        """Return the time derivative (m, k) of the moving columns by the model in its numpy form."""
         constant = [np.full(len(moving), value) for value in self.constant_inputs]
-        rates = _process_model(self.model)(moving.T.numpy(), np.stack([*inputs.T.numpy(), *constant]))
+        model = getattr(_imported("pcgym.model_classes"), self.model)(int_method="numpy")
+        rates = model(moving.T.numpy(), np.stack([*inputs.T.numpy(), *constant]))
         return torch.as_tensor(np.stack(rates, axis=1))
 
 
@@ -109,7 +73,7 @@ class ProcessPlant(Environment):
 _CONCENTRATION, _TEMPERATURE, _COOLANT = 0.5, 350.0, 300.0
 
 
-class Reactor(ProcessPlant):
+class Reactor(_ProcessPlant):
     """Hold a first-order exothermic reaction at a temperature at which it runs away by itself.
 
     The equations are those of Seborg, Edgar and Mellichamp as in pcgym's `cstr`: a cooling jacket at
@@ -121,9 +85,10 @@ class Reactor(ProcessPlant):
     model = "cstr"
     constant_inputs = (350.0, 1.0)  # temperature and concentration of the feed
     state_names = ("concentration", "temperature")
-    low, high = (0.0, 250.0), (1.0, 600.0)
-    action_range = MappingProxyType({"coolant": (280.0, 320.0)})
-    time_step, substeps, num_moving = 0.1, 10, 2
+    state_low, state_high = _row(0.0, 250.0), _row(1.0, 600.0)
+    action_names = ("coolant",)
+    action_low, action_high = _row(280.0), _row(320.0)
+    time_step, num_moving = 0.1, 2
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
         """Draw states (num_states, 2) around the operating point."""
@@ -133,7 +98,6 @@ class Reactor(ProcessPlant):
 
     def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
         """Return the rewards (m,)."""
-        del next_states
         concentration = (states[:, 0] - _CONCENTRATION) / 0.05
         temperature = (states[:, 1] - _TEMPERATURE) / 5.0
         coolant = (self.applied(actions)[:, 0] - _COOLANT) / 5.0
@@ -175,7 +139,7 @@ _PUMPS = (0.00085, 0.00095)
 _SHARE, _GRAVITY = 0.2, 9.81
 
 
-class FourTanks(ProcessPlant):
+class FourTanks(_ProcessPlant):
     """Bring the two lower tanks to their set points with two pumps that mostly fill the upper ones.
 
     The equations are those of Johansson (2000) as in pcgym's `four_tank`. Only a fifth of each pump goes
@@ -187,9 +151,10 @@ class FourTanks(ProcessPlant):
 
     model = "four_tank"
     state_names = ("level1", "level2", "level3", "level4", "set_point1", "set_point2")
-    low, high = (0.0,) * 6, (0.6,) * 6
-    action_range = MappingProxyType({"voltage1": (0.1, 10.0), "voltage2": (0.1, 10.0)})
-    time_step, substeps, num_moving = 10.0, 10, 4
+    state_low, state_high = _row(*(0.0,) * 6), _row(*(0.6,) * 6)
+    action_names = ("voltage1", "voltage2")
+    action_low, action_high = _row(0.1, 0.1), _row(10.0, 10.0)
+    time_step, num_moving = 10.0, 4
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
         """Draw states (num_states, 6) at rest, with other set points."""
@@ -198,7 +163,6 @@ class FourTanks(ProcessPlant):
 
     def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
         """Return the rewards (m,)."""
-        del next_states
         error = (states[:, 4:] - states[:, :2]) / 0.02
         return -error.square().sum(dim=1) - 0.001 * self.applied(actions).square().sum(dim=1)
 
@@ -265,26 +229,8 @@ class Motor(Environment):
 
     state_names = ("speed", "current", "set_point")
     action_names = ("duty",)
-
-    @property
-    def state_low(self) -> torch.Tensor:
-        """Lower corner of the box of states."""
-        return torch.tensor([0.0, -400.0, 100.0], dtype=torch.float64)
-
-    @property
-    def state_high(self) -> torch.Tensor:
-        """Upper corner of the box of states."""
-        return torch.tensor([350.0, 400.0, 200.0], dtype=torch.float64)
-
-    @property
-    def action_low(self) -> torch.Tensor:
-        """Full supply voltage backwards."""
-        return -torch.ones(1, dtype=torch.float64)
-
-    @property
-    def action_high(self) -> torch.Tensor:
-        """Full supply voltage forwards."""
-        return torch.ones(1, dtype=torch.float64)
+    state_low, state_high = _row(0.0, -400.0, 100.0), _row(350.0, 400.0, 200.0)
+    action_low, action_high = _row(-1.0), _row(1.0)
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
         """Draw states (num_states, 3) at a constant speed, with another set point."""
@@ -304,7 +250,6 @@ class Motor(Environment):
 
     def reward(self, states: torch.Tensor, actions: torch.Tensor, next_states: torch.Tensor) -> torch.Tensor:
         """Return the rewards (m,)."""
-        del actions, next_states
         speed, current, goal = states.unbind(-1)
         return -(((speed - goal) / 20.0) ** 2) - (current / 200.0) ** 2
 
@@ -315,9 +260,9 @@ class Motor(Environment):
     @cached_property
     def _simulator(self) -> tuple[Any, Any]:
         """The physical system of gym-electric-motor and its solver, which is set to a state before a step."""
-        gem = _require("gym_electric_motor")
-        systems = _require("gym_electric_motor.physical_systems")
-        solver = _require("gym_electric_motor.physical_systems.solvers").ScipyOdeSolver()
+        gem = _imported("gym_electric_motor")
+        systems = _imported("gym_electric_motor.physical_systems")
+        solver = _imported("gym_electric_motor.physical_systems.solvers").ScipyOdeSolver()
         env = gem.make(
             "Cont-SC-PermExDc-v0",
             tau=_TIME_STEP,

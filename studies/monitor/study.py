@@ -29,8 +29,6 @@ from studies.monitor.report_plants import FOUR_TANKS, MOTOR, REACTOR
 from studies.records import Record, code_version, last_of_each
 from studies.study import Study, seeds_of, table
 
-__all__ = ["MONITOR"]
-
 _PLANTS = {plant.name: plant for plant in (*DEVELOPMENT_PLANTS, REACTOR, FOUR_TANKS, MOTOR)}
 _HEALTHY_STEPS, _BEFORE, _AFTER, _WITHIN = 10_000, 600, 400, 200
 _HEALTHY_RUNS, _FAULT_RUNS = 7, 4

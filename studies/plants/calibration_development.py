@@ -9,8 +9,6 @@ import numpy as np
 from studies.plants.laws import Array
 from studies.plants.plant import Plant, end_stop
 
-__all__ = ["DEVELOPMENT_PLANTS"]
-
 _GRAVITY = 9.81
 
 

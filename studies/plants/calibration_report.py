@@ -7,8 +7,6 @@ import numpy as np
 from studies.plants.laws import Array
 from studies.plants.plant import Plant, end_stop
 
-__all__ = ["REPORT_PLANTS"]
-
 
 def _room_rates(x: Array, u: Array) -> Array:
     air, wall, outdoor = x.T

@@ -9,8 +9,6 @@ import numpy as np
 from studies.plants.laws import Array
 from studies.plants.plant import Plant
 
-__all__ = ["DEVELOPMENT_PLANTS"]
-
 
 def _tank_rates(x: Array, u: Array) -> Array:
     level, inflow = x.T

@@ -14,8 +14,6 @@ from nopg.errors import MissingExtraError
 from studies.plants.laws import Array
 from studies.plants.plant import DelayedPlant, Plant
 
-__all__ = ["REPORT_PLANTS"]
-
 
 def _coupled_rates(x: Array, u: Array) -> Array:
     apart = x[:, 0] - x[:, 1]
@@ -353,7 +351,6 @@ def _fallen(states: Array) -> npt.NDArray[np.bool_]:
 
 def _reward(states: Array, actions: Array, next_states: Array) -> Array:
     """Return Gymnasium's rewards (m,): 10 for every step upright, less distance and speed."""
-    del states, actions
     across, height = _tip(next_states)
     speeds = next_states[:, 4:] ** 2 @ np.array((1e-3, 5e-3))
     return np.asarray(10.0 * ~_fallen(next_states) - 0.01 * across**2 - (height - 2.0) ** 2 - speeds)

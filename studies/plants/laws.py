@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Behaviour", "Feedback", "Law", "RandomSteps", "StaticLaw"]
-
 Array = npt.NDArray[np.float64]
 Law = Callable[[Array], Array]
 """Maps measured states (m, d_s) to actions (m, d_a)."""

@@ -16,8 +16,6 @@ from scipy import linalg
 from nopg import Transitions
 from studies.plants.laws import Array, Behaviour, Feedback, RandomSteps, StaticLaw
 
-__all__ = ["DelayedPlant", "Plant", "Runs", "end_stop", "horizon", "random_generator"]
-
 # Policies evaluated on each log.
 _POLICIES = 3
 

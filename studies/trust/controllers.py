@@ -10,8 +10,6 @@ import numpy as np
 
 from studies.trust.dynamics import Array, Dynamics
 
-__all__ = ["LOGGINGS", "LinearLaw", "Logger", "given_laws"]
-
 Rng = np.random.Generator
 LOGGINGS = ("random", "feedback", "mixture")
 """Kinds of logging."""

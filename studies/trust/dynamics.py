@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-__all__ = ["KINDS", "Array", "Dynamics", "draw_dynamics", "heat_exchanger"]
-
 Array = npt.NDArray[np.float64]
 Rng = np.random.Generator
 

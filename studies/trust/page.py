@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from nopg.evaluation._comparison import LOGGED
 from studies.calibration.statistics import Share
 from studies.records import Record, latest
 from studies.study import table
-from studies.trust.assess import LOGGED
 from studies.trust.faults import FAULTS
-
-__all__ = ["inside", "page"]
 
 Rows = list[tuple[str, ...]]
 _ERRORS = 2.0  # standard errors of the truth by which an interval is widened

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+import nopg
 from nopg.baselines import baseline
 from nopg.errors import NopgError
+from nopg.evaluation import Assessment, OfflineEvaluator
+from nopg.evaluation._comparison import LOGGED
+from nopg.training._judge import judge
+from nopg.training._proposals import regulators
 from studies.records import Record, code_version
 from studies.study import Study
-from studies.trust.assess import LOGGED, assess_all, train
 from studies.trust.case import PATTERNS, Case, random_generator
 from studies.trust.controllers import given_laws
 from studies.trust.faults import FAULTS
 from studies.trust.page import page
 from studies.trust.trial import Trial, Truth
 
-__all__ = ["FIRST_SEEDS", "TRUST", "Job", "regret"]
-
+_NETWORK = "network"
 Role = Literal["development", "report"]
 Policies = Literal["given", "trained"]
 FIRST_SEEDS: Mapping[Role, int] = {"development": 0, "report": 10_000}
@@ -61,25 +65,44 @@ def _given(job: Job, trial: Trial) -> list[Record]:
     policies: dict[str, Any] = dict(given_laws(trial.world.logger, random_generator(job.case.seed, "given")))
     with suppress(NopgError):  # some logs have no regulator
         policies["lqr"] = baseline("lqr", data, discount)
-    answers = assess_all(data, discount, policies)
-    return [
-        _judged(job, trial, name, answer, truth=trial.truth(policies[name]))
-        for name, answer in answers.items()
-    ]
+    began = time.process_time()
+    evaluator = OfflineEvaluator(data, discount)
+    share, records = (time.process_time() - began) / len(policies), []
+    for name, policy in policies.items():
+        began = time.process_time()
+        answer = evaluator.assess(policy)
+        seconds = share + time.process_time() - began
+        records.append(_judged(job, trial, name, answer, seconds=seconds, truth=trial.truth(policy)))
+    return records
 
 
 def _trained(job: Job, trial: Trial) -> list[Record]:
-    choice, answer = train(trial.log.data, trial.world.facts.discount, job.case.seed)
-    every = {name: trial.truth(policy) for name, policy in choice.policies.items()}
-    truths = {name: one.mean for name, one in every.items()}
-    truths[LOGGED] = trial.logged_truth().mean
+    """Judge what `optimize` takes of a network and regulators; the logged behaviour is no candidate.
+
+    The network is trained once: `policy="auto"` trains the same one before it chooses.
+    """
+    began = time.process_time()
+    config = nopg.TrainingConfig(seed=job.case.seed, progress=False)
+    discount = trial.world.facts.discount
+    result = nopg.optimize(trial.log.data, discount, policy="deterministic", config=config)
+    evaluator, laws = result.evaluator, tuple(regulators(result.evaluator))
+    judged = judge(evaluator, result.policy, laws, {})
+    seconds = time.process_time() - began
+    policies: dict[str, Any] = {**dict(laws), _NETWORK: result.policy}
+    chosen = judged.kept or _NETWORK
+    every = {name: trial.truth(policy) for name, policy in policies.items()}
+    truths = {name: one.mean for name, one in every.items()} | {LOGGED: trial.logged_truth().mean}
     more = {
         "candidates": truths,
-        "chosen": choice.chosen,
-        "regret": regret(truths, choice.chosen),
-        "gains": dict(choice.gains),
+        "chosen": chosen,
+        "regret": regret(truths, chosen),
+        "gains": {
+            name: evaluator.assess(law).gain_over(judged.logged).interval for name, law in policies.items()
+        },
     }
-    return [_judged(job, trial, "trained", answer, truth=every[choice.chosen], more=more)]
+    record = _judged(job, trial, "trained", judged.assessment, seconds=seconds, truth=every[chosen])
+    summary, results = {**record.summary, "start": result.start}, {**record.results, **more}
+    return [replace(record, summary=summary, results=results)]
 
 
 def regret(truths: Mapping[str, float], chosen: str) -> float | None:
@@ -94,31 +117,30 @@ def regret(truths: Mapping[str, float], chosen: str) -> float | None:
     return min((best - truths[chosen]) / room, 1.0) if room > 0 else None
 
 
-def _judged(
-    job: Job,
-    trial: Trial,
-    name: str,
-    answer: Mapping[str, Any],
-    *,
-    truth: Truth,
-    more: Mapping[str, Any] | None = None,
-) -> Record:
+def _judged(job: Job, trial: Trial, name: str, answer: Assessment, *, seconds: float, truth: Truth) -> Record:
     facts = asdict(trial.world.facts)
     return _record(
         job,
         name,
         benchmark=facts.pop("kind"),
         rows=len(trial.log.data),
-        cpu_seconds=round(answer["cpu_seconds"], 3),
+        cpu_seconds=round(seconds, 3),
         discounted=truth.mean,
         standard_error=truth.error,
         episodes=truth.paths,
-        summary={key: value for key, value in answer.items() if key != "cpu_seconds"},
+        summary={
+            "expected_return": answer.expected_return,
+            "interval": list(answer.interval),
+            "standard_error": answer.standard_error,
+            "model_error": answer.errors.model,
+            "unknown_mass": answer.unknown_mass,
+            "verdict": answer.verdict,
+            "reasons": list(answer.reasons),
+        },
         results={
             "from_new_starts": truth.new,
             "new_error": truth.new_error,
             "facts": facts | {"strength": trial.world.fault.strength},
-            **(more or {}),
         },
     )
 

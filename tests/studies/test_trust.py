@@ -13,8 +13,7 @@ from studies.records import Record
 from studies.trust.case import Case, Facts
 from studies.trust.controllers import LinearLaw
 from studies.trust.dynamics import KINDS, heat_exchanger
-from studies.trust.fault import Fault, Sim
-from studies.trust.faults import FAULTS
+from studies.trust.faults import FAULTS, Fault, Sim
 from studies.trust.page import inside, page
 from studies.trust.study import FIRST_SEEDS, Job, regret
 from studies.trust.trial import Trial, horizon
