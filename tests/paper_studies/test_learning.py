@@ -163,15 +163,6 @@ def test_the_grid_is_beaten_only_if_every_size_is() -> None:
     assert {f.verdict for f in study("pendulum-grid").findings([])} == {not_run}
 
 
-def test_losses_against_the_paper_are_printed() -> None:
-    records = [learning_record("pendulum-grid", "nopg-s", size, 0, -500.0) for size in (450, 1800, 3200)]
-    found = {f.claim: f.found for f in study("pendulum-grid").findings(records)}
-    assert found["NOPG-S: mean above the paper's"] == (
-        "default model: 1 of 3 sizes (not 1800: -500 < -472, 3200: -500 < -430); paper's model: not run; "
-        "supplement's settings: not run"
-    )
-
-
 def test_the_samples_a_rival_needs_are_counted_against_ours() -> None:
     name = "pendulum-random"
     ours = [
@@ -271,20 +262,6 @@ def test_the_interval_of_the_mean_has_the_width_it_should() -> None:
 
 
 # Figures
-
-
-def labels(ax: Any) -> list[str]:
-    return [str(text) for text in ax.get_legend_handles_labels()[1]]
-
-
-def test_each_mode_has_a_panel_with_the_papers_line() -> None:
-    figure = study("pendulum-grid").draw(grid_records([200, 450]))
-    assert [ax.get_title() for ax in figure.axes] == ["default model", "supplement's settings"]
-    ours = figure.axes[0]
-    assert labels(ours) == ["NOPG-D", "NOPG-D, the paper's", "NOPG-S", "NOPG-S, the paper's", "solved"]
-    assert ours.lines[0].get_ydata().tolist() == [-399.0, -399.0]
-    assert ours.lines[1].get_ydata()[0] == -3775.2
-    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
 
 
 def test_online_methods_are_drawn_by_the_best_so_far() -> None:

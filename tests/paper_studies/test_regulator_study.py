@@ -128,10 +128,6 @@ def test_the_papers_estimator_points_uphill_at_the_behaviour() -> None:
     assert first == again
 
 
-def test_the_supplements_settings_read_all_rows() -> None:
-    assert len(measure_regulator("dpg", 0, "faithful", points=2)[1]) == 3_000
-
-
 def test_a_cosine_is_one_with_the_truth_and_none_without_a_direction() -> None:
     policy, truth = LinearPolicy([-2.0, -1.0]), exact_gradient([-2.0, -1.0])
     assert cosine(_Exact(), policy, truth, 0) == pytest.approx(1.0)
