@@ -76,9 +76,9 @@ def test_the_double_pendulum_moves_and_earns_as_gymnasium_says() -> None:
 
 def test_the_search_finds_more_than_the_regulator_and_the_logged_controller() -> None:
     task = TASKS["motor-with-friction"]
-    found = search(task, evaluations=30, softness=(1.0, 10.0))
+    found = search(task, evaluations=15, softness=(1.0, 10.0))
     assert found.value > found.regulator
-    assert found.evaluations >= 30
+    assert found.evaluations >= 15
     best, logged = (task.returns(one, 0).mean() for one in (found.law.behaviour(), task.controller()))
     assert best > logged
 
