@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)
     commands = parser.add_subparsers(required=True)
     page = commands.add_parser("page", help="write pages and figures from the records")
-    page.add_argument("study", nargs="*", choices=[*STUDIES, []], help="all by default")
+    page.add_argument("study", nargs="*", choices=[*STUDIES, []], metavar="STUDY", help="all by default")
     page.set_defaults(command=_pages)
     for name, study in STUDIES.items():
         made = commands.add_parser(name, help=study.about, description=study.about)

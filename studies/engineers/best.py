@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -58,16 +59,8 @@ class QuadraticLaw:
         return make
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What a search found.
-
-    Attributes:
-        law: The better of the searched law and the regulators that it began with.
-        value: Its mean return in the episodes of the search.
-        regulator: The mean return of the regulator of the true linearisation, in the same episodes.
-        evaluations: Number of laws that were run.
-    """
+class Search(NamedTuple):
+    """The best law found, its mean return, that of the true linearisation's regulator, and laws run."""
 
     law: QuadraticLaw
     value: float

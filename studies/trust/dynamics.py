@@ -72,11 +72,6 @@ class Dynamics:
         return np.asarray(np.linalg.solve(R + B.T @ X @ B, B.T @ X @ A))
 
 
-def draw_dynamics(kind: str, rng: Rng) -> Dynamics:
-    """Return a plant of a kind."""
-    return KINDS[kind](rng)
-
-
 class _Limits(TypedDict):
     low: Array
     high: Array
