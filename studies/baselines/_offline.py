@@ -56,9 +56,7 @@ def train_offline_ddpg(
     default.
     """
     interval = check_snapshots("updates", updates, snapshots)
-    found = train_in_shares(
-        _ddpg, data, discount=discount, updates=updates, count=snapshots, seed=seed
-    )
+    found = train_in_shares(_ddpg, data, discount=discount, updates=updates, count=snapshots, seed=seed)
     return [
         Snapshot(number * interval, len(data), seconds, actor, actor.model)
         for number, (seconds, actor) in enumerate(found, start=1)

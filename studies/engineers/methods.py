@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import nopg
-from nopg._stream import ControllerStream, StateStream
+from nopg._stream import ControllerStream
 from nopg.baselines import PIRule, baseline
 from nopg.errors import NopgError
 from nopg.evaluation import control_law
@@ -86,7 +86,7 @@ def _simc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
         return np.asarray(np.clip(asked, plant.action_low, plant.action_high))
 
     def make(episodes: int, rng: np.random.Generator) -> Law:
-        return ControllerStream(within, StateStream(derived.schema, batch=episodes)).act
+        return ControllerStream(within, derived.schema, batch=episodes).act
 
     return Trained(make, results={"gain": rule.gain, "integral_time": rule.integral_time})
 

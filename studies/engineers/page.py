@@ -46,8 +46,8 @@ through an ensemble of neural models, `neural-mpc` the cross-entropy method on t
 `nopg.optimize` with nothing set, `planner` is `nopg.planning.Planner` on its model, with its value at the end
 of plans as long as those of `neural-mpc`. `judge` is what `nopg.compare` would choose among `nopg`,
 `cloning`, `lqr`, `mpc` and the logged controller: the simplest that no other is better than beyond doubt.
-`lqr` and `nopg` stay within the actions that were logged, `mpc` and `simc` within the bounds of the plant,
-which are wider.
+At the versions of these records `lqr` and `nopg` stay within the actions that were logged, `mpc` and `simc`
+within the bounds of the plant, which are wider.
 """
 
 
