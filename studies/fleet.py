@@ -1,18 +1,10 @@
-"""Fifty plants of a kind: a controller for one that has 100 rows, and the one with a defect.
-
-    python -m studies.fleet --seeds 100
-    python -m studies.fleet --seeds 0-4 --role report
-
-Two tanks with parameters within ±20 %, 5 000 rows each under the PI controller of the nominal plant with
-dither. One plant has 100 rows, one a half-blocked valve behind the pump.
-"""
+"""Fifty two-tank plants of a kind: one pass over their rows, and a controller for one with few of them."""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,14 +20,9 @@ from nopg._seeding import generator
 from nopg.data.io import write_parquet
 from nopg.envs import ControlLaw, TwoTanks, collect, level_controller, simulate
 from nopg.large_logs import Fleet, LogSummary, summarize_fleet
-from studies.markdown import table
-from studies.printing import note, say
-from studies.records import FOLDER, Record, append, code_version, last_of_each, read
-from studies.seeds import seeds_of
+from studies.records import Record, code_version, last_of_each
+from studies.study import Study, seeds_of, table
 
-__all__ = ["STUDY", "main", "page"]
-
-STUDY = "fleet"
 _PLANTS, _ROWS, _FEW_ROWS, _EPISODE = 50, 5_000, 100, 50
 _VARIED = ("upper_area", "lower_area", "upper_outlet", "lower_outlet", "pump_gain")
 _VARIATION, _BLOCKED = 0.2, 0.5
@@ -113,8 +100,14 @@ def _logged() -> ControlLaw:
     return level_controller(TwoTanks(set_points=_SET_POINTS))
 
 
-def run_one(seed: int, role: str) -> list[Record]:
+def _blank(job: tuple[int, str]) -> Record:
+    seed, role = job
+    return Record(study="fleet", benchmark="two-tanks", role=role, seed=seed, commit=code_version("src/nopg"))
+
+
+def _run(job: tuple[int, str]) -> list[Record]:
     """Return the records of one fleet: the report on its plants, and each controller of the new plant."""
+    seed, blank = job[0], _blank(job)
     tanks = _Tanks.of(seed)
     with tempfile.TemporaryDirectory() as folder:
         tanks.write(Path(folder))
@@ -129,11 +122,9 @@ def run_one(seed: int, role: str) -> list[Record]:
         "100 rows alone": tanks.log(_NEW, _FEW_ROWS).starting_at(starts),
         "fleet's mean": fleet.summary(),
     }
-    blank = Record(study=STUDY, benchmark="two-tanks", role=role, seed=seed, commit=code_version("src/nopg"))
     logged = tanks.true_return(_NEW, _logged())
     records = [replace(blank, method="logged PI", discounted=logged)]
     for method, source in sources.items():
-        note(f"seed {seed}, {method}")
         found, cpu = _trained(source)
         value = tanks.true_return(_NEW, found.policy)
         facts = {"interval": found.interval, "verdict": found.evaluation.verdict}
@@ -144,9 +135,7 @@ def run_one(seed: int, role: str) -> list[Record]:
 
 def _trained(source: Transitions | LogSummary) -> tuple[nopg.TrainingResult, float]:
     began = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = nopg.optimize(source, _DISCOUNT, config=nopg.TrainingConfig(progress=False))
+    found = nopg.optimize(source, _DISCOUNT, config=nopg.TrainingConfig(progress=False))
     return found, round(time.process_time() - began, 1)
 
 
@@ -168,7 +157,8 @@ def _reported(fleet: Fleet) -> dict[str, Any]:
 
 def page(records: Sequence[Record]) -> str:
     """Return the page."""
-    return f"{_INTRODUCTION}\n{_result([one for one in records if one.role == 'report'])}\n"
+    chosen = [one for one in last_of_each(records) if one.role == "report"]
+    return f"{_INTRODUCTION}\n{_result(chosen)}\n"
 
 
 def _result(records: Sequence[Record]) -> str:
@@ -218,25 +208,19 @@ def _discounted(record: Record) -> float:
     return float("nan") if record.discounted is None else record.discounted
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the fleets that are asked for, and print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.fleet",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=seeds_of, default=(100,), help="such as 0-4")
     parser.add_argument("--role", choices=("development", "report"), default="development")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the records")
-    given = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    for seed in given.seeds:
-        for record in run_one(seed, given.role):
-            append(record, given.folder)
-    chosen = [one for one in last_of_each(read(given.folder, STUDY)) if one.role == given.role]
-    say(_result(chosen))
-    return 0
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+FLEET = Study(
+    name="fleet",
+    about="fifty plants of a kind: a controller for one that has 100 rows, and the one with a defect",
+    arguments=_arguments,
+    jobs=lambda given: [(seed, given.role) for seed in given.seeds],
+    run=_run,
+    blank=_blank,
+    key=lambda record: (record.seed, record.role),
+    page=page,
+    file="studies/pages/fleet.md",
+)

@@ -1,8 +1,5 @@
 """Logs of any length: the pass over their rows, and the controller that follows.
 
-    python -m studies.large_logs pendulum --rows 1000000 --rows 10000000
-    python -m studies.large_logs cart-pole --rows 1000000 --engine ray
-
 Parquet files of a million rows are written first, uniform in the box of states and actions, where they are
 not there yet; their cost is not counted. Development plants.
 """
@@ -14,33 +11,38 @@ import math
 import os
 import threading
 import time
-import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Literal, Self
 
 import torch
 
 import nopg
+from nopg._seeding import generator
 from nopg.data.io import write_parquet
-from nopg.envs import CartPole, Environment, Pendulum, collect_uniform
-from nopg.large_logs import LogSummary, summarize
-from studies.markdown import table
+from nopg.envs import CartPole, ControlLaw, Environment, Pendulum, collect_uniform, simulate
+from nopg.large_logs import summarize
 from studies.memory import counted_bytes, peak_memory
-from studies.plants import BENCHMARKS
-from studies.printing import note, say
-from studies.records import FOLDER, Record, append, code_version, last_of_each, read
+from studies.records import Record, code_version, last_of_each
+from studies.study import Study, table
 
-__all__ = ["STUDY", "main", "page", "result"]
-
-STUDY = "large-logs"
 _FILE_ROWS = 1_000_000
-_DISCOUNT = 0.99
+_DISCOUNT, _EPISODES = 0.99, 100
 # Between two measurements of memory.
 _SECONDS = 0.5
-_PLANTS: Mapping[str, tuple[Environment, str]] = MappingProxyType(
-    {"pendulum": (Pendulum(), "pendulum-grid-99"), "cart-pole": (CartPole(), "cart-pole")}
+# The plant that is logged, the one on which the controller runs, and how long and how often.
+_PLANTS: Mapping[str, tuple[Environment, Environment, int, int]] = MappingProxyType(
+    {
+        "pendulum": (Pendulum(), Pendulum(), 500, 1),
+        "cart-pole": (
+            CartPole(),
+            CartPole(rate=50, angle_limit=0.25, start_angle=0.1, max_voltage=5),
+            10_000,
+            10,
+        ),
+    }
 )
 _HEADS = (
     "plant",
@@ -63,8 +65,10 @@ over Parquet files of a million rows each (uniform states and actions, developme
 `nopg.optimize` with the summary, γ = .99. Wall time of the pass, the sample and its model included, on a
 machine with two cores, loaded as the last column says; the largest memory of one process, and of all of this
 machine's processes together, shared pages counted once, each half second. Discounted returns
-and sums of rewards are those of the true plant. The sum is over the steps of its benchmark, 500 of the
+and sums of rewards are those of the true plant. The sum is over 500 steps of the
 pendulum, whose best known is −304, and 10 000 of the cart-pole, 100 times what the discount looks ahead.
+The cart-pole is logged with an end at 3° and ±24 V, and then runs with an end at .25 rad, ±5 V and
+starts within .1 rad, half of them beyond its log: its sums say little of more rows.
 """
 
 
@@ -82,32 +86,62 @@ def write_log(plant: str, rows: int, folder: Path) -> list[Path]:
     return files
 
 
-def run_one(plant: str, rows: int, folder: Path, *, workers: int, engine: str) -> Record:
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One log, where its files are, and who passes over it."""
+
+    plant: str
+    rows: int
+    logs: Path
+    processes: int
+    engine: Literal["processes", "ray"]
+
+
+def _blank(job: Job) -> Record:
+    return Record(
+        study="large-logs",
+        benchmark=job.plant,
+        role="development",
+        method=job.engine,
+        rows=job.rows,
+        commit=code_version("src/nopg"),
+    )
+
+
+def _run(job: Job) -> list[Record]:
     """Return the record of one log: the pass, then a training from its summary and the true return."""
-    files = write_log(plant, rows, folder)
+    files = write_log(job.plant, job.rows, job.logs)
     load, began = os.getloadavg()[0], time.monotonic()
     with _AllProcesses() as memory:
-        summary = summarize(files, workers=workers, engine=engine)  # type: ignore[arg-type]
-    seconds = time.monotonic() - began
-    largest = max(peak_memory(), peak_memory(children=True))
-    trained, values = _trained(summary, plant)
-    measured: dict[str, float] = {"workers": workers, "load": round(load, 1)}
-    measured["megabytes"] = round(largest / 1e6)
-    if engine == "processes":  # those of a cluster are no children of this one
+        summary = summarize(files, workers=job.processes, engine=job.engine)
+    seconds, largest = time.monotonic() - began, max(peak_memory(), peak_memory(children=True))
+    began = time.monotonic()
+    result = nopg.optimize(summary, _DISCOUNT, config=nopg.TrainingConfig(progress=False))
+    training = round(time.monotonic() - began, 1)
+    measured: dict[str, float] = {"workers": job.processes, "load": round(load, 1)}
+    measured |= {"megabytes": round(largest / 1e6), "training_seconds": training}
+    if job.engine == "processes":  # those of a cluster are no children of this one
         measured["total_megabytes"] = round(memory.most / 1e6)
-    return Record(
-        study=STUDY,
-        benchmark=plant,
-        role="development",
-        method=engine,
-        rows=rows,
-        commit=code_version("src/nopg"),
+    undiscounted, discounted = _true_returns(job.plant, result.policy)
+    record = replace(
+        _blank(job),
         wall_seconds=round(seconds, 1),
-        undiscounted=values.undiscounted,
-        discounted=values.discounted,
-        summary=trained,
-        results=measured | {"training_seconds": trained["seconds"]},
+        undiscounted=undiscounted,
+        discounted=discounted,
+        summary={"interval": result.interval, "verdict": result.evaluation.verdict},
+        results=measured,
     )
+    return [record]
+
+
+def _true_returns(name: str, policy: ControlLaw) -> tuple[float, float]:
+    """Return the mean sum of rewards over the steps of a plant, and the mean discounted return."""
+    _, plant, steps, episodes = _PLANTS[name]
+    starts = plant.initial(1 if episodes == 1 else _EPISODES, rng=generator(0, "true returns"))
+    runs = simulate(plant, policy, steps=steps, initial_states=starts)
+    rewards = torch.where(runs.alive, runs.rewards, 0.0)
+    shares = _DISCOUNT ** torch.arange(len(rewards), dtype=rewards.dtype)
+    return float(rewards[:, :episodes].sum(dim=0).mean()), float((shares @ rewards).mean())
 
 
 class _AllProcesses:
@@ -137,19 +171,7 @@ class _AllProcesses:
             self.most = max(self.most, sum(shares))
 
 
-def _trained(summary: LogSummary, plant: str) -> tuple[dict[str, Any], Any]:
-    """Return what is predicted of the controller from a summary, with its seconds, and its true returns."""
-    torch.set_num_threads(1)
-    began = time.monotonic()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        result = nopg.optimize(summary, _DISCOUNT, config=nopg.TrainingConfig(progress=False))
-    seconds = round(time.monotonic() - began, 1)
-    facts = {"interval": result.interval, "verdict": result.evaluation.verdict, "seconds": seconds}
-    return facts, BENCHMARKS[_PLANTS[plant][1]].run(result.policy, 0)
-
-
-def result(records: Sequence[Record]) -> str:
+def page(records: Sequence[Record]) -> str:
     """Return the table of all passes, and how the time of a pass grows with the rows."""
     chosen = sorted(last_of_each(records), key=lambda one: (one.benchmark, one.method, one.rows))
     rows = [
@@ -177,41 +199,34 @@ def result(records: Sequence[Record]) -> str:
             first, last = own[0], own[-1]
             power = math.log(_seconds(last) / _seconds(first)) / math.log(last.rows / first.rows)
             lines.append(f"{plant}: the time of a pass grows with rows to the power {power:.2f}")
-    return "\n".join(lines)
+    return f"{_INTRODUCTION}\n" + "\n".join(lines) + "\n"
 
 
 def _seconds(record: Record) -> float:
     return math.nan if record.wall_seconds is None else record.wall_seconds
 
 
-def page(records: Sequence[Record]) -> str:
-    """Return the page."""
-    return f"{_INTRODUCTION}\n{result(records)}\n"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the sizes that are asked for, and print the table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.large_logs",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plant", choices=tuple(_PLANTS))
     parser.add_argument("--rows", type=int, action="append", help="rows of a log; repeatable")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=2, help="of a pass")
     parser.add_argument("--engine", choices=("processes", "ray"), default="processes")
     parser.add_argument("--logs", type=Path, required=True, help="folder of the Parquet files")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the records")
-    given = parser.parse_args(arguments)
+
+
+def _jobs(given: argparse.Namespace) -> list[Job]:
     given.logs.mkdir(parents=True, exist_ok=True)
-    for rows in given.rows or [_FILE_ROWS]:
-        note(f"{given.plant}, {rows} rows")
-        append(
-            run_one(given.plant, rows, given.logs, workers=given.workers, engine=given.engine), given.folder
-        )
-    say(result(read(given.folder, STUDY)))
-    return 0
+    sizes = given.rows or [_FILE_ROWS]
+    return [Job(given.plant, rows, given.logs, given.processes, given.engine) for rows in sizes]
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+LARGE_LOGS = Study(
+    name="large-logs",
+    about="logs of any length: the pass over their rows, and the controller that follows",
+    arguments=_arguments,
+    jobs=_jobs,
+    run=_run,
+    blank=_blank,
+    page=page,
+    file="studies/pages/large-logs.md",
+)

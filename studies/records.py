@@ -8,7 +8,7 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -18,8 +18,6 @@ import numpy as np
 import torch
 
 from nopg.errors import DataError
-
-__all__ = ["FOLDER", "ROOT", "Record", "append", "code_version", "last_of_each", "newest", "plain", "read"]
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "studies"
@@ -33,23 +31,21 @@ class Record:
     Attributes:
         study: Name of the study, and of its file.
         benchmark: Name of the plant, experiment or case.
-        method: "nopg", "behaviour", the name of a rival, or what else was measured.
+        method: What made the controller, or what else was measured.
         rows: Size of the dataset, in the unit of the benchmark.
         seed: Seed of the data, of the training and of the true returns.
         commit: Last commit of the code that ran, with a mark or a digest of what was changed since.
-        role: "development" or "report"; empty outside the benchmark.
-        options: Arguments that were not the default; the benchmark page leaves out runs with options.
-        cpu_seconds: CPU time of the run.
-        wall_seconds: Wall time of the run, where it was measured.
-        undiscounted: True mean return of the benchmark's protocol.
+        role: "development" or "report"; empty elsewhere.
+        options: What else distinguishes the run.
+        undiscounted: True mean sum of rewards.
         discounted: True mean discounted return.
-        standard_error: Standard error of the discounted return.
+        standard_error: Of the discounted return.
         episodes: Number of episodes behind the discounted return.
         warnings: Text of the warnings raised in training.
-        summary: What the method predicted before its controller ran; empty for rivals.
+        summary: What was predicted before the controller ran; empty for rivals.
         results: What a study measured beside returns, in its own layout.
-        setup: What a rerun needs: `config`, `data` (rows and hash), `versions` of the libraries. Old lines
-            with `commit`: "of storage" have the commit that added them instead of that of the code.
+        setup: What a rerun needs: `data` (rows and hash), `versions` of the libraries. Old lines with
+            `commit`: "of storage" have the commit that added them instead of that of the code.
     """
 
     study: str
@@ -78,19 +74,9 @@ class Record:
         return (self.study, self.benchmark, self.method, self.rows, self.seed, options)
 
     @property
-    def key(self) -> tuple[Any, ...]:
-        """The run and the version of the code."""
-        return (*self.run, self.commit)
-
-    @property
     def true_return(self) -> float:
         """The discounted return; −∞ where the run diverged."""
         return -math.inf if self.discounted is None else self.discounted
-
-    @property
-    def true_sum(self) -> float:
-        """The undiscounted return; −∞ where the run diverged."""
-        return -math.inf if self.undiscounted is None else self.undiscounted
 
 
 # What a line leaves out where it is the default.
@@ -138,19 +124,14 @@ def last_of_each(records: Iterable[Record]) -> list[Record]:
     return list({record.run: record for record in records}.values())
 
 
-def newest(records: Iterable[Record]) -> list[Record]:
-    """Return the records to tabulate: without options, and per benchmark, method and rows of one version.
-
-    Of every group the version that was written last counts, and of a run that was repeated the last line.
-    """
-    groups: dict[tuple[str, str, int], dict[int, Record]] = {}
+def latest(records: Iterable[Record], group: Callable[[Record], Hashable]) -> list[Record]:
+    """Return the records of each group that are of the version that was written last."""
+    groups: dict[Hashable, dict[tuple[str, int], Record]] = {}
     for record in records:
-        if record.options:
-            continue
-        runs = groups.setdefault((record.benchmark, record.method, record.rows), {})
+        runs = groups.setdefault(group(record), {})
         if runs and next(iter(runs.values())).commit != record.commit:
             runs.clear()
-        runs[record.seed] = record
+        runs[record.method, record.seed] = record
     return [record for runs in groups.values() for record in runs.values()]
 
 

@@ -57,7 +57,6 @@ class DPG:
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the semi-gradient after more steps of the critic; the same for every generator."""
-        del rng
         error = self._learn(policy)
         features, starts = self.data.features, self.data.schema.encode(self.data.starts)
         with torch.enable_grad():

@@ -1,53 +1,73 @@
-"""Behaviour cloning and DDPG of d3rlpy on a log, with snapshots of their controllers."""
+"""DDPG of d3rlpy on a log, and controllers as they were on the way of a training."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import torch
+
+from nopg._typing import ArrayLike
 from nopg.baselines._d3rlpy import train_in_shares
 from nopg.data import Transitions
-from studies.baselines._snapshot import Snapshot, check_snapshots
+from nopg.errors import ArgumentError
+
+# The units of the supplement's networks.
+HIDDEN_UNITS = 50
 
 
-def train_snapshots(
-    method: Literal["bc", "ddpg"],
-    data: Transitions,
-    *,
-    discount: float,
-    updates: int,
-    snapshots: int = 10,
-    seed: int = 0,
-    hidden_units: Sequence[int] = (50,),
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a training had reached; training on does not change it.
+
+    Attributes:
+        updates: Updates of the actor so far.
+        transitions: How many transitions it has learned from: all of the data offline, the steps taken so
+            far online.
+        seconds: Of training so far, without the time between snapshots.
+        controller: The policy without exploration: raw states (m, d_s) in, actions (m, d_a) out.
+        model: The library's object behind it, a copy: a d3rlpy algorithm, or the policy of
+            Stable-Baselines3.
+    """
+
+    updates: int
+    transitions: int
+    seconds: float
+    controller: Callable[[torch.Tensor], ArrayLike]
+    model: Any
+
+
+def check_snapshots(what: str, count: int, snapshots: int) -> int:
+    """Return how many updates or steps lie between two snapshots, or say why there is no such number."""
+    if snapshots < 1 or count < 1 or count % snapshots:
+        raise ArgumentError(
+            f"{what} is {count} and snapshots {snapshots}; give {what} as a positive multiple of snapshots"
+        )
+    return count // snapshots
+
+
+def train_offline_ddpg(
+    data: Transitions, *, discount: float, updates: int, snapshots: int = 10, seed: int = 0
 ) -> list[Snapshot]:
     """Return the controllers on the way of a training, evenly over the updates, the last one last.
 
-    DDPG has the learning rates and the target update of the supplement; what that does not name is d3rlpy's
+    Learning rates and the target update are those of the supplement; what that does not name is d3rlpy's
     default.
     """
     interval = check_snapshots("updates", updates, snapshots)
-    found = train_in_shares(
-        partial(_configuration, method, hidden_units),
-        data,
-        discount=discount,
-        updates=updates,
-        count=snapshots,
-        seed=seed,
-    )
+    found = train_in_shares(_ddpg, data, discount=discount, updates=updates, count=snapshots, seed=seed)
     return [
         Snapshot(number * interval, len(data), seconds, actor, actor.model)
         for number, (seconds, actor) in enumerate(found, start=1)
     ]
 
 
-def _configuration(method: str, hidden_units: Sequence[int], common: dict[str, Any]) -> Any:
-    """Return d3rlpy's settings of a method."""
+def _ddpg(common: dict[str, Any]) -> Any:
+    """Return d3rlpy's settings."""
     from d3rlpy import algos
     from d3rlpy.models import VectorEncoderFactory
 
-    network = VectorEncoderFactory(hidden_units=[*hidden_units])
-    if method == "bc":
-        return algos.BCConfig(encoder_factory=network, **common)
+    network = VectorEncoderFactory(hidden_units=[HIDDEN_UNITS])
     paper = {"actor_learning_rate": 1e-2, "critic_learning_rate": 1e-2, "tau": 1e-3}
     return algos.DDPGConfig(actor_encoder_factory=network, critic_encoder_factory=network, **paper, **common)

@@ -14,11 +14,11 @@ from nopg.baselines._d3rlpy import isolated
 from nopg.data import Schema
 from nopg.envs import ControlLaw, Environment
 from nopg.errors import MissingExtraError
-from studies.baselines._snapshot import Snapshot, check_snapshots
+from studies.baselines._offline import HIDDEN_UNITS, Snapshot, check_snapshots
 
-# Random actions before the first update, Stable-Baselines3's default; the supplement's units of its networks;
-# noise added to actions in ±1, of which the supplement says nothing and the library's default is none.
-_WARM_UP, _HIDDEN_UNITS, _NOISE = 100, 50, 0.1
+# Random actions before the first update, Stable-Baselines3's default; noise added to actions in ±1, of which
+# the supplement says nothing and the library's default is none.
+_WARM_UP, _NOISE = 100, 0.1
 
 
 def train_online_ddpg(
@@ -65,7 +65,7 @@ def train_online_ddpg(
             buffer_size=min(steps, 1_000_000),
             learning_starts=_WARM_UP,
             action_noise=NormalActionNoise(np.zeros_like(spread), spread),
-            policy_kwargs={"net_arch": [_HIDDEN_UNITS]},
+            policy_kwargs={"net_arch": [HIDDEN_UNITS]},
             seed=seed,
             device="cpu",
         )

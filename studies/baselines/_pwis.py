@@ -104,7 +104,6 @@ class PWIS:
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at this policy; it is the same for every generator."""
-        del rng
         if not isinstance(policy, (GaussianPolicy, GaussianMLPPolicy)):
             raise ArgumentError(
                 "importance sampling needs a stochastic policy: a deterministic one gives logged actions no "

@@ -1,1 +1,5 @@
-"""How often the evaluator is right: verdicts and intervals against true returns, on plants of their own."""
+"""Predictions against true returns: verdicts, intervals and warnings on plants written for this study."""
+
+from studies.calibration.study import CALIBRATION
+
+__all__ = ["CALIBRATION"]

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 
 from nopg import Transitions
-from studies.calibration.plants import PLANTS, Role
-from studies.calibration.plants.laws import Array
-from studies.calibration.plants.plant import Plant, horizon, random_generator
+from studies.plants.calibration_development import DEVELOPMENT_PLANTS
+from studies.plants.calibration_report import REPORT_PLANTS
+from studies.plants.laws import Array
+from studies.plants.plant import Plant, horizon, random_generator
 
-__all__ = ["CELLS", "Cell", "Role", "Truth"]
+Role = Literal["development", "report"]
+Policies = Literal["given", "trained"]
+PLANTS: Mapping[str, tuple[Plant, Role]] = MappingProxyType(
+    {plant.name: (plant, "development") for plant in DEVELOPMENT_PLANTS}
+    | {plant.name: (plant, "report") for plant in REPORT_PLANTS}
+)
+"""All plants by name, each with its role."""
 
 # Simulated episodes from the starts of the log, where the plant is noisy, and from new starts.
 _TRUE_EPISODES, _NEW_STARTS = 600, 400

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import numpy as np
 
-from studies.calibration.cells import CELLS, Cell
-from studies.calibration.plants import Role
-from studies.calibration.run import Policies
+from studies.calibration.cells import CELLS, Cell, Policies, Role
 from studies.calibration.statistics import Score, Share, area_under_curve
-from studies.markdown import table
-from studies.records import Record
-
-__all__ = ["page"]
+from studies.records import Record, latest
+from studies.study import table
 
 _OFF = 0.2  # an answer is wrong if it is off by more than this share of the range of returns
 _FEWEST, _LEAST = 20, 0.85  # a cell with this many `ok` answers must cover this share
@@ -26,8 +22,9 @@ _KNOWN |= {"return_range", "logged_return"}
 
 def page(records: Sequence[Record]) -> str:
     """Return the page from all records of the study."""
-    every = [record for record in _latest(records) if "refused" not in record.summary]
-    refused = len(_latest(records)) - len(every)
+    known = latest(records, lambda record: (record.run[1], *record.run[3::2]))
+    every = [record for record in known if "refused" not in record.summary]
+    refused = len(known) - len(every)
     return "\n".join(
         [
             "# How often the evaluator is right",
@@ -197,17 +194,6 @@ def _groups(records: Sequence[Record]) -> list[tuple[str, str, list[Record]]]:
         for kind in get_args(Policies)
     ]
     return [group for group in found if group[2]]
-
-
-def _latest(records: Iterable[Record]) -> list[Record]:
-    """Return the records of each cell and kind of policies from the version that was written last."""
-    cells: dict[tuple[Any, ...], dict[tuple[str, int], Record]] = {}
-    for record in records:
-        runs = cells.setdefault((*record.run[:2], record.run[3], record.run[5]), {})
-        if runs and next(iter(runs.values())).commit != record.commit:
-            runs.clear()
-        runs[record.method, record.seed] = record
-    return [record for runs in cells.values() for record in runs.values()]
 
 
 def _cell_shares(records: Sequence[Record]) -> dict[str, Share]:

@@ -8,8 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special, stats
 
-__all__ = ["Score", "Share", "area_under_curve"]
-
 _Array = npt.NDArray[np.float64]
 _RIDGE = 1e-2
 _LEAST = 1e-4

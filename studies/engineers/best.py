@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
 
-from studies.calibration.plants.laws import Array, Behaviour, Law, wrapped
 from studies.engineers.task import Task
-
-__all__ = ["QuadraticLaw", "Search", "search"]
+from studies.plants.laws import Array, Behaviour, Law, wrapped
 
 # Seed of the starts and the noise of the search; logs have seeds from 0 to 9.
 _SEED = 1_000
@@ -55,22 +54,13 @@ class QuadraticLaw:
         """Return the law as a maker of controllers."""
 
         def make(episodes: int, rng: np.random.Generator) -> Law:
-            del episodes, rng
             return self
 
         return make
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What a search found.
-
-    Attributes:
-        law: The better of the searched law and the regulators that it began with.
-        value: Its mean return in the episodes of the search.
-        regulator: The mean return of the regulator of the true linearisation, in the same episodes.
-        evaluations: Number of laws that were run.
-    """
+class Search(NamedTuple):
+    """The best law found, its mean return, that of the true linearisation's regulator, and laws run."""
 
     law: QuadraticLaw
     value: float

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,19 +14,14 @@ import numpy as np
 import torch
 
 import nopg
+from nopg._stream import ControllerStream
 from nopg.baselines import PIRule, baseline
 from nopg.errors import NopgError
 from nopg.evaluation import control_law
 from nopg.planning import Planner, PlannerConfig
-from studies.calibration.plants.laws import Behaviour, Law
+from studies.engineers.neural_mpc import NeuralMPC, NeuralMPCConfig
 from studies.engineers.task import EPISODES, Task
-from studies.logs import streamed
-from studies.neural_mpc import NeuralMPC, NeuralMPCConfig
-from studies.ours import train_nopg
-from studies.plants import Controller
-from studies.rivals import RIVALS
-
-__all__ = ["CHEAP", "METHODS", "Trained", "applies", "judge", "train"]
+from studies.plants.laws import Array, Behaviour, Law
 
 # Baselines among which `judge` chooses, beside the log and ours.
 _JUDGED = ("cloning", "lqr", "mpc")
@@ -33,6 +29,7 @@ _JUDGED = ("cloning", "lqr", "mpc")
 _PLANNED_EPISODES = 16
 # As many steps as `neural-mpc` plans.
 _PLANNER = PlannerConfig(horizon=NeuralMPCConfig().horizon, candidates=16, iterations=3)
+_PREDICTED = ("expected_return", "interval", "standard_error", "unknown_mass", "verdict", "reasons")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,64 +56,44 @@ class Trained:
 Method = Callable[[Task, nopg.Transitions, int], Trained]
 
 
-def train(method: str, task: Task, data: nopg.Transitions, seed: int) -> Trained:
-    """Return what a method makes of a log."""
-    return METHODS[method](task, data, seed)
-
-
 def applies(method: str, task: Task) -> bool:
     """Tell whether a method can be used on a task: a PI rule needs one input and one output."""
     return method != "simc" or task.output is not None
 
 
-def _static(law: Controller) -> Behaviour:
-    def make(episodes: int, rng: np.random.Generator) -> Law:
-        del episodes, rng
-        return lambda states: np.asarray(law(states), dtype=np.float64)
+def _static(law: Callable[[Any], Any]) -> Behaviour:
+    def act(states: Array) -> Array:
+        return np.asarray(law(torch.as_tensor(states)), dtype=np.float64)
 
-    return make
-
-
-def _baseline(name: str) -> Method:
-    def run(task: Task, data: nopg.Transitions, seed: int) -> Trained:
-        del seed
-        law = control_law(baseline(name, data, task.discount), data.schema)
-        return Trained(_static(lambda states: law(torch.as_tensor(states))))
-
-    return run
+    return lambda episodes, rng: act
 
 
-def _rival(name: str) -> Method:
-    def run(task: Task, data: nopg.Transitions, seed: int) -> Trained:
-        return Trained(_static(RIVALS[name](data, task.discount, seed)))
-
-    return run
+def _baseline(name: str, task: Task, data: nopg.Transitions, seed: int, *, seeded: bool = True) -> Trained:
+    made = baseline(name, data, task.discount, **({"seed": seed} if seeded else {}))
+    return Trained(_static(control_law(made, data.schema)))
 
 
 def _simc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
-    del seed
     assert task.output is not None
     plant, (action,) = task.plant, task.plant.actions
     target = plant.target[list(plant.states).index(task.output)]
     derived = data.derive(lags={task.output: 1, action: 1})
     rule = PIRule.of(derived, output=task.output, set_point=target)
-    law = streamed(
-        lambda states: rule(torch.as_tensor(states)).numpy(),
-        derived.schema,
-        (plant.action_low, plant.action_high),
-    )
-    gains = {"gain": rule.gain, "integral_time": rule.integral_time}
-    return Trained(law, results=gains)
+
+    def within(states: Any) -> Array:
+        # Lags hold actions as they were applied.
+        asked = rule(torch.as_tensor(states)).numpy()
+        return np.asarray(np.clip(asked, plant.action_low, plant.action_high))
+
+    def make(episodes: int, rng: np.random.Generator) -> Law:
+        return ControllerStream(within, derived.schema, batch=episodes).act
+
+    return Trained(make, results={"gain": rule.gain, "integral_time": rule.integral_time})
 
 
 def _neural_mpc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
     planner = NeuralMPC(data, task.discount, seed)
-
-    def make(episodes: int, rng: np.random.Generator) -> Law:
-        del rng
-        return planner.controller(episodes)
-
-    return Trained(make, episodes=_PLANNED_EPISODES)
+    return Trained(lambda episodes, rng: planner.controller(episodes), episodes=_PLANNED_EPISODES)
 
 
 def _planner(task: Task, data: nopg.Transitions, seed: int) -> Trained:
@@ -124,7 +101,6 @@ def _planner(task: Task, data: nopg.Transitions, seed: int) -> Trained:
     planner = Planner(nopg.optimize(data, task.discount, config=config).solution, _PLANNER)
 
     def make(episodes: int, rng: np.random.Generator) -> Law:
-        del episodes, rng
         controller = planner.controller()
         return lambda states: np.asarray(controller.act(states), dtype=np.float64)
 
@@ -132,17 +108,22 @@ def _planner(task: Task, data: nopg.Transitions, seed: int) -> Trained:
 
 
 def _nopg(task: Task, data: nopg.Transitions, seed: int) -> Trained:
-    outcome = train_nopg(data, task.discount, seed)
-    return Trained(_static(outcome.policy), outcome.summary, outcome.warnings, policy=outcome.policy)
+    """Return what `optimize` makes of the log with nothing set."""
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        config = nopg.TrainingConfig(seed=seed, progress=False)
+        result = nopg.optimize(data, task.discount, config=config)
+        facts = {name: getattr(result.evaluation, name) for name in _PREDICTED}
+        facts |= {"start": result.start, "behaviour_return": result.evaluator.logged().expected_return}
+    texts = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in raised)
+    return Trained(_static(result.policy), facts, tuple(texts), policy=result.policy)
 
 
 def judge(policy: Any, task: Task, data: nopg.Transitions) -> dict[str, Any]:
     """Return the choice of `nopg.compare` among our policy, the baselines and the log, with its reasons."""
     began = time.process_time()
     possible = [name for name in _JUDGED if _is_possible(name, data, task.discount)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = nopg.compare({"nopg": policy}, data, task.discount, baselines=possible)
+    found = nopg.compare({"nopg": policy}, data, task.discount, baselines=possible)
     evaluations = {
         name: {"expected_return": one.expected_return, "interval": one.interval, "verdict": one.verdict}
         for name, one in found.evaluations.items()
@@ -162,16 +143,16 @@ def _is_possible(name: str, data: nopg.Transitions, discount: float) -> bool:
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "cloning": _baseline("cloning"),
-        "lqr": _baseline("lqr"),
-        "mpc": _baseline("mpc"),
+        "cloning": partial(_baseline, "cloning", seeded=False),
+        "lqr": partial(_baseline, "lqr", seeded=False),
+        "mpc": partial(_baseline, "mpc", seeded=False),
         "simc": _simc,
         "nopg": _nopg,
-        "neural": _rival("neural"),
+        "neural": partial(_baseline, "neural"),
         "neural-mpc": _neural_mpc,
         "planner": _planner,
-        "td3bc": _rival("td3bc"),
-        "iql": _rival("iql"),
+        "td3bc": partial(_baseline, "td3bc"),
+        "iql": partial(_baseline, "iql"),
     }
 )
 """What is trained on a log, cheap methods and ours first."""

@@ -8,23 +8,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nopg.report._style import new_figure
-from studies.engineers import DEVELOPMENT, REPORT, TASKS
 from studies.engineers.methods import METHODS
-from studies.engineers.run import REFERENCES, SEARCH
-from studies.engineers.scores import JUDGE, Cell, Choice, choices, lower_quartile, medians, scores
-from studies.markdown import table
-from studies.records import Record
-
-__all__ = ["figure", "page"]
+from studies.engineers.scores import (
+    JUDGE,
+    REFERENCES,
+    SEARCH,
+    Cell,
+    Choice,
+    choices,
+    lower_quartile,
+    medians,
+    scores,
+)
+from studies.engineers.task import DEVELOPMENT, REPORT, TASKS
+from studies.records import Record, last_of_each
+from studies.study import table
 
 _METHODS = ("cloning", "lqr", "mpc", "simc", "td3bc", "iql", "neural", "neural-mpc", "planner", "nopg", JUDGE)
 _OURS = ("planner", "nopg", JUDGE)
 _BEATEN, _WRONG, _TIMED = 5.0, 10.0, 2_000
 _LEFT, _RIGHT = -50.0, 130.0
-_INTRODUCTION = """# The engineers' benchmark
+_INTRODUCTION = """# Benchmark
 
-Made by `python -m studies page engineers` from `results/studies/engineers.jsonl`; the runs by
-`python -m studies.engineers --logs 0-3`. Do not edit.
+Made by `python -m studies page engineers` from `results/studies/engineers.jsonl`, the runs by
+`python -m studies engineers --logs 0-3`; do not edit.
 
 Someone logged a plant with a noisy PI controller or with random steps, {sizes} rows. What does each method
 get on the true plant? Scores: 0 is the logged controller itself, without dither and with its set point at
@@ -39,13 +46,14 @@ through an ensemble of neural models, `neural-mpc` the cross-entropy method on t
 `nopg.optimize` with nothing set, `planner` is `nopg.planning.Planner` on its model, with its value at the end
 of plans as long as those of `neural-mpc`. `judge` is what `nopg.compare` would choose among `nopg`,
 `cloning`, `lqr`, `mpc` and the logged controller: the simplest that no other is better than beyond doubt.
-`lqr` and `nopg` stay within the actions that were logged, `mpc` and `simc` within the bounds of the plant,
-which are wider.
+At the versions of these records `lqr` and `nopg` stay within the actions that were logged, `mpc` and `simc`
+within the bounds of the plant, which are wider.
 """
 
 
 def page(records: Sequence[Record]) -> str:
     """Return the page from the last record of each run."""
+    records = last_of_each(records)
     scored = scores(records)
     cells = medians(scored)
     report = {cell: values for cell, values in cells.items() if _is_report(cell[0])}
@@ -65,7 +73,7 @@ def page(records: Sequence[Record]) -> str:
         "",
         "Medians over report plants and sizes; the last two columns have only what the method was run on.",
         "",
-        "![Scores by method](../../docs/figures/engineers.png)",
+        "![Scores by method](figures/engineers.png)",
         "",
         "## Where a baseline beats our default",
         "",
@@ -95,7 +103,8 @@ def page(records: Sequence[Record]) -> str:
 
 def figure(records: Sequence[Record]) -> Any:
     """Return the figure: one dot per report plant and size in the row of each method, and its median."""
-    cells = {cell: values for cell, values in medians(scores(records)).items() if _is_report(cell[0])}
+    found = medians(scores(last_of_each(records)))
+    cells = {cell: values for cell, values in found.items() if _is_report(cell[0])}
     drawn = new_figure(7.0, 4.2)
     axes = drawn.subplots()
     methods = [name for name in reversed(_METHODS) if any(name in values for values in cells.values())]

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from studies.records import Record
 
-__all__ = ["JUDGE", "Cell", "Choice", "choices", "lower_quartile", "medians", "scores"]
+SEARCH = "search"
+"""The search for the best controller with the true plant."""
+REFERENCES = ("behaviour", "best")
+"""What scores 0 and what scores 100; they do not depend on the size of a log."""
 
 JUDGE = "judge"
 """The method that our judge chose among ours, the baselines and the logged controller."""

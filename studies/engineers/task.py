@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from nopg import Transitions
-from studies.calibration.plants.laws import Array, Behaviour, Feedback
-from studies.calibration.plants.plant import Plant, horizon, random_generator
-
-__all__ = ["EPISODES", "Task"]
+from studies.plants.engineers_development import DEVELOPMENT_PLANTS
+from studies.plants.engineers_report import REPORT_PLANTS
+from studies.plants.laws import Array, Behaviour, Feedback
+from studies.plants.plant import Plant, horizon, random_generator
 
 EPISODES = 60
 """Episodes on the true plant, the same for all methods of a log."""
@@ -84,3 +86,35 @@ class Task:
         steps, law = horizon(self.discount), controller(episodes, random_generator(seed, "controller"))
         rewards = plant.run(law, starts, steps, rng).rewards
         return np.asarray(self.discount ** np.arange(steps) @ rewards)
+
+
+_TANK, _MOTOR, _ROOM, _BALL, _HOLDER, _STAGE, _BLEND = DEVELOPMENT_PLANTS
+_COUPLED, _REACTOR, _FOUR, _FURNACE, _HEATER, _DRUM, _SERVO, _COIL, _SPLIT, _DOUBLE = REPORT_PLANTS
+
+DEVELOPMENT = (
+    Task(_TANK, "pi+dither", 0, 0.97, "easy: one tank", output="level"),
+    Task(_MOTOR, "random", 50, 0.97, "easy: dry friction at 50 Hz", output="angle"),
+    Task(_ROOM, "pi+dither", 0, 0.98, "strong sensor noise", output="air"),
+    Task(_BALL, "pi+dither", 0, 0.97, "unstable, noisy sensors", output="gap"),
+    Task(_HOLDER, "pi+dither", 0, 0.98, "steep penalty above a limit", output="volume"),
+    Task(_STAGE, "pi+dither", 0, 0.99, "250 Hz, friction", output="place"),
+    Task(_BLEND, "pi+dither", 0, 0.98, "two inputs, two outputs"),
+)
+"""Defaults and settings of rivals may be chosen on these."""
+
+REPORT = (
+    Task(_COUPLED, "pi+dither", 0, 0.98, "coupled levels", output="second_level"),
+    Task(_REACTOR, "pi+dither", 0, 0.97, "unstable, noisy sensors", output="temperature"),
+    Task(_FOUR, "pi+dither", 0, 0.98, "two inputs, two outputs"),
+    Task(_SERVO, "pi+dither", 0, 0.99, "500 Hz, Coulomb friction", output="position"),
+    Task(_FURNACE, "pi+dither", 0, 0.97, "delay of five samples", output="temperature"),
+    Task(_HEATER, "pi+dither", 0, 0.98, "strong sensor noise", output="water"),
+    Task(_DRUM, "pi+dither", 0, 0.98, "steep penalty above a limit", output="pressure"),
+    Task(_COIL, "random", 250, 0.99, "stiff: .05 s to 33 s", output="body"),
+    Task(_SPLIT, "random", 250, 0.98, "dead zone, two gains", output="product"),
+    Task(_DOUBLE, "random", 50, 0.97, "unstable, MuJoCo"),
+)
+"""For the report alone."""
+
+TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (*DEVELOPMENT, *REPORT)})
+"""All tasks by the name of their plant, development first."""

@@ -3,13 +3,14 @@
 from studies.paper._catalogue import EXPERIMENTS
 from studies.paper._experiment import Experiment
 from studies.paper._learning import Curve, LearningStudy
-from studies.paper._page import page
 from studies.paper._portrait import PortraitStudy
 from studies.paper._regulator_study import RegulatorStudy
+from studies.paper._study import PAPER
 from studies.paper._tasks import TASKS, PaperRecipe, Task
 
 __all__ = [
     "EXPERIMENTS",
+    "PAPER",
     "TASKS",
     "Curve",
     "Experiment",
@@ -18,5 +19,4 @@ __all__ = [
     "PortraitStudy",
     "RegulatorStudy",
     "Task",
-    "page",
 ]

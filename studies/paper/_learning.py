@@ -17,11 +17,11 @@ from nopg.envs import simulate
 from nopg.errors import ArgumentError
 from nopg.evaluation import control_law
 from studies.demonstrations import recorded_demonstrations, some_of
-from studies.markdown import table
 from studies.paper._experiment import MODE_WORDS, MODES, Experiment, Finding, Mode, mode_of
 from studies.paper._methods import LABELS, train
 from studies.paper._tasks import TASKS, Task
 from studies.records import Record
+from studies.study import table
 
 BY_BEST = ("pwis", "ddpg-offline", "ddpg-online")
 """Methods that count by their best controller on the way, as in the paper; NOPG counts by its last."""

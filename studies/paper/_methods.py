@@ -17,7 +17,7 @@ from nopg.policies import ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Sta
 from nopg.policies._networks import MLP
 from nopg.training import Controller, Update, optimize
 from nopg.training._ascent import ascend
-from studies.baselines import PWIS, Snapshot, train_online_ddpg, train_snapshots
+from studies.baselines import PWIS, Snapshot, train_offline_ddpg, train_online_ddpg
 from studies.paper._experiment import Mode, mode_of
 from studies.paper._tasks import Task
 from studies.paper.bandwidths import released_bandwidths
@@ -49,13 +49,8 @@ def train(run: Record, task: Task, data: Transitions) -> list[Snapshot]:
     if method == "pwis":
         return _pwis(task, data, seed)
     if method == "ddpg-offline":
-        return train_snapshots(
-            "ddpg",
-            data,
-            discount=task.discount,
-            updates=_RIVAL_UPDATES,
-            snapshots=_SNAPSHOTS,
-            seed=seed,
+        return train_offline_ddpg(
+            data, discount=task.discount, updates=_RIVAL_UPDATES, snapshots=_SNAPSHOTS, seed=seed
         )
     if method == "ddpg-online":
         return train_online_ddpg(

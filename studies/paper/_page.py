@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
+from collections.abc import Sequence
 
-from studies.markdown import table
 from studies.paper._catalogue import EXPERIMENTS
 from studies.paper._experiment import Experiment
-from studies.paper._run import records_of
-from studies.records import Record
+from studies.records import Record, last_of_each
+from studies.study import table
 
 _HEAD = """\
 # The paper's experiments
 
-Made by `python -m studies page reproduction` from `results/studies/paper.jsonl`; do not edit. Every
-experiment is one command, which makes the runs that have no record yet and prints what all records say.
+Made by `python -m studies page paper` from `results/studies/paper.jsonl`; do not edit. Every
+experiment is one command, which makes the runs that have no record yet.
 NOPG-D trains a deterministic, NOPG-S a Gaussian policy, in three ways:
 
 - **default model** (`--mode ours`): `optimize(data, discount)`, local polynomials and a multi-step equation;
@@ -34,14 +33,15 @@ several, the older records have not been made again yet. The paper's plants are 
 """
 
 
-def page(folder: Path, figures: str) -> str:
-    """Return the page of the paper's experiments from all records in a folder.
+def records_of(experiment: str, records: Sequence[Record]) -> list[Record]:
+    """Return the last record of every run of an experiment, by options, method, size and seed."""
+    found = [record for record in last_of_each(records) if record.benchmark == experiment]
+    return sorted(found, key=lambda record: (record.run[-1], *record.run[:-1]))
 
-    Args:
-        folder: Folder of the records.
-        figures: Where the figures are, as seen from the page.
-    """
-    records = {name: records_of(name, folder) for name in EXPERIMENTS}
+
+def page(every: Sequence[Record]) -> str:
+    """Return the page of the paper's experiments from all records."""
+    records = {name: records_of(name, every) for name in EXPERIMENTS}
     overview = [
         (f"[{name}](#{_anchor(experiment)})", finding.claim, finding.found, _emphasised(finding.verdict))
         for name, experiment in EXPERIMENTS.items()
@@ -49,15 +49,15 @@ def page(folder: Path, figures: str) -> str:
     ]
     lines = [_HEAD, "## In short", "", *table(("experiment", "must be", "found", "verdict"), overview)]
     for name, experiment in EXPERIMENTS.items():
-        lines += ["", *_section(experiment, records[name], figures)]
+        lines += ["", *_section(experiment, records[name])]
     return "\n".join(lines) + "\n"
 
 
-def _section(experiment: Experiment, records: list[Record], figures: str) -> list[str]:
+def _section(experiment: Experiment, records: list[Record]) -> list[str]:
     lines = [f"## {experiment.title}", "", f"{experiment.place} of the paper. *{experiment.claim}*", ""]
-    lines += [f"`python -m studies.paper {experiment.name}`{_cost(records)}", ""]
+    lines += [f"`python -m studies paper {experiment.name}`{_cost(records)}", ""]
     if records:
-        lines += [f"![{experiment.title}]({figures}/{experiment.name}.png)", ""]
+        lines += [f"![{experiment.title}](../../docs/figures/{experiment.name}.png)", ""]
     lines += experiment.tables(records)
     if experiment.deviations:
         lines += ["", "Differences from the paper's set-up:", ""]

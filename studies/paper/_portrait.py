@@ -26,11 +26,11 @@ from nopg.envs import Pendulum, Trajectories, collect_grid, simulate
 from nopg.evaluation import control_law
 from nopg.policies import MLPPolicy, Policy
 from nopg.training import optimize
-from studies.markdown import table
 from studies.paper._experiment import MODES, Experiment, Finding, Mode, mode_of
 from studies.paper.bandwidths import released_bandwidths
 from studies.paper_data import PENDULUM_GRIDS
 from studies.records import Record
+from studies.study import table
 
 UPRIGHT = 0.5
 """A pendulum within this angle of upright, in rad, counts as upright."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nopg.data import Transitions
-from studies.markdown import table
 from studies.paper._experiment import MODES, Experiment, Finding, Mode, mode_of
 from studies.paper._regulator import (
     DATASETS,
@@ -21,6 +20,7 @@ from studies.paper._regulator import (
 from studies.paper._regulator_figure import draw_regulator
 from studies.records import Record
 from studies.regulator import STEPS
+from studies.study import table
 
 _LOGS: Mapping[str, str] = {
     "printed": "as printed",

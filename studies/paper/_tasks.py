@@ -94,7 +94,6 @@ class Task:
 
 def grid_data(size: int, seed: int) -> Transitions:
     """Return the pendulum's grid of this size; trials differ in the policy's first weights."""
-    del seed
     if size not in PENDULUM_GRIDS:
         raise ArgumentError(f"there is no grid of {size} samples; choose from {sorted(PENDULUM_GRIDS)}")
     return collect_grid(Pendulum(), PENDULUM_GRIDS[size])

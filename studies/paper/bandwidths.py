@@ -45,12 +45,12 @@ def released_bandwidths(
                 raise DataError(
                     f"column {name!r} holds one value only and has no density bandwidth; leave it out"
                 )
-        h.append(torch.stack([_folded_bandwidth(column) for column in columns.T]))
+        h.append(torch.stack([folded_bandwidth(column) for column in columns.T]))
     states, actions = h[0] * as_tensor(state_factor), h[1] * as_tensor(action_factor)
     return Bandwidths.from_values(states, actions, source="the authors' released code")
 
 
-def _folded_bandwidth(column: Tensor) -> Tensor:
+def folded_bandwidth(column: Tensor) -> Tensor:
     """Return the candidate under which each fold is likeliest, given the others."""
     n = len(column)
     silverman = float(column.std()) * (0.75 * n) ** -0.2

@@ -12,8 +12,6 @@ import numpy as np
 from studies.trust.dynamics import KINDS, Dynamics, heat_exchanger
 from studies.trust.faults import FAULTS
 
-__all__ = ["EPISODES", "NOISES", "PATTERNS", "Case", "Facts", "random_generator", "reward_formula"]
-
 EPISODES = (5, 40, 51, 100, 1_000)
 PATTERNS = ("iid", "alternating", "periodic")
 """How starts of successive episodes differ."""

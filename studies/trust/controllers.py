@@ -10,12 +10,7 @@ import numpy as np
 
 from studies.trust.dynamics import Array, Dynamics
 
-__all__ = ["LOGGINGS", "LinearLaw", "Logger", "given_laws"]
-
 Rng = np.random.Generator
-LOGGINGS = ("random", "feedback", "mixture")
-"""Kinds of logging."""
-
 # Mean number of rows after which a recording under a mixture changes its controller.
 _CHANGE = 50
 

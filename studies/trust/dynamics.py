@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-__all__ = ["KINDS", "Array", "Dynamics", "draw_dynamics", "heat_exchanger"]
-
 Array = npt.NDArray[np.float64]
 Rng = np.random.Generator
 
@@ -72,11 +70,6 @@ class Dynamics:
         Q, R = np.diag(self.scale**-2.0), price * np.diag(half**-2.0)
         X = linalg.solve_discrete_are(A, B, Q, R)
         return np.asarray(np.linalg.solve(R + B.T @ X @ B, B.T @ X @ A))
-
-
-def draw_dynamics(kind: str, rng: Rng) -> Dynamics:
-    """Return a plant of a kind."""
-    return KINDS[kind](rng)
 
 
 class _Limits(TypedDict):

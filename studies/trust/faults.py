@@ -2,18 +2,93 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from studies.trust.dynamics import Array
-from studies.trust.fault import Fault, Flags, Sim
+from studies.trust.dynamics import KINDS, Array, Dynamics
 
-__all__ = ["FAULTS"]
+__all__ = ["FAULTS", "Fault", "Flags", "Sim"]
 
 Rng = np.random.Generator
+Flags = npt.NDArray[np.bool_]
+Sim = dict[str, Array]
+"""State of m simulations side by side, true and hidden: arrays whose first axis is m, by name."""
+
+
+class Fault:
+    """No fault.
+
+    Others override what they change. Arrays of a simulation are replaced, never changed.
+
+    Args:
+        dynamics: The plant.
+        rng: Draws the strength.
+        length: Rows of a logged episode; of a recording the rows between two repairs.
+        cyclic: Whether the plant is repaired again and again, as in a recording.
+
+    Attributes:
+        strength: In a unit of its own.
+        boundary: |Deviation| of the first column from which it acts.
+        kinds: Kinds of plants that it needs.
+        logging: Kind of logging that it needs; empty for any.
+        reward_is_learned: Whether the formula of the reward stays unknown.
+        pattern: Pattern of the starts that it needs; empty for any.
+        episodes: Numbers of episodes that it needs; empty for any.
+        shares: Of the rows beyond its boundary, the first one to try first; empty without a boundary.
+        of_starts: Whether it is about the starts of episodes, which a recording has none of.
+        strengths: Between which the strength is drawn.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = tuple(KINDS)
+    logging: ClassVar[str] = ""
+    reward_is_learned: ClassVar[bool] = False
+    pattern: ClassVar[str] = ""
+    episodes: ClassVar[tuple[int, ...]] = ()
+    shares: ClassVar[tuple[float, ...]] = ()
+    of_starts: ClassVar[bool] = False
+    strengths: ClassVar[tuple[float, float]] = (0.0, 0.0)
+
+    def __init__(self, dynamics: Dynamics, rng: Rng, length: int, *, cyclic: bool = False) -> None:
+        self.dynamics, self.length, self.cyclic = dynamics, length, cyclic
+        self.half = (dynamics.high - dynamics.low) / 2
+        self.boundary = math.inf
+        self.draw(rng)
+
+    def draw(self, rng: Rng) -> None:
+        """Draw the strength, in units of each fault's own."""
+        self.strength = float(rng.uniform(*self.strengths))
+
+    def begin(self, sim: Sim, rng: Rng) -> None:
+        """Put hidden states into simulations that begin; `true` is there."""
+
+    def applied(self, sim: Sim, commands: Array) -> Array:
+        """Return what the plant feels (m, d_a) of commands."""
+        return commands
+
+    def moved(self, sim: Sim, states: Array, rng: Rng) -> Array:
+        """Return true states (m, d_s) after a step that led to `states`; hidden states move too."""
+        return states
+
+    def seen(self, sim: Sim, measured: Array) -> Array:
+        """Return what the historian and the controllers get of measured states (m, d_s)."""
+        return measured
+
+    def operator(self, sim: Sim) -> Array | float:
+        """Return what the logging controller adds to its actions (m, d_a)."""
+        return 0.0
+
+    def penalty(self) -> str:
+        """Return a term of the reward, a formula."""
+        return ""
+
+    def missing(self, length: int, rng: Rng) -> Flags:
+        """Return which rows of an episode the historian lost, booleans (length,)."""
+        return np.zeros(length, dtype=bool)
 
 
 class ManyStarts(Fault):
@@ -29,9 +104,7 @@ class LostStarts(Fault):
 
     kinds = ("unstable",)
     of_starts = True
-
-    def draw(self, rng: Rng) -> None:
-        self.strength = rng.uniform(1.1, 1.5)
+    strengths = (1.1, 1.5)
 
     def begin(self, sim: Sim, rng: Rng) -> None:
         wide = sim["true"].copy()
@@ -43,9 +116,11 @@ class Disturbance(Fault):
     """A slow load on the actuator that is not logged, and that the operator sees and compensates."""
 
     logging = "feedback"
+    strengths = (0.1, 0.4)
 
     def draw(self, rng: Rng) -> None:
-        self.strength, self.memory = rng.uniform(0.1, 0.4), rng.uniform(0.8, 0.98)
+        super().draw(rng)
+        self.memory = rng.uniform(0.8, 0.98)
 
     def begin(self, sim: Sim, rng: Rng) -> None:
         sim["load"] = self.strength * self.half * rng.normal(size=(len(sim["true"]), len(self.half)))
@@ -71,7 +146,6 @@ class Confounding(Disturbance):
         self.answer = rng.choice([-1.0, 1.0], size=len(self.half))
 
     def applied(self, sim: Sim, commands: Array) -> Array:
-        del sim
         return commands
 
     def moved(self, sim: Sim, states: Array, rng: Rng) -> Array:
@@ -89,7 +163,6 @@ class Delay(Fault):
         self.strength = float(rng.integers(1, 5))
 
     def begin(self, sim: Sim, rng: Rng) -> None:
-        del rng
         queue = np.broadcast_to(self.dynamics.trim, (len(sim["true"]), int(self.strength), len(self.half)))
         sim["queue"] = queue
 
@@ -133,11 +206,9 @@ class SetPoints(Delay):
 class RateLimit(Fault):
     """The actuator moves by a small step per row; the command is logged."""
 
-    def draw(self, rng: Rng) -> None:
-        self.strength = rng.uniform(0.05, 0.4)
+    strengths = (0.05, 0.4)
 
     def begin(self, sim: Sim, rng: Rng) -> None:
-        del rng
         sim["position"] = np.broadcast_to(self.dynamics.trim, (len(sim["true"]), len(self.half)))
 
     def applied(self, sim: Sim, commands: Array) -> Array:
@@ -158,11 +229,9 @@ class Backlash(RateLimit):
 class Saturation(Fault):
     """The actuator stops before the logged command does, and nobody declared it."""
 
-    def draw(self, rng: Rng) -> None:
-        self.strength = rng.uniform(0.2, 0.7)
+    strengths = (0.2, 0.7)
 
     def applied(self, sim: Sim, commands: Array) -> Array:
-        del sim
         trim, limit = self.dynamics.trim, self.strength * self.half
         return np.clip(commands, trim - limit, trim + limit)
 
@@ -170,8 +239,7 @@ class Saturation(Fault):
 class FilteredSensors(Fault):
     """Sensors are low-pass filtered."""
 
-    def draw(self, rng: Rng) -> None:
-        self.strength = rng.uniform(0.15, 0.6)
+    strengths = (0.15, 0.6)
 
     def seen(self, sim: Sim, measured: Array) -> Array:
         before = sim.get("seen", measured)
@@ -182,11 +250,9 @@ class FilteredSensors(Fault):
 class QuantisedSensors(Fault):
     """Sensors have few levels."""
 
-    def draw(self, rng: Rng) -> None:
-        self.strength = rng.uniform(0.1, 0.5)
+    strengths = (0.1, 0.5)
 
     def seen(self, sim: Sim, measured: Array) -> Array:
-        del sim
         step = self.strength * self.dynamics.scale
         return step * np.round(measured / step)
 
@@ -194,11 +260,9 @@ class QuantisedSensors(Fault):
 class Ageing(Fault):
     """Actions lose effect within an episode, then it is repaired; a recording has many repairs."""
 
-    def draw(self, rng: Rng) -> None:
-        self.strength = rng.uniform(0.2, 0.6)
+    strengths = (0.2, 0.6)
 
     def begin(self, sim: Sim, rng: Rng) -> None:
-        del rng
         sim["age"] = np.zeros((len(sim["true"]), 1))
 
     def applied(self, sim: Sim, commands: Array) -> Array:
@@ -223,8 +287,7 @@ class Drift(Fault):
 class DroppedSamples(Fault):
     """Rows are missing, so that some steps span two intervals and more."""
 
-    def draw(self, rng: Rng) -> None:
-        self.strength = rng.uniform(0.03, 0.2)
+    strengths = (0.03, 0.2)
 
     def missing(self, length: int, rng: Rng) -> Flags:
         lost = rng.random(length) < self.strength
@@ -239,7 +302,6 @@ class Kicks(Fault):
         self.strength, self.chance = rng.uniform(3.0, 8.0), rng.uniform(0.001, 0.005)
 
     def moved(self, sim: Sim, states: Array, rng: Rng) -> Array:
-        del sim
         size = self.strength * self.dynamics.scale * rng.choice([-1.0, 1.0], size=states.shape)
         return np.where(rng.random((len(states), 1)) < self.chance, states + size, states)
 
@@ -249,9 +311,7 @@ class Cliff(Fault):
 
     reward_is_learned = True
     shares: ClassVar[tuple[float, ...]] = (0.002,)
-
-    def draw(self, rng: Rng) -> None:
-        self.strength = rng.uniform(10.0, 40.0)
+    strengths = (10.0, 40.0)
 
     def penalty(self) -> str:
         return f" - {self.strength!r} * (abs(s0 - {float(self.dynamics.target[0])!r}) > {self.boundary!r})"
@@ -263,7 +323,6 @@ class Disaster(Cliff):
     shares = (0.005, 0.003, 0.002, 0.001)
 
     def moved(self, sim: Sim, states: Array, rng: Rng) -> Array:
-        del sim, rng
         away = self.dynamics.away(states)[:, 0]
         pushed = states.copy()
         pushed[:, 0] += (
@@ -275,9 +334,7 @@ class Disaster(Cliff):
 class RewardOffset(Fault):
     """Every reward has a large constant."""
 
-    def draw(self, rng: Rng) -> None:
-        del rng
-        self.strength = 100.0
+    strengths = (100.0, 100.0)
 
     def penalty(self) -> str:
         return f" + {self.strength!r}"

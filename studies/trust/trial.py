@@ -17,10 +17,8 @@ from nopg._derived import DerivedColumns
 from nopg.evaluation._control_law import control_law
 from studies.trust.case import Case
 from studies.trust.dynamics import Array
-from studies.trust.fault import Flags, Sim
+from studies.trust.faults import Flags, Sim
 from studies.trust.world import Law, Runs, World
-
-__all__ = ["Log", "Trial", "Truth", "horizon"]
 
 # Paths behind a truth, from each kind of starts; what is left of the discount at their end.
 _PATHS, _LEFT = 400, 1e-4

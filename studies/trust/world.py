@@ -13,10 +13,7 @@ from nopg._expressions import Expression
 from studies.trust.case import NOISES, Case, Facts, random_generator, reward_formula
 from studies.trust.controllers import Logger
 from studies.trust.dynamics import Array
-from studies.trust.fault import Fault, Sim
-from studies.trust.faults import FAULTS, Delay
-
-__all__ = ["Law", "Runs", "World"]
+from studies.trust.faults import FAULTS, Delay, Fault, Sim
 
 Law = Callable[[Sim], Array]
 """From states of simulations to actions (m, d_a)."""

@@ -127,7 +127,7 @@ def test_nothing_depends_on_how_the_data_are_written(change: str) -> None:
     assert case.solution().expected_return == pytest.approx(factor * base, rel=1e-10)
 
 
-def grid_case(rows: tuple[int, int, int] = (40, 40, 2), discount: float = 0.95) -> Case:
+def grid_case(rows: tuple[int, int, int] = (34, 34, 2), discount: float = 0.95) -> Case:
     data = collect_grid(Pendulum(), rows)
     h = Bandwidths.from_values([0.1, 0.1, 0.2], [2.0])
     return Case(data, h, new_policy("network", data), discount=discount, prior_mass=1e-6)
@@ -160,7 +160,7 @@ def test_a_state_whose_actions_lie_far_from_those_around_it_gets_other_samples()
 
 
 def test_with_many_rows_the_sparse_solution_is_that_of_lu() -> None:
-    case = grid_case((60, 60, 2), discount=0.99)
+    case = grid_case((36, 36, 2), discount=0.99)
     solution = case.solution()
     equation = solution.equation
     q = np.linalg.solve(np.eye(len(case.data)) - 0.99 * equation.P.toarray(), equation.targets)

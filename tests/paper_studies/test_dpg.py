@@ -21,10 +21,10 @@ def test_on_policy_it_points_along_the_exact_gradient(gain: tuple[float, float],
 
 
 def test_off_policy_it_points_away_from_it() -> None:
-    """Five datasets of the supplement's behaviour; the policy is one that NOPG passes on its way."""
+    """Datasets of the supplement's behaviour; the policy is one that NOPG passes on its way."""
     gain = (-3.0, -2.0)
     cosines = []
-    for seed in range(5):
+    for seed in range(2):
         estimator = DPG(papers_data(seed), GAMMA, critic_steps=1_000)
         (direction,) = estimator.estimate(LinearPolicy(gain), rng=RNG).direction
         cosines.append(cosine(direction, exact_gradient(gain)))
@@ -55,17 +55,17 @@ def test_the_supplements_form_cannot_know_the_state() -> None:
 
 def test_targets_follow_by_tau() -> None:
     data, policy = own_data((-3.0, -2.0), 0.5, seed=0), LinearPolicy([-3.0, -2.0])
-    slow, fast = (
-        DPG(data, GAMMA, critic_steps=1, target_rate=tau).estimate(policy, rng=RNG) for tau in (0.01, 1.0)
-    )
+
+    def value(steps: int, tau: float) -> float:
+        estimator = DPG(data, GAMMA, critic_steps=steps, target_rate=tau)
+        return estimator.estimate(policy, rng=RNG).expected_return
+
     # The first fit sees targets of 0 in both; they part from the second on.
-    assert slow.expected_return == pytest.approx(fast.expected_return)
-    one, many = (DPG(data, GAMMA, critic_steps=20, target_rate=tau) for tau in (0.01, 1.0))
-    a, b = (e.estimate(policy, rng=RNG).expected_return for e in (one, many))
-    assert b < a < 0  # costs accumulate faster
+    assert value(1, 0.01) == pytest.approx(value(1, 1.0))
+    assert value(20, 1.0) < value(20, 0.01) < 0  # costs accumulate faster
 
 
 def test_a_critic_that_diverges_says_so() -> None:
     data = own_data((-3.0, -2.0), 0.5, seed=0)
     with pytest.raises(SolverError, match="the critic diverged"):
-        DPG(data, GAMMA, critic_steps=5_000, target_rate=1.0).estimate(LinearPolicy([40.0, 40.0]), rng=RNG)
+        DPG(data, GAMMA, critic_steps=1_000, target_rate=1.0).estimate(LinearPolicy([40.0, 40.0]), rng=RNG)

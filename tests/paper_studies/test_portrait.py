@@ -51,11 +51,11 @@ def balancing(model: str) -> Solution:
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
     made: list[Record] = []
-    modes: tuple[tuple[Mode, int], ...] = (("ours", 3), ("faithful", 30))
+    modes: tuple[tuple[Mode, int], ...] = (("ours", 2), ("faithful", 5))
     for mode, updates in modes:
         config = TrainingConfig(updates=updates, start="given", progress=False)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SupportWarning)  # three updates from random weights
+            warnings.simplefilter("ignore", SupportWarning)  # two updates from random weights
             results, data = measure_portrait(450, 0, mode, config=config)
         run = STUDY.run("nopg-d", len(data), 0, mode)
         made.append(replace(run, results=results))
@@ -76,10 +76,6 @@ def test_shares_are_kept_wherever_the_states_are() -> None:
     found = cells_of(states, shares / shares.sum())
     assert found.min() >= 0
     assert float(found.sum()) == pytest.approx(1.0)
-
-
-def test_a_small_move_changes_shares_a_little() -> None:
-    assert total_variation(cells([[1e-9, 1e-9]], [1.0]), cells([[-1e-9, -1e-9]], [1.0])) < 1e-8
 
 
 def test_visits_of_paths_are_discounted_and_sum_to_one() -> None:
@@ -126,7 +122,7 @@ def test_a_portrait_holds_distributions_and_can_be_written(records: list[Record]
 
 
 def test_the_table_has_a_row_per_record(records: list[Record]) -> None:
-    assert [record.results["updates"] for record in records] == [3, 30]
+    assert [record.results["updates"] for record in records] == [2, 5]
     _, _, *rows = STUDY.tables(records)
     assert [row.split(" | ")[:3] for row in rows] == [["| ours", "450", "0"], ["| faithful", "450", "0"]]
 
@@ -134,17 +130,13 @@ def test_the_table_has_a_row_per_record(records: list[Record]) -> None:
 # Claims and figure, from records by hand
 
 
-def by_hand(
-    mode: Mode = "ours", size: int = 800, *, unknown: float = 0.0, upright: float = 0.16, apart: float = 0.3
-) -> Record:
-    beyond = np.zeros((5, 5))
-    beyond[:, -2:] = unknown
+def by_hand(*, upright: float = 0.16, apart: float = 0.3) -> Record:
     shares = np.full((20, 20), 1 / 400).tolist()
     after = {
         "visitation": shares,
         "truth": shares,
         "value": np.linspace(-300.0, 0.0, 25).reshape(5, 5).tolist(),
-        "unknown": beyond.tolist(),
+        "unknown": np.zeros((5, 5)).tolist(),
         "upright_mass": upright,
         "upright_mass_truth": 0.15,
         "total_variation": apart,
@@ -153,7 +145,7 @@ def by_hand(
     }
     path = [[3.1, 0.0], [3.14, 1.0], [-3.1, 1.0], [0.0, 0.0]]
     results = {"before": {**after, "upright_mass": 0.01}, "after": after, "path": path, "updates": 10}
-    return replace(STUDY.run("nopg-d", size, 3, mode), results=results)
+    return replace(STUDY.run("nopg-d", 800, 3), results=results)
 
 
 @pytest.mark.parametrize(
@@ -167,13 +159,9 @@ def test_portraits_are_judged_by_the_upright_and_by_total_variation(
     assert [finding.verdict for finding in STUDY.findings(records)] == [verdict] * 2
 
 
-def titles(*records: Record) -> list[str]:
-    return [axes.get_title(loc="left") for axes in STUDY.draw(records).axes]
-
-
 def test_predicted_visits_stand_beside_the_true_ones() -> None:
     figure: Any = STUDY.draw([by_hand()])
-    found = titles(by_hand())
+    found = [axes.get_title(loc="left") for axes in figure.axes]
     assert len(found) == 8  # six panels and two colour bars
     assert "before" in found[0]
     assert "1 % within .5 rad" in found[0]
@@ -182,19 +170,3 @@ def test_predicted_visits_stand_beside_the_true_ones() -> None:
     with BytesIO() as file:
         figure.savefig(file, format="png", dpi=40)
         assert file.getvalue().startswith(b"\x89PNG")
-
-
-def test_ours_is_drawn_before_the_paper() -> None:
-    faithful = by_hand("faithful", 450)
-    assert "800 transitions" in STUDY.draw([faithful, by_hand()]).get_suptitle()
-    assert "supplement's settings" in STUDY.draw([faithful]).get_suptitle()
-
-
-def test_what_lies_outside_the_data_is_hatched() -> None:
-    assert not any("hatched" in title for title in titles(by_hand()))
-    assert sum("hatched" in title for title in titles(by_hand(unknown=0.9))) == 2
-
-
-def test_no_stroke_crosses_the_figure_where_the_angle_wraps() -> None:
-    path = STUDY.draw([by_hand()]).axes[5].lines[0].get_xydata()
-    assert np.isnan(np.asarray(path)[2]).all()

@@ -69,24 +69,6 @@ def test_it_is_unbiased_on_the_regulator() -> None:
         assert bool((error < 0.2 * exact.abs()).all())  # three of these must mean something
 
 
-@pytest.mark.slow
-def test_its_variance_grows_with_the_horizon() -> None:
-    target = pwis_policy((0.6, -0.6))
-
-    def variance(steps: int) -> float:
-        directions = [
-            PWIS(logged_episodes(10, steps, seed), GAMMA)
-            .estimate(target, rng=generator(0, "none"))
-            .direction[0]
-            for seed in range(300)
-        ]
-        return float(torch.stack(directions).var(dim=0).sum())
-
-    by_horizon = [variance(steps) for steps in (2, 4, 8)]
-    assert by_horizon[1] > 3 * by_horizon[0]
-    assert by_horizon[2] > 3 * by_horizon[1]
-
-
 def test_its_gradient_is_that_of_its_return() -> None:
     """Central differences, for a network on clipped actions."""
     plant, agent = Pendulum(), MixtureOfGaussians()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nopg._seeding import generator
@@ -53,9 +53,14 @@ def test_the_optimum_satisfies_the_scalar_riccati_equation() -> None:
         assert float(optimum()[0][i]) == pytest.approx(-gamma * a * b * p / (r + gamma * b**2 * p), rel=1e-10)
 
 
-@given(first=st.floats(-0.5, 0.5), second=st.floats(-0.5, 0.5))
-def test_no_gains_beat_the_optimum(first: float, second: float) -> None:
+def test_the_optimum_returns_what_riccati_says() -> None:
     gains, best = optimum()
     # After 300 steps less than .9³⁰⁰ = 2·10⁻¹⁴ is missing.
     assert float(exact_return(gains, steps=300)) == pytest.approx(best, abs=1e-12)
+
+
+@given(first=st.floats(-0.5, 0.5), second=st.floats(-0.5, 0.5))
+@settings(max_examples=25, deadline=None)
+def test_no_gains_beat_the_optimum(first: float, second: float) -> None:
+    gains, best = optimum()
     assert float(exact_return(gains + torch.tensor([first, second]), steps=300)) <= best + 1e-12

@@ -1,4 +1,4 @@
-"""`python -m studies.paper` makes the runs without a record and prints findings; the page of all records."""
+"""`python -m studies paper` makes the runs without a record; the page of all records."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from paper_studies.study_records import learning_record
-from studies.paper import EXPERIMENTS, page
-from studies.paper import _run as runs
-from studies.paper.__main__ import main
+from studies.__main__ import main
+from studies.paper import EXPERIMENTS
+from studies.paper._page import page, records_of
 from studies.records import append, read
 
 Run = Callable[..., tuple[int, str]]
@@ -22,7 +22,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
 
     def command(*arguments: str) -> tuple[int, str]:
         try:
-            code = main([*arguments, "--results", str(tmp_path)])
+            code = main(["paper", *arguments, "--results", str(tmp_path)])
         except SystemExit as end:  # argparse
             code = int(end.code or 0)
         return code, "".join(capsys.readouterr())
@@ -52,39 +52,34 @@ def test_only_runs_without_a_record_are_made(
     append(learning_record("pendulum-grid", "nopg-d", 450, 0, -365.0), tmp_path)
     code, output = run("pendulum-grid", "--method", "nopg-d", "--rows", "450", "--seeds", "0-2")
     assert code == 0, output
-    assert "2 runs to make" in output
-    assert "pendulum-grid: nopg-d, 450, seed 2: returned -400.0" in output
-    assert "default model: 1 of 1 sizes" in output
+    assert "2 of 3 runs to make" in output
+    assert "pendulum-grid 450, seed 2, nopg-d" in output
     assert [record.seed for record in read(tmp_path)] == [0, 1, 2]
     assert all(record.setup["versions"] for record in read(tmp_path)[1:])
 
 
-def test_the_last_record_of_a_run_counts(tmp_path: Path) -> None:
+def test_the_last_record_of_a_run_counts() -> None:
     old = learning_record("pendulum-grid", "nopg-d", 450, 0, -900.0)
-    for record in (old, replace(old, commit="7654321")):
-        append(record, tmp_path)
-    assert [record.commit for record in runs.records_of("pendulum-grid", tmp_path)] == ["7654321"]
-    assert runs.records_of("cart-pole", tmp_path) == []
+    records = [old, replace(old, commit="7654321")]
+    assert [record.commit for record in records_of("pendulum-grid", records)] == ["7654321"]
+    assert records_of("cart-pole", records) == []
 
 
-def test_the_page_tells_claims_figures_tables_and_deviations(tmp_path: Path) -> None:
-    for size in (200, 450, 800, 1250, 1800, 3200):
-        for seed in range(10):
-            append(learning_record("pendulum-grid", "nopg-d", size, seed, -365.0), tmp_path)
-    text = page(tmp_path, "figures")
+def test_the_page_tells_claims_figures_tables_and_deviations() -> None:
+    sizes = (200, 450, 800, 1250, 1800, 3200)
+    text = page(
+        [
+            learning_record("pendulum-grid", "nopg-d", size, seed, -365.0)
+            for size in sizes
+            for seed in range(10)
+        ]
+    )
     claim = "NOPG-D: mean above the paper's"
     assert f"| [pendulum-grid](#pendulum-uniform-grid) | {claim} | default model: 6 of 6 sizes; " in text
     assert "| kept |" in text
     assert "| **not run in full** |" in text
-    assert "![Pendulum, uniform grid](figures/pendulum-grid.png)" in text
+    assert "![Pendulum, uniform grid](../../docs/figures/pendulum-grid.png)" in text
     assert f"| NOPG-D, default model |{' -365±0 (10/10) |' * 6} 1 |" in text
     assert "1. " in text
-    assert "`python -m studies.paper cart-pole`, not run yet" in text
+    assert "`python -m studies paper cart-pole`, not run yet" in text
     assert all(f"## {experiment.title}" in text for experiment in EXPERIMENTS.values())
-
-
-def test_every_link_of_the_overview_leads_to_a_heading(tmp_path: Path) -> None:
-    text = page(tmp_path, "figures")
-    for experiment in EXPERIMENTS.values():
-        anchor = "".join(c for c in experiment.title.lower() if c.isalnum() or c in " -").replace(" ", "-")
-        assert f"(#{anchor})" in text

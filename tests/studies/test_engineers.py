@@ -9,15 +9,15 @@ import pytest
 
 import nopg
 from nopg.baselines import NeuralConfig
-from studies.engineers import DEVELOPMENT, REPORT, TASKS
-from studies.engineers.__main__ import main
+from studies.__main__ import main
+from studies.engineers import ENGINEERS
 from studies.engineers.best import QuadraticLaw, search
-from studies.engineers.methods import METHODS, train
+from studies.engineers.methods import METHODS
+from studies.engineers.neural_mpc import NeuralMPC, NeuralMPCConfig
 from studies.engineers.page import figure, page
-from studies.engineers.plants.double_pendulum import DOUBLE_PENDULUM
-from studies.engineers.run import SEARCH, Job, jobs, missing, run_one
-from studies.engineers.scores import JUDGE, choices, lower_quartile, medians, scores
-from studies.neural_mpc import NeuralMPC, NeuralMPCConfig
+from studies.engineers.scores import JUDGE, SEARCH, choices, lower_quartile, medians, scores
+from studies.engineers.study import Job, jobs
+from studies.engineers.task import DEVELOPMENT, REPORT, TASKS
 from studies.records import Record, append
 
 STABLE = [task for task in TASKS.values() if task.behaviour != "random"]
@@ -67,17 +67,18 @@ def test_the_double_pendulum_moves_and_earns_as_gymnasium_says() -> None:
     inner, force = env.unwrapped, np.array([0.4])
     before = np.concatenate([inner.data.qpos, inner.data.qvel])[None]
     _, reward, *_ = env.step(force)
-    after = DOUBLE_PENDULUM.step(before, force[None])
+    plant = TASKS["double-pendulum"].plant
+    after = plant.step(before, force[None])
     assert after[0] == pytest.approx(np.concatenate([inner.data.qpos, inner.data.qvel]))
-    assert DOUBLE_PENDULUM.reward is not None
-    assert float(DOUBLE_PENDULUM.reward(before, force[None], after)[0]) == pytest.approx(float(reward))
+    assert plant.reward is not None
+    assert float(plant.reward(before, force[None], after)[0]) == pytest.approx(float(reward))
 
 
 def test_the_search_finds_more_than_the_regulator_and_the_logged_controller() -> None:
     task = TASKS["motor-with-friction"]
-    found = search(task, evaluations=30, softness=(1.0, 10.0))
+    found = search(task, evaluations=15, softness=(1.0, 10.0))
     assert found.value > found.regulator
-    assert found.evaluations >= 30
+    assert found.evaluations >= 15
     best, logged = (task.returns(one, 0).mean() for one in (found.law.behaviour(), task.controller()))
     assert best > logged
 
@@ -117,7 +118,7 @@ def test_neural_mpc_beats_doing_nothing_on_a_linear_plant() -> None:
 
 def test_a_pi_rule_is_trained_from_a_log_and_runs() -> None:
     task = TASKS["pumped-tank"]
-    found = train("simc", task, task.log(500, 0), 0)
+    found = METHODS["simc"](task, task.log(500, 0), 0)
     returns = task.returns(found.controller, 0)
     assert np.isfinite(returns).all()
     assert found.results["gain"] > 0
@@ -138,9 +139,9 @@ def test_cheap_methods_of_all_logs_come_before_the_others_and_references_first()
 
 def test_a_job_with_a_record_is_not_missing(tmp_path: Path) -> None:
     wanted = [Job("pumped-tank", "behaviour", 0, 0), Job("pumped-tank", "behaviour", 0, 1)]
-    record = run_one(wanted[0], tmp_path)
+    (record,) = ENGINEERS.made(wanted[0])
     append(record, tmp_path)
-    assert missing(wanted, tmp_path) == wanted[1:]
+    assert ENGINEERS.missing(wanted, tmp_path) == wanted[1:]
     assert record.role == "development"
     assert record.discounted == pytest.approx(np.mean(record.results["returns"]), rel=1e-4)
 
@@ -239,21 +240,16 @@ def test_the_figure_has_a_row_for_every_method_that_was_run() -> None:
 
 def test_every_plant_has_one_role_and_every_method_a_column() -> None:
     names = [task.name for task in (*DEVELOPMENT, *REPORT)]
-    assert len(names) == len(set(names)) == len(TASKS) == 18
+    assert len(names) == len(set(names)) == len(TASKS) == 17
     header = page(_log("four-tank")).split("## Scores")[1].splitlines()[2]
     assert all(f" {method} " in header for method in METHODS)
 
 
-def test_named_methods_alone_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = list[Job]()
-
-    def run_all(todo: list[Job], **_: Any) -> list[Record]:
-        made.extend(todo)
-        return []
-
-    monkeypatch.setattr("studies.engineers.__main__.run_all", run_all)
-    command = ["--plants", "steam-drum", "--methods", "lqr", "--rows", "500", "--logs", "0"]
-    assert main(command) == 0
-    assert made == []  # there are records
+def test_named_methods_alone_are_repeated(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(type(ENGINEERS), "make", lambda self, todo, **_: iter(()))
+    command = ["engineers", "--plants", "steam-drum", "--methods", "lqr", "--rows", "500", "--logs", "0"]
+    assert main(command) == 0  # there are records
     assert main([*command, "--again"]) == 0
-    assert made == [Job("steam-drum", "lqr", 500, 0)]
+    assert capsys.readouterr().out == "0 of 1 runs to make\n1 of 1 runs to make\n"

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from studies.records import Record, append
-from studies.trust.__main__ import main
+from studies.__main__ import main
+from studies.records import Record
 from studies.trust.case import Case, Facts
 from studies.trust.controllers import LinearLaw
 from studies.trust.dynamics import KINDS, heat_exchanger
-from studies.trust.fault import Fault, Sim
-from studies.trust.faults import FAULTS
-from studies.trust.run import FIRST_SEEDS, Job, regret
-from studies.trust.table import inside, latest, page, tables
+from studies.trust.faults import FAULTS, Fault, Sim
+from studies.trust.page import inside, page
+from studies.trust.study import FIRST_SEEDS, Job, regret
 from studies.trust.trial import Trial, horizon
 
 TANK = KINDS["tank"](np.random.default_rng(1))
@@ -196,7 +195,7 @@ def test_seeds_of_the_roles_are_disjoint() -> None:
     assert Job(Case(FIRST_SEEDS["development"] + 999), "given").role == "development"
     assert Job(Case(FIRST_SEEDS["report"]), "given").role == "report"
     with pytest.raises(SystemExit):
-        main(["run", "--role", "development", "--policies", "given", "--seeds", "1001"])
+        main(["trust", "--role", "development", "--policies", "given", "--seeds", "1001"])
 
 
 def test_regret_is_what_the_choice_lost_of_what_could_be_won() -> None:
@@ -233,21 +232,14 @@ def test_an_answer_is_wrong_beyond_two_standard_errors_of_the_truth() -> None:
     assert not inside(answer(0, 0.0, discounted=None))
 
 
-def test_the_table_counts_a_wrong_ok_and_takes_the_last_version() -> None:
-    records = [answer(0, 5.0, commit="old"), answer(0, 0.0), answer(1, 1.5), answer(2, 0.0)]
-    assert len(latest(records)) == 3
-    title, _, rows = tables(records)[0]
-    assert title == "Verdicts by fault, development seeds"
-    assert rows == [("none", "given", "3", "3 of 3 (100%)", "1 of 3 (33%)", "0 of 3 (0%)", "", "0", "0")]
-    assert "| development | none | 1 | tank | lqr | 100 | 40 | [-1, 1] | 1.5 | 0 |" in page(records)
+def test_the_page_counts_a_wrong_ok_and_takes_the_last_version() -> None:
+    text = page([answer(0, 5.0, commit="old"), answer(0, 0.0), answer(1, 1.5), answer(2, 0.0)])
+    assert "## Verdicts by fault, development seeds" in text
+    assert "| none | given | 3 | 3 of 3 (100%) | 1 of 3 (33%) | 0 of 3 (0%) |  | 0 | 0 |" in text
+    assert "| development | none | 1 | tank | lqr | 100 | 40 | [-1, 1] | 1.5 | 0 |" in text
 
 
-def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    append(answer(0, 0.0), tmp_path)
-    assert main(["table", "--folder", str(tmp_path)]) == 0
-    assert "1 of 1 (100%)" in capsys.readouterr().out
-    assert (
-        main(["run", "--role", "report", "--policies", "given", "--seeds", "0", "--folder", str(tmp_path)])
-        == 0
-    )
-    assert capsys.readouterr().out == "0 of 0 logs to judge\n"
+def test_the_command_says_how_many_logs_are_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["trust", "--role", "report", "--policies", "given", "--seeds", "0"]
+    assert main([*command, "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "0 of 0 runs to make\n"

@@ -51,10 +51,7 @@ def growth_of(charts: Charts, excitation: Excitation, past: BoolArray) -> float:
     order = away.amax(dim=1).argsort(stable=True)
     inner, outer = few[order[: round(_INNER * len(few))]], few[order[round(_INNER * len(few)) :]]
     known = _subset(rows, inner)
-    try:
-        fitted = Charts(known, charts.columns, charts.shape, excitation.of_rows(known))
-    except torch.linalg.LinAlgError:
-        return 1.0
+    fitted = Charts(known, charts.columns, charts.shape, excitation.of_rows(known))
     inputs = rows.inputs[outer].T.contiguous().numpy()
     fit = ChartFit(fitted, torch.ones(1, rows.num_groups, dtype=torch.bool))
     predicted, _ = fit.predict(inputs, None, slopes=False, noise=False)

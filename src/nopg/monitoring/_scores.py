@@ -30,7 +30,7 @@ _LEAST_SCORE = 0.01
 # Neighbours whose mean error tells the bias of the model, and the quantile of it to allow for.
 _NEIGHBORS, _QUANTILE = 20, 0.99
 # What else to allow for: standard errors of a prediction, and of the mean of all held-out rows. The first was
-# chosen on development plants (`python -m studies.monitor`).
+# chosen on development plants (`python -m studies monitor`).
 _DOUBT, _DEVIATIONS = 0.75, 2.0
 
 OUTSIDE = 0.01

@@ -1,0 +1,125 @@
+"""Controllers: those that log the data, with their memory, and those without memory that are evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Law = Callable[[Array], Array]
+"""Maps measured states (m, d_s) to actions (m, d_a)."""
+Behaviour = Callable[[int, np.random.Generator], Law]
+"""Makes the controller of m episodes that run side by side; its memory lives in what it returns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StaticLaw:
+    """u = trim − gain·(s − target) within bounds; with `relay`, mostly one bound or the other.
+
+    Attributes:
+        gain: Shape (d_a, d_s).
+        target: State to hold, shape (d_s,).
+        trim: Action that holds it, shape (d_a,).
+        low: Lowest actions, shape (d_a,).
+        high: Highest actions, shape (d_a,).
+        periods: Period of every state column that is an angle, 0 for others, shape (d_s,).
+        relay: Whether deviations of more than a tenth of the range of actions lead to a bound.
+    """
+
+    gain: Array
+    target: Array
+    trim: Array
+    low: Array
+    high: Array
+    periods: Array
+    relay: bool = False
+
+    def __call__(self, states: Array) -> Array:
+        """Return actions (m, d_a) at states (m, d_s)."""
+        asked = -wrapped(np.asarray(states, dtype=np.float64) - self.target, self.periods) @ self.gain.T
+        if self.relay:
+            span = self.high - self.low
+            asked = 0.5 * span * np.tanh(asked / (0.1 * span))
+        return np.clip(self.trim + asked, self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Feedback:
+    """A logging controller: u = trim + gain·e + integral·Σe + dither, with e = set point − measured state.
+
+    Attributes:
+        law: The static part; its target is the set point, if that does not change.
+        integral: Gain of the sum of deviations, shape (d_a, d_s); None for none. The sum is not logged.
+        spread: Half-width of the uniform set points around the target, shape (d_s,); None for none.
+        every: Mean number of steps after which the set point changes; the first is drawn at step 0.
+        dither: Standard deviation of normal noise on each action, shape (d_a,); None for none.
+    """
+
+    law: StaticLaw
+    integral: Array | None = None
+    spread: Array | None = None
+    every: int = 50
+    dither: Array | None = None
+
+    def __call__(self, episodes: int, rng: np.random.Generator) -> Law:
+        """Return the controller of this many episodes."""
+        law = self.law
+        shift = np.zeros((episodes, len(law.target)))
+        total = np.zeros((episodes, len(law.trim)))
+        first = True
+
+        def act(states: Array) -> Array:
+            nonlocal shift, total, first
+            if self.spread is not None:
+                changes = (rng.random(episodes) < 1 / self.every) | first
+                drawn = rng.uniform(-1.0, 1.0, shift.shape) * self.spread
+                shift = np.where(changes[:, None], drawn, shift)
+            first = False
+            error = -wrapped(states - law.target - shift, law.periods)
+            asked = law.trim + error @ law.gain.T + total
+            if self.integral is not None:
+                # No winding up: the sum stops where the action is at a bound.
+                free = (asked > law.low) & (asked < law.high)
+                total = total + np.where(free, error @ self.integral.T, 0.0)
+            if self.dither is not None:
+                asked = asked + rng.normal(size=asked.shape) * self.dither
+            return np.clip(asked, law.low, law.high)
+
+        return act
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RandomSteps:
+    """A logging controller that holds uniform random actions for some steps.
+
+    Attributes:
+        low: Lowest actions, shape (d_a,).
+        high: Highest actions, shape (d_a,).
+        every: Mean number of steps for which an action is held; 1 for a new one at each step.
+    """
+
+    low: Array
+    high: Array
+    every: int = 1
+
+    def __call__(self, episodes: int, rng: np.random.Generator) -> Law:
+        """Return the controller of this many episodes."""
+        held: Array | None = None
+
+        def act(states: Array) -> Array:
+            nonlocal held
+            drawn = rng.uniform(self.low, self.high, (episodes, len(self.low)))
+            changes = rng.random((episodes, 1)) < 1 / self.every
+            held = drawn if held is None else np.where(changes, drawn, held)
+            return held
+
+        return act
+
+
+def wrapped(differences: Array, periods: Array) -> Array:
+    """Return differences of states (m, d_s), those of angles within half a period of 0."""
+    turns = np.round(differences / np.where(periods > 0, periods, 1.0))
+    return differences - np.where(periods > 0, periods * turns, 0.0)
