@@ -13,6 +13,7 @@ from nopg.baselines import baseline
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions, start_note
 from nopg.data._derive import STARTS
+from nopg.data._set_points import with_further_set_points
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError
 from nopg.evaluation._assessment import Assessment, errors_of
@@ -69,6 +70,14 @@ class OfflineEvaluator:
         """Return the evaluator on the model of a problem, with its starts."""
         v = problem.unknown_value
         return cls(problem.data, problem.discount, model=problem.model, unknown_value=v)
+
+    def at_further_set_points(self) -> OfflineEvaluator:
+        """Return the evaluator from starts at other set points too; itself where the log holds none."""
+        further = with_further_set_points(self.data)
+        if further is None:
+            return self
+        v = self.problem.unknown_value
+        return OfflineEvaluator(further, self.discount, model=self.model, unknown_value=v)
 
     @property
     def model(self) -> LocalModel:

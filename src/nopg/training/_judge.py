@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nopg.baselines import Regulator
 from nopg.evaluation import Assessment, OfflineEvaluator
@@ -23,6 +23,7 @@ class Judgement:
         logged: What it says of the logged behaviour.
         kept: Name of that regulator; None where there is none.
         rival: What the model says of least squares + LQR, if the log has one.
+        lqr: That controller.
     """
 
     controller: Controller
@@ -30,6 +31,14 @@ class Judgement:
     logged: Assessment
     kept: str | None = None
     rival: Assessment | None = None
+    lqr: Controller | Regulator | None = None
+
+    def assessed_by(self, evaluator: OfflineEvaluator) -> Judgement:
+        """Return the same choice with what another evaluator says of it, such as from other starts."""
+        mine, rival = evaluator.assess(self.controller), None
+        if self.lqr is not None:
+            rival = mine if self.lqr is self.controller else evaluator.assess(self.lqr)
+        return replace(self, assessment=mine, logged=evaluator.logged(), rival=rival)
 
 
 def judge(
@@ -51,8 +60,8 @@ def judge(
         return Judgement(trained, found, logged)  # a regulator keeps no limit of a deviation
     laws = laws or tuple(regulators(evaluator))
     if rates is None:
-        rival = next((evaluator.assess(law) for name, law in laws if name == LQR), None)
-        return Judgement(trained, found, logged, rival=rival)
+        lqr = dict(laws).get(LQR)
+        return Judgement(trained, found, logged, rival=lqr and evaluator.assess(lqr), lqr=lqr)
     controllers, every = dict[str, Controller](), dict[str, Assessment]()
     for name, law in laws:
         if (linear := linear_law(law, data)) is not None:
@@ -61,9 +70,9 @@ def judge(
             every[name] = evaluator.assess(controllers[name])
     best = evaluator.choose([*every.values(), found], order=range(len(every) + 1))
     if best == len(every):
-        return Judgement(trained, found, logged, rival=every.get(LQR))
+        return Judgement(trained, found, logged, None, every.get(LQR), controllers.get(LQR))
     name = [*every][best]
-    return Judgement(controllers[name], every[name], logged, name, every.get(LQR))
+    return Judgement(controllers[name], every[name], logged, name, every.get(LQR), controllers.get(LQR))
 
 
 def doubts_of(judged: Judgement) -> list[str]:

@@ -173,22 +173,24 @@ def _by_rollouts(
 ) -> tuple[Controller, dict[str, Any]]:
     """Propose, improve, choose; a regulator that keeps `rates` may take the place of the policy."""
     evaluator = OfflineEvaluator.of(problem)
+    training = evaluator.at_further_set_points()
     for doubt in evaluator.doubts:
         line.note(f"no verdict will be ok: {doubt}")
     laws: tuple[tuple[str, Regulator], ...] = ()
     if config.start == "given":
-        name, start = INITIAL_POLICY, evaluator.assess(policy, parts=PARTS)
+        name, start = INITIAL_POLICY, training.assess(policy, parts=PARTS)
     else:
         line.note("comparing starts on the model")
-        laws = tuple(regulators(evaluator))
-        name, start = propose(policy, evaluator, laws, seed=config.seed)
+        laws = tuple(regulators(training))
+        name, start = propose(policy, training, laws, seed=config.seed)
     line.note(f"start: {name}")
     history, limits = improve(
-        policy, evaluator, start, config, constraints=constraints, checkpoint=checkpoint, note=line.note
+        policy, training, start, config, constraints=constraints, checkpoint=checkpoint, note=line.note
     )
     line.close()
     line.note("judging the controller by all rows and halves of the log")
-    judged = judge(evaluator, Controller(policy, problem.data.schema), laws, rates)
+    judged = judge(training, Controller(policy, problem.data.schema), laws, rates)
+    judged = judged if training is evaluator else judged.assessed_by(evaluator)
     _warn(doubts_of(judged), stacklevel=5)
     if judged.kept:
         name = f"{judged.kept} (kept: a network is not better beyond doubt)"

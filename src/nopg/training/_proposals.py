@@ -28,7 +28,7 @@ PARTS = 3
 """Parts of the model in the objective: all rows, and one half with its complement."""
 
 # Prices of actions, and of departing from the log, that regulators are tried with.
-_PRICES, _CAUTIONS = (0.0, 0.001, 0.01, 0.1), (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
+_PRICES, _CAUTIONS = (0.0, 0.001, 0.01, 0.1), (0.01, 0.1, 1.0)
 _NUM_NODES = 600
 # Nodes do not cover more coordinates than these; best actions by them would be arbitrary, and take minutes.
 _MOST_COORDINATES = 8
