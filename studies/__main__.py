@@ -16,10 +16,12 @@ from studies.monitor import MONITOR
 from studies.paper import PAPER
 from studies.promise import PROMISE
 from studies.records import FOLDER
+from studies.set_points import SET_POINTS
 from studies.trust import TRUST
 
 STUDIES = {
-    study.name: study for study in (CALIBRATION, ENGINEERS, FLEET, LARGE_LOGS, MONITOR, PAPER, PROMISE, TRUST)
+    study.name: study
+    for study in (CALIBRATION, ENGINEERS, FLEET, LARGE_LOGS, MONITOR, PAPER, PROMISE, SET_POINTS, TRUST)
 }
 """All studies by name."""
 

@@ -295,6 +295,8 @@ def test_what_leaving_costs_is_the_worst_logged_horizon_for_ever() -> None:
 
 def test_an_input_without_effect_may_lie_farther_beyond_the_log() -> None:
     data = linear_log(300)
+    bend = 0.05 * data.states[:, :1] ** 3 * torch.tensor([[1.0, 0.0]])  # grows outwards: not followed
+    data = replace(data, next_states=data.next_states + bend)
     idle = torch.rand(300, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     wide = Transitions.from_arrays(
         torch.cat([data.states, idle], dim=1),

@@ -57,12 +57,6 @@ def check_trainable(data: Transitions) -> None:
             )
 
 
-def action_ranges(data: Transitions) -> dict[str, list[float]]:
-    """Return the lowest and the highest logged value of each action, by name."""
-    ends = torch.stack([data.actions.amin(dim=0), data.actions.amax(dim=0)], dim=1)
-    return dict(zip(data.schema.actions, ends.tolist(), strict=True))
-
-
 def action_limits(data: Transitions) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the lowest and highest actions (d_a,) of a controller: its bounds, else the logged range."""
     low, high = data.actions.amin(dim=0), data.actions.amax(dim=0)

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from nopg.data import Repairs, Transitions, start_note
-from nopg.data._bounds import action_ranges
 from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
 from nopg.inspect._columns import Column, column_findings, measure_columns, sample_finding, with_counts
@@ -181,8 +180,9 @@ def _cost(data: Transitions) -> Finding | None:
 
 
 def _limits(data: Transitions) -> str:
-    logged = (one for one in action_ranges(data).items() if one[0] not in data.schema.bounds)
-    limits = ", ".join(f"{name} in [{low:.4g}, {high:.4g}]" for name, (low, high) in logged)
+    ranges = zip(data.schema.actions, *(ends.tolist() for ends in data.actions.aminmax(dim=0)), strict=True)
+    logged = (one for one in ranges if one[0] not in data.schema.bounds)
+    limits = ", ".join(f"{name} in [{low:.4g}, {high:.4g}]" for name, low, high in logged)
     return limits and f"controllers keep {limits}, as logged; with declared bounds they may go further"
 
 

@@ -25,7 +25,7 @@ from nopg.bundles._controller import CONTROLLER
 from nopg.bundles._fields import Fields
 from nopg.bundles._support import support_arrays, support_document
 from nopg.data import Schema, Transitions
-from nopg.data._bounds import action_ranges, check_bounds
+from nopg.data._bounds import check_bounds
 from nopg.data._checks import check_magnitudes
 from nopg.errors import ArgumentError, BundleError, DataError, NopgError
 from nopg.evaluation import Verdict
@@ -83,7 +83,6 @@ def save_result(
                 "schema": result.policy.schema.to_dict(),
                 "policy": described,
                 "support": support_document(result.support),
-                "logged": action_ranges(data),
             },
             RESULT: {
                 "seed": result.seed,
