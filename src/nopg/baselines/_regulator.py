@@ -97,7 +97,7 @@ class LinearQuadraticFit:
         F, B = np.eye(1 + d_s), np.zeros((1 + d_s, z.shape[1] - d_s))
         F[1:] += np.column_stack([drift, moves[:, 1 : 1 + d_s]])
         B[1:] = moves[:, 1 + d_s :]
-        stated = _stated_cost(data, away, mean + unit * center, unit, w)
+        stated = _stated_cost(data, np.hstack([F, B])[1:], mean + unit * center, unit, w)
         cost, logged = (
             _quadratic_cost(away, rewards, w, d_s) if stated is None else stated,
             _ridge(_with_one(away[:, :d_s]), away[:, d_s:], w),
@@ -209,32 +209,49 @@ def _quadratic_cost(z: FloatArray, rewards: FloatArray, w: FloatArray, d_s: int)
 
 
 def _stated_cost(
-    data: Transitions, z: FloatArray, center: FloatArray, unit: FloatArray, w: FloatArray
+    data: Transitions, steps: FloatArray, center: FloatArray, unit: FloatArray, w: FloatArray
 ) -> FloatArray | None:
     """Return the matrix of (1, z) in Σ k e² of the errors e in a stated reward; None where it has none.
 
     Errors are what the formula takes squares, magnitudes or other functions of, such as `level - goal`; their
-    weights k ≥ 0 fit the logged rewards best.
+    weights k ≥ 0 fit the logged rewards best. Those of `next(level)` are taken a step ahead.
+
+    Args:
+        data: The log.
+        steps: Of z_s′ from (1, z), shape (d_s, 1 + d).
+        center: Of the states and actions, shape (d,).
+        unit: Their units, shape (d,).
+        w: Weights of the rows.
     """
-    names, errors = [*data.schema.states, *data.schema.actions], list[FloatArray]()
-    formula = data.schema.reward
+    schema, formula, d_s = data.schema, data.schema.reward, data.states.shape[1]
+    place = {name: 1 + k for k, name in enumerate((*schema.states, *schema.actions))}
+    values = dict(zip(place, [*data.states.T.numpy(), *data.actions.T.numpy()], strict=True))
+    values |= {
+        f"next({name})": one.numpy() for name, one in zip(schema.states, data.next_states.T, strict=True)
+    }
+    ahead = dict(zip((f"next({name})" for name in schema.states), steps, strict=True))
+    errors, squares = list[FloatArray](), list[FloatArray]()
     for constant, factors in [] if formula is None else Expression(formula, "the reward").affine_parts():
-        now = {column_of(name): factor for name, factor in factors.items()}
-        if {*now} <= {*names}:
-            row = np.array([now.get(name, 0.0) for name in names])
-            errors.append(np.concatenate([[constant + row @ center], row * unit]))
+        if not {*factors} <= {*values}:
+            continue
+        row, seen = np.zeros(1 + len(place)), np.full(len(data), constant)
+        row[0] = constant
+        for name, factor in factors.items():
+            k = place[column_of(name)]
+            row[0] += factor * center[k - 1]
+            row += factor * unit[k - 1] * (ahead[name] if name in ahead else np.eye(len(row))[k])
+            seen = seen + factor * values[name]
+        errors.append(row)
+        squares.append(np.square(seen))
     if not errors:
         return None
-    E, rewards = np.stack(errors), data.rewards.numpy()
-    squares = np.square(_with_one(z) @ E.T)
-    size = np.maximum(squares.mean(axis=0), 1e-300)
-    X = np.concatenate([np.ones((len(z), 1)), -np.ones((len(z), 1)), squares / size], axis=1)
-    root = np.sqrt(w)
+    E, X = np.stack(errors), np.stack(squares, axis=1)
+    size, rewards, root = np.maximum(X.mean(axis=0), 1e-300), data.rewards.numpy(), np.sqrt(w)
+    X = np.concatenate([np.ones((len(X), 1)), -np.ones((len(X), 1)), X / size], axis=1)
     weights = optimize.nnls(X * root[:, None], (rewards.max() - rewards) * root)[0][2:] / size
     cost: FloatArray = np.einsum("k,ki,kj->ij", weights, E, E)
-    d_s = len(data.schema.states)
     largest = float(np.diag(cost)[1 : 1 + d_s].max())
-    return cost + _NEGLIGIBLE * _least(d_s, len(names), largest) if largest > 0 else None
+    return cost + _NEGLIGIBLE * _least(d_s, len(place), largest) if largest > 0 else None
 
 
 def _least(d_s: int, d: int, largest: float) -> FloatArray:

@@ -33,10 +33,10 @@ def cautious_return(paths: Paths) -> float:
 def choose(found: Sequence[Assessment], logged: Assessment, order: Sequence[int] | None = None) -> int:
     """Return the place of the controller to run.
 
-    What is surely worse than the logged behaviour is left out, unless all are; of the rest only those with
-    the best verdict come into question. Of these the simplest is taken, of equally simple ones that with the
-    highest lower end; another replaces it only if it is better with 97.5 % probability, by a gain that
-    anybody would see.
+    What is surely worse than the logged behaviour is left out, unless all are, and what is not identifiable
+    where something else is. If some are surely better than the log, only these come into question. Of
+    them the simplest is taken, of equally simple ones the best verdict, then the highest lower end;
+    another replaces it only if it is better with 97.5 % probability, by a gain that anybody would see.
 
     Args:
         found: The controllers.
@@ -44,15 +44,13 @@ def choose(found: Sequence[Assessment], logged: Assessment, order: Sequence[int]
         order: How simple each is, the simplest 0; all alike by default.
     """
     simple, every = order or [0] * len(found), range(len(found))
-
-    def may_be_better(one: Assessment) -> bool:
-        return one is logged or one.gain_over(logged).interval[1] >= 0.0
-
-    places = [k for k in every if may_be_better(found[k])] or [*every]
-    verdict = min(_VERDICTS.index(found[k].verdict) for k in places)
-    places = [k for k in places if _VERDICTS.index(found[k].verdict) == verdict]
+    gains = [None if one is logged else one.gain_over(logged).interval for one in found]
+    places = [k for k in every if gains[k] is None or gains[k][1] >= 0.0] or [*every]
+    places = [k for k in places if found[k].verdict != _VERDICTS[-1]] or places
+    places = [k for k in places if gains[k] is not None and gains[k][0] > found[k].least_gain] or places
     if len(places) > 1:
-        places.sort(key=lambda k: (simple[k], -cautious_return(found[k].paths)))
+        verdicts = {k: _VERDICTS.index(found[k].verdict) for k in places}
+        places.sort(key=lambda k: (simple[k], verdicts[k], -cautious_return(found[k].paths)))
     best = places[0]
     for k in places[1:]:
         if found[k].gain_over(found[best]).interval[0] > found[best].least_gain:
