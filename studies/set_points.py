@@ -135,7 +135,7 @@ def _run(job: tuple[int, int, bool]) -> list[Record]:
             discounted=means["nopg"]["discounted"],
             undiscounted=means["nopg"]["sum"],
             episodes=_EPISODES,
-            summary=summary | {"interval": list(result.interval)},
+            summary=summary | {"interval": result.interval},
             results=means,
         )
     ]

@@ -44,10 +44,10 @@ def choose(found: Sequence[Assessment], logged: Assessment, order: Sequence[int]
         order: How simple each is, the simplest 0; all alike by default.
     """
     simple, every = order or [0] * len(found), range(len(found))
-    gains = [None if one is logged else one.gain_over(logged).interval for one in found]
-    places = [k for k in every if gains[k] is None or gains[k][1] >= 0.0] or [*every]
+    gains = [(0.0, 0.0) if one is logged else one.gain_over(logged).interval for one in found]
+    places = [k for k in every if gains[k][1] >= 0.0] or [*every]
     places = [k for k in places if found[k].verdict != _VERDICTS[-1]] or places
-    places = [k for k in places if gains[k] is not None and gains[k][0] > found[k].least_gain] or places
+    places = [k for k in places if gains[k][0] > found[k].least_gain] or places
     if len(places) > 1:
         verdicts = {k: _VERDICTS.index(found[k].verdict) for k in places}
         places.sort(key=lambda k: (simple[k], verdicts[k], -cautious_return(found[k].paths)))

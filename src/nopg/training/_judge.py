@@ -61,7 +61,8 @@ def judge(
     laws = laws or tuple(regulators(evaluator))
     if rates is None:
         lqr = dict(laws).get(LQR)
-        return Judgement(trained, found, logged, rival=lqr and evaluator.assess(lqr), lqr=lqr)
+        rival = None if lqr is None else evaluator.assess(lqr)
+        return Judgement(trained, found, logged, rival=rival, lqr=lqr)
     controllers, every = dict[str, Controller](), dict[str, Assessment]()
     for name, law in laws:
         if (linear := linear_law(law, data)) is not None:
