@@ -13,6 +13,7 @@ from studies.engineers import ENGINEERS
 from studies.fleet import FLEET
 from studies.large_logs import LARGE_LOGS
 from studies.monitor import MONITOR
+from studies.neorl2 import NEORL2
 from studies.paper import PAPER
 from studies.promise import PROMISE
 from studies.records import FOLDER
@@ -21,7 +22,18 @@ from studies.trust import TRUST
 
 STUDIES = {
     study.name: study
-    for study in (CALIBRATION, ENGINEERS, FLEET, LARGE_LOGS, MONITOR, PAPER, PROMISE, SET_POINTS, TRUST)
+    for study in (
+        CALIBRATION,
+        ENGINEERS,
+        FLEET,
+        LARGE_LOGS,
+        MONITOR,
+        NEORL2,
+        PAPER,
+        PROMISE,
+        SET_POINTS,
+        TRUST,
+    )
 }
 """All studies by name."""
 
