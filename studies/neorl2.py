@@ -144,7 +144,7 @@ def _page(records: Sequence[Record]) -> str:
             f"standard error. γ = {_DISCOUNT}; the cost is",
             f"`{_COST}`,",
             "stated or as the column of the data. LQR is least squares on the same rows with weights of",
-            "forces that an engineer tries. Discount, cost, roles and weights were fixed before the first run.",
+            "forces that an engineer tries. All settings were fixed before the first run.",
             "",
             f"Published, from 100 000 rows: {_PUBLISHED}.",
             "",
