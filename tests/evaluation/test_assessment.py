@@ -209,9 +209,13 @@ def test_a_cautious_return_counts_no_bias_that_chance_explains_or_that_is_a_gain
 @pytest.mark.parametrize(
     ("found", "order", "best"),
     [
-        # The verdict comes first, whatever is predicted.
+        # What is not identifiable is left out, whatever is predicted.
         ([("not identifiable", 9.0, 0.0), ("weak", 1.0, 0.0), ("weak", 2.0, 5.0)], (0, 1, 2), 1),
-        ([("weak", 9.0, 0.0), ("ok", 1.0, 0.0)], (0, 1), 1),
+        # What is not surely better than the log does not stand in the way of what is.
+        ([("ok", 9.0, 9.0), ("weak", 1.0, 0.1)], (0, 1), 1),
+        # Between ok and weak the simpler decides, and of equally simple ones the verdict.
+        ([("weak", 1.0, 0.1), ("ok", 1.0, 0.1)], (0, 1), 0),
+        ([("weak", 1.0, 0.1), ("ok", 1.0, 0.1)], (0, 0), 1),
         # Then the simplest, unless another is better beyond doubt.
         ([("ok", 1.0, 0.0), ("ok", 2.0, 5.0)], (0, 1), 0),
         ([("ok", 1.0, 0.0), ("ok", 2.0, 0.1)], (0, 1), 1),
@@ -249,7 +253,7 @@ def test_what_is_surely_worse_than_the_log_gives_way_to_what_may_be_better(
 def test_a_gain_that_nobody_would_see_is_none() -> None:
     one, other = assessed([[1.001]] * 3), assessed([[1.0]] * 3)
     assert choose([other, one], other, [0, 1]) == 1
-    assert choose([replace(other, least_gain=0.01), one], other, [0, 1]) == 0
+    assert choose([replace(each, least_gain=0.01) for each in (other, one)], other, [0, 1]) == 0
 
 
 def test_the_log_is_the_simplest_then_comes_lqr() -> None:
