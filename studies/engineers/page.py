@@ -46,8 +46,8 @@ through an ensemble of neural models, `neural-mpc` the cross-entropy method on t
 `nopg.optimize` with nothing set, `planner` is `nopg.planning.Planner` on its model, with its value at the end
 of plans as long as those of `neural-mpc`. `judge` is what `nopg.compare` would choose among `nopg`,
 `cloning`, `lqr`, `mpc` and the logged controller: the simplest that no other is better than beyond doubt.
-At the versions of these records `lqr` and `nopg` stay within the actions that were logged, `mpc` and `simc`
-within the bounds of the plant, which are wider.
+In these records `lqr` keeps the logged actions, `nopg` the bounds as far as the log knows them, `mpc` and
+`simc` the bounds; `nopg` has logs 0 and 1.
 """
 
 
