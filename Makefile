@@ -8,7 +8,7 @@ TOOLS  := .release-tools
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test coverage docs reference check-slow pages tutorial-figures clean dist sbom audit check-wheel lock
+.PHONY: help setup check format lint types layers test coverage docs reference check-slow pages gallery clean dist sbom audit check-wheel lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -95,8 +95,8 @@ lock: setup ## pin all packages of development and of a release with their hashe
 pages: setup ## write all pages and figures of the studies again from the stored records
 	$(BIN)/python -m studies page
 
-tutorial-figures: setup ## run the tutorials and keep the pictures they draw
-	$(BIN)/python examples/draw_tutorials.py
+gallery: setup ## run the scripts of the gallery and keep the pictures they draw; takes minutes
+	grep -l savefig examples/*.py | xargs -n 1 $(BIN)/python
 
 clean: ## remove caches and the environment
 	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist sbom docs/_build docs/reference/packages

@@ -18,7 +18,7 @@ from nopg.errors import ArgumentError, DataError
 DEMONSTRATIONS = "NOPG_DEMONSTRATIONS"
 """Environment variable with the path of recorded drives."""
 
-# Columns of a file: those of the tutorial's, or of the authors'.
+# Columns of a file: those of our example, or of the authors'.
 _COLUMNS = (
     ("episode", "position", "velocity", "throttle", "next_position", "next_velocity"),
     ("traj", "pos", "vel", "action", "next_pos", "next_vel"),
@@ -26,8 +26,8 @@ _COLUMNS = (
 
 
 def synthetic_demonstrations() -> Transitions:
-    """Return the ten drives of the tutorial, made by a scripted operator; all reach the goal."""
-    return read_demonstrations(Path(__file__).parents[1] / "docs/tutorials/mountain-car.csv")
+    """Return the ten drives of the example, made by a scripted operator; all reach the goal."""
+    return read_demonstrations(Path(__file__).parents[1] / "examples/mountain-car.csv")
 
 
 def recorded_demonstrations() -> Transitions:
