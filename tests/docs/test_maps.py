@@ -1,12 +1,10 @@
-"""The maps name existing code and tests, the reference all packages, the command page all options."""
+"""The maps name existing code, the reference all packages, the command page all options."""
 
-import ast
 import importlib
 import importlib.util
 import inspect
 import pkgutil
 import re
-from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -15,26 +13,17 @@ import pytest
 import nopg
 from docs.command_page import PAGE, page
 from docs.pages import ROOT
-from studies.paper import EXPERIMENTS, TASKS
 
-MAP = (ROOT / "docs/method/paper.md").read_text(encoding="utf-8")
-LOCAL = (ROOT / "docs/method/local-model.md").read_text(encoding="utf-8").partition("## Code and tests")[2]
-ITEMS = MAP.partition("## Every numbered item")[2].partition("## Errors")[0]
-FACT = re.compile(r"\| `(test_\w+)` ([^|]*) \|$", re.MULTILINE)
+PAPER = (ROOT / "docs/method/paper.md").read_text(encoding="utf-8")
+LOCAL = (ROOT / "docs/method/local-model.md").read_text(encoding="utf-8")
+LABELS = PAPER.partition("## Other labels")[2].partition("## Errors")[0]
+# A file, then the names in it that a page points to.
+OWNER = re.compile(r"\[`(\w+\.py)(?::(\d+))?`\]\(\.\./\.\./([\w/]+\.py)(?:#L(\d+))?\)((?:,? `[\w.]+`)+)")
 
 
 def names(text: str) -> list[str]:
-    """Names of code in a text: no labels, files, tests, commands or experiments."""
-    inline = set(re.findall(r"`([\w.]+)`", text)) - set(EXPERIMENTS)
-    return sorted(name for name in inline if not re.search(r"^test_|\.py$|^bias$", name))
-
-
-@cache
-def facts(file: str) -> set[str]:
-    """The tests of a file, by name."""
-    (path,) = (ROOT / "tests").rglob(f"{file}.py")
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    """Names of code in a table: no labels of the paper."""
+    return sorted(set(re.findall(r"`(\w+(?:\.\w+)+)`", text)))
 
 
 def modules_of(package: str) -> list[ModuleType]:
@@ -65,35 +54,26 @@ def exists(name: str) -> bool:
     return bool(things) and all(has_member(things[0], member) for member in rest[1:])
 
 
-@pytest.mark.parametrize("name", sorted({*names(ITEMS), *names(LOCAL)}))
-def test_every_name_on_the_maps_exists(name: str) -> None:
+@pytest.mark.parametrize("name", names(LABELS))
+def test_every_name_on_the_map_exists(name: str) -> None:
     assert exists(name)
 
 
-def test_eight_things_are_where_the_map_says() -> None:
-    rows = re.findall(r"\[`(\w+\.py):(\d+)`\]\(\.\./\.\./([\w/]+\.py)\) `(?:\w+\.)?(\w+)`", MAP)
-    assert len(rows) == 8
-    for name, line, path, function in rows:
-        assert path.endswith(f"/{name}")
-        text = (ROOT / path).read_text(encoding="utf-8").splitlines()
-        places = [k for k, there in enumerate(text, 1) if f"def {function}(" in there]
-        assert int(line) in places, f"{name}: {function} is in line {places}"
+@pytest.mark.parametrize("owner", [*OWNER.findall(PAPER), *OWNER.findall(LOCAL)])
+def test_a_file_has_what_a_page_says(owner: tuple[str, ...]) -> None:
+    file, line, path, anchor, listed = owner
+    assert path.endswith(f"/{file}")
+    text = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    for name in re.findall(r"`(?:\w+\.)?(\w+)`", listed):
+        places = [k for k, there in enumerate(text, 1) if re.search(rf"(def|class) {name}\b", there)]
+        assert places, f"{file} has no {name}"
+        assert not line or int(line) in places, f"{file}: {name} is in line {places}"
+    assert line == anchor
 
 
-@pytest.mark.parametrize(("file", "fact"), FACT.findall(MAP + LOCAL))
-def test_every_test_on_the_maps_exists(file: str, fact: str) -> None:
-    assert "test_" + fact.strip().replace(" ", "_") in facts(file)
-
-
-def test_the_settings_on_the_map_are_those_that_are_run() -> None:
-    tasks = list(TASKS.values())
-    rows = re.findall(r"\|((?: [\d.]+ \|){4}) `studies\.paper\.(Task|PaperRecipe)\.(\w+)` \|", MAP)
-    assert len(rows) == 8
-    for cells, owner, field in rows:
-        owners = tasks if owner == "Task" else [task.recipe for task in tasks]
-        assert [float(cell) for cell in cells.split("|")[:4]] == [getattr(x, field) for x in owners], field
-    (bounds,) = re.findall(r"a_max tanh f \|((?: \d+ \|){4})", MAP)
-    assert bounds.split("|")[:4] == [f" {float(task.plant.action_high):.0f} " for task in tasks]
+def test_the_eight_things_of_the_paper_lead_to_a_line() -> None:
+    table = PAPER.partition("## Eight things")[2].partition("## The equation")[0]
+    assert sum(bool(line) for _, line, *_ in OWNER.findall(table)) == 8
 
 
 def test_the_reference_lists_every_package() -> None:
