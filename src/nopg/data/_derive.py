@@ -11,6 +11,7 @@ from torch import Tensor
 from nopg._columns import Derived
 from nopg._derived import DerivedColumns
 from nopg._expressions import Expression, quoted
+from nopg._formula_limits import formula_limits
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg._units import check_units
 from nopg.data._schema import Schema
@@ -149,6 +150,11 @@ class RewardFormula:
                     "a column"
                 )
         check_units(self._expression, self.schema.units)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Limits of the reward whatever the columns are; they may be infinite."""
+        return formula_limits(self._expression)
 
     def __call__(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
         """Return the reward (m,) of steps from raw states (m, d_s) by actions (m, d_a)."""
