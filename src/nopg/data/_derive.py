@@ -156,18 +156,27 @@ class RewardFormula:
         """Limits of the reward whatever the columns are; they may be infinite."""
         return formula_limits(self._expression)
 
-    def __call__(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
-        """Return the reward (m,) of steps from raw states (m, d_s) by actions (m, d_a)."""
-        names, apart = self.schema.states, self.schema.difference(states, next_states)
-        named = dict(zip(names, states.T, strict=True)) | dict(
-            zip(self.schema.actions, actions.T, strict=True)
-        )
-        named |= {f"next({name})": next_states[:, k] for k, name in enumerate(names)}
-        named |= {f"diff({name})": apart[:, k] for k, name in enumerate(names)}
-        named |= {
-            f"diff({action})": named[action] - named[before]
+    @property
+    def errors(self) -> list[tuple[float, dict[str, float]]]:
+        """What squares and other functions are taken of: a constant and factors by column."""
+        return self._expression.affine_parts()
+
+    def columns(
+        self, states: Tensor, actions: Tensor, next_states: Tensor, *, turn: bool = True
+    ) -> dict[str, Tensor]:
+        """Return the columns (m,) of steps that a formula may name, turns of angles the short way round."""
+        names = self.schema.states
+        apart = self.schema.difference(states, next_states) if turn else next_states - states
+        found = dict(zip((*names, *self.schema.actions), (*states.T, *actions.T), strict=True))
+        found |= {f"next({name})": next_states[:, k] for k, name in enumerate(names)}
+        found |= {f"diff({name})": apart[:, k] for k, name in enumerate(names)}
+        return found | {
+            f"diff({action})": found[action] - found[before]
             for action in self.schema.actions
             if (before := lag_name(action, 1)) in self.schema.derived
         }
-        rewards: Tensor = self._expression(named)
+
+    def __call__(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
+        """Return the reward (m,) of steps from raw states (m, d_s) by actions (m, d_a)."""
+        rewards: Tensor = self._expression(self.columns(states, actions, next_states))
         return rewards
