@@ -8,7 +8,7 @@ import pytest
 collect_ignore = ["conftest.py"]  # it holds no doctests, and tests/ has one of the same name
 _HERE = Path(__file__).parent
 _EXAMPLES = _HERE.parents[1] / "examples"
-# Half a minute and more on one thread; README.md trains what the pendulum's page does.
+# Half a minute and more on one thread.
 _SLOW = ("mountain-car.md", "pendulum-grid.md", "plant.md")
 
 
