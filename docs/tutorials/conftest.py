@@ -7,7 +7,8 @@ import pytest
 
 collect_ignore = ["conftest.py"]  # it holds no doctests, and tests/ has one of the same name
 _HERE = Path(__file__).parent
-# Half a minute and more on one thread; README.md trains what the pendulum's page does.
+_EXAMPLES = _HERE.parents[1] / "examples"
+# Half a minute and more on one thread.
 _SLOW = ("mountain-car.md", "pendulum-grid.md", "plant.md")
 
 
@@ -24,4 +25,5 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a page reads lies beside it; what it draws must not."""
     for file in _HERE.glob("*.csv"):
         shutil.copy(file, tmp_path)
+    shutil.copytree(_EXAMPLES, tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
