@@ -20,8 +20,8 @@ HEAD = """# Command line
 
 {commands}
 
-RUN is the file that `fit` writes. `--json` prints results for programs, `--overwrite` replaces existing files, `nopg --debug
-COMMAND` shows the traceback of an error. Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 data must be corrected
+RUN is the file that `fit` writes. `--json` prints results for programs, `--overwrite` replaces existing files, `nopg --debug fit …`
+shows the traceback of an error. Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 data must be corrected
 (`describe --strict`), 4 to 6 {codes} (`monitor`), 130 stopped by Ctrl-C.
 
 ## A log
