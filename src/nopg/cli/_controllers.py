@@ -147,7 +147,8 @@ def report(
     out: Annotated[Path | None, option("The HTML file.", "--out", "-o", default="RUN-report.html")] = None,
     region: Annotated[Texts, option("Region to avoid, e.g. `level > 2 or abs(speed) > 1`.")] = None,
     steps: Annotated[
-        int | None, option("Steps within which entering counts.", default="length of the predicted paths", min=1)
+        int | None,
+        option("Steps within which entering counts.", default="length of the predicted paths", min=1),
     ] = None,
     most: Annotated[float | None, option("Tolerated probability of entering.", min=0, max=1)] = None,
     figures: Annotated[Path | None, option("Folder for the figures as PNG, PDF and CSV.")] = None,

@@ -61,7 +61,7 @@ class LogOptions:
     actions: Annotated[Texts, option("Action column; repeat for each.", "--action", "-a")] = None
     exogenous: Annotated[Texts, option("State that no action moves, e.g. a set point.")] = None
     reward: Annotated[str | None, option("Reward: a column or a formula.", "--reward", "-r")] = None
-    cost: Annotated[str | None, option("Cost: a column or a formula, e.g. '(level - goal)**2'.")] = None
+    cost: Annotated[str | None, option("Cost: a column or a formula, e.g. `(level - goal)**2`.")] = None
     time: Annotated[str | None, option("Time column.")] = None
     episode: Annotated[str | None, option("Column with another value in each episode.")] = None
     assigned: Annotated[Texts, option("Any setting, e.g. `lags.valve=2`.", "--set", metavar="KEY=VALUE")] = (
